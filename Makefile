@@ -1,0 +1,187 @@
+# memprofd: build, test, install. `make help` lists what there is.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+BUILD    ?= build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+V        ?= 0
+SANITIZE ?=
+JOBS     ?= $(shell nproc)
+
+ifeq ($(V),1)
+  Q :=
+  say = @:
+else
+  Q := @
+  say = @printf '  %-8s %s\n' $(1) $(2)
+endif
+
+CCACHE  := $(shell command -v ccache 2>/dev/null)
+CC      := gcc
+CXX     := g++
+CLANG   := clang
+BPFTOOL := $(shell command -v bpftool 2>/dev/null || echo /usr/sbin/bpftool)
+ARCH    := $(shell uname -m)
+VERSION := $(shell sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/dev/null | head -1)
+VERSION := $(or $(VERSION),0.0.0)
+
+WARN     := -Wall -Wextra -Werror
+CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"$(VERSION)"'
+# -Wno-restrict: gcc 12 sees overlaps in std::string::insert that are not there.
+CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-missing-field-initializers -MMD -MP
+LDFLAGS  := -Wl,--as-needed
+PKGS     := grpc++ protobuf libbpf libelf spdlog absl_status absl_statusor absl_flat_hash_map absl_strings yaml-cpp
+LIBS     := -lgrpc++_reflection $(shell pkg-config --libs $(PKGS) 2>/dev/null | tr ' ' '\n' | awk '!seen[$$0]++' | tr '\n' ' ') \
+            -lprometheus-cpp-core -lcivetweb-cpp -lcivetweb -lz -lcrypt -lpthread
+ifneq ($(SANITIZE),)
+  CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+  LDFLAGS  += -fsanitize=$(SANITIZE)
+endif
+
+include tests/tests.mk
+
+# ---------------------------------------------------------------- programs
+
+.PHONY: all
+all: $(BUILD)/memprofd $(BUILD)/memprofctl $(BUILD)/libmemprof_agent.so $(if $(shell command -v ocamlfind),$(BUILD)/findlib/memprof-agent/META)
+
+LIB_SRC := $(sort $(filter-out daemon/main.cc,$(wildcard daemon/*.cc)) \
+             $(foreach d,util discover attach ingest aggregate symbolize store export,$(wildcard daemon/$(d)/*.cc)) \
+             $(filter-out daemon/ctl/main.cc,$(wildcard daemon/ctl/*.cc)))
+CTL_SRC := daemon/ctl/main.cc
+PROTO   := $(wildcard proto/memprof/v1/*.proto)
+PB_CC   := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) $(PROTO:proto/%.proto=$(BUILD)/gen/%.grpc.pb.cc)
+PB_H    := $(PB_CC:.cc=.h)
+SKEL    := $(BUILD)/gen/memprof.skel.h
+
+obj = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC))
+CTL_OBJ := $(call obj,$(CTL_SRC))
+PB_OBJ  := $(PB_CC:.cc=.o)
+
+$(BUILD)/obj/%.o: %.cc | $(SKEL) $(PB_H)
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+
+# Generated code is not ours to warn about.
+$(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc | $(PB_H)
+	$(call say,CXX,$<)
+	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -w -O1 -c $< -o $@
+
+$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h: proto/%.proto
+	$(call say,PROTOC,$<)
+	$(Q)mkdir -p $(BUILD)/gen
+	$(Q)protoc -Iproto --cpp_out=$(BUILD)/gen $<
+$(BUILD)/gen/%.grpc.pb.cc $(BUILD)/gen/%.grpc.pb.h: proto/%.proto
+	$(call say,PROTOC,$< [grpc])
+	$(Q)mkdir -p $(BUILD)/gen
+	$(Q)protoc -Iproto --grpc_out=$(BUILD)/gen --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $<
+
+$(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/memprofd: $(call obj,daemon/main.cc) $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/memprofctl: $(CTL_OBJ) $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lncursesw -ltinfo -o $@
+
+# ---------------------------------------------------------------- kernel side
+
+BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(subst aarch64,arm64,$(subst x86_64,x86,$(ARCH))) -mcpu=v3 -O2 -g \
+              -Wall -Werror -I. -Iagent-lib/include -I/usr/include/$(ARCH)-linux-gnu
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) agent-lib/include/memprof_agent_abi.h
+	$(call say,BPF,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+$(BUILD)/gen/%.skel.h: $(BUILD)/bpf/%.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
+
+# ---------------------------------------------------------------- agent
+
+# No red zone: the kernel may push on the stack at a probe.
+AGENT_CFLAGS := -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
+AGENT_SRC    := $(wildcard agent-lib/*.c) agent-lib/stubs_$(ARCH).S
+AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
+
+$(BUILD)/agent/%.c.o: agent-lib/%.c $(wildcard agent-lib/*.h agent-lib/include/*.h)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
+$(BUILD)/agent/%.S.o: agent-lib/%.S $(wildcard agent-lib/*.h agent-lib/include/*.h)
+	$(call say,AS,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
+# nodelete: code that the runtime may still call must never be unmapped.
+$(BUILD)/libmemprof_agent.so: $(AGENT_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-soname,libmemprof_agent.so -Wl,--build-id $^ -o $@
+$(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# The findlib package: ocamlfind ocamlopt -package memprof-agent -linkpkg ...
+FINDLIB := $(BUILD)/findlib/memprof-agent
+$(FINDLIB)/META: agent-lib/findlib/META.in agent-lib/findlib/memprof_agent.ml $(BUILD)/libmemprof_agent.a
+	$(call say,OCAML,$(FINDLIB))
+	$(Q)mkdir -p $(FINDLIB)
+	$(Q)cp agent-lib/findlib/memprof_agent.ml $(BUILD)/libmemprof_agent.a $(FINDLIB)/
+	$(Q)cd $(FINDLIB) && ocamlfind ocamlopt -c memprof_agent.ml && \
+	  ocamlfind ocamlopt -a -linkall -o memprof_agent.cmxa memprof_agent.cmx -cclib -lmemprof_agent && \
+	  rm -f memprof_agent.o memprof_agent.ml
+	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@
+
+# ---------------------------------------------------------------- the rest
+
+.PHONY: deps demo install format lint clean help
+deps:
+	$(Q)deploy/install-deps.sh
+
+demo:
+	$(Q)deploy/install-deps.sh
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all targets
+	$(Q)tests/e2e/demo.sh $(BUILD)
+
+install: all
+	$(Q)install -Dm755 $(BUILD)/memprofd $(DESTDIR)$(PREFIX)/sbin/memprofd
+	$(Q)install -Dm755 $(BUILD)/memprofctl $(DESTDIR)$(PREFIX)/bin/memprofctl
+	$(Q)install -Dm755 $(BUILD)/libmemprof_agent.so $(DESTDIR)$(PREFIX)/lib/memprofd/libmemprof_agent.so
+	$(Q)install -Dm644 agent-lib/include/memprof_agent_abi.h $(DESTDIR)$(PREFIX)/include/memprof_agent_abi.h
+	$(Q)if [ -d $(FINDLIB) ]; then mkdir -p $(DESTDIR)$(PREFIX)/lib/ocaml && cp -r $(FINDLIB) $(DESTDIR)$(PREFIX)/lib/ocaml/; fi
+	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
+	$(Q)sed 's,@PREFIX@,$(PREFIX),g' deploy/memprofd.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/memprofd.service
+	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/share/memprofd && cp -r dashboards/grafana dashboards/prometheus $(DESTDIR)$(PREFIX)/share/memprofd/
+
+SOURCES := $(shell find daemon tests -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h)
+format:
+	$(Q)clang-format -i $(SOURCES)
+lint:
+	$(Q)clang-format --dry-run -Werror $(SOURCES)
+	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H)
+	$(Q)printf '%s\n' $(LIB_SRC) daemon/main.cc $(CTL_SRC) | \
+	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- $(CPPFLAGS) -std=c++20
+
+clean:
+	$(Q)rm -rf $(BUILD)
+
+help:
+	@echo 'make            memprofd, memprofctl and libmemprof_agent.so in $(BUILD)/'
+	@echo 'make demo       install what is missing, build, profile a bundled server for 20 s'
+	@echo 'make test       install what is missing, build, run every test'
+	@echo 'make unit-test  only the fast tests'
+	@echo 'make bench      measure cost per sample, overhead, ingest rate'
+	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'
+	@echo 'make format, make lint, make clean; V=1 shows commands'
+
+-include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PB_OBJ:.o=.d) $(BUILD)/obj/daemon/main.d

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: drives the runtime's Memprof engine with a tracker that is static
+ * data and machine code only. It owns no thread, allocates nothing on the OCaml
+ * heap and does nothing until somebody raises the semaphore of memprof:batch.
+ *
+ * 1. Data. The tracker, its five closures, the rate and the `Some id` block are
+ *    static OCaml values outside the heap. memprof_agent_control is shared with
+ *    the watcher (include/memprof_agent_abi.h).
+ * 2. Synchronisation. Everything runs under the OCaml runtime lock: callbacks and
+ *    hooks by construction, memprof_agent_poll because its caller guarantees it.
+ * 3. Start: at the end of a minor collection, or in memprof_agent_poll. Both are
+ *    places where the runtime may run OCaml code.
+ * 4. Stop and rate change: only inside a tracker callback, which proves that the
+ *    running Memprof session is ours. A collection hook may run inside Memprof's
+ *    own functions, where stopping would free what they use.
+ *
+ *     watcher             agent
+ *     rate, generation=1
+ *     semaphore 0 -> 1
+ *                         minor GC ends: start(rate), generation=1, announce
+ *                         callbacks append records, full batches hit the probe
+ *     semaphore 1 -> 0    (also when the watcher is killed)
+ *                         next callback: flush, stop
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+
+#include "batch.h"
+#include "pauses.h"
+#include "runtime_abi.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Callstack size asked of the runtime: the kernel side walks the stack instead. */
+#ifndef MEMPROF_CALLSTACK_SIZE
+#define MEMPROF_CALLSTACK_SIZE 0
+#endif
+
+struct static_closure {
+	uint64_t header;
+	value (*code)(void);
+	uint64_t info;
+};
+
+#define STATIC_CLOSURE(name, stub)                                                                 \
+	extern value stub(void);                                                                   \
+	static struct static_closure name = {STATIC_HEADER(2, CLOSURE_TAG), stub,                  \
+					     CLOSURE_INFO_ARITY_1}
+#define VALUE_OF(block) ((value)((uint64_t *)&(block) + 1))
+
+STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
+STATIC_CLOSURE(alloc_major, memprof_stub_alloc_major);
+STATIC_CLOSURE(promote, memprof_stub_promote);
+STATIC_CLOSURE(dealloc_minor, memprof_stub_dealloc_minor);
+STATIC_CLOSURE(dealloc_major, memprof_stub_dealloc_major);
+STATIC_CLOSURE(start, memprof_stub_start);
+
+static struct {
+	uint64_t header;
+	value callbacks[5];
+} tracker = {STATIC_HEADER(5, 0), {0}};
+
+static struct {
+	uint64_t header;
+	double rate;
+} rate_block = {STATIC_HEADER(1, DOUBLE_TAG), 0};
+
+/* The runtime reads the field as soon as the callback returns, so one block serves all. */
+static struct {
+	uint64_t header;
+	value id;
+} some_id = {STATIC_HEADER(1, 0), VAL_UNIT};
+
+static void (*next_minor_gc_end)(void);
+
+/* ------------------------------------------------------------------ sessions */
+
+/* Runs inside caml_callback_exn: raises when the program uses Memprof itself. */
+value memprof_start_body(value unit)
+{
+	(void)unit;
+	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(MEMPROF_CALLSTACK_SIZE),
+				  VALUE_OF(tracker));
+}
+
+static int session_wanted(void)
+{
+	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
+}
+
+static void start_session(void)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+	uint32_t generation = __atomic_load_n(&control->requested_generation, __ATOMIC_ACQUIRE);
+
+	rate_block.rate = control->requested_rate;
+	/* Callbacks may come before start returns. */
+	control->batch_generation = generation;
+	if (IS_EXCEPTION_RESULT(caml_callback_exn(VALUE_OF(start), VAL_UNIT))) {
+		control->state = MEMPROF_AGENT_IN_USE;
+		__atomic_store_n(&control->generation, generation, __ATOMIC_RELEASE);
+		return;
+	}
+	memprof_activity.sampling = 1;
+	memprof_pauses_begin();
+	control->rate = rate_block.rate;
+	control->starts++;
+	control->state = MEMPROF_AGENT_SAMPLING;
+	__atomic_store_n(&control->generation, generation, __ATOMIC_RELEASE);
+	memprof_announce();
+}
+
+static void start_if_wanted(void)
+{
+	const struct memprof_agent_control *control = &memprof_agent_control;
+
+	/* A refused generation is not tried again. */
+	if (!memprof_activity.sampling && session_wanted() &&
+	    control->requested_generation != control->generation)
+		start_session();
+}
+
+/* Only inside a tracker callback. */
+static void change_session(void)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+
+	memprof_flush();
+	caml_memprof_stop(VAL_UNIT);
+	memprof_activity.sampling = 0;
+	memprof_pauses_end();
+	control->stops++;
+	control->generation = 0;
+	control->state = MEMPROF_AGENT_IDLE;
+	start_if_wanted();
+}
+
+static int session_over(void)
+{
+	return !session_wanted() ||
+	       memprof_agent_control.requested_generation != memprof_agent_control.generation;
+}
+
+/* ----------------------------------------------------------- tracker callbacks */
+
+static value on_alloc(value info, enum memprof_record_kind kind)
+{
+	uint64_t id;
+
+	if (UNLIKELY(session_over())) {
+		change_session();
+		return VAL_UNIT;
+	}
+	id = ++memprof_agent_control.last_sample_id;
+	memprof_append(kind, (uint32_t)LONG_VAL(FIELD(info, 2)), id,
+		       (uint64_t)LONG_VAL(FIELD(info, 1)), (uint64_t)LONG_VAL(FIELD(info, 0)));
+#ifdef MEMPROF_ON_CALLSTACK
+	MEMPROF_ON_CALLSTACK(id, FIELD(info, 3));
+#endif
+	some_id.id = VAL_LONG(id);
+	return VALUE_OF(some_id);
+}
+
+value memprof_on_alloc_minor(value info)
+{
+	return on_alloc(info, MEMPROF_ALLOC_MINOR);
+}
+
+value memprof_on_alloc_major(value info)
+{
+	return on_alloc(info, MEMPROF_ALLOC_MAJOR);
+}
+
+value memprof_on_promote(value id)
+{
+	if (UNLIKELY(session_over())) {
+		change_session();
+		return VAL_UNIT;
+	}
+	memprof_append(MEMPROF_PROMOTE, 0, (uint64_t)LONG_VAL(id), 0, 0);
+	some_id.id = id;
+	return VALUE_OF(some_id);
+}
+
+static value on_dealloc(value id, enum memprof_record_kind kind)
+{
+	if (UNLIKELY(session_over()))
+		change_session();
+	else
+		memprof_append(kind, 0, (uint64_t)LONG_VAL(id), 0, 0);
+	return VAL_UNIT;
+}
+
+value memprof_on_dealloc_minor(value id)
+{
+	return on_dealloc(id, MEMPROF_DEALLOC_MINOR);
+}
+
+value memprof_on_dealloc_major(value id)
+{
+	return on_dealloc(id, MEMPROF_DEALLOC_MAJOR);
+}
+
+/* ------------------------------------------------------------- life of the agent */
+
+static void at_minor_gc_end_of_session(void)
+{
+	uint64_t now_ns = memprof_now_ns();
+
+	memprof_minor_pause_ended(now_ns);
+	memprof_flush_old(now_ns);
+}
+
+static void on_minor_gc_end(void)
+{
+	if (UNLIKELY(memprof_activity.any != 0)) {
+		if (memprof_activity.sampling)
+			at_minor_gc_end_of_session();
+		else
+			start_if_wanted();
+	}
+	if (next_minor_gc_end)
+		next_minor_gc_end();
+}
+
+/*
+ * Starts a session if one is wanted. To be called only where the runtime itself
+ * would run callbacks, on a thread that holds the runtime lock.
+ */
+__attribute__((visibility("default"))) void memprof_agent_poll(void)
+{
+	if (memprof_agent_control.state != MEMPROF_AGENT_UNSUPPORTED)
+		start_if_wanted();
+}
+
+/* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
+__attribute__((visibility("default"))) value memprof_agent_keep(value unit)
+{
+	return unit;
+}
+
+/* The child shares no watcher with its parent: it stops at its next callback. */
+static void in_forked_child(void)
+{
+	memprof_agent_control.requested_rate = 0;
+	memprof_batch_forget();
+}
+
+static int runtime_usable(void)
+{
+	return caml_memprof_start && caml_memprof_stop && caml_callback_exn &&
+	       &caml_minor_gc_end_hook && !caml_memprof_discard;
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	const struct static_closure *closures[5] = {&alloc_minor, &alloc_major, &promote,
+						    &dealloc_minor, &dealloc_major};
+
+	if (!runtime_usable()) {
+		memprof_agent_control.state = MEMPROF_AGENT_UNSUPPORTED;
+		return;
+	}
+	for (int i = 0; i < 5; i++)
+		tracker.callbacks[i] = VALUE_OF(*closures[i]);
+	pthread_atfork(NULL, NULL, in_forked_child);
+	next_minor_gc_end = caml_minor_gc_end_hook;
+	caml_minor_gc_end_hook = on_minor_gc_end;
+}
+
+/* The last records, when the program ends normally. */
+__attribute__((destructor)) static void unload(void)
+{
+	if (memprof_activity.sampling)
+		memprof_flush();
+}

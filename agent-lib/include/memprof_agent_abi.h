@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The contract between the in-process agent and whoever watches it.
+ *
+ * Two objects carry it, both found through the agent's ELF file:
+ *
+ *  - the USDT probe memprof:batch, hit when a batch of records is complete.
+ *    Its arguments stay in fixed registers (see MEMPROF_BATCH_ARG_*), so that a
+ *    plain uprobe at the probe's address reads them without parsing the note.
+ *    Its semaphore is the on/off switch: sampling runs only while it is raised.
+ *
+ *  - the symbol memprof_agent_control, one struct memprof_agent_control in the
+ *    agent's writable data. The watcher reads it from outside and writes only
+ *    the two requested_* fields, requested_generation last.
+ *
+ * Batch protocol. Records are numbered from 0 without gaps over the life of the
+ * process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
+ * The agent writes a record, then count; a flush hits the probe, zeroes count,
+ * then adds to first_seq. A watcher that reads first_seq, count and the records,
+ * then first_seq again and finds it unchanged, has a valid copy of the unflushed
+ * tail; the same records arrive once more with the next batch and are recognised
+ * by their numbers. A hole in the numbers is a lost batch.
+ *
+ *     first_seq = 512  count = 2                       flush
+ *     records   [#512 alloc id 40][#513 promote id 12] ------> probe(ptr, 2, 512, gen)
+ *     first_seq = 512  count = 0
+ *     first_seq = 514  count = 0
+ */
+#ifndef MEMPROF_AGENT_ABI_H
+#define MEMPROF_AGENT_ABI_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
+#define MEMPROF_AGENT_ABI 1u
+
+/* Records one batch holds at most. */
+#define MEMPROF_BATCH_RECORDS 512u
+
+/* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
+#define MEMPROF_PAUSE_BUCKETS 24u
+
+enum memprof_record_kind {
+	MEMPROF_ALLOC_MINOR = 1,
+	MEMPROF_ALLOC_MAJOR = 2,
+	MEMPROF_PROMOTE = 3,
+	MEMPROF_DEALLOC_MINOR = 4,
+	MEMPROF_DEALLOC_MAJOR = 5,
+};
+
+/* Gc.Memprof.allocation_source, in the runtime's numbering. */
+enum memprof_source {
+	MEMPROF_SOURCE_NORMAL = 0,
+	MEMPROF_SOURCE_MARSHAL = 1,
+	MEMPROF_SOURCE_CUSTOM = 2,
+};
+
+struct memprof_record {
+	__u64 time_ns;    /* CLOCK_MONOTONIC when the runtime called the callback */
+	__u64 sample_id;  /* counts from 1 over the life of the process */
+	__u64 size_words; /* allocations: block size without header; else 0 */
+	__u32 n_samples;  /* allocations: samples in the block, saturating; else 0 */
+	__u32 origin;     /* tid << 8 | source << 4 | kind, see the macros below */
+};
+
+#define MEMPROF_ORIGIN(tid, source, kind) \
+	((__u32)(tid) << 8 | (__u32)(source) << 4 | (__u32)(kind))
+#define MEMPROF_ORIGIN_TID(origin) ((origin) >> 8)
+#define MEMPROF_ORIGIN_SOURCE(origin) (((origin) >> 4) & 15u)
+#define MEMPROF_ORIGIN_KIND(origin) ((origin)&15u)
+
+enum memprof_agent_state {
+	MEMPROF_AGENT_IDLE = 0,
+	MEMPROF_AGENT_SAMPLING = 1,
+	MEMPROF_AGENT_IN_USE = 2,      /* the program runs Gc.Memprof itself; left alone */
+	MEMPROF_AGENT_UNSUPPORTED = 3, /* no usable Memprof in this runtime */
+};
+
+enum memprof_gc_phase {
+	MEMPROF_GC_MINOR = 0,       /* one minor collection */
+	MEMPROF_GC_MAJOR_SLICE = 1, /* one slice of major work */
+	MEMPROF_GC_PHASES = 2,
+};
+
+struct memprof_pauses {
+	__u64 sum_ns;
+	__u64 count[MEMPROF_PAUSE_BUCKETS];
+};
+
+struct memprof_agent_control {
+	__u64 magic;
+	__u32 abi_version;
+	__u32 control_bytes; /* sizeof(struct memprof_agent_control) */
+
+	/* Written by the watcher. A new generation makes the agent (re)start with
+	 * the new rate at its next chance; rate 0 means: do not sample. */
+	double requested_rate; /* samples per word, 0 .. 1 */
+	__u32 requested_generation;
+	__u32 reserved0;
+
+	/* Written by the agent. */
+	double rate;      /* of the running or last session */
+	__u32 generation; /* requested_generation that state answers */
+	__u32 state;      /* enum memprof_agent_state */
+	__u64 starts;     /* sessions started and ended, over the process's life */
+	__u64 stops;
+	__u64 last_sample_id;
+	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */
+
+	/* The batch being filled. */
+	__u64 first_seq;
+	__u32 count;
+	__u32 batch_generation; /* session that every record in the batch belongs to */
+	struct memprof_record records[MEMPROF_BATCH_RECORDS];
+};
+
+/*
+ * memprof:batch(records pointer, count, first_seq, generation), x86-64: the
+ * registers of the C calling convention rdi, esi, rdx, ecx.
+ * A batch with count 0 is a start announcement: "sampling runs, generation G".
+ */
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where OCaml code enters the agent, and the probe. x86-64 System V.
+ *
+ * OCaml calling convention: argument in rax, closure in rbx, result in rax;
+ * r14 (domain state) and r15 (allocation pointer) must survive, everything else
+ * is scratch. C keeps r14 and r15. At entry rsp is 8 below a multiple of 16, as
+ * in C. None of the C functions called here allocates on the OCaml heap, except
+ * that a failing start raises, and raising reloads r15 by itself.
+ */
+
+	.macro OCAML_TO_C name, function
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
+\name:
+	.cfi_startproc
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	movq	%rax, %rdi
+	call	\function
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.size	\name, . - \name
+	.endm
+
+	.text
+	OCAML_TO_C memprof_stub_alloc_minor, memprof_on_alloc_minor
+	OCAML_TO_C memprof_stub_alloc_major, memprof_on_alloc_major
+	OCAML_TO_C memprof_stub_promote, memprof_on_promote
+	OCAML_TO_C memprof_stub_dealloc_minor, memprof_on_dealloc_minor
+	OCAML_TO_C memprof_stub_dealloc_major, memprof_on_dealloc_major
+	OCAML_TO_C memprof_stub_start, memprof_start_body
+
+/*
+ * void memprof_probe_batch(records, count, first_seq, generation)
+ *
+ * The USDT probe memprof:batch. A one-byte nop: longer ones are rewritten into
+ * calls by some kernels, which is not safe everywhere.
+ */
+	.globl	memprof_probe_batch
+	.hidden	memprof_probe_batch
+	.type	memprof_probe_batch, @function
+memprof_probe_batch:
+	.cfi_startproc
+.Lprobe_batch:
+	nop
+	ret
+	.cfi_endproc
+	.size	memprof_probe_batch, . - memprof_probe_batch
+
+/* The kernel counts watchers in the first half; the agent sets the second while
+ * a session runs. Side by side, so that one load answers "anything to do?". */
+	.section .probes, "aw", @progbits
+	.balign	4
+	.globl	memprof_activity
+	.hidden	memprof_activity
+	.type	memprof_activity, @object
+	.size	memprof_activity, 4
+memprof_activity:
+memprof_batch_semaphore:
+	.value	0
+	.value	0
+
+	.section .stapsdt.base, "aG", @progbits, .stapsdt.base, comdat
+	.weak	_.stapsdt.base
+	.hidden	_.stapsdt.base
+_.stapsdt.base:
+	.space	1
+	.size	_.stapsdt.base, 1
+
+	.section .note.stapsdt, "", @note
+	.balign	4
+	.4byte	2f - 1f, 4f - 3f, 3
+1:	.asciz	"stapsdt"
+2:	.balign	4
+3:	.8byte	.Lprobe_batch
+	.8byte	_.stapsdt.base
+	.8byte	memprof_batch_semaphore
+	.asciz	"memprof"
+	.asciz	"batch"
+	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx"
+4:	.balign	4
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The contract between the BPF programs and the daemon: every record that
+ * passes through the ring buffer, every drop reason, every limit.
+ *
+ * All integers are little-endian and naturally aligned; all sizes are asserted
+ * at the end for both sides. Records arrive in the order of their submission;
+ * records of one thread are in time order.
+ */
+#ifndef MEMPROF_EVENTS_H
+#define MEMPROF_EVENTS_H
+
+#include "../agent-lib/include/memprof_agent_abi.h"
+
+/* Entries one captured stack holds at most (after run-length coding). Further,
+ * outer frames are cut off and MEMPROF_CAPTURE_TRUNCATED is set. */
+#define MEMPROF_MAX_STACK_ENTRIES 8192u
+
+/* An entry with this bit is a run: its low 32 bits say how many more times the
+ * address in the entry before it follows. "f f f f g" is [f, RUN|3, g]. */
+#define MEMPROF_RUN_MARK (1ULL << 63)
+
+/* Frames the walk visits at most, whatever the option says. */
+#define MEMPROF_MAX_FRAMES (1u << 20)
+
+/* Ids of stacks recently sent, so that a repeated stack is sent as its id only. */
+#define MEMPROF_SEEN_STACKS 16384u
+
+/* Concurrent walks per target; a walk that finds no free slot is dropped. */
+#define MEMPROF_SCRATCH_SLOTS 4u
+
+enum memprof_event_kind {
+	MEMPROF_EVENT_CAPTURE = 1,
+	MEMPROF_EVENT_BATCH = 2,
+	MEMPROF_EVENT_LIFECYCLE = 3,
+};
+
+struct memprof_event_header {
+	__u32 kind; /* enum memprof_event_kind */
+	__u32 tgid; /* the process as the daemon numbers it */
+	__u32 tid;  /* the thread as its own gettid() says, like the agent's records */
+	/* Low half of the captures of this target lost so far, 0 when not told. A batch
+	 * must tell: a capture may be lost between the last one that arrived and the
+	 * batch's records. */
+	union {
+		__u32 captures_dropped;
+		__u32 reserved;
+	};
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+};
+
+enum memprof_capture_flags {
+	/* The block comes from unmarshalling: one capture stands for several blocks. */
+	MEMPROF_CAPTURE_INTERNED = 1,
+	/* Frames beyond the depth cap or MEMPROF_MAX_STACK_ENTRIES are missing. */
+	MEMPROF_CAPTURE_TRUNCATED = 2,
+	/* The walk ended at an address that is in no frame table or at unreadable memory. */
+	MEMPROF_CAPTURE_BROKEN = 4,
+};
+
+/* The callstack at a sampling instant. */
+struct memprof_capture {
+	struct memprof_event_header header;
+	__u64 stack_id;		/* hash over alloc_idx and the entries; never 0 */
+	__s32 alloc_idx;	/* which of combined allocations; -1: callback postponed */
+	__u32 flags;		/* enum memprof_capture_flags */
+	__u32 n_frames;		/* frames walked, runs counted in full */
+	__u32 n_entries;	/* entries that follow; 0: the stack was sent before, or is empty */
+	__u64 captures_dropped; /* captures of this target lost so far */
+	__u64 entries[];	/* return addresses innermost first, runs marked */
+};
+
+/* A batch of the agent's records, copied as it is; checked by the daemon. */
+struct memprof_batch {
+	struct memprof_event_header header;
+	__u64 first_seq;
+	__u32 generation;
+	__u32 count;
+	struct memprof_record records[];
+};
+
+enum memprof_lifecycle_what {
+	MEMPROF_LIFECYCLE_EXEC = 1,
+	MEMPROF_LIFECYCLE_THREAD_EXIT = 2,
+	MEMPROF_LIFECYCLE_FRAMETABLE = 3, /* new frame tables were registered */
+};
+
+struct memprof_lifecycle {
+	struct memprof_event_header header;
+	__u32 what; /* enum memprof_lifecycle_what */
+	__u32 reserved;
+};
+
+/* Why the kernel side lost something; index into the drops map (per CPU, u64). */
+enum memprof_kernel_drop {
+	MEMPROF_DROP_CAPTURE_RING_FULL = 0,
+	MEMPROF_DROP_CAPTURE_SCRATCH_BUSY = 1,
+	MEMPROF_DROP_CAPTURE_NO_STATE = 2, /* Caml_state unreadable */
+	MEMPROF_DROP_BATCH_RING_FULL = 3,
+	MEMPROF_DROP_BATCH_BAD_COUNT = 4,
+	MEMPROF_DROP_BATCH_UNREADABLE = 5,
+	MEMPROF_DROP_LIFECYCLE_RING_FULL = 6,
+	MEMPROF_KERNEL_DROPS = 7,
+};
+
+/* What the kernel side did; index into the counts map (per CPU, u64). */
+enum memprof_kernel_count {
+	MEMPROF_COUNT_CAPTURES = 0,
+	MEMPROF_COUNT_STACKS_SENT = 1,
+	MEMPROF_COUNT_BATCHES = 2,
+	MEMPROF_COUNT_USER_CALLSTACKS = 3, /* Printexc.get_callstack, not ours */
+	MEMPROF_KERNEL_COUNTS = 4,
+};
+
+/*
+ * Frame table as the walk sees it: open addressing, one u64 a slot,
+ * retaddr << 16 | frame_size (raw, flag bits included); 0 is an empty slot.
+ * Linear probing: home, home + 1, ... modulo the size, until an empty slot.
+ */
+#define MEMPROF_SLOT(retaddr, frame_size) ((__u64)(retaddr) << 16 | (__u16)(frame_size))
+#define MEMPROF_SLOT_RETADDR(slot) ((slot) >> 16)
+#define MEMPROF_SLOT_FRAME_SIZE(slot) ((__u16)(slot))
+/* Longest probe sequence; a table that needs a longer one is built larger. */
+#define MEMPROF_MAX_PROBES 64u
+
+/* Home slot of a return address in a table of 1 << bits slots. */
+static inline __u32 memprof_slot_home(__u64 retaddr, __u32 bits)
+{
+	return (__u32)((retaddr * 0x9e3779b97f4a7c15ULL) >> (64 - bits));
+}
+
+#ifdef __cplusplus
+#define MEMPROF_ASSERT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type)
+#else
+#define MEMPROF_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
+#endif
+MEMPROF_ASSERT_SIZE(struct memprof_record, 32);
+MEMPROF_ASSERT_SIZE(struct memprof_event_header, 24);
+MEMPROF_ASSERT_SIZE(struct memprof_capture, 56);
+MEMPROF_ASSERT_SIZE(struct memprof_batch, 40);
+MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
+
+#endif

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Entry points of the kernel side of one target. Each is thin: it checks that
+ * the process is the target, then calls a worker.
+ *
+ * Synchronisation: several threads of the target may be in any program at once,
+ * and a program may be preempted. A walk owns its scratch slot from take_scratch
+ * to give_scratch; everything else that is written is a ring buffer record of
+ * one's own, a single 8-byte word, or an atomic counter.
+ */
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "events.h"
+
+/* Set before load. Ranges are [begin, end). */
+const volatile __u32 target_pid = 0;  /* as the daemon numbers it; copied into events */
+const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
+const volatile __u64 pid_namespace_device = 0;
+const volatile __u64 pid_namespace_inode = 0; /* 0: count pids as the host does */
+const volatile __u64 bottom_of_stack_address = 0;
+const volatile __u64 user_callstack_begin = 0;
+const volatile __u64 user_callstack_end = 0;
+const volatile __u64 track_interned_begin = 0;
+const volatile __u64 track_interned_end = 0;
+const volatile __u32 table_bits = 1;
+const volatile __u32 max_frames = 1;
+const volatile __u64 wakeup_bytes = 1; /* ring fill from which the daemon is woken */
+
+/* The safe point, for injection. armed: the daemon writes 1, the first hit takes it. */
+__u32 armed = 0;
+__u32 armed_signal = 0;
+__u32 fired_tid = 0; /* 0 until the signal was sent */
+
+static const __u64 *memprof_walk_slot(__u32 index);
+
+static __always_inline long memprof_walk_read(void *to, __u32 bytes, __u64 address)
+{
+	return bpf_probe_read_user(to, bytes, (const void *)address);
+}
+
+#include "frametable_walk.bpf.h"
+#include "maps.bpf.h"
+#include "drops.bpf.h"
+
+static __always_inline const __u64 *memprof_walk_slot(__u32 index)
+{
+	return bpf_map_lookup_elem(&frame_table, &index);
+}
+
+/* ---- shared by all events ---- */
+
+/* The thread's id as its own gettid() says, 0 when it is not the target's. */
+static __always_inline __u32 target_tid(void)
+{
+	struct bpf_pidns_info ids = {};
+
+	if (pid_namespace_inode == 0) {
+		__u64 both = bpf_get_current_pid_tgid();
+
+		ids.tgid = both >> 32;
+		ids.pid = (__u32)both;
+	} else if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &ids,
+					       sizeof(ids)) != 0) {
+		return 0;
+	}
+	if (ids.tgid != target_tgid)
+		return 0;
+	return ids.pid;
+}
+
+/* The daemon polls; it is woken only when the ring fills faster than that. */
+static __always_inline __u64 wakeup_flags(void)
+{
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wakeup_bytes)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void fill_header(struct memprof_event_header *header, __u32 kind, __u32 tid)
+{
+	header->kind = kind;
+	header->tgid = target_pid;
+	header->tid = tid;
+	header->captures_dropped = (__u32)captures_dropped;
+	header->time_ns = bpf_ktime_get_ns();
+}
+
+/* ---- captures ---- */
+
+static __always_inline struct memprof_scratch *take_scratch(void)
+{
+	__u32 first = bpf_get_smp_processor_id();
+	__u32 i;
+
+	for (i = 0; i < MEMPROF_SCRATCH_SLOTS; i++) {
+		__u32 index = (first + i) % MEMPROF_SCRATCH_SLOTS;
+		struct memprof_scratch *slot = bpf_map_lookup_elem(&scratch, &index);
+
+		if (slot && __sync_val_compare_and_swap(&slot->busy, 0, 1) == 0)
+			return slot;
+	}
+	return 0;
+}
+
+static __always_inline void give_scratch(struct memprof_scratch *slot)
+{
+	__sync_lock_test_and_set(&slot->busy, 0);
+}
+
+enum caller {
+	CALLER_MEMPROF,
+	CALLER_INTERNED, /* unmarshalling */
+	CALLER_USER,	 /* Printexc.get_callstack */
+};
+
+static __always_inline bool in_range(__u64 address, __u64 begin, __u64 end)
+{
+	return address >= begin && address < end;
+}
+
+/* Who asked for a callstack with alloc_idx -1, by the return addresses near the
+ * top of the native stack; uses the walk's chunk buffer before the walk does. */
+static __always_inline enum caller find_caller(struct memprof_walk *walk, __u64 native_sp)
+{
+	__u32 i;
+
+	if (memprof_walk_read(walk->words, sizeof(walk->words), native_sp) != 0) {
+		if (memprof_walk_read(walk->words, sizeof(walk->words[0]), native_sp) != 0)
+			return CALLER_MEMPROF;
+	}
+	if (in_range(walk->words[0], user_callstack_begin, user_callstack_end))
+		return CALLER_USER;
+	for (i = 0; i < MEMPROF_CHUNK_WORDS; i++)
+		if (in_range(walk->words[i], track_interned_begin, track_interned_end))
+			return CALLER_INTERNED;
+	return CALLER_MEMPROF;
+}
+
+/* A stack that was sent before goes as its id only. */
+static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid)
+{
+	struct memprof_capture *capture = (struct memprof_capture *)slot->event;
+	__u32 key = capture->stack_id % MEMPROF_SEEN_STACKS;
+	__u64 *mark = bpf_map_lookup_elem(&seen, &key);
+	__u64 id = capture->stack_id;
+	__u32 n = capture->n_entries;
+
+	if (mark && *mark == id)
+		n = 0;
+	fill_header(&capture->header, MEMPROF_EVENT_CAPTURE, tid);
+	capture->n_entries = n;
+	capture->captures_dropped = captures_dropped;
+
+	/* Keeps the bound and the size in one register for the verifier. */
+	asm volatile("" : "+r"(n));
+	if (n > MEMPROF_MAX_STACK_ENTRIES)
+		return;
+	if (bpf_ringbuf_output(&events, slot->event, sizeof(*capture) + n * sizeof(__u64),
+			       wakeup_flags()) != 0) {
+		count_capture_drop(MEMPROF_DROP_CAPTURE_RING_FULL);
+		return;
+	}
+	count_done(MEMPROF_COUNT_CAPTURES);
+	if (n > 0) {
+		count_done(MEMPROF_COUNT_STACKS_SENT);
+		if (mark)
+			*mark = id;
+	}
+}
+
+static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 native_sp,
+					  __s32 alloc_idx, __u32 tid)
+{
+	enum caller caller = CALLER_MEMPROF;
+
+	/* Printexc and unmarshalling always ask with -1. */
+	if (alloc_idx == -1)
+		caller = find_caller(&slot->walk, native_sp);
+	if (caller == CALLER_USER) {
+		count_done(MEMPROF_COUNT_USER_CALLSTACKS);
+		return;
+	}
+	if (memprof_walk_stack(slot, bottom_of_stack_address, alloc_idx) != 0) {
+		count_capture_drop(MEMPROF_DROP_CAPTURE_NO_STATE);
+		return;
+	}
+	if (caller == CALLER_INTERNED)
+		((struct memprof_capture *)slot->event)->flags |= MEMPROF_CAPTURE_INTERNED;
+	send_capture(slot, tid);
+}
+
+/* At the entry of caml_collect_current_callstack(buffer, length, max, alloc_idx). */
+SEC("uprobe")
+int capture(struct pt_regs *ctx)
+{
+	__u32 tid = target_tid();
+	struct memprof_scratch *slot;
+
+	if (tid == 0)
+		return 0;
+	slot = take_scratch();
+	if (!slot) {
+		count_capture_drop(MEMPROF_DROP_CAPTURE_SCRATCH_BUSY);
+		return 0;
+	}
+	walk_and_send(slot, PT_REGS_SP(ctx), (__s32)PT_REGS_PARM4(ctx), tid);
+	give_scratch(slot);
+	return 0;
+}
+
+/* ---- batches ---- */
+
+struct batch_args {
+	__u64 records; /* in the target */
+	__u64 first_seq;
+	__u32 generation;
+	__u32 count;
+	__u32 tid;
+};
+
+/* capacity is a constant: the ring buffer reserves constant sizes only. */
+static __always_inline void send_batch(const struct batch_args *args, const __u32 capacity)
+{
+	struct memprof_batch *batch;
+	__u32 count = args->count;
+	__u64 flags = wakeup_flags();
+
+	batch = bpf_ringbuf_reserve(&events,
+				    sizeof(*batch) + capacity * sizeof(struct memprof_record), 0);
+	if (!batch) {
+		count_drop(MEMPROF_DROP_BATCH_RING_FULL);
+		return;
+	}
+	fill_header(&batch->header, MEMPROF_EVENT_BATCH, args->tid);
+	batch->first_seq = args->first_seq;
+	batch->generation = args->generation;
+	batch->count = count;
+
+	/* Keeps the bound and the size in one register for the verifier. */
+	asm volatile("" : "+r"(count));
+	if (count > capacity ||
+	    (capacity > 0 &&
+	     memprof_walk_read(batch->records, count * sizeof(struct memprof_record),
+			       args->records) != 0)) {
+		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
+		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
+		return;
+	}
+	bpf_ringbuf_submit(batch, flags);
+	count_done(MEMPROF_COUNT_BATCHES);
+}
+
+/* At memprof:batch(records, count, first_seq, generation). */
+SEC("uprobe")
+int batch(struct pt_regs *ctx)
+{
+	struct batch_args args = {
+		.records = PT_REGS_PARM1(ctx),
+		.count = (__u32)PT_REGS_PARM2(ctx),
+		.first_seq = PT_REGS_PARM3(ctx),
+		.generation = (__u32)PT_REGS_PARM4(ctx),
+		.tid = target_tid(),
+	};
+
+	if (args.tid == 0)
+		return 0;
+	if (args.count > MEMPROF_BATCH_RECORDS)
+		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
+	else if (args.count > 128)
+		send_batch(&args, MEMPROF_BATCH_RECORDS);
+	else if (args.count > 16)
+		send_batch(&args, 128);
+	else if (args.count > 0)
+		send_batch(&args, 16);
+	else
+		send_batch(&args, 0);
+	return 0;
+}
+
+/* ---- the safe point ---- */
+
+/* At caml_do_pending_actions_exn: one signal to the thread that gets here first. */
+SEC("uprobe")
+int safe_point(struct pt_regs *ctx)
+{
+	if (target_tid() == 0 || armed == 0)
+		return 0;
+	if (__sync_lock_test_and_set(&armed, 0) != 1)
+		return 0;
+	if (bpf_send_signal_thread(armed_signal) == 0)
+		fired_tid = (__u32)bpf_get_current_pid_tgid();
+	else
+		armed = 1; /* the next hit tries again */
+	return 0;
+}
+
+/* ---- lifecycle ---- */
+
+static __always_inline int send_lifecycle(__u32 what)
+{
+	struct memprof_lifecycle event = {.what = what};
+	__u32 tid = target_tid();
+
+	if (tid == 0)
+		return 0;
+	fill_header(&event.header, MEMPROF_EVENT_LIFECYCLE, tid);
+	event.header.captures_dropped = 0;
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), wakeup_flags()) != 0)
+		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int on_exec(void *ctx) { return send_lifecycle(MEMPROF_LIFECYCLE_EXEC); }
+
+SEC("raw_tp/sched_process_exit")
+int on_thread_exit(void *ctx) { return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT); }
+
+/* At caml_register_frametable: Dynlink brought new code. */
+SEC("uprobe")
+int frametable_registered(struct pt_regs *ctx)
+{
+	return send_lifecycle(MEMPROF_LIFECYCLE_FRAMETABLE);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,31 @@
+// One callstack as captured: raw return addresses, runs of recursion compressed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+struct Callstack {
+  StackHash hash;
+  // Innermost first; MEMPROF_RUN_MARK entries as in bpf/events.h.
+  std::vector<std::uint64_t> entries;
+  // Which of the combined allocations at the innermost frame; -1: not known.
+  std::int32_t alloc_idx = -1;
+  std::uint32_t n_frames = 0;
+  bool truncated = false;
+  bool broken = false;
+
+  // Calls fn(return address, repeat count) for each entry, innermost first.
+  // Total on garbage: a run without an address before it is skipped.
+  template <typename Fn>
+  void for_each_run(Fn fn) const;
+  // All return addresses, at most max_frames of them.
+  std::vector<std::uint64_t> expand(std::size_t max_frames) const;
+};
+
+}  // namespace memprofd
+
+#include "daemon/aggregate/callstack_inl.h"

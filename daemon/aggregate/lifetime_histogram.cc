@@ -1,0 +1,75 @@
+#include "daemon/aggregate/lifetime_histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace memprofd {
+namespace {
+
+using Bounds = std::array<double, LifetimeHistogram::kBuckets>;
+
+Bounds make_bounds() {
+  Bounds bounds;
+  for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) {
+    bounds[i] = LifetimeHistogram::kFirstBoundNs * std::exp2(i / 2.0);
+  }
+  bounds.back() = std::numeric_limits<double>::infinity();
+  return bounds;
+}
+
+const Bounds kBounds = make_bounds();
+
+std::uint32_t saturating_add(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint32_t>::max() : sum;
+}
+
+// The value at the given fraction of a bucket; the first bucket begins at 0 and
+// is linear, the last one has no end and answers its beginning.
+double interpolate(int bucket, double fraction) {
+  if (bucket == 0) return fraction * kBounds[0];
+  const double low = kBounds[bucket - 1];
+  if (bucket == LifetimeHistogram::kBuckets - 1) return low;
+  return low * std::pow(kBounds[bucket] / low, fraction);
+}
+
+}  // namespace
+
+double LifetimeHistogram::upper_bound_ns(int bucket) { return kBounds[bucket]; }
+
+int LifetimeHistogram::bucket_of(std::uint64_t lifetime_ns) {
+  const double ns = static_cast<double>(lifetime_ns);
+  return static_cast<int>(std::upper_bound(kBounds.begin(), kBounds.end(), ns) - kBounds.begin());
+}
+
+void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint32_t n_samples) {
+  total_ += n_samples;
+  sum_ns_ += static_cast<double>(lifetime_ns) * n_samples;
+  std::uint32_t& count = counts_[bucket_of(lifetime_ns)];
+  count = saturating_add(count, n_samples);
+}
+
+LifetimeHistogram& LifetimeHistogram::operator+=(const LifetimeHistogram& other) {
+  total_ += other.total_;
+  sum_ns_ += other.sum_ns_;
+  for (int i = 0; i < kBuckets; ++i) counts_[i] = saturating_add(counts_[i], other.counts_[i]);
+  return *this;
+}
+
+double LifetimeHistogram::quantile_ns(double q) const {
+  double counted = 0;  // not total_: a saturated bucket holds less
+  for (std::uint32_t count : counts_) counted += count;
+  if (counted == 0) return 0;
+  const double wanted = std::clamp(q, 0.0, 1.0) * counted;
+  double below = 0;
+  for (int i = 0; i < kBuckets; ++i) {
+    if (counts_[i] != 0 && below + counts_[i] >= wanted) {
+      return interpolate(i, (wanted - below) / counts_[i]);
+    }
+    below += counts_[i];
+  }
+  return kBounds[kBuckets - 2];
+}
+
+}  // namespace memprofd

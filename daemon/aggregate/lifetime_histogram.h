@@ -1,0 +1,40 @@
+// Lifetimes of sampled blocks, allocation to deallocation, on a log scale.
+//
+// Two buckets an octave: bucket i counts lifetimes below kFirstBoundNs * 2^(i/2)
+// that fit no earlier bucket; the last one counts all longer ones. From 1 us to
+// about 25 days the bound of a bucket is at most 42 % above its lower end.
+// Counts are samples, so quantiles are weighted by allocated words: "half of
+// the allocated memory lived at most p50".
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace memprofd {
+
+class LifetimeHistogram {
+ public:
+  static constexpr int kBuckets = 84;
+  static constexpr double kFirstBoundNs = 1000.0;
+
+  // Upper bound of a bucket in ns; infinity for the last.
+  static double upper_bound_ns(int bucket);
+  static int bucket_of(std::uint64_t lifetime_ns);
+
+  void add(std::uint64_t lifetime_ns, std::uint32_t n_samples);
+  LifetimeHistogram& operator+=(const LifetimeHistogram& other);
+
+  std::uint64_t total() const { return total_; }
+  double sum_ns() const { return sum_ns_; }
+  std::uint64_t count(int bucket) const { return counts_[bucket]; }
+  // Lifetime in ns below which the fraction q (0..1) of the samples lies,
+  // interpolated within its bucket on the log scale; 0 when empty.
+  double quantile_ns(double q) const;
+
+ private:
+  std::uint64_t total_ = 0;
+  double sum_ns_ = 0;
+  std::array<std::uint32_t, kBuckets> counts_{};
+};
+
+}  // namespace memprofd

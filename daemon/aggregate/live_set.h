@@ -1,0 +1,67 @@
+// The sampled blocks that are followed: allocated, not yet deallocated.
+//
+// Made for size: a block costs a 24-byte slot and one control byte of an open
+// addressing table that is between 7/16 and 7/8 full, so 29 to 57 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/aggregate/counters.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+class LiveSample {
+ public:
+  static constexpr std::uint32_t kMaxCallstackId = (1u << 31) - 1;
+
+  // Ids above kMaxCallstackId become the unknown callstack.
+  LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, CallstackId callstack, Heap heap)
+      : alloc_time_ns_(alloc_time_ns),
+        n_samples_(n_samples),
+        callstack_(callstack.value() <= kMaxCallstackId ? callstack.value() : 0),
+        major_(heap == Heap::kMajor) {}
+
+  std::uint64_t alloc_time_ns() const { return alloc_time_ns_; }
+  std::uint32_t n_samples() const { return n_samples_; }
+  CallstackId callstack() const { return CallstackId(callstack_); }
+  // Where the block is now.
+  Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
+  void move_to_major() { major_ = 1; }
+
+ private:
+  std::uint64_t alloc_time_ns_;
+  std::uint32_t n_samples_;
+  std::uint32_t callstack_ : 31;
+  std::uint32_t major_ : 1;
+};
+static_assert(sizeof(LiveSample) == 16);
+
+class LiveSet {
+ public:
+  enum class Inserted { kYes, kAlreadyThere, kFull };
+
+  explicit LiveSet(std::size_t max_samples) : max_samples_(max_samples) {}
+
+  Inserted insert(SampleId id, const LiveSample& sample);
+  // Valid until the next insert; null when not followed.
+  LiveSample* find(SampleId id);
+  std::optional<LiveSample> take(SampleId id);
+
+  std::size_t size() const { return samples_.size(); }
+  // Gives the memory back.
+  void clear();
+  std::size_t memory_bytes() const;
+
+ private:
+  using Table = absl::flat_hash_map<SampleId, LiveSample>;
+  static_assert(sizeof(Table::value_type) == 24);
+
+  std::size_t max_samples_;
+  Table samples_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,38 @@
+// The agent as a file on disk: what to check and where its probe is, before any
+// process has loaded it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/agent_finder.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/proc_fs.h"
+
+namespace memprofd {
+
+struct AgentFile {
+  std::string path;                    // absolute
+  std::uint64_t probe_offset = 0;      // file offset of memprof:batch
+  std::uint64_t semaphore_offset = 0;  // file offset of its semaphore
+  std::uint64_t control = 0;           // memprof_agent_control, as the file numbers addresses
+  std::uint64_t poll = 0;              // memprof_agent_poll, likewise
+  std::shared_ptr<ElfFile> elf;
+};
+
+// kDataLoss with the remedy when the file is missing or not our agent.
+absl::StatusOr<AgentFile> open_agent_file(const std::string& path);
+
+// Where a process has mapped that file; nothing when it has not. Fast: it looks
+// at the mappings only.
+std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps);
+
+// Where the agent lies next to this program: in a build tree beside it, else
+// installed under ../lib/memprofd.
+std::string default_agent_path();
+
+}  // namespace memprofd

@@ -1,0 +1,33 @@
+// What every user of libbpf here needs: owners, silence, errors with a remedy.
+#pragma once
+
+#include <bpf/libbpf.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace memprofd {
+
+struct BpfLinkCloser {
+  void operator()(bpf_link* link) const { bpf_link__destroy(link); }
+};
+using BpfLink = std::unique_ptr<bpf_link, BpfLinkCloser>;
+
+struct RingBufferCloser {
+  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+};
+using RingBuffer = std::unique_ptr<ring_buffer, RingBufferCloser>;
+
+// Sends libbpf's own messages to the debug log; process-wide, once is enough.
+void route_libbpf_messages();
+
+// A failed load as a Status: asks the kernel what is missing and names it.
+absl::Status bpf_load_error(int error);
+
+// A failed attach of `what` ("the capture probe") to `where` ("/proc/42/exe+0x1f0").
+absl::Status bpf_attach_error(std::string_view what, std::string_view where, int error);
+
+}  // namespace memprofd

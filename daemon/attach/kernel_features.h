@@ -1,0 +1,36 @@
+// What the kernel side needs of the running kernel and of this process's
+// privileges, each with what to do when it is missing. Used by doctor and to
+// explain a failed load.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace memprofd {
+
+struct FeatureCheck {
+  std::string name;  // "BPF ring buffer"
+  bool ok = false;
+  std::string detail;  // what was found
+  std::string remedy;  // empty when ok
+};
+
+// Answers of the bpf system call; 1 supported, 0 not, negative errno when the
+// question itself failed.
+struct BpfProbes {
+  std::function<int()> ring_buffer;
+  std::function<int()> loop;
+};
+BpfProbes real_bpf_probes();
+
+// Always the same checks in the same order. sys_root and proc_root are "/sys"
+// and "/proc", or trees made by a test.
+std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root = "/sys",
+                                                const std::string& proc_root = "/proc",
+                                                const BpfProbes& probes = real_bpf_probes());
+
+// The failed checks as one line, "" when all is well.
+std::string missing_kernel_features(const std::vector<FeatureCheck>& checks);
+
+}  // namespace memprofd

@@ -1,0 +1,21 @@
+// Writes frame descriptors into the table that BPF programs are walking with.
+//
+// The table only grows: an empty slot gets filled, or the frame size of an
+// address is replaced. Each is one aligned 8-byte store, so that a walk at the
+// same time sees the old or the new slot and never loses its way.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+
+namespace memprofd {
+
+// Adds every slot of `additions` (a table of any size, empty slots included) to
+// `table` of 1 << bits slots. kResourceExhausted when one of them would need
+// more than MEMPROF_MAX_PROBES probes; the others are in place then.
+absl::Status add_kernel_slots(std::span<std::uint64_t> table, std::uint32_t bits,
+                              std::span<const std::uint64_t> additions);
+
+}  // namespace memprofd

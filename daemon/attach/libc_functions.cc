@@ -1,0 +1,96 @@
+#include "daemon/attach/libc_functions.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// Executable segments of a C library are 1-2 MB.
+constexpr std::uint64_t kMaxTextBytes = 16 << 20;
+
+// mov $15, %rax (or %eax); syscall
+constexpr std::array<std::uint8_t, 9> kRestorer64 = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+constexpr std::array<std::uint8_t, 7> kRestorer32 = {0xb8, 15, 0, 0, 0, 0x0f, 0x05};
+
+template <std::size_t N>
+std::uint64_t find_code(const std::vector<std::uint8_t>& text, std::uint64_t address,
+                        const std::array<std::uint8_t, N>& code) {
+  const auto at = std::search(text.begin(), text.end(), code.begin(), code.end());
+  return at == text.end() ? 0 : address + static_cast<std::uint64_t>(at - text.begin());
+}
+
+std::uint64_t find_restorer(const ElfFile& libc) {
+  for (const ElfSegment& segment : libc.segments()) {
+    if (!segment.executable || segment.file_size > kMaxTextBytes) continue;
+    std::vector<std::uint8_t> text(segment.file_size);
+    if (!libc.read(segment.address, std::as_writable_bytes(std::span(text))).ok()) continue;
+    if (auto at = find_code(text, segment.address, kRestorer64)) return at;
+    if (auto at = find_code(text, segment.address, kRestorer32)) return at;
+  }
+  return 0;
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_libc(std::string_view name) {
+  return name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
+}
+bool is_libdl(std::string_view name) {
+  return name == "libdl.so.2" || (name.starts_with("libdl-2.") && name.ends_with(".so"));
+}
+
+struct Loaded {
+  std::unique_ptr<ElfFile> file;
+  std::uint64_t bias = 0;
+};
+
+absl::StatusOr<Loaded> open_mapped(const ProcFs& proc, int pid, const Mapping& mapping) {
+  const std::string path = proc.path(pid, absl::StrCat("root", mapping.path));
+  ASSIGN_OR_RETURN(auto file, ElfFile::open(path, mapping.path));
+  const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
+  if (!bias) return absl::DataLossError(absl::StrCat(mapping.path, ": not where it is mapped"));
+  return Loaded{std::move(file), *bias};
+}
+
+std::uint64_t address_of(const Loaded& loaded, std::string_view name) {
+  const auto symbol = loaded.file->find_symbol(name);
+  return symbol ? loaded.bias + symbol->address : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid) {
+  const ProcFs proc;
+  ASSIGN_OR_RETURN(const auto maps, proc.maps(pid));
+  LibcFunctions functions;
+  for (const Mapping& mapping : maps) {
+    if (!mapping.executable) continue;
+    const std::string_view name = base_name(mapping.path);
+    if (!is_libc(name) && !is_libdl(name)) continue;
+    ASSIGN_OR_RETURN(const Loaded loaded, open_mapped(proc, pid, mapping));
+    if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "dlopen");
+    if (!is_libc(name)) continue;
+    functions.raise = address_of(loaded, "raise");
+    if (auto at = find_restorer(*loaded.file)) functions.restorer = loaded.bias + at;
+    if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "__libc_dlopen_mode");
+  }
+  if (functions.dlopen == 0 || functions.raise == 0 || functions.restorer == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid, " has no shared GNU C library to load the agent with; link the program with "
+        "the memprof-agent package instead"));
+  }
+  return functions;
+}
+
+}  // namespace memprofd

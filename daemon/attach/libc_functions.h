@@ -1,0 +1,20 @@
+// Addresses of three C library functions in a process.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+struct LibcFunctions {
+  std::uint64_t dlopen = 0;
+  std::uint64_t raise = 0;
+  // Code that calls rt_sigreturn: what signal handlers return to.
+  std::uint64_t restorer = 0;
+};
+
+// kFailedPrecondition when the process runs without a shared glibc.
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid);
+
+}  // namespace memprofd

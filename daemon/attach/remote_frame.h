@@ -1,0 +1,64 @@
+// A stack image that makes a stopped thread call two functions and then resume
+// where it was, without anybody's further help.
+//
+// It is what the kernel itself does to run a signal handler: the return address
+// of the called function is the C library's signal restorer, whose rt_sigreturn
+// takes all registers from the frame it finds on the stack. Nothing depends on
+// the tracer after the registers are set: were it killed in the middle, the
+// thread would run the calls and go on with its own work.
+//
+//     high   path string
+//            saved floating point state (shared by both frames)
+//     F2     restorer | registers of the interrupted program
+//     F1     restorer | registers for the second call: rip = second, rsp = F2
+//     low    stack of the first call: rip = first, rsp = F1
+//
+//     first() -> ret -> restorer: rt_sigreturn(F1) -> second() -> ret
+//             -> restorer: rt_sigreturn(F2) -> the interrupted instruction
+//
+// x86-64 only; another architecture has its own image of the same idea.
+#pragma once
+
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace memprofd {
+
+// State of a stopped thread, as ptrace gives it.
+struct ThreadState {
+  user_regs_struct regs{};
+  std::uint64_t signal_mask = 0;
+  std::vector<std::byte> xstate;  // NT_X86_XSTATE, standard format
+};
+
+struct RemoteCall {
+  std::uint64_t function = 0;
+  std::uint64_t argument1 = 0;
+  std::uint64_t argument2 = 0;
+};
+
+struct RemoteFrame {
+  std::uint64_t base = 0;  // where bytes go
+  std::vector<std::byte> bytes;
+  std::uint64_t text_address = 0;  // where `text` lies, NUL-terminated
+  std::uint64_t frame2 = 0;        // F2: rsp for a call that returns to the program
+  user_regs_struct regs{};         // to set: starts `first`
+};
+
+// text_address may be used as an argument of `first`: give 0 there as
+// kTextArgument and it is replaced.
+inline constexpr std::uint64_t kTextArgument = ~std::uint64_t{0};
+
+RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,
+                               RemoteCall second, const std::string& text);
+
+// Registers that call a function whose return resumes the program through an
+// already written frame.
+user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call,
+                                    std::uint64_t frame);
+
+}  // namespace memprofd

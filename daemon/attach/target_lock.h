@@ -1,0 +1,22 @@
+// One memprofd per target: a name in the kernel that dies with its holder.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+// Holds the abstract unix socket "memprofd/PID/START" until destroyed or until
+// this process dies, however it dies. kAlreadyExists names the holder's pid.
+class TargetLock {
+ public:
+  static absl::StatusOr<TargetLock> acquire(int pid, std::uint64_t start_time_ticks);
+
+ private:
+  explicit TargetLock(UniqueFd socket) : socket_(std::move(socket)) {}
+  UniqueFd socket_;
+};
+
+}  // namespace memprofd

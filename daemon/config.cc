@@ -1,0 +1,100 @@
+#include "daemon/config.h"
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/util/exit_codes.h"
+#include "daemon/util/paths.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+namespace {
+
+// An option whose text a parser turns into a number; the parser's message is the
+// error. (CLI11's contract: an empty string is success.)
+CLI::Option* add_parsed(CLI::App& app, const std::string& name,
+                        absl::StatusOr<double> (*parse)(std::string_view), double& out,
+                        const std::string& help) {
+  const auto check = [parse](const std::string& text) {
+    return std::string(parse(text).status().message());
+  };
+  return app
+      .add_option_function<std::string>(
+          name, [parse, &out](const std::string& text) { out = *parse(text); }, help)
+      ->check(CLI::Validator(check, ""));
+}
+
+void add_target_options(CLI::App& app, Config& config) {
+  app.add_option("--pid", config.pids, "Program to profile; may be given several times")
+      ->check(CLI::PositiveNumber)
+      ->type_name("PID");
+  auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
+                                  "Samples per allocated word (default 1e-5)")
+                   ->type_name("RATE");
+  add_parsed(app, "--sampling-interval", parse_sampling_interval, config.sampling_rate,
+                     "The same as bytes per sample, for example 512KiB")
+      ->type_name("SIZE")
+      ->excludes(rate);
+  app.add_flag("--no-inject", config.no_inject,
+               "Only use an agent that is already in the program");
+  app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
+  app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--ring-bytes", config.ring_bytes, "Ring buffer of a target")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("SIZE");
+}
+
+void add_output_options(CLI::App& app, Config& config) {
+  app.add_option("--web.listen-address", config.web_listen_address,
+                 "Where /metrics is served")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  app.add_option("--web.config.file", config.web_config_file,
+                 "TLS and basic authentication, in the form of Prometheus exporters")
+      ->type_name("FILE");
+  app.add_option("--grpc.socket", config.grpc_socket, "Unix socket of the gRPC service")
+      ->capture_default_str()
+      ->type_name("PATH");
+  app.add_option("--grpc.listen-address", config.grpc_listen_address,
+                 "Also serve gRPC on TCP (off by default)")
+      ->type_name("HOST:PORT");
+  app.add_option("--top-sites", config.top_sites, "Sites that get Prometheus series of their own")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str()
+      ->type_name("K");
+  app.add_option("--log.level", config.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log.format", config.log_format, "logfmt or json")
+      ->check(CLI::IsMember({"logfmt", "json"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+ParsedConfig parse_config(int argc, char** argv) {
+  ParsedConfig parsed;
+  parsed.config.grpc_socket = default_grpc_socket();
+  CLI::App app{
+      "memprofd: profiles the memory of running OCaml programs from outside.\n\n"
+      "  memprofd --pid PID      attach to a running program and serve until stopped\n"
+      "  memprofctl top          look at it in the terminal",
+      "memprofd"};
+  app.set_version_flag("--version", std::string("memprofd ") + MEMPROFD_VERSION);
+  add_target_options(app, parsed.config);
+  add_output_options(app, parsed.config);
+  app.footer(std::string("\n") + kExitCodeHelp);
+  try {
+    app.parse(argc, argv);
+    parsed.run = true;
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    parsed.exit_code = code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  }
+  return parsed;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,37 @@
+// The command line of memprofd.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+struct Config {
+  std::vector<int> pids;
+  double sampling_rate = 1e-5;  // samples per word
+  bool no_inject = false;
+  std::string agent_path;       // empty: beside or installed with this program
+  std::uint32_t max_frames = 4096;
+  std::uint32_t ring_bytes = 4u << 20;  // per target
+  std::size_t top_sites = 50;           // sites with series of their own
+  std::string web_listen_address = "127.0.0.1:9871";
+  std::string web_config_file;
+  std::string grpc_socket;
+  std::string grpc_listen_address;  // empty: off
+  std::string log_level = "info";
+  std::string log_format = "logfmt";
+};
+
+// What main() does after parsing: run, or end with this exit code (help and
+// version were asked for, or the command line is wrong; the text was printed).
+struct ParsedConfig {
+  Config config;
+  bool run = false;
+  int exit_code = 0;
+};
+ParsedConfig parse_config(int argc, char** argv);
+
+}  // namespace memprofd

@@ -1,0 +1,141 @@
+#include "daemon/ctl/render_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/ctl/words.h"
+#include "daemon/export/grpc_convert.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void put_estimate(Json& out, const std::string& name, const pb::Estimate& estimate) {
+  out[name] = estimate.bytes();
+  out[name + "_stderr"] = estimate.bytes_stderr();
+}
+
+Json pauses_json(const pb::GcPauses& pauses) {
+  return {{"count", pauses.count()},
+          {"sum", pauses.sum_seconds()},
+          {"p50", pauses.p50_seconds()},
+          {"p99", pauses.p99_seconds()}};
+}
+
+Json gc_json(const pb::GcStats& gc) {
+  return {{"minor_words", gc.minor_words()},
+          {"promoted_words", gc.promoted_words()},
+          {"major_words", gc.major_words()},
+          {"minor_collections", gc.minor_collections()},
+          {"major_collections", gc.major_collections()},
+          {"compactions", gc.compactions()},
+          {"heap_bytes", gc.heap_bytes()},
+          {"top_heap_bytes", gc.top_heap_bytes()},
+          {"heap_chunks", gc.heap_chunks()},
+          {"minor_pauses_seconds", pauses_json(gc.minor_pauses())},
+          {"major_slice_pauses_seconds", pauses_json(gc.major_slice_pauses())}};
+}
+
+Json drops_json(const pb::Target& target) {
+  Json drops = Json::array();
+  for (const pb::Drop& drop : target.drops()) {
+    drops.push_back({{"stage", drop.stage()}, {"reason", drop.reason()}, {"count", drop.count()}});
+  }
+  return drops;
+}
+
+Json target_object(const pb::Target& target) {
+  Json out{{"pid", target.pid()},
+           {"comm", target.comm()},
+           {"exe", target.exe()},
+           {"runtime_version", target.runtime_version()},
+           {"mode", target.mode()},
+           {"state", state_word(target.state())},
+           {"message", target.message()},
+           {"sampling_rate", target.sampling_rate()},
+           {"dropped_events", target.dropped_events()},
+           {"drops", drops_json(target)}};
+  put_estimate(out, "allocated_bytes", target.allocated());
+  put_estimate(out, "promoted_bytes", target.promoted());
+  put_estimate(out, "live_bytes", target.live());
+  put_estimate(out, "died_young_bytes", target.died_young());
+  put_estimate(out, "died_old_bytes", target.died_old());
+  out["samples"] = target.allocated().samples();
+  out["alloc_events"] = target.alloc_events();
+  out["promote_events"] = target.promote_events();
+  out["dealloc_events"] = target.dealloc_events();
+  out["live_samples"] = target.live_samples();
+  out["attached_unix_ns"] = target.attached_unix_ns();
+  out["attach_seconds"] = target.attach_seconds();
+  out["paused_seconds"] = target.paused_seconds();
+  out["gc"] = target.has_gc() ? gc_json(target.gc()) : Json(nullptr);
+  return out;
+}
+
+Json callstack_json(const pb::Site& site) {
+  Json frames = Json::array();
+  for (const pb::Location& location : site.callstack()) {
+    frames.push_back({{"function", location.function()},
+                      {"file", location.file()},
+                      {"line", location.line()},
+                      {"start_column", location.start_column()},
+                      {"end_column", location.end_column()},
+                      {"module", location.module()}});
+  }
+  return frames;
+}
+
+Json site_object(const pb::Site& site) {
+  Json out{{"function", site.function()},
+           {"file", site.file()},
+           {"line", site.line()},
+           {"samples", site.samples()}};
+  put_estimate(out, "allocated_bytes", site.allocated());
+  put_estimate(out, "promoted_bytes", site.promoted());
+  put_estimate(out, "live_bytes", site.live());
+  put_estimate(out, "died_young_bytes", site.died_young());
+  put_estimate(out, "died_old_bytes", site.died_old());
+  out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
+                             {"p90", site.lifetime().p90_seconds()},
+                             {"p99", site.lifetime().p99_seconds()},
+                             {"samples", site.lifetime().samples()}};
+  out["callstack"] = callstack_json(site);
+  return out;
+}
+
+}  // namespace
+
+std::string targets_json(const pb::ListTargetsResponse& response) {
+  Json targets = Json::array();
+  for (const pb::Target& target : response.targets()) targets.push_back(target_object(target));
+  return dump({{"targets", std::move(targets)}});
+}
+
+std::string target_json(const pb::Target& target) {
+  return dump({{"target", target_object(target)}});
+}
+
+std::string sites_json(const pb::ListSitesResponse& response) {
+  Json sites = Json::array();
+  for (const pb::Site& site : response.sites()) sites.push_back(site_object(site));
+  return dump({{"target", target_object(response.target())},
+               {"time_unix_ns", response.time_unix_ns()},
+               {"sites", std::move(sites)}});
+}
+
+std::string findings_json(const pb::DiagnoseResponse& response) {
+  Json findings = Json::array();
+  for (const pb::Finding& finding : response.findings()) {
+    findings.push_back({{"level", level_word(finding.level())},
+                        {"subject", finding.subject()},
+                        {"detail", finding.detail()},
+                        {"remedy", finding.remedy()}});
+  }
+  return dump({{"findings", std::move(findings)}});
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd::ctl {
+
+// The full report of one target: what it is and how it is sampled, its totals,
+// and its sites in the order they were asked for, each with lifetimes and
+// callstack.
+std::string report_text(const ::memprof::v1::ListSitesResponse& response,
+                        ::memprof::v1::SiteOrder order);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,25 @@
+// Answers as text for people. Names from targets are made printable.
+#pragma once
+
+#include <string>
+
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd::ctl {
+
+namespace pb = ::memprof::v1;
+
+// For a terminal: bold titles and colours, lines cut at its width.
+struct Style {
+  bool color = false;
+  std::size_t width = 0;  // columns; 0: do not cut
+};
+
+// All end in a newline.
+std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
+std::string target_line(const pb::Target& target);
+std::string sites_table(const pb::ListSitesResponse& response, bool with_callstacks,
+                        const Style& style);
+std::string findings_text(const pb::DiagnoseResponse& response, const Style& style);
+
+}  // namespace memprofd::ctl

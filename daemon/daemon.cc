@@ -1,0 +1,350 @@
+#include "daemon/daemon.h"
+
+#include <poll.h>
+
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/doctor.h"
+#include "daemon/self_stats.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTickWaiting{20};
+constexpr milliseconds kTickSteady{200};
+// How long an attach request keeps its caller until it answers "waiting".
+constexpr milliseconds kAttachPatience{1500};
+// Longest time threads stay seized for one injection attempt.
+constexpr milliseconds kInjectPatience{400};
+// How long the agent may take to stop at its next callback.
+constexpr milliseconds kStopPatience{300};
+constexpr milliseconds kRatePatience{500};
+constexpr milliseconds kPollInterval{1};
+constexpr milliseconds kSnapshotTimeout{2000};
+// After this many samples without a capture the capture probe is known not to work.
+constexpr std::uint64_t kSelfTestSamples = 64;
+constexpr milliseconds kAnnouncePatience{2000};
+constexpr std::size_t kMaxEnded = 100;
+
+// Until condition() or the deadline; true when the condition came.
+template <typename Condition>
+bool wait_for(milliseconds patience, Condition condition) {
+  const auto deadline = Clock::now() + patience;
+  while (!condition()) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return true;
+}
+
+bool has_exited(const Target& target) {
+  pollfd fd{target.pidfd.get(), POLLIN, 0};
+  return ::poll(&fd, 1, 0) == 1;
+}
+
+TargetInfo describe(const Target& target, double rate) {
+  TargetInfo info;
+  info.pid = target.pid;
+  info.comm = target.comm;
+  info.exe = target.exe;
+  info.runtime_version = target.abi.version;
+  info.mode = "agent";
+  info.sampling_rate = rate;
+  return info;
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), ingest_(hub_) {
+  control_ = std::thread([this] { loop(); });
+}
+
+Daemon::~Daemon() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  control_.join();
+}
+
+template <typename Fn>
+auto Daemon::on_control(Fn fn) -> decltype(fn()) {
+  std::packaged_task<decltype(fn())()> task(std::move(fn));
+  auto result = task.get_future();
+  {
+    std::lock_guard lock(mutex_);
+    requests_.push_back([&task] { task(); });
+  }
+  changed_.notify_all();
+  return result.get();
+}
+
+void Daemon::loop() {
+  for (bool stop = false; !stop;) {
+    std::deque<std::function<void()>> requests;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, any_waiting() ? kTickWaiting : kTickSteady,
+                        [this] { return stop_ || !requests_.empty(); });
+      requests.swap(requests_);
+      stop = stop_;
+    }
+    for (const auto& request : requests) request();
+    tick();
+  }
+  stop_all();
+}
+
+bool Daemon::any_waiting() const {
+  for (const auto& [pid, profiled] : targets_) {
+    if (profiled.attachment && !profiled.sampling) return true;
+  }
+  return false;
+}
+
+void Daemon::tick() {
+  for (auto& [pid, profiled] : targets_) {
+    if (profiled.attachment) tick(profiled);
+  }
+}
+
+void Daemon::tick(Profiled& profiled) {
+  if (has_exited(profiled.attachment->target())) {
+    end(profiled, TargetState::kExited, "the program ended");
+  } else if (profiled.lane->signals().exec_seen) {
+    end(profiled, TargetState::kExited, "the program replaced itself (exec)");
+  } else if (!profiled.sampling) {
+    advance(profiled, kInjectPatience);
+  } else {
+    check_probes(profiled);
+  }
+}
+
+void Daemon::advance(Profiled& profiled, milliseconds patience) {
+  Attachment& attachment = *profiled.attachment;
+  const bool had_agent = attachment.agent() != nullptr;
+  const auto progress = attachment.advance(patience);
+  if (!had_agent && attachment.agent() != nullptr) {
+    ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
+  }
+  if (!progress.ok()) {
+    const bool gone = has_exited(attachment.target());
+    end(profiled, gone ? TargetState::kExited : TargetState::kFailed,
+        gone ? "the program ended during the attach" : std::string(progress.status().message()));
+    return;
+  }
+  const bool sampling = *progress == Attachment::Progress::kSampling;
+  if (sampling && !profiled.sampling) profiled.sampling_since = Clock::now();
+  profiled.sampling = sampling;
+  profiled.lane->update_info([&](TargetInfo& info) {
+    info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
+    info.message = sampling ? "" : attachment.waiting_for();
+    info.paused_seconds = attachment.paused_seconds();
+    if (sampling && info.attach_seconds == 0) {
+      info.attach_seconds = seconds_since(profiled.requested_at);
+    }
+  });
+  if (sampling) {
+    spdlog::info("pid {}: sampling {} at {}", attachment.target().pid, attachment.target().comm,
+                 format_rate(profiled.lane->info().sampling_rate));
+  }
+}
+
+// Some kernels accept a probe that then never fires; trust only what arrives.
+void Daemon::check_probes(Profiled& profiled) {
+  const LaneSignals& signals = profiled.lane->signals();
+  const std::uint32_t generation = profiled.attachment->generation();
+  bool announced = false;
+  if (Clock::now() - profiled.sampling_since > kAnnouncePatience && !signals.probe_works) {
+    ingest_.run([&] { announced = profiled.lane->pipeline().announced(generation); });
+    if (!announced) {
+      end(profiled, TargetState::kFailed,
+          "the agent's probe does not fire on this kernel; try another kernel and report this one");
+      return;
+    }
+    profiled.lane->signals().probe_works = true;
+  }
+  if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
+    end(profiled, TargetState::kFailed,
+        "the capture probe does not fire on this kernel; try another kernel and report this one");
+  }
+}
+
+// ------------------------------------------------------------------- requests
+
+absl::Status Daemon::start_session(Profiled& profiled, double rate) {
+  const std::uint32_t generation = profiled.attachment->next_generation();
+  ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
+  return profiled.attachment->begin(rate);
+}
+
+absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
+  const auto requested_at = Clock::now();
+  const auto existing = targets_.find(request.pid);
+  if (existing != targets_.end() && existing->second.attachment) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
+  }
+  const double rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
+  RETURN_IF_ERROR(check_rate(rate));
+  ASSIGN_OR_RETURN(Target target, discover_target(request.pid));
+  AttachOptions options = options_.attach;
+  options.no_inject |= request.no_inject;
+  Profiled profiled;
+  profiled.requested_at = requested_at;
+  ASSIGN_OR_RETURN(profiled.attachment, Attachment::prepare(std::move(target), options));
+  profiled.lane = std::make_shared<Lane>(profiled.attachment,
+                                         describe(profiled.attachment->target(), rate));
+  if (existing != targets_.end()) {
+    ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });
+    targets_.erase(existing);
+  }
+  ingest_.run([&] { ingest_.add(profiled.lane); });
+  Profiled& kept = targets_.emplace(request.pid, std::move(profiled)).first->second;
+  if (absl::Status status = start_session(kept, rate); !status.ok()) {
+    end(kept, TargetState::kFailed, std::string(status.message()));
+    return status;
+  }
+  while (kept.attachment && !kept.sampling && Clock::now() - requested_at < kAttachPatience) {
+    tick(kept);
+    if (kept.attachment && !kept.sampling) std::this_thread::sleep_for(kPollInterval);
+  }
+  return attach_result(kept);
+}
+
+absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {
+  const TargetInfo info = profiled.lane->info();
+  if (info.state == TargetState::kFailed) return absl::FailedPreconditionError(info.message);
+  if (info.state == TargetState::kExited) {
+    return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
+  }
+  return info;
+}
+
+absl::Status Daemon::do_set_rate(int pid, double rate) {
+  RETURN_IF_ERROR(check_rate(rate));
+  ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
+  RETURN_IF_ERROR(start_session(*profiled, rate));
+  profiled->sampling = false;
+  profiled->lane->signals().probe_works = false;
+  profiled->lane->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
+  wait_for(kRatePatience, [&] {
+    if (profiled->attachment && !profiled->sampling) tick(*profiled);
+    return !profiled->attachment || profiled->sampling;
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Daemon::Profiled*> Daemon::find_attached(int pid) {
+  const auto found = targets_.find(pid);
+  if (found == targets_.end() || !found->second.attachment) {
+    return absl::NotFoundError(
+        absl::StrCat("pid ", pid, " is not being profiled; `memprofctl targets` lists what is"));
+  }
+  return &found->second;
+}
+
+absl::Status Daemon::do_detach(int pid) {
+  ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
+  profiled->attachment->request_stop();
+  wait_for(kStopPatience, [&] {
+    return profiled->attachment->stopped() || has_exited(profiled->attachment->target());
+  });
+  end(*profiled, TargetState::kDetached, "detached on request");
+  return absl::OkStatus();
+}
+
+// Everything the target has told is taken in first, then all is undone.
+void Daemon::end(Profiled& profiled, TargetState state, const std::string& message) {
+  const int pid = profiled.attachment->target().pid;
+  spdlog::info("pid {}: {}", pid, message);
+  ingest_.run([&] { profiled.lane->catch_up(); });
+  profiled.attachment->detach_probes();
+  profiled.lane->update_info([&](TargetInfo& info) {
+    info.state = state;
+    info.message = message;
+    info.paused_seconds = profiled.attachment->paused_seconds();
+  });
+  ingest_.run([&] { ingest_.finish(*profiled.lane); });
+  profiled.attachment.reset();
+  profiled.sampling = false;
+  profiled.ended_at = Clock::now();
+  forget_oldest_ended();
+}
+
+void Daemon::forget_oldest_ended() {
+  std::size_t ended = 0;
+  auto oldest = targets_.end();
+  for (auto it = targets_.begin(); it != targets_.end(); ++it) {
+    if (it->second.attachment) continue;
+    ++ended;
+    if (oldest == targets_.end() || it->second.ended_at < oldest->second.ended_at) oldest = it;
+  }
+  if (ended <= kMaxEnded) return;
+  ingest_.run([&] { ingest_.remove(oldest->second.lane.get()); });
+  targets_.erase(oldest);
+}
+
+// All are asked before any is waited for.
+void Daemon::stop_all() {
+  for (auto& [pid, profiled] : targets_) {
+    if (profiled.attachment) profiled.attachment->request_stop();
+  }
+  wait_for(kStopPatience, [&] {
+    for (auto& [pid, profiled] : targets_) {
+      if (profiled.attachment && !profiled.attachment->stopped()) return false;
+    }
+    return true;
+  });
+  for (auto& [pid, profiled] : targets_) {
+    if (profiled.attachment) end(profiled, TargetState::kDetached, "memprofd stops");
+  }
+}
+
+// ------------------------------------------------- ProfilerService, any thread
+
+std::vector<TargetSnapshotPtr> Daemon::snapshots() { return hub_.fresh(kSnapshotTimeout); }
+
+absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
+  for (auto& snapshot : snapshots()) {
+    if (snapshot->info.pid == pid) return snapshot;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("pid ", pid, " is not a target; `memprofctl targets` lists them"));
+}
+
+absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
+  return on_control([&] { return do_attach(request); });
+}
+
+absl::Status Daemon::detach(int pid) {
+  return on_control([&] { return do_detach(pid); });
+}
+
+absl::Status Daemon::set_rate(int pid, double rate) {
+  return on_control([&] { return do_set_rate(pid, rate); });
+}
+
+std::vector<Finding> Daemon::diagnose(int pid) {
+  return run_doctor(pid, options_.attach.agent_path);
+}
+
+SelfStats Daemon::self_stats() {
+  SelfStats stats = read_self_stats();
+  stats.events = ingest_.records();
+  return stats;
+}
+
+}  // namespace memprofd

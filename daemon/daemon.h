@@ -1,0 +1,93 @@
+// The control thread: attaches, watches and detaches targets, and answers the
+// servers' requests. It owns all attachments; the ingest thread owns their data.
+//
+// Threads of memprofd and what each owns:
+//   main      signals, servers' life, this object's life
+//   control   Attachment (but for KernelSide::consume), targets_
+//   ingest    Lane, Pipeline, ring buffers
+//   servers   nothing: they read immutable snapshots and post requests here
+//   injector  one short-lived thread per injection: the seized threads
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "daemon/attach/attachment.h"
+#include "daemon/export/service.h"
+#include "daemon/ingest_thread.h"
+#include "daemon/lane.h"
+#include "daemon/store/snapshot_hub.h"
+
+namespace memprofd {
+
+struct DaemonOptions {
+  AttachOptions attach;
+  double sampling_rate = 1e-5;
+};
+
+class Daemon : public ProfilerService {
+ public:
+  explicit Daemon(DaemonOptions options);
+  // Detaches from every target: each ends up as it was.
+  ~Daemon() override;
+
+  std::vector<TargetSnapshotPtr> snapshots() override;
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
+  absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
+  absl::Status detach(int pid) override;
+  absl::Status set_rate(int pid, double rate) override;
+  std::vector<Finding> diagnose(int pid) override;
+  SelfStats self_stats() override;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // One target of the past or present. attachment is null once it has ended.
+  struct Profiled {
+    std::shared_ptr<Lane> lane;
+    std::shared_ptr<Attachment> attachment;
+    bool sampling = false;
+    TimePoint requested_at;
+    TimePoint sampling_since;
+    TimePoint ended_at;
+  };
+
+  // Runs fn on the control thread and answers with its result.
+  template <typename Fn>
+  auto on_control(Fn fn) -> decltype(fn());
+
+  void loop();
+  bool any_waiting() const;
+  void tick();
+  void tick(Profiled& profiled);
+  void advance(Profiled& profiled, std::chrono::milliseconds patience);
+  void check_probes(Profiled& profiled);
+
+  absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
+  absl::Status start_session(Profiled& profiled, double rate);
+  static absl::StatusOr<TargetInfo> attach_result(const Profiled& profiled);
+  absl::StatusOr<Profiled*> find_attached(int pid);
+  absl::Status do_detach(int pid);
+  absl::Status do_set_rate(int pid, double rate);
+  void end(Profiled& profiled, TargetState state, const std::string& message);
+  void stop_all();
+  void forget_oldest_ended();
+
+  DaemonOptions options_;
+  SnapshotHub hub_;
+  IngestThread ingest_;
+  std::map<int, Profiled> targets_;  // control thread only
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> requests_;  // under mutex_
+  bool stop_ = false;                           // under mutex_
+  std::thread control_;
+};
+
+}  // namespace memprofd

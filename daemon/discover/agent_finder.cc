@@ -1,0 +1,84 @@
+#include "daemon/discover/agent_finder.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+// The agent in one file, if it has one; path is left empty.
+std::optional<AgentLocation> agent_in(const ElfFile& file, std::uint64_t load_bias) {
+  const std::vector<StapProbe> probes = file.stap_probes();
+  const auto probe = std::find_if(probes.begin(), probes.end(), [](const StapProbe& p) {
+    return p.provider == "memprof" && p.name == "batch";
+  });
+  if (probe == probes.end()) return std::nullopt;
+  static constexpr std::array<std::string_view, 2> kNames = {"memprof_agent_control",
+                                                             "memprof_agent_poll"};
+  const auto symbols = file.find_symbols(kNames);
+  const auto probe_offset = file.offset_of(probe->location);
+  const auto semaphore_offset = file.offset_of(probe->semaphore);
+  if (!symbols[0] || !probe_offset || !semaphore_offset) return std::nullopt;
+  return AgentLocation{.control_address = load_bias + symbols[0]->address,
+                       .poll_address = symbols[1] ? load_bias + symbols[1]->address : 0,
+                       .probe_offset = *probe_offset,
+                       .semaphore_offset = *semaphore_offset};
+}
+
+bool is_regular(const std::string& path, std::uint64_t inode) {
+  struct stat st = {};
+  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) &&
+         (inode == 0 || st.st_ino == inode);
+}
+
+}  // namespace
+
+std::string path_of_mapping(const ProcFs& proc, int pid, const Mapping& mapping) {
+  std::string in_root = proc.path(pid, "root" + mapping.path);
+  if (is_regular(in_root, mapping.inode)) return in_root;
+  std::string by_range =
+      proc.path(pid, fmt::format("map_files/{:x}-{:x}", mapping.begin, mapping.end));
+  return is_regular(by_range, 0) ? by_range : std::string();
+}
+
+std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
+                                            const std::string& path, const ElfFile& file) {
+  for (const Mapping& mapping : maps) {
+    if (!mapping.executable || mapping.path != path) continue;
+    if (auto bias = file.load_bias(mapping.begin, mapping.end, mapping.offset)) return bias;
+  }
+  return std::nullopt;
+}
+
+std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
+                                       const std::vector<Mapping>& maps, const ElfFile& program,
+                                       std::uint64_t load_bias) {
+  std::vector<AgentLocation> agents;
+  const std::string exe = proc.path(pid, "exe");
+  if (auto agent = agent_in(program, load_bias)) {
+    agent->path = exe;
+    agents.push_back(std::move(*agent));
+  }
+  std::set<std::string> seen = {proc.exe(pid).value_or("")};
+  for (const Mapping& mapping : maps) {
+    if (!mapping.executable || !mapping.path.starts_with('/')) continue;
+    if (!seen.insert(mapping.path).second) continue;
+    std::string path = path_of_mapping(proc, pid, mapping);
+    auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path);
+    if (!file.ok()) continue;
+    const auto bias = find_load_bias(maps, mapping.path, **file);
+    auto agent = bias ? agent_in(**file, *bias) : std::nullopt;
+    if (!agent) continue;
+    agent->path = std::move(path);
+    agents.push_back(std::move(*agent));
+  }
+  return agents;
+}
+
+}  // namespace memprofd

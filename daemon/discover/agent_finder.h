@@ -1,0 +1,37 @@
+// Agents that are in a process already: linked in, preloaded or injected.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/proc_fs.h"
+
+namespace memprofd {
+
+struct AgentLocation {
+  std::string path;                    // path that opens the file from here
+  std::uint64_t control_address = 0;   // of struct memprof_agent_control in the process
+  std::uint64_t poll_address = 0;      // of memprof_agent_poll in the process; 0: has none
+  std::uint64_t probe_offset = 0;      // file offset of memprof:batch
+  std::uint64_t semaphore_offset = 0;  // file offset of its semaphore
+};
+
+// Looks at the program, loaded with load_bias, and at every other file that has
+// executable mappings. A file that cannot be read or parsed holds no agent.
+std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
+                                       const std::vector<Mapping>& maps, const ElfFile& program,
+                                       std::uint64_t load_bias);
+
+// A path that opens a mapped file from this mount namespace: through the
+// process's root when the same file is still there, else through map_files;
+// empty when neither is a regular file.
+std::string path_of_mapping(const ProcFs& proc, int pid, const Mapping& mapping);
+
+// The mappings of one file: those with the given path, as maps prints it.
+// Nothing when no executable one of them fits the file's segments.
+std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
+                                            const std::string& path, const ElfFile& file);
+
+}  // namespace memprofd

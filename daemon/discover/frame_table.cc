@@ -1,0 +1,163 @@
+// A table in memory, 8-byte aligned (runtime/caml/stack.h, asmcomp/emitaux.ml):
+//
+//   count                                            u64
+//   retaddr u64 | frame_size u16 | num_live u16 | live u16 * num_live
+//     frame_size & 2:  num_allocs u8 | alloc_length u8 * num_allocs
+//     frame_size & 1:  align 4 | debuginfo offset u32 * (num_allocs or 1)
+//     align 8
+//   ...
+//
+// For example 90 10 ... 22 00 01 00 10 00, frame_size 0x23, num_live 1: frame of
+// 0x20 bytes, combined allocations: 02 (two) 00 01 (2 and 3 words), pad to 4,
+// two debuginfo offsets, pad to 8. frame_size 0xFFFF has neither.
+#include "daemon/discover/frame_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kMaxDescriptors = 4'000'000;
+constexpr std::uint64_t kMaxTables = 1u << 20;
+constexpr std::uint64_t kMaxBytesRead = 512u << 20;
+constexpr std::uint64_t kMinAddress = 4096;
+constexpr std::uint64_t kAddressLimit = 1ull << 48;
+constexpr std::uint64_t kHeaderBytes = 12;
+constexpr std::uint16_t kChunkEnd = 0xFFFF;
+
+constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
+  return (address + to - 1) & ~(to - 1);
+}
+
+// Memory through one window that moves forward in big steps, so that a table is
+// read with few system calls. Pointers are valid until the next call.
+class Window {
+ public:
+  explicit Window(const MemoryReader& memory) : memory_(memory) {}
+
+  // n bytes at address, or null: unreadable, or the byte cap is reached.
+  const std::byte* at(std::uint64_t address, std::size_t n) {
+    if (address >= begin_ && address - begin_ <= bytes_.size() &&
+        n <= bytes_.size() - (address - begin_)) {
+      return bytes_.data() + (address - begin_);
+    }
+    return refill(address, n) ? bytes_.data() : nullptr;
+  }
+  template <typename T>
+  bool get(std::uint64_t address, T& out) {
+    const std::byte* p = at(address, sizeof out);
+    if (p != nullptr) std::memcpy(&out, p, sizeof out);
+    return p != nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kStep = 256 << 10;
+
+  // Near the end of a mapping a big read fails: halve it down to what is asked.
+  bool refill(std::uint64_t address, std::size_t n) {
+    for (std::size_t size = std::max(kStep, n);; size = std::max(size / 2, n)) {
+      if (total_ + size > kMaxBytesRead) return false;
+      bytes_.resize(size);
+      begin_ = address;
+      total_ += size;
+      if (memory_.read(address, bytes_).ok()) return true;
+      total_ -= size;
+      bytes_.clear();
+      if (size == n) return false;
+    }
+  }
+
+  const MemoryReader& memory_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t total_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+// Reads the descriptor at address and moves address past it; false when it is
+// malformed or unreadable.
+bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& out) {
+  std::uint16_t num_live = 0;
+  const std::byte* header = window.at(address, kHeaderBytes);
+  if (header == nullptr) return false;
+  std::memcpy(&out.return_address, header, 8);
+  std::memcpy(&out.frame_size, header + 8, 2);
+  std::memcpy(&num_live, header + 10, 2);
+  out.address = address;
+  if (out.return_address < kMinAddress || out.return_address >= kAddressLimit) return false;
+  std::uint64_t next = address + kHeaderBytes + 2ull * num_live;
+  if (out.frame_size != kChunkEnd) {
+    std::uint8_t num_allocs = 1;
+    if ((out.frame_size & 2) != 0) {
+      if (!window.get(next, num_allocs)) return false;
+      next += 1ull + num_allocs;
+    }
+    if ((out.frame_size & 1) != 0) next = align_up(next, 4) + 4ull * num_allocs;
+  }
+  address = align_up(next, 8);
+  return true;
+}
+
+// Appends one table's descriptors; the result is how many of its count are missing.
+std::uint64_t read_one_table(Window& window, std::uint64_t table,
+                             std::vector<FrameDescriptor>& out) {
+  std::uint64_t count = 0;
+  if (!window.get(table, count)) return 1;
+  std::uint64_t address = table + sizeof count;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    FrameDescriptor descriptor;
+    if (out.size() >= kMaxDescriptors || !take_descriptor(window, address, descriptor)) {
+      return std::min(count - i, kMaxDescriptors);  // a garbage count says nothing
+    }
+    out.push_back(descriptor);
+  }
+  return 0;
+}
+
+}  // namespace
+
+FrameTable::FrameTable(std::vector<FrameDescriptor> descriptors)
+    : descriptors_(std::move(descriptors)) {
+  std::stable_sort(descriptors_.begin(), descriptors_.end(), [](const auto& a, const auto& b) {
+    return a.return_address < b.return_address;
+  });
+  const auto same = [](const auto& a, const auto& b) {
+    return a.return_address == b.return_address;
+  };
+  const auto end = std::unique(descriptors_.begin(), descriptors_.end(), same);
+  skipped = static_cast<std::uint64_t>(descriptors_.end() - end);
+  descriptors_.erase(end, descriptors_.end());
+}
+
+const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {
+  const auto it = std::lower_bound(
+      descriptors_.begin(), descriptors_.end(), return_address,
+      [](const FrameDescriptor& d, std::uint64_t a) { return d.return_address < a; });
+  return it != descriptors_.end() && it->return_address == return_address ? &*it : nullptr;
+}
+
+absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
+                                            std::uint64_t caml_frametable) {
+  Window list(memory);
+  Window window(memory);
+  std::vector<FrameDescriptor> descriptors;
+  std::uint64_t skipped = 0;
+  for (std::uint64_t i = 0; i < kMaxTables; ++i) {
+    std::uint64_t table = 0;
+    if (!list.get(caml_frametable + 8 * i, table)) {
+      ++skipped;
+      break;
+    }
+    if (table == 0) break;
+    skipped += read_one_table(window, table, descriptors);
+  }
+  if (descriptors.empty()) {
+    return absl::DataLossError("the program's frame tables are empty or unreadable");
+  }
+  FrameTable table(std::move(descriptors));
+  table.skipped += skipped;
+  return table;
+}
+
+}  // namespace memprofd

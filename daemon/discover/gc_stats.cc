@@ -1,0 +1,68 @@
+#include "daemon/discover/gc_stats.h"
+
+#include <cmath>
+
+namespace memprofd {
+namespace {
+
+// The statistics block of the domain state, word by word.
+struct StatWords {
+  double minor_words;
+  double promoted_words;
+  double major_words;
+  std::uint64_t minor_collections;
+  std::uint64_t major_collections;
+  std::uint64_t heap_words;
+  std::uint64_t top_heap_words;
+  std::uint64_t compactions;
+  std::uint64_t forced_major_collections;
+  std::uint64_t heap_chunks;
+};
+static_assert(sizeof(StatWords) == 80);
+
+constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
+constexpr std::uint64_t kMaxCount = 1ull << 60;
+
+bool plausible(double words) { return std::isfinite(words) && words >= 0 && words < 1e21; }
+bool plausible(std::uint64_t count) { return count < kMaxCount; }
+
+// Words of the minor heap in use: it fills from young_alloc_end downwards.
+double words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_end) {
+  const std::uint64_t bytes = young_alloc_end - young_ptr;
+  return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? static_cast<double>(bytes / 8)
+                                                                    : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
+                                      const RuntimeAbi& abi) {
+  StatWords words = {};
+  std::uint64_t young_ptr = 0;
+  std::uint64_t young_alloc_end = 0;
+  absl::Status status = memory.read_value(caml_state + abi.stats, words);
+  if (status.ok()) status = memory.read_value(caml_state + abi.young_ptr, young_ptr);
+  if (status.ok()) status = memory.read_value(caml_state + abi.young_alloc_end, young_alloc_end);
+  if (!status.ok()) return status;
+  if (!plausible(words.minor_words) || !plausible(words.promoted_words) ||
+      !plausible(words.major_words) || !plausible(words.minor_collections) ||
+      !plausible(words.major_collections) || !plausible(words.heap_words) ||
+      !plausible(words.top_heap_words) || !plausible(words.compactions) ||
+      !plausible(words.heap_chunks)) {
+    return absl::DataLossError("the runtime's counters are not readable numbers");
+  }
+  GcStats stats;
+  stats.valid = true;
+  stats.minor_words = words.minor_words + words_in_use(young_ptr, young_alloc_end);
+  stats.promoted_words = words.promoted_words;
+  stats.major_words = words.major_words;
+  stats.minor_collections = words.minor_collections;
+  stats.major_collections = words.major_collections;
+  stats.compactions = words.compactions;
+  stats.heap_words = words.heap_words;
+  stats.top_heap_words = words.top_heap_words;
+  stats.heap_chunks = words.heap_chunks;
+  return stats;
+}
+
+}  // namespace memprofd

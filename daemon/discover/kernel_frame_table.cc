@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "bpf/events.h"
+#include "daemon/discover/frame_table.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kAddressLimit = 1ull << 48;
+constexpr std::uint32_t kMinBits = 4;
+constexpr std::uint32_t kMaxBits = 24;
+// A table of so many times the usual size can only be needed by addresses made
+// to collide.
+constexpr std::uint32_t kMaxExtraBits = 4;
+
+// Inserts into the first free slot of the probe sequence; false when there is none.
+bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
+  const std::uint64_t mask = table.slots.size() - 1;
+  std::uint64_t at = memprof_slot_home(descriptor.return_address, table.bits);
+  for (std::uint32_t i = 0; i < MEMPROF_MAX_PROBES; ++i, at = (at + 1) & mask) {
+    if (table.slots[at] != 0) continue;
+    table.slots[at] = MEMPROF_SLOT(descriptor.return_address, descriptor.frame_size);
+    return true;
+  }
+  return false;
+}
+
+// The number of descriptors that found no slot.
+std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
+  table.slots.assign(std::size_t{1} << table.bits, 0);
+  std::uint64_t left_out = 0;
+  for (const FrameDescriptor& descriptor : frames.descriptors()) {
+    const bool fits = descriptor.return_address != 0 && descriptor.return_address < kAddressLimit;
+    if (!fits || !insert_slot(table, descriptor)) ++left_out;
+  }
+  return left_out;
+}
+
+}  // namespace
+
+KernelFrameTable build_kernel_frame_table(const FrameTable& frames) {
+  const auto& all = frames.descriptors();
+  const auto representable = static_cast<std::uint64_t>(
+      std::count_if(all.begin(), all.end(), [](const FrameDescriptor& d) {
+        return d.return_address != 0 && d.return_address < kAddressLimit;
+      }));
+  KernelFrameTable table;
+  table.bits = std::clamp<std::uint32_t>(std::bit_width(2 * representable), kMinBits, kMaxBits);
+  const std::uint32_t last = std::min(kMaxBits, table.bits + kMaxExtraBits);
+  const std::uint64_t unavoidable = all.size() - representable;
+  for (;; ++table.bits) {
+    table.left_out = fill(table, frames);
+    if (table.left_out <= unavoidable || table.bits >= last) return table;
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,28 @@
+// Where in a function a uprobe goes, and what a hit will cost.
+//
+// The kernel emulates a few instructions under a uprobe and single-steps all
+// others, which costs ten times as much. The arguments must still be in their
+// registers, so the choice is only between the entry and the instruction after
+// an endbr64 there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace memprofd {
+
+struct ProbePoint {
+  std::uint64_t file_offset = 0;  // in the program's file
+  std::uint64_t address = 0;      // in the process
+  bool cheap = false;             // about 1 us a hit; otherwise 10 us and more
+  std::string instruction;        // "push", "sub", ... for people
+};
+
+// code: the function's first bytes, read from the file, where no breakpoint can
+// be; 16 are enough. file_offset and address are those of code[0].
+ProbePoint choose_probe_point(std::span<const std::byte> code, std::uint64_t file_offset,
+                              std::uint64_t address);
+
+}  // namespace memprofd

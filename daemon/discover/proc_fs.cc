@@ -1,0 +1,245 @@
+#include "daemon/discover/proc_fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+#include <optional>
+
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+namespace {
+
+// A maps file of a big process has some 10,000 lines of 100 bytes.
+constexpr std::size_t kMaxFileBytes = 64u << 20;
+constexpr std::size_t kMaxTasks = 1u << 20;
+
+template <typename T>
+std::optional<T> parse_number(std::string_view text, int base = 10) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+constexpr std::string_view kBlanks = " \t\n";
+
+std::string_view skip_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kBlanks), text.size()));
+}
+
+// Cuts the next run of non-blanks off the front of text; empty at the end.
+std::string_view take_word(std::string_view& text) {
+  text = skip_blanks(text);
+  const std::string_view word = text.substr(0, text.find_first_of(kBlanks));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+// Cuts the first line off the front of text.
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+// Appends all of a file; the result is 0 or an errno.
+int read_all(int fd, std::string& out) {
+  char buffer[16384];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return 0;
+    if (out.size() + static_cast<std::size_t>(n) > kMaxFileBytes) return EFBIG;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+// "begin-end" of two hexadecimal numbers.
+bool parse_range(std::string_view text, char separator, int base, std::uint64_t& first,
+                 std::uint64_t& second) {
+  const std::size_t at = text.find(separator);
+  if (at == std::string_view::npos) return false;
+  const auto a = parse_number<std::uint64_t>(text.substr(0, at), base);
+  const auto b = parse_number<std::uint64_t>(text.substr(at + 1), base);
+  if (!a || !b) return false;
+  first = *a;
+  second = *b;
+  return true;
+}
+
+std::optional<Mapping> parse_mapping(std::string_view line) {
+  Mapping mapping;
+  const std::string_view range = take_word(line);
+  const std::string_view perms = take_word(line);
+  const auto offset = parse_number<std::uint64_t>(take_word(line), 16);
+  const std::string_view device = take_word(line);
+  const auto inode = parse_number<std::uint64_t>(take_word(line));
+  std::uint64_t major = 0;
+  std::uint64_t minor = 0;
+  if (!parse_range(range, '-', 16, mapping.begin, mapping.end) || perms.size() < 4 || !offset ||
+      !inode || !parse_range(device, ':', 16, major, minor) || mapping.end <= mapping.begin) {
+    return std::nullopt;
+  }
+  mapping.readable = perms[0] == 'r';
+  mapping.writable = perms[1] == 'w';
+  mapping.executable = perms[2] == 'x';
+  mapping.offset = *offset;
+  mapping.device = makedev(static_cast<unsigned>(major), static_cast<unsigned>(minor));
+  mapping.inode = *inode;
+  mapping.path = std::string(skip_blanks(line));
+  return mapping;
+}
+
+void parse_status_field(std::string_view key, std::string_view value, ProcessStatus& status) {
+  std::string_view rest = value;
+  const std::string_view first = take_word(rest);
+  const auto number = [&](int& out) { out = parse_number<int>(first).value_or(0); };
+  const auto mask = [&](std::uint64_t& out) {
+    out = parse_number<std::uint64_t>(first, 16).value_or(0);
+  };
+  if (key == "State" && !first.empty()) status.state = first.front();
+  if (key == "Tgid") number(status.tgid);
+  if (key == "TracerPid") number(status.tracer_pid);
+  if (key == "Threads") number(status.threads);
+  if (key == "Seccomp") number(status.seccomp);
+  if (key == "SigBlk") mask(status.signals_blocked);
+  if (key == "SigIgn") mask(status.signals_ignored);
+  if (key == "SigCgt") mask(status.signals_caught);
+  if (key != "NSpid") return;
+  for (std::string_view word = take_word(value); !word.empty(); word = take_word(value)) {
+    if (const auto pid = parse_number<int>(word)) status.ns_pids.push_back(*pid);
+  }
+}
+
+}  // namespace
+
+absl::Status process_error(int pid, int error, std::string_view action) {
+  if (error == ESRCH || error == ENOENT) {
+    return absl::NotFoundError(fmt::format("no process with pid {}", pid));
+  }
+  if (error == EPERM || error == EACCES) {
+    return absl::PermissionDeniedError(
+        fmt::format("not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE",
+                    action, pid));
+  }
+  return absl::ErrnoToStatus(error, fmt::format("cannot {} of pid {}", action, pid));
+}
+
+absl::StatusOr<ProcessStatus> parse_status(std::string_view text) {
+  ProcessStatus status;
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    parse_status_field(line.substr(0, colon), line.substr(colon + 1), status);
+  }
+  if (status.state == '?') return absl::DataLossError("status without a State line");
+  return status;
+}
+
+// The comm in field 2 may hold blanks and ')': the fields start after the last ')'.
+absl::StatusOr<std::uint64_t> parse_start_time(std::string_view stat) {
+  constexpr int kFirstFieldAfterComm = 3;
+  constexpr int kStartTimeField = 22;
+  const std::size_t comm_end = stat.rfind(')');
+  if (comm_end == std::string_view::npos) return absl::DataLossError("stat without a comm");
+  std::string_view rest = stat.substr(comm_end + 1);
+  std::string_view word;
+  for (int field = kFirstFieldAfterComm; field <= kStartTimeField; ++field) word = take_word(rest);
+  const auto ticks = parse_number<std::uint64_t>(word);
+  if (!ticks) return absl::DataLossError("stat without a start time");
+  return *ticks;
+}
+
+std::vector<Mapping> parse_maps(std::string_view text) {
+  std::vector<Mapping> mappings;
+  while (!text.empty()) {
+    if (auto mapping = parse_mapping(take_line(text))) mappings.push_back(std::move(*mapping));
+  }
+  return mappings;
+}
+
+std::string ProcFs::path(int pid, std::string_view name) const {
+  return fmt::format("{}/{}/{}", root_, pid, name);
+}
+
+absl::StatusOr<std::string> ProcFs::read_file(int pid, std::string_view name) const {
+  std::string text;
+  UniqueFd fd(::open(path(pid, name).c_str(), O_RDONLY | O_CLOEXEC));
+  const int error = fd ? read_all(fd.get(), text) : errno;
+  if (error != 0) return process_error(pid, error, fmt::format("read {}", name));
+  return text;
+}
+
+absl::StatusOr<ProcessStatus> ProcFs::status(int pid) const {
+  auto text = read_file(pid, "status");
+  if (!text.ok()) return text.status();
+  return parse_status(*text);
+}
+
+absl::StatusOr<ProcessStatus> ProcFs::thread_status(int pid, int tid) const {
+  auto text = read_file(pid, fmt::format("task/{}/status", tid));
+  if (!text.ok()) return text.status();
+  return parse_status(*text);
+}
+
+absl::StatusOr<std::uint64_t> ProcFs::start_time(int pid) const {
+  auto text = read_file(pid, "stat");
+  if (!text.ok()) return text.status();
+  return parse_start_time(*text);
+}
+
+absl::StatusOr<std::string> ProcFs::comm(int pid) const {
+  auto text = read_file(pid, "comm");
+  if (!text.ok()) return text.status();
+  if (text->ends_with('\n')) text->pop_back();
+  return text;
+}
+
+absl::StatusOr<std::string> ProcFs::exe(int pid) const {
+  std::string target(4096, '\0');
+  const ssize_t n = ::readlink(path(pid, "exe").c_str(), target.data(), target.size());
+  if (n >= 0) {
+    target.resize(static_cast<std::size_t>(n));
+    return target;
+  }
+  const int error = errno;
+  const bool process_exists = ::access(path(pid, "status").c_str(), F_OK) == 0;
+  if (error == ENOENT && process_exists) {
+    return absl::FailedPreconditionError(fmt::format("pid {} runs no program file", pid));
+  }
+  return process_error(pid, error, "read the program");
+}
+
+absl::StatusOr<std::vector<Mapping>> ProcFs::maps(int pid) const {
+  auto text = read_file(pid, "maps");
+  if (!text.ok()) return text.status();
+  return parse_maps(*text);
+}
+
+absl::StatusOr<std::vector<int>> ProcFs::tasks(int pid) const {
+  struct CloseDir {
+    void operator()(DIR* dir) const { ::closedir(dir); }
+  };
+  std::unique_ptr<DIR, CloseDir> dir(::opendir(path(pid, "task").c_str()));
+  if (dir == nullptr) return process_error(pid, errno, "list the threads");
+  std::vector<int> tids;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (tids.size() >= kMaxTasks) break;
+    if (const auto tid = parse_number<int>(entry->d_name)) tids.push_back(*tid);
+  }
+  if (tids.empty()) return process_error(pid, ESRCH, "list the threads");
+  std::sort(tids.begin(), tids.end());
+  return tids;
+}
+
+}  // namespace memprofd

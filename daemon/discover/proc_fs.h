@@ -1,0 +1,80 @@
+// What /proc says about a process. Every answer is a snapshot that may be stale
+// when it arrives; pid and start time together name a process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+// Fields of /proc/PID/status or /proc/PID/task/TID/status.
+struct ProcessStatus {
+  char state = '?';  // R, S, D, T (stopped), t (traced), Z, X
+  int tgid = 0;
+  int tracer_pid = 0;  // 0: not traced
+  int threads = 0;
+  std::vector<int> ns_pids;           // host numbering first, innermost namespace last
+  int seccomp = 0;                    // 0 off, 1 strict, 2 filter
+  std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
+  std::uint64_t signals_ignored = 0;
+  std::uint64_t signals_caught = 0;
+};
+
+// One line of /proc/PID/maps.
+struct Mapping {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t device = 0;  // makedev(); 0 without a file
+  std::uint64_t inode = 0;   // 0 without a file
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  std::string path;  // as in maps: may end in " (deleted)", or be "[heap]", or empty
+};
+
+// Errors: kNotFound when there is no such process or thread (any more),
+// kPermissionDenied when the kernel refuses, kDataLoss when the text is not
+// what /proc prints.
+class ProcFs {
+ public:
+  explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
+
+  const std::string& root() const { return root_; }
+  // "ROOT/PID/NAME"
+  std::string path(int pid, std::string_view name) const;
+
+  absl::StatusOr<ProcessStatus> status(int pid) const;
+  absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
+  // Clock ticks since boot (field 22 of stat).
+  absl::StatusOr<std::uint64_t> start_time(int pid) const;
+  absl::StatusOr<std::string> comm(int pid) const;
+  // Where the exe link points; kFailedPrecondition when there is none, as for
+  // kernel threads.
+  absl::StatusOr<std::string> exe(int pid) const;
+  absl::StatusOr<std::vector<Mapping>> maps(int pid) const;
+  // Thread ids, ascending.
+  absl::StatusOr<std::vector<int>> tasks(int pid) const;
+
+ private:
+  absl::StatusOr<std::string> read_file(int pid, std::string_view name) const;
+
+  std::string root_;
+};
+
+// The parsers behind it; total on any text.
+absl::StatusOr<ProcessStatus> parse_status(std::string_view text);
+absl::StatusOr<std::uint64_t> parse_start_time(std::string_view stat);
+// Lines that are not mappings are left out.
+std::vector<Mapping> parse_maps(std::string_view text);
+
+// A failed system call on a process as a Status: ESRCH and ENOENT become
+// kNotFound, EPERM and EACCES kPermissionDenied with the remedy.
+absl::Status process_error(int pid, int error, std::string_view action);
+
+}  // namespace memprofd

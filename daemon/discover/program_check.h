@@ -1,0 +1,31 @@
+// Is this file an OCaml program that can be profiled, and which symbols matter.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/runtime_abi.h"
+
+namespace memprofd {
+
+// Symbols of the OCaml runtime in the program's file, at the file's addresses.
+struct RuntimeSymbols {
+  ElfSymbol frametable;      // caml_frametable
+  ElfSymbol state;           // Caml_state, a pointer
+  ElfSymbol capture;         // caml_collect_current_callstack
+  ElfSymbol safe_point;      // caml_do_pending_actions_exn
+  ElfSymbol c_call;          // caml_c_call
+  ElfSymbol user_callstack;  // caml_get_current_callstack; zeros when absent
+  ElfSymbol track_interned;  // caml_memprof_track_interned
+};
+
+struct OcamlProgram {
+  RuntimeAbi abi;  // verified against the program's code
+  RuntimeSymbols symbols;
+};
+
+// kFailedPrecondition for everything that is not such a program; the message is
+// the rest of a sentence that starts with "pid 4242 ".
+absl::StatusOr<OcamlProgram> check_program(const ElfFile& file);
+
+}  // namespace memprofd

@@ -1,0 +1,201 @@
+#include "daemon/discover/runtime_abi.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <vector>
+
+#include "daemon/discover/elf_file.h"
+
+namespace memprofd {
+namespace {
+
+struct Layout {
+  std::string_view series;
+  bool supported;
+  std::uint32_t young_limit;
+  std::uint32_t young_ptr;
+  std::uint32_t young_alloc_end;
+  std::uint32_t bottom_of_stack;
+  std::uint32_t last_return_address;
+  std::uint32_t stats;
+};
+
+// runtime/caml/domain_state.tbl of each release series.
+constexpr Layout kLayouts[] = {
+    {"4.11", false, 8, 0, 56, 200, 208, 288},
+    {"4.12", false, 8, 0, 56, 208, 216, 296},
+    {"4.13", true, 0, 8, 56, 208, 216, 296},
+    {"4.14", true, 0, 8, 56, 208, 216, 296},
+};
+constexpr std::string_view kSupported = "4.13 and 4.14";
+
+// "4.13" of "4.13.1+flambda"; empty when the text is no version.
+std::string_view series_of(std::string_view version) {
+  const auto digits = [&](std::size_t at) {
+    std::size_t n = 0;
+    while (at + n < version.size() && std::isdigit(static_cast<unsigned char>(version[at + n])))
+      ++n;
+    return n;
+  };
+  const std::size_t major = digits(0);
+  if (major == 0 || major > 2 || major >= version.size() || version[major] != '.') return {};
+  const std::size_t minor = digits(major + 1);
+  return minor == 0 || minor > 2 ? std::string_view() : version.substr(0, major + 1 + minor);
+}
+
+// Gc.Memprof came with 4.11 and was a stub in 5.0 to 5.2.
+bool has_memprof(std::string_view series) {
+  if (series.starts_with("5.")) return series.size() > 3 || series > "5.2";
+  return !series.starts_with("4.0") && series != "4.10";
+}
+
+// Whether it looks like Sys.ocaml_version: "4.13.1", "5.3.0~beta1", "4.14.0+flambda".
+bool is_full_version(std::string_view text) {
+  const std::string_view series = series_of(text);
+  if (series.empty() || text.size() < series.size() + 2 || text[series.size()] != '.') return false;
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); }) &&
+         std::isdigit(static_cast<unsigned char>(text[series.size() + 1]));
+}
+
+// The OCaml string whose header is the word at the front of bytes, if it is one.
+std::optional<std::string_view> ocaml_string(std::string_view bytes) {
+  constexpr std::uint64_t kStringTag = 252;
+  constexpr std::uint64_t kMaxWords = 16;
+  std::uint64_t header = 0;
+  if (bytes.size() < 2 * sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::uint64_t words = header >> 10;
+  if ((header & 0xff) != kStringTag || words == 0 || words > kMaxWords) return std::nullopt;
+  if (bytes.size() < (words + 1) * 8) return std::nullopt;
+  const std::uint64_t padding = static_cast<unsigned char>(bytes[words * 8 + 7]);
+  if (padding > 7) return std::nullopt;
+  return bytes.substr(8, words * 8 - 1 - padding);
+}
+
+std::optional<std::string> version_in_sys_module(const ElfFile& program) {
+  static constexpr std::string_view kBounds[] = {
+      "camlStdlib__Sys__data_begin", "camlStdlib__Sys__data_end", "camlStdlib__Sys.data_begin",
+      "camlStdlib__Sys.data_end", "camlStdlib__Sys"};
+  constexpr std::uint64_t kMaxBytes = 64 << 10;
+  const auto symbols = program.find_symbols(kBounds);
+  for (std::size_t i = 0; i + 1 < symbols.size(); i += 2) {
+    if (!symbols[i] || !symbols[i + 1]) continue;
+    const std::uint64_t begin = symbols[i]->address & ~7ull;
+    const std::uint64_t end = symbols[i + 1]->address;
+    if (end <= begin || end - begin > kMaxBytes) continue;
+    std::vector<std::byte> data(end - begin);
+    if (!program.read(begin, data).ok()) continue;
+    if (auto version = find_version_string(data)) return version;
+  }
+  return std::nullopt;
+}
+
+// Offsets after opcode prefix: a displacement of 1 or 4 bytes.
+std::optional<std::uint32_t> displacement(std::span<const std::byte> code, std::size_t at,
+                                          std::size_t bytes) {
+  if (at + bytes > code.size()) return std::nullopt;
+  std::uint32_t value = 0;
+  std::memcpy(&value, code.data() + at, bytes);
+  return value;
+}
+
+bool starts_with(std::span<const std::byte> code, std::initializer_list<int> opcode) {
+  return code.size() >= opcode.size() &&
+         std::equal(opcode.begin(), opcode.end(), code.begin(),
+                    [](int a, std::byte b) { return a == std::to_integer<int>(b); });
+}
+
+}  // namespace
+
+absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
+  const std::string_view series = series_of(version);
+  for (const Layout& layout : kLayouts) {
+    if (layout.series != series || !layout.supported) continue;
+    return RuntimeAbi{.version = std::string(version),
+                      .young_limit = layout.young_limit,
+                      .young_ptr = layout.young_ptr,
+                      .young_alloc_end = layout.young_alloc_end,
+                      .bottom_of_stack = layout.bottom_of_stack,
+                      .last_return_address = layout.last_return_address,
+                      .stats = layout.stats};
+  }
+  const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";
+  return absl::FailedPreconditionError(
+      fmt::format("OCaml {}{} is not supported yet, only {} are", version, why, kSupported));
+}
+
+std::optional<std::string> find_version_string(std::span<const std::byte> section) {
+  const std::string_view bytes(reinterpret_cast<const char*>(section.data()), section.size());
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    const auto text = ocaml_string(bytes.substr(at));
+    if (text && is_full_version(*text)) return std::string(*text);
+  }
+  return std::nullopt;
+}
+
+std::string detect_runtime_version(const ElfFile& program) {
+  if (auto version = version_in_sys_module(program)) return *version;
+  // Each symbol is new in its release: domains and the per-domain Memprof,
+  // In_channel/Out_channel, and the Memprof of each thread.
+  static constexpr std::string_view kNewIn[] = {"caml_memprof_discard", "caml_domain_spawn",
+                                                "caml_ml_set_buffered", "caml_memprof_enter_thread",
+                                                "caml_c_call"};
+  const auto symbols = program.find_symbols(kNewIn);
+  if (symbols[0]) return "5.3";
+  if (symbols[1]) return "5.0";
+  if (symbols[2]) return "4.14";
+  if (!symbols[3]) return "4.11";
+  // 4.13 exchanged young_limit and young_ptr.
+  std::array<std::byte, 64> code = {};
+  if (!symbols[4] || !program.read(symbols[4]->address, code).ok()) return "4.13";
+  return decode_caml_c_call(code).young_ptr.value_or(8) == 0 ? "4.12" : "4.13";
+}
+
+// The three instructions, in any order, up to the jump that ends the function:
+//   41 8f 86 disp32   pop  last_return_address(%r14)
+//   49 89 a6 disp32   mov  %rsp, bottom_of_stack(%r14)
+//   4d 89 7e disp8    mov  %r15, young_ptr(%r14)   (4d 89 be disp32 when far)
+CodeOffsets decode_caml_c_call(std::span<const std::byte> code) {
+  CodeOffsets offsets;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const auto rest = code.subspan(i);
+    if (starts_with(rest, {0xff, 0xe0})) break;  // jmp *%rax
+    if (starts_with(rest, {0x41, 0x8f, 0x86}) && !offsets.last_return_address) {
+      offsets.last_return_address = displacement(rest, 3, 4);
+    } else if (starts_with(rest, {0x49, 0x89, 0xa6}) && !offsets.bottom_of_stack) {
+      offsets.bottom_of_stack = displacement(rest, 3, 4);
+    } else if (starts_with(rest, {0x4d, 0x89, 0x7e}) && !offsets.young_ptr) {
+      offsets.young_ptr = displacement(rest, 3, 1);
+    } else if (starts_with(rest, {0x4d, 0x89, 0xbe}) && !offsets.young_ptr) {
+      offsets.young_ptr = displacement(rest, 3, 4);
+    } else if (starts_with(rest, {0x4d, 0x89, 0x3e}) && !offsets.young_ptr) {
+      offsets.young_ptr = 0;
+    }
+  }
+  return offsets;
+}
+
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call) {
+  const CodeOffsets code = decode_caml_c_call(caml_c_call);
+  const struct {
+    std::string_view name;
+    std::uint32_t expected;
+    std::optional<std::uint32_t> found;
+  } checks[] = {{"bottom_of_stack", abi.bottom_of_stack, code.bottom_of_stack},
+                {"last_return_address", abi.last_return_address, code.last_return_address},
+                {"young_ptr", abi.young_ptr, code.young_ptr}};
+  for (const auto& check : checks) {
+    if (check.found == check.expected) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "the OCaml {} runtime is a modified build: caml_c_call keeps {} at {}, expected {}",
+        abi.version, check.name, check.found ? std::to_string(*check.found) : "no known place",
+        check.expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,59 @@
+// What differs between OCaml runtimes, in one place. Offsets are bytes into the
+// runtime's domain state (Caml_state); they are checked against the machine
+// code of the running binary before use (see verify_runtime_abi).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+class ElfFile;
+
+struct RuntimeAbi {
+  std::string version;  // as the program reports it ("4.13.1"), else "4.13" by symbols
+
+  std::uint32_t young_limit = 0;
+  std::uint32_t young_ptr = 0;
+  std::uint32_t young_alloc_end = 0;
+  std::uint32_t bottom_of_stack = 0;
+  std::uint32_t last_return_address = 0;
+  // stat_minor_words, _promoted_words, _major_words (doubles), then integers:
+  // minor and major collections, heap words, top heap words, compactions,
+  // forced major collections, heap chunks; consecutive 8-byte words.
+  std::uint32_t stats = 0;
+};
+
+// The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,
+// for a version that is not supported.
+absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version);
+
+// Sys.ocaml_version as found in the data of module Stdlib.Sys, where it is a
+// static OCaml string. section is 8-byte aligned in the program.
+std::optional<std::string> find_version_string(std::span<const std::byte> section);
+
+// Version of the runtime in a program: what Sys.ocaml_version says or, where
+// that module is not linked, major and minor number by the runtime's symbols.
+// The program has caml_frametable.
+std::string detect_runtime_version(const ElfFile& program);
+
+// Offsets that caml_c_call uses, read from its machine code.
+struct CodeOffsets {
+  std::optional<std::uint32_t> bottom_of_stack;
+  std::optional<std::uint32_t> last_return_address;
+  std::optional<std::uint32_t> young_ptr;
+};
+CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
+
+// Compares the layout with the code of caml_c_call; kFailedPrecondition, in one
+// line, when they differ or the code is not understood.
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call);
+
+}  // namespace memprofd

@@ -1,0 +1,169 @@
+#include "daemon/discover/target.h"
+
+#include <fmt/core.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_memory.h"
+#include "daemon/discover/program_check.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+absl::Status gone(int pid) {
+  return absl::NotFoundError(fmt::format("pid {} ended while it was being looked at", pid));
+}
+
+// "pid 4242 " and what is wrong with it.
+absl::Status about_pid(int pid, const absl::Status& status, std::string_view separator) {
+  return absl::Status(status.code(),
+                      fmt::format("pid {}{}{}", pid, separator, std::string(status.message())));
+}
+
+bool has_ended(const ProcessStatus& status) { return status.state == 'Z' || status.state == 'X'; }
+
+absl::Status check_process(const ProcFs& proc, int pid) {
+  ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
+  if (has_ended(status)) {
+    return absl::NotFoundError(
+        fmt::format("pid {} has ended; its parent has not collected it yet (zombie)", pid));
+  }
+  if (status.tgid != pid && status.tgid != 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("pid {0} is a thread of process {1}: use pid {1}", pid, status.tgid));
+  }
+  return absl::OkStatus();
+}
+
+// pid, start time, names: what makes the process this process.
+absl::Status identify(const ProcFs& proc, Target& target) {
+  const int pid = target.pid;
+  target.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!target.pidfd) return process_error(pid, errno, "hold on to the process");
+  ASSIGN_OR_RETURN(target.start_time_ticks, proc.start_time(pid));
+  ASSIGN_OR_RETURN(target.comm, proc.comm(pid));
+  absl::StatusOr<std::string> exe = proc.exe(pid);
+  if (absl::IsFailedPrecondition(exe.status())) {
+    return absl::FailedPreconditionError(
+        fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
+  }
+  ASSIGN_OR_RETURN(target.exe, std::move(exe));
+  target.exe_path = proc.path(pid, "exe");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const Target& target) {
+  std::string name = target.exe;
+  if (name.ends_with(kDeleted)) name.resize(name.size() - kDeleted.size());
+  auto program = ElfFile::open(target.exe_path, name);
+  if (program.ok()) return program;
+  if (absl::IsPermissionDenied(program.status())) {
+    return process_error(target.pid, EACCES, "read the program");
+  }
+  return about_pid(target.pid, program.status(), ": ");
+}
+
+absl::Status find_probe_point(const ElfFile& program, const ElfSymbol& function,
+                              std::uint64_t load_bias, ProbePoint& out) {
+  std::array<std::byte, 16> code = {};
+  const auto offset = program.offset_of(function.address);
+  RETURN_IF_ERROR(program.read(function.address, code));
+  if (!offset) return absl::DataLossError("a runtime function has no bytes in the program's file");
+  out = choose_probe_point(code, *offset, load_bias + function.address);
+  return absl::OkStatus();
+}
+
+AddressRange range_of(const ElfSymbol& function, std::uint64_t load_bias) {
+  if (function.address == 0) return {};
+  const std::uint64_t begin = load_bias + function.address;
+  return {.begin = begin, .end = begin + function.size};
+}
+
+absl::Status read_caml_state(const MemoryReader& memory, std::uint64_t pointer, Target& target) {
+  RETURN_IF_ERROR(memory.read_value(pointer, target.caml_state_address));
+  if (target.caml_state_address != 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("pid {} has not started its OCaml runtime yet: try again", target.pid));
+}
+
+// Everything inside the process, given its program.
+absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
+                         const RuntimeSymbols& symbols, Target& target) {
+  const int pid = target.pid;
+  ASSIGN_OR_RETURN(const std::vector<Mapping> maps, proc.maps(pid));
+  const auto load_bias = find_load_bias(maps, target.exe, *program);
+  if (!load_bias) {
+    return absl::FailedPreconditionError(
+        fmt::format("pid {}: {} is not mapped as its file says", pid, target.exe));
+  }
+  target.memory = std::make_unique<ProcessMemory>(pid);
+  RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
+  RETURN_IF_ERROR(find_probe_point(*program, symbols.capture, *load_bias, target.capture));
+  RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
+  target.user_callstack = range_of(symbols.user_callstack, *load_bias);
+  target.track_interned = range_of(symbols.track_interned, *load_bias);
+  absl::StatusOr<FrameTable> frames =
+      read_frame_table(*target.memory, *load_bias + symbols.frametable.address);
+  if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
+  target.frames = *std::move(frames);
+  target.agents = find_agents(proc, pid, maps, *program, *load_bias);
+  target.symbolizer =
+      std::make_shared<OcamlSymbolizer>(std::move(program), *load_bias, target.frames);
+  return absl::OkStatus();
+}
+
+// The same process and program as at the start; pids are reused.
+absl::Status check_unchanged(const ProcFs& proc, const Target& target) {
+  const auto start_time = proc.start_time(target.pid);
+  if (!start_time.ok() || *start_time != target.start_time_ticks) return gone(target.pid);
+  if (proc.exe(target.pid).value_or("") == target.exe) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "pid {} started another program (exec) while it was being looked at: try again", target.pid));
+}
+
+absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
+  Target target;
+  target.pid = pid;
+  RETURN_IF_ERROR(check_process(proc, pid));
+  RETURN_IF_ERROR(identify(proc, target));
+  ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(target));
+  absl::StatusOr<OcamlProgram> program = check_program(*file);
+  if (!program.ok()) return about_pid(pid, program.status(), " ");
+  target.abi = program->abi;
+  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, target));
+  RETURN_IF_ERROR(check_unchanged(proc, target));
+  return target;
+}
+
+bool process_exists(const ProcFs& proc, int pid) {
+  const auto status = proc.status(pid);
+  return status.ok() ? !has_ended(*status) : !absl::IsNotFound(status.status());
+}
+
+}  // namespace
+
+absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
+  const ProcFs proc(proc_root);
+  if (!process_exists(proc, pid)) {
+    const absl::Status status = check_process(proc, pid);
+    return status.ok() ? gone(pid) : status;
+  }
+  absl::StatusOr<Target> target = look_at(proc, pid);
+  // Whatever went wrong, an end in the middle is the better explanation.
+  if (!target.ok() && !process_exists(proc, pid)) return gone(pid);
+  return target;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,53 @@
+// All that is known about a program before anything is done to it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/agent_finder.h"
+#include "daemon/discover/frame_table.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/probe_point.h"
+#include "daemon/discover/runtime_abi.h"
+#include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+struct AddressRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool contains(std::uint64_t address) const { return begin <= address && address < end; }
+};
+
+struct Target {
+  int pid = 0;
+  std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
+  UniqueFd pidfd;
+  std::string comm;
+  std::string exe;       // readlink of /proc/PID/exe
+  std::string exe_path;  // opens the same file from here: /proc/PID/exe
+  RuntimeAbi abi;
+  std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer
+  ProbePoint capture;                    // caml_collect_current_callstack
+  ProbePoint safe_point;                 // caml_do_pending_actions_exn
+  AddressRange user_callstack;           // caml_get_current_callstack
+  AddressRange track_interned;           // caml_memprof_track_interned
+  FrameTable frames;
+  std::unique_ptr<MemoryReader> memory;
+  std::shared_ptr<Symbolizer> symbolizer;
+  std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
+};
+
+// Looks at a process and answers with everything attach needs, or with one line
+// that says what is wrong and what to do. Error codes:
+//   kNotFound            no such process, or it ended meanwhile
+//   kFailedPrecondition  not an OCaml program that can be profiled
+//   kPermissionDenied    may not look into it
+// proc_root is "/proc", or a fake tree in tests.
+absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root = "/proc");
+
+}  // namespace memprofd

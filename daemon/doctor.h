@@ -1,0 +1,15 @@
+// What memprofd finds in the kernel, in its own privileges and in one program,
+// and what to do about each problem. Looks only; changes nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/export/service.h"
+
+namespace memprofd {
+
+// pid 0: kernel, privileges and agent file only.
+std::vector<Finding> run_doctor(int pid, const std::string& agent_path);
+
+}  // namespace memprofd

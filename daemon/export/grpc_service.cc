@@ -1,0 +1,151 @@
+#include "daemon/export/grpc_service.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/grpc_convert.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How soon a stream sees that its client has gone.
+constexpr std::chrono::milliseconds kCancelCheck{100};
+constexpr double kShortestInterval = 0.1;
+constexpr double kLongestInterval = 3600;
+
+// Both libraries number the codes alike.
+static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
+              static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
+grpc::Status to_grpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
+}
+
+absl::Status check_pid(int pid) {
+  if (pid > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
+}
+
+// 0 when the interval is not valid.
+double interval_seconds(double asked) {
+  if (asked == 0) return 1;
+  return asked >= kShortestInterval && asked <= kLongestInterval ? asked : 0;
+}
+
+}  // namespace
+
+void GrpcService::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  stop_.notify_all();
+}
+
+grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
+                                      pb::ListTargetsResponse* response) {
+  for (const TargetSnapshotPtr& target : service_.snapshots()) {
+    *response->add_targets() = to_proto(*target);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::Attach(grpc::ServerContext*, const pb::AttachRequest* request,
+                                 pb::AttachResponse* response) {
+  if (absl::Status status = check_pid(request->pid()); !status.ok()) return to_grpc(status);
+  const double rate = request->sampling_rate();
+  if (absl::Status status = check_rate(rate); rate != 0 && !status.ok()) return to_grpc(status);
+  const absl::StatusOr<TargetInfo> info =
+      service_.attach({request->pid(), rate, request->no_inject()});
+  if (!info.ok()) return to_grpc(info.status());
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (target.ok()) {
+    *response->mutable_target() = to_proto(**target);
+  } else {  // ended and forgotten at once
+    TargetSnapshot last;
+    last.info = *info;
+    *response->mutable_target() = to_proto(last);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::Detach(grpc::ServerContext*, const pb::DetachRequest* request,
+                                 pb::DetachResponse* response) {
+  if (absl::Status status = check_pid(request->pid()); !status.ok()) return to_grpc(status);
+  if (absl::Status status = service_.detach(request->pid()); !status.ok()) return to_grpc(status);
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (target.ok()) {
+    *response->mutable_target() = to_proto(**target);
+  } else {
+    response->mutable_target()->set_pid(request->pid());
+    response->mutable_target()->set_state(pb::TARGET_STATE_DETACHED);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest* request,
+                                  pb::SetRateResponse* response) {
+  absl::Status status = check_pid(request->pid());
+  if (status.ok()) status = check_rate(request->sampling_rate());
+  if (status.ok()) status = service_.set_rate(request->pid(), request->sampling_rate());
+  if (!status.ok()) return to_grpc(status);
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (!target.ok()) return to_grpc(target.status());
+  *response->mutable_target() = to_proto(**target);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
+                                    pb::ListSitesResponse* response) {
+  const absl::StatusOr<SiteQuery> query = site_query(*request);
+  if (!query.ok()) return to_grpc(query.status());
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (!target.ok()) return to_grpc(target.status());
+  *response = list_sites(**target, *query);
+  return grpc::Status::OK;
+}
+
+bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !context.IsCancelled()) {
+    const auto now = steady_clock::now();
+    if (now >= until) return true;
+    stop_.wait_until(lock, std::min(until, now + kCancelCheck));
+  }
+  return false;
+}
+
+grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
+                                     const pb::WatchSitesRequest* request,
+                                     grpc::ServerWriter<pb::ListSitesResponse>* writer) {
+  const absl::StatusOr<SiteQuery> query = site_query(request->query());
+  if (!query.ok()) return to_grpc(query.status());
+  const double seconds = interval_seconds(request->interval_seconds());
+  if (seconds == 0) {
+    return to_grpc(absl::InvalidArgumentError(
+        absl::StrCat("bad interval ", request->interval_seconds(), " s: it is 0.1 to 3600")));
+  }
+  const auto interval =
+      std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+  auto next = steady_clock::now();
+  do {
+    const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->query().pid());
+    if (!target.ok()) return to_grpc(target.status());
+    if (!writer->Write(list_sites(**target, *query))) break;
+    next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
+  } while (wait(*context, next));
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request,
+                                   pb::DiagnoseResponse* response) {
+  if (request->pid() < 0) return to_grpc(check_pid(request->pid()));
+  for (const Finding& finding : service_.diagnose(request->pid())) {
+    *response->add_findings() = to_proto(finding);
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,71 @@
+// One HTTP port with several endpoints. Everything is answered whole: handlers
+// return a body, the server adds authentication, compression and headers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct mg_connection;
+struct mg_context;
+
+namespace memprofd {
+
+class BasicAuth;
+
+struct HttpRequest {
+  std::string path;   // decoded, without the query
+  std::string query;  // as sent, without '?'
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// Runs on a server thread, several at a time.
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+using HttpRoutes = std::map<std::string, HttpHandler>;  // by exact path
+
+struct HttpServerOptions {
+  std::string listen_address = "127.0.0.1:9871";
+  std::string web_config_file;  // empty: plain HTTP, no authentication
+};
+
+class HttpServer {
+ public:
+  // Serves routes to GET and HEAD, 404 to other paths, until destroyed. The
+  // error is one line for people; kUnavailable when the port is in use.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> start(const HttpServerOptions& options,
+                                                           HttpRoutes routes);
+  ~HttpServer();  // waits for requests being served
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // The real one when port 0 was asked for.
+  std::uint16_t port() const { return port_; }
+  // "http://127.0.0.1:9871"; the machine's name stands for every interface.
+  std::string url() const;
+
+ private:
+  HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth);
+  absl::Status listen(const std::string& listen_address, const std::string& pem_path,
+                      int min_tls_minor);
+  static int on_request(mg_connection* connection);
+  HttpResponse answer(mg_connection* connection) const;
+
+  const HttpRoutes routes_;
+  const std::unique_ptr<BasicAuth> auth_;  // null: everybody may ask
+  mg_context* context_ = nullptr;
+  std::string host_;
+  std::uint16_t port_ = 0;
+  bool tls_ = false;
+};
+
+}  // namespace memprofd

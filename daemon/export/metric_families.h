@@ -1,0 +1,40 @@
+// Collects samples into Prometheus metric families, one per name, in the order
+// in which the names first came up.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "prometheus/metric_family.h"
+
+namespace memprofd {
+
+struct MetricName {
+  const char* name;
+  const char* help;
+};
+
+using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
+
+// Label values come from the target: they are made valid UTF-8 here.
+class MetricFamilies {
+ public:
+  void counter(const MetricName& name, MetricLabels labels, double value);
+  void gauge(const MetricName& name, MetricLabels labels, double value);
+  // Buckets are cumulative and without the infinite one, which is sample_count.
+  void histogram(const MetricName& name, MetricLabels labels,
+                 prometheus::ClientMetric::Histogram histogram);
+
+  std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
+
+ private:
+  prometheus::ClientMetric& add(const MetricName& name, prometheus::MetricType type,
+                                MetricLabels labels);
+
+  std::vector<prometheus::MetricFamily> families_;
+  std::map<std::string_view, std::size_t> index_;  // by MetricName::name
+};
+
+}  // namespace memprofd

@@ -1,0 +1,85 @@
+#include "daemon/export/site_metrics.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/store/sites.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kAllocated{"memprofd_site_allocated_bytes_total",
+                                "Bytes allocated at the site, estimated from samples."};
+constexpr MetricName kAllocatedError{
+    "memprofd_site_allocated_bytes_stderr",
+    "One standard error of memprofd_site_allocated_bytes_total, in bytes."};
+constexpr MetricName kPromoted{
+    "memprofd_site_promoted_bytes_total",
+    "Bytes allocated at the site and promoted to the major heap, estimated from samples."};
+constexpr MetricName kLive{
+    "memprofd_site_live_bytes",
+    "Bytes allocated at the site and not deallocated yet, estimated from samples."};
+constexpr MetricName kLiveError{"memprofd_site_live_bytes_stderr",
+                                "One standard error of memprofd_site_live_bytes, in bytes."};
+constexpr MetricName kLifetime{
+    "memprofd_site_lifetime_seconds",
+    "Time from allocation to deallocation of the site's sampled words, weighted by words."};
+
+SiteKey key_of(const Location& location) {
+  SiteKey key{valid_utf8(location.function), ""};
+  if (!location.file.empty()) {
+    key.location = absl::StrCat(valid_utf8(location.file), ":", location.line);
+  }
+  return key;
+}
+
+SiteSeries series_of(const CallstackCounters& counters) {
+  constexpr double kSquared = kBytesPerWord * kBytesPerWord;
+  SiteSeries series;
+  series.counts.allocated_bytes = counters.allocated.bytes();
+  series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
+  series.counts.promoted_bytes = counters.promoted.bytes();
+  series.counts.add(counters.lifetime);
+  series.live_bytes = counters.live.bytes();
+  series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
+  return series;
+}
+
+prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
+  prometheus::ClientMetric::Histogram histogram;
+  for (int i = 0; i < kLifetimeBounds; ++i) {
+    histogram.sample_count += counts.lifetime[i];
+    histogram.bucket.push_back({histogram.sample_count, lifetime_bound_seconds(i)});
+  }
+  histogram.sample_count += counts.lifetime[kLifetimeBounds];
+  histogram.sample_sum = counts.lifetime_sum_seconds;
+  return histogram;
+}
+
+}  // namespace
+
+SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
+  SiteQuery query;
+  query.order = SiteOrder::kAllocated;
+  query.with_callstack = false;
+  SiteSeriesMap sites;
+  for (const Site& site : roll_up_sites(snapshot, query)) {
+    sites[key_of(site.location)] += series_of(site.counters);
+  }
+  return sites;
+}
+
+void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, MetricFamilies& out) {
+  for (const auto& [key, series] : sites) {
+    const MetricLabels labels{{"pid", pid}, {"function", key.function}, {"location", key.location}};
+    out.counter(kAllocated, labels, series.counts.allocated_bytes);
+    out.gauge(kAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
+    out.counter(kPromoted, labels, series.counts.promoted_bytes);
+    out.gauge(kLive, labels, series.live_bytes);
+    out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
+    out.histogram(kLifetime, labels, histogram_of(series.counts));
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,60 @@
+// Ring buffer bytes to typed events. Total on any bytes, allocates nothing.
+//
+// A record may be longer than its event: the kernel side reserves fixed-size
+// classes. What counts is the event's own counts; bytes behind are ignored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "bpf/events.h"
+#include "daemon/ingest/drops.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+// The spans below borrow the ring buffer's bytes.
+struct CaptureView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t tid = 0;
+  StackHash stack;  // never 0
+  std::int32_t alloc_idx = -1;
+  std::uint32_t flags = 0;  // enum memprof_capture_flags
+  std::uint32_t n_frames = 0;
+  std::uint64_t captures_dropped = 0;
+  std::span<const std::uint64_t> entries;  // empty: the stack was sent before
+};
+
+struct BatchView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t captures_dropped = 0;  // low half
+  std::uint32_t generation = 0;
+  std::uint64_t first_seq = 0;
+  // At most MEMPROF_BATCH_RECORDS; each still to be checked with valid_record().
+  std::span<const memprof_record> records;
+};
+
+struct LifecycleView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t tid = 0;
+  memprof_lifecycle_what what = MEMPROF_LIFECYCLE_EXEC;
+};
+
+using EventView = std::variant<CaptureView, BatchView, LifecycleView>;
+
+// nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
+// as the ring buffer's records are; other data is refused as kDecodeTooShort.
+std::optional<EventView> decode_event(std::span<const std::byte> data, DropCounters& drops);
+
+// Whether a record makes sense by itself; ids are not checked against others.
+bool valid_record(const memprof_record& record);
+
+inline bool is_alloc(const memprof_record& record) {
+  const auto kind = MEMPROF_ORIGIN_KIND(record.origin);
+  return kind == MEMPROF_ALLOC_MINOR || kind == MEMPROF_ALLOC_MAJOR;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,46 @@
+#include "daemon/ingest/drops.h"
+
+#include <numeric>
+
+#include "bpf/events.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::array<DropName, kDrops> kNames = {{
+    {"kernel", "capture_ring_full"},
+    {"kernel", "capture_scratch_busy"},
+    {"kernel", "capture_no_state"},
+    {"kernel", "batch_ring_full"},
+    {"kernel", "batch_bad_count"},
+    {"kernel", "batch_unreadable"},
+    {"kernel", "lifecycle_ring_full"},
+    {"decode", "too_short"},
+    {"decode", "bad_kind"},
+    {"decode", "bad_count"},
+    {"decode", "bad_record"},
+    {"pair", "no_capture"},
+    {"pair", "unused_capture"},
+    {"pair", "queue_full"},
+    {"pair", "unknown_stack"},
+    {"follow", "lost_records"},
+    {"follow", "unknown_sample"},
+    {"follow", "live_set_full"},
+    {"follow", "session_end"},
+    {"follow", "stale_session"},
+    {"follow", "callstacks_full"},
+}};
+
+static_assert(static_cast<int>(Drop::kKernelLifecycleRingFull) == MEMPROF_DROP_LIFECYCLE_RING_FULL);
+static_assert(static_cast<int>(Drop::kDecodeTooShort) == MEMPROF_KERNEL_DROPS);
+static_assert(!kNames.back().reason.empty());
+
+}  // namespace
+
+DropName drop_name(Drop drop) { return kNames[static_cast<int>(drop)]; }
+
+std::uint64_t DropCounters::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+}  // namespace memprofd

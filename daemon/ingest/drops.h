@@ -1,0 +1,57 @@
+// Every way in which the daemon may lose something, by stage and reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace memprofd {
+
+enum class Drop {
+  // Kernel; the numbers of enum memprof_kernel_drop, read from the BPF map.
+  kKernelCaptureRingFull = 0,
+  kKernelCaptureScratchBusy,
+  kKernelCaptureNoState,
+  kKernelBatchRingFull,
+  kKernelBatchBadCount,
+  kKernelBatchUnreadable,
+  kKernelLifecycleRingFull,
+  // Decoding ring buffer bytes.
+  kDecodeTooShort,
+  kDecodeBadKind,
+  kDecodeBadCount,
+  kDecodeBadRecord,
+  // Pairing captures with samples.
+  kPairNoCapture,      // sample counted, its callstack unknown
+  kPairUnusedCapture,  // capture discarded, its callback never came
+  kPairQueueFull,
+  kPairUnknownStack,  // stack id whose frames were never received
+  // Following blocks.
+  kFollowLostRecords,     // hole in the agent's record numbers
+  kFollowUnknownSample,   // promote or dealloc of a block not followed
+  kFollowLiveSetFull,     // block counted as allocated but not followed
+  kFollowSessionEnd,      // live block no longer followed: sampling restarted
+  kFollowStaleSession,    // record of an earlier session
+  kFollowCallstacksFull,  // callstack table full; counted under "unknown"
+  kCount,
+};
+inline constexpr int kDrops = static_cast<int>(Drop::kCount);
+
+struct DropName {
+  std::string_view stage;   // kernel, decode, pair, follow
+  std::string_view reason;  // snake_case
+};
+DropName drop_name(Drop drop);
+
+class DropCounters {
+ public:
+  void add(Drop drop, std::uint64_t n = 1) { counts_[static_cast<int>(drop)] += n; }
+  void set(Drop drop, std::uint64_t n) { counts_[static_cast<int>(drop)] = n; }
+  std::uint64_t get(Drop drop) const { return counts_[static_cast<int>(drop)]; }
+  std::uint64_t total() const;
+
+ private:
+  std::array<std::uint64_t, kDrops> counts_{};
+};
+
+}  // namespace memprofd

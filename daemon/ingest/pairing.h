@@ -1,0 +1,129 @@
+// Which captured callstack belongs to which alloc record.
+//
+// The runtime (OCaml 4.12 to 4.14) captures the stack when it samples a block
+// and calls the alloc callback later. Captures come through the ring buffer at
+// once, alloc records in batches; both carry thread and time of one clock. Each
+// thread is paired by itself, in time order: a record admits the captures that
+// are not younger than itself, then takes one of them.
+//
+//   direct     captured by OCaml code's allocation; the thread's next alloc
+//              record is its own.
+//   postponed  captured while no callback may run; its record comes when the
+//              thread next polls. One poll ("run") calls back all outstanding
+//              ones in order of capture, with no capture in between.
+//   interned   postponed, and stands for the 1..N sampled blocks of one
+//              unmarshalling: N records of source marshal, side by side.
+//
+// Worked example, one thread, time to the right. P and Q are postponed, D is
+// direct, I interned; p q d i i' are the records, which arrive with the batch:
+//
+//   captures  P     D        Q   I
+//   records            d             p   q   i   i'
+//                                   |---- run ----|
+//
+//   on arrival   waiting: P D Q I
+//   d: admits P (postponed: P), D (direct: D); a direct one goes first -> D
+//   p: admits Q, I (postponed: P Q I)                                  -> P
+//   q                                                                  -> Q
+//   i: marshal, I is in front                                          -> I
+//   i': marshal, nothing interned in front: I again                    -> I
+//   Next capture: the run is over; what it left outstanding is stale.
+//
+// Never a wrong stack. When something was lost, it is not known which thread
+// lost it nor what it was. From the instant of the loss a thread pairs direct
+// captures only, and its postponed records get nothing, until a run has passed
+// that began after the loss: a run leaves nothing outstanding, so the thread is
+// aligned again.
+//
+//   captures  P     x(lost) Q        R
+//   records             d      p   q     r
+//   known             |lost|     run
+//
+//   Unaware, d would take P. P is given up at the loss, d p q get nothing, the
+//   capture R after q shows that the run is over: r -> R.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/ingest/capture_pool.h"
+#include "daemon/ingest/drops.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+struct PairerLimits {
+  std::size_t threads = 4096;
+  std::size_t captures_per_thread = 65536;
+  std::size_t captures = 262144;  // over all threads, 24 bytes each
+};
+
+class Pairer {
+ public:
+  // drops must outlive the pairer.
+  Pairer(const PairerLimits& limits, DropCounters& drops);
+
+  // Captures of one thread must come in time order.
+  void on_capture(std::uint32_t tid, const Capture& capture);
+  // record: an alloc record; those of one thread in time order, each after the
+  // captures that are older. The unknown callstack when no capture is its own.
+  CallstackId on_alloc(const memprof_record& record);
+
+  // Captures were lost somewhere after after_ns, the last before until_ns.
+  void on_captures_lost(std::uint64_t after_ns, std::uint64_t until_ns);
+  // Records were lost, all before until_ns, the next record's time; all older
+  // records have been given.
+  void on_records_lost(std::uint64_t until_ns);
+  // Records older than the exit may still come, until the end of a later batch.
+  void on_thread_exit(std::uint32_t tid, std::uint64_t time_ns);
+  // Every record older than the batch has been given.
+  void on_batch_end(std::uint64_t batch_time_ns);
+  // A new session: nothing captured so far will be called back.
+  void clear();
+
+  std::size_t threads() const { return threads_.size(); }
+  std::size_t captures() const { return pool_.size(); }
+
+ private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  struct Thread {
+    CaptureList waiting;                      // not yet admitted
+    CaptureList postponed;                    // admitted, record outstanding
+    std::optional<CallstackId> interned;      // what marshal records of this run reuse
+    std::uint64_t run_ns = 0;                 // last record of a run that may still go on; 0: none
+    std::uint64_t suspect_after_ns = kNever;  // records younger than this follow a loss
+    std::uint64_t exit_ns = 0;                // 0: runs
+    bool misaligned = false;
+  };
+
+  Thread* find(std::uint32_t tid);
+  Thread* find_or_add(std::uint32_t tid);
+  void forget_idle_threads();
+  void refuse(Thread* thread, const Capture& capture);
+  std::optional<CallstackId> admit(Thread& thread, std::uint64_t time_ns);
+  void end_run(Thread& thread);
+  CallstackId match_marshal(Thread& thread);
+  CallstackId match_postponed(Thread& thread);
+  CallstackId no_capture();
+  void misalign(Thread& thread);
+  void restart(Thread& thread);
+  void drop_front(CaptureList& list);
+  void drop_all(CaptureList& list);
+  void drop_older(CaptureList& list, std::uint64_t time_ns);
+
+  PairerLimits limits_;
+  DropCounters& drops_;
+  CapturePool pool_;
+  absl::flat_hash_map<std::uint32_t, Thread> threads_;  // by tid, 24 bits as in records
+  std::vector<std::uint32_t> exited_;                   // tids with exit_ns
+  std::uint64_t lost_until_ns_ = 0;  // nothing known is lost at or after; 0: nothing lost
+  bool refused_ = false;             // the last capture found no place
+  bool may_forget_ = true;           // forget_idle_threads() not yet tried in this batch
+};
+
+}  // namespace memprofd

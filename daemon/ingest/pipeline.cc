@@ -1,0 +1,171 @@
+#include "daemon/ingest/pipeline.h"
+
+#include <algorithm>
+
+namespace memprofd {
+namespace {
+
+bool has_samples(const CallstackCounters& counters) { return counters.allocated.samples != 0; }
+
+}  // namespace
+
+Pipeline::Pipeline(const PipelineLimits& limits)
+    : callstacks_({limits.max_callstacks, limits.max_callstack_entries}),
+      pairer_(limits.pairing, drops_),
+      aggregator_(limits.max_live_samples, drops_) {}
+
+void Pipeline::begin_session(std::uint32_t generation, double rate) {
+  sessions_.request(generation, rate);
+}
+
+void Pipeline::end_session() {
+  sessions_.clear();
+  aggregator_.end_session();
+  pairer_.clear();
+}
+
+void Pipeline::on_ring_record(std::span<const std::byte> data) {
+  const auto event = decode_event(data, drops_);
+  if (event) std::visit([this](const auto& view) { on_event(view); }, *event);
+}
+
+void Pipeline::on_event(const CaptureView& capture) {
+  ++captures_seen_;
+  on_captures_dropped(capture.captures_dropped, capture.time_ns);
+  pairer_.on_capture(capture.tid, {.time_ns = capture.time_ns,
+                                   .callstack = intern(capture),
+                                   .direct = capture.alloc_idx >= 0,
+                                   .interned = (capture.flags & MEMPROF_CAPTURE_INTERNED) != 0});
+}
+
+CallstackId Pipeline::intern(const CaptureView& capture) {
+  if (capture.entries.empty()) {
+    if (const auto known = callstacks_.find(capture.stack)) return *known;
+    drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
+    return CallstackId();
+  }
+  const auto id = callstacks_.intern({.hash = capture.stack,
+                                      .entries = capture.entries,
+                                      .alloc_idx = capture.alloc_idx,
+                                      .n_frames = capture.n_frames,
+                                      .truncated = (capture.flags & MEMPROF_CAPTURE_TRUNCATED) != 0,
+                                      .broken = (capture.flags & MEMPROF_CAPTURE_BROKEN) != 0});
+  if (!id) drops_.add(Drop::kFollowCallstacksFull);
+  return id.value_or(CallstackId());
+}
+
+void Pipeline::on_event(const BatchView& batch) {
+  const auto ahead = static_cast<std::int32_t>(batch.captures_dropped -
+                                               static_cast<std::uint32_t>(captures_dropped_));
+  if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);
+  on_records(batch.first_seq, batch.generation, batch.records);
+  pairer_.on_batch_end(batch.time_ns);
+}
+
+void Pipeline::on_event(const LifecycleView& lifecycle) {
+  switch (lifecycle.what) {
+    case MEMPROF_LIFECYCLE_EXEC:
+      exec_seen_ = true;
+      break;
+    case MEMPROF_LIFECYCLE_THREAD_EXIT:
+      pairer_.on_thread_exit(lifecycle.tid, lifecycle.time_ns);
+      break;
+    case MEMPROF_LIFECYCLE_FRAMETABLE:
+      ++frametables_registered_;
+      break;
+  }
+}
+
+void Pipeline::on_tail(std::uint64_t first_seq, std::uint32_t generation,
+                       std::span<const memprof_record> records) {
+  if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;
+  on_records(first_seq, generation, records);
+}
+
+void Pipeline::on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns) {
+  if (captures_dropped > captures_dropped_) {
+    pairer_.on_captures_lost(captures_known_ns_, time_ns);
+    captures_dropped_ = captures_dropped;
+  }
+  captures_known_ns_ = std::max(captures_known_ns_, time_ns);
+}
+
+void Pipeline::on_records(std::uint64_t first_seq, std::uint32_t generation,
+                          std::span<const memprof_record> records) {
+  const auto fresh = unseen(first_seq, records);
+  switch (sessions_.see(generation)) {
+    case Sessions::Seen::kUnknown:
+      drops_.add(Drop::kFollowStaleSession, fresh.size());
+      return;
+    case Sessions::Seen::kBegins:
+      begin(records.empty());
+      break;
+    case Sessions::Seen::kRunning:
+      break;
+  }
+  for (const memprof_record& record : fresh) on_record(record);
+}
+
+// Drops the records that were taken before and counts those that never came.
+std::span<const memprof_record> Pipeline::unseen(std::uint64_t first_seq,
+                                                 std::span<const memprof_record> records) {
+  const std::uint64_t expected = next_seq_.value_or(first_seq);
+  next_seq_ = std::max(expected, first_seq + records.size());
+  if (first_seq > expected) {
+    drops_.add(Drop::kFollowLostRecords, first_seq - expected);
+    records_lost_ = true;
+    return records;
+  }
+  const std::uint64_t behind = expected - first_seq;
+  // A tail explains one batch; numbers further back make no sense.
+  if (behind > MEMPROF_BATCH_RECORDS) drops_.add(Drop::kDecodeBadRecord, records.size());
+  return records.subspan(std::min<std::uint64_t>(behind, records.size()));
+}
+
+// The announcement of a session comes before its captures. When the first that
+// comes is a batch of records, captures of this session wait among older ones.
+void Pipeline::begin(bool announced) {
+  aggregator_.begin_session(sessions_.rate());
+  if (announced) pairer_.clear();
+  records_lost_ = !announced;
+}
+
+void Pipeline::on_record(const memprof_record& record) {
+  if (!valid_record(record)) {
+    drops_.add(Drop::kDecodeBadRecord);
+    records_lost_ = true;
+    return;
+  }
+  if (records_lost_) {
+    pairer_.on_records_lost(record.time_ns);
+    records_lost_ = false;
+  }
+  const CallstackId callstack = follow(record);
+  if (observer_ != nullptr) observer_->on_record(record, callstack, aggregator_.rate());
+}
+
+CallstackId Pipeline::follow(const memprof_record& record) {
+  if (is_alloc(record)) {
+    const CallstackId callstack = pairer_.on_alloc(record);
+    aggregator_.alloc(record, callstack);
+    return callstack;
+  }
+  if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
+  return aggregator_.dealloc(record);
+}
+
+void Pipeline::fill(TargetSnapshot& snapshot) const {
+  const auto& by_callstack = aggregator_.by_callstack();
+  snapshot.counters = aggregator_.totals();
+  snapshot.drops = drops_;
+  snapshot.live_samples_tracked = aggregator_.live().size();
+  snapshot.stacks_interned = callstacks_.size();
+  snapshot.callstacks.clear();
+  snapshot.callstacks.reserve(by_callstack.size());
+  for (std::uint32_t id = 0; id < by_callstack.size(); ++id) {
+    if (!has_samples(by_callstack[id])) continue;
+    snapshot.callstacks.push_back({callstacks_.get(CallstackId(id)), by_callstack[id]});
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,121 @@
+// The path of one target's events: decode, pair, aggregate. Owned by the ingest
+// thread; nothing in it is shared. In steady state (callstacks known, live set
+// not growing) no call allocates.
+//
+//   ring record --decode--> capture --> callstack table, pairer
+//                           batch ----> records by number --> pairer --> aggregator
+//                           lifecycle > pairer
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/ingest/decoder.h"
+#include "daemon/ingest/drops.h"
+#include "daemon/ingest/pairing.h"
+#include "daemon/ingest/sessions.h"
+#include "daemon/store/snapshot.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+// Sees every accepted record in order, with the callstack its block was
+// allocated at (the unknown one when not known) and the session's rate.
+class SampleObserver {
+ public:
+  virtual ~SampleObserver() = default;
+  virtual void on_record(const memprof_record& record, CallstackId callstack, double rate) = 0;
+};
+
+struct PipelineLimits {
+  // Fills a table of 2^22 slots, 100 MB.
+  std::size_t max_live_samples = 3'600'000;
+  std::size_t max_callstacks = CallstackTableLimits().callstacks;
+  std::size_t max_callstack_entries = CallstackTableLimits().entries;
+  PairerLimits pairing;
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(const PipelineLimits& limits = {});
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Announces a session before its first record can arrive. The session before
+  // it goes on until the first batch of the new one. rate in samples per word.
+  void begin_session(std::uint32_t generation, double rate);
+  // One ring buffer record, aligned to 8 bytes.
+  void on_ring_record(std::span<const std::byte> data);
+  // The unflushed records, read out of the process as memprof_agent_abi.h says.
+  // Order: read them, then drain the ring, then call this: the captures that
+  // belong to them are in the ring, and so may be their batch. Records seen
+  // before are skipped by number. More than MEMPROF_BATCH_RECORDS are no tail and
+  // are ignored.
+  void on_tail(std::uint64_t first_seq, std::uint32_t generation,
+               std::span<const memprof_record> records);
+  // Captures lost so far in all, as the kernel side counts at time_ns
+  // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
+  // on_tail with a number read after the tail.
+  void on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns);
+  // No more records are expected; the live set is cleared and counted.
+  void end_session();
+
+  // The number of the next record. Until it is set or a batch has come, the
+  // first batch sets it, and what was before is not a loss.
+  void expect_seq(std::uint64_t seq) { next_seq_ = seq; }
+  std::uint64_t next_seq() const { return next_seq_.value_or(0); }
+  // Whether a batch of that generation, which may be empty, has arrived and it
+  // is the session that runs: the probe works.
+  bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
+  std::uint64_t captures_seen() const { return captures_seen_; }
+  std::uint64_t alloc_events() const { return aggregator_.totals().alloc_events; }
+  // The program image was replaced: nothing of the old one will come any more.
+  bool exec_seen() const { return exec_seen_; }
+  // Counts registrations of frame tables (Dynlink): a change means reload.
+  std::uint64_t frametables_registered() const { return frametables_registered_; }
+
+  // nullptr: none. Must outlive its use here.
+  void set_observer(SampleObserver* observer) { observer_ = observer; }
+  DropCounters& drops() { return drops_; }
+  const std::shared_ptr<const Callstack>& callstack(CallstackId id) const {
+    return callstacks_.get(id);
+  }
+  // Sets counters, drops, callstacks (those with samples, by id),
+  // live_samples_tracked and stacks_interned.
+  void fill(TargetSnapshot& snapshot) const;
+
+ private:
+  void on_event(const CaptureView& capture);
+  void on_event(const BatchView& batch);
+  void on_event(const LifecycleView& lifecycle);
+  CallstackId intern(const CaptureView& capture);
+  void begin(bool announced);
+  void on_records(std::uint64_t first_seq, std::uint32_t generation,
+                  std::span<const memprof_record> records);
+  std::span<const memprof_record> unseen(std::uint64_t first_seq,
+                                         std::span<const memprof_record> records);
+  void on_record(const memprof_record& record);
+  CallstackId follow(const memprof_record& record);
+
+  DropCounters drops_;
+  CallstackTable callstacks_;
+  Pairer pairer_;
+  Aggregator aggregator_;
+  Sessions sessions_;
+  SampleObserver* observer_ = nullptr;
+  std::optional<std::uint64_t> next_seq_;
+  bool records_lost_ = false;  // between the last record taken and the next
+  std::uint64_t captures_seen_ = 0;
+  std::uint64_t captures_dropped_ = 0;
+  std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told
+  std::uint64_t frametables_registered_ = 0;
+  bool exec_seen_ = false;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,52 @@
+// The one thread that consumes ring buffers and owns what is made of them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "daemon/lane.h"
+#include "daemon/store/snapshot_hub.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+class IngestThread {
+ public:
+  explicit IngestThread(SnapshotHub& hub);
+  ~IngestThread();  // after the lanes' last look
+
+  // Runs a task on the ingest thread and waits for its end. Any other thread.
+  void run(const std::function<void()>& task);
+
+  // Tasks' business: only inside run().
+  void add(std::shared_ptr<Lane> lane);
+  void remove(const Lane* lane);
+  // The lane stays, with its final snapshot.
+  void finish(Lane& lane);
+
+  // Ring buffer records consumed, all targets. Any thread.
+  std::uint64_t records() const { return records_; }
+
+ private:
+  void loop();
+  void run_tasks();
+  bool consume_all();
+  void publish();
+  void wait(bool busy);
+
+  SnapshotHub& hub_;
+  UniqueFd epoll_;
+  UniqueFd wake_;  // eventfd
+  std::vector<std::shared_ptr<Lane>> lanes_;
+  std::atomic<std::uint64_t> records_{0};
+  std::mutex mutex_;
+  std::vector<std::function<void()>> tasks_;  // under mutex_
+  bool stop_ = false;                         // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,118 @@
+#include "daemon/lane.h"
+
+#include "daemon/discover/gc_stats.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Unflushed records are fetched when nothing came by itself for this long.
+constexpr auto kQuiet = std::chrono::milliseconds(250);
+
+std::uint64_t captures_lost(const KernelCounters& counters) {
+  return counters.drops[MEMPROF_DROP_CAPTURE_RING_FULL] +
+         counters.drops[MEMPROF_DROP_CAPTURE_SCRATCH_BUSY] +
+         counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
+}
+
+}  // namespace
+
+Lane::Lane(std::shared_ptr<Attachment> attachment, TargetInfo info)
+    : attachment_(std::move(attachment)),
+      symbolizer_(attachment_->target().symbolizer),
+      attached_ns_(realtime_ns()),
+      info_(std::move(info)) {
+  if (attachment_->agent() != nullptr) agent_ = *attachment_->agent();
+}
+
+int Lane::consume() {
+  if (finished()) return 0;
+  const int records = attachment_->kernel().consume(
+      [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); });
+  if (records <= 0) return 0;
+  last_data_ = Clock::now();
+  signals_.exec_seen = pipeline_.exec_seen();
+  signals_.captures_seen = pipeline_.captures_seen();
+  signals_.alloc_events = pipeline_.alloc_events();
+  return records;
+}
+
+bool Lane::catch_up_due(Clock::time_point now) const {
+  return !finished() && agent_ && now - last_data_ >= kQuiet && now - last_catch_up_ >= kQuiet;
+}
+
+void Lane::catch_up() {
+  if (finished()) return;
+  last_catch_up_ = Clock::now();
+  auto tail = agent_ ? agent_->tail() : absl::StatusOr<AgentTail>(absl::NotFoundError(""));
+  const std::uint64_t read_at_ns = monotonic_ns();
+  const std::uint64_t captures_dropped =
+      captures_lost(attachment_->kernel().counters());
+  while (consume() > 0) {
+  }
+  if (!tail.ok() || tail->records.empty()) return;
+  pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
+  pipeline_.on_tail(tail->first_seq, tail->generation, tail->records);
+  signals_.alloc_events = pipeline_.alloc_events();
+}
+
+void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
+  const KernelCounters counters = attachment_->kernel().counters();
+  for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
+    pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
+  }
+  snapshot.ring_bytes_used = counters.ring_used_bytes;
+  snapshot.ring_bytes_total = counters.ring_total_bytes;
+}
+
+void Lane::read_gc_stats_of_target() {
+  const Target& target = attachment_->target();
+  auto stats = read_gc_stats(*target.memory, target.caml_state_address, target.abi);
+  if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  const auto pauses = gc_.pauses;
+  gc_ = *stats;
+  gc_.pauses = pauses;
+  if (!agent_) return;
+  if (auto agent = agent_->status(); agent.ok()) {
+    std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
+  }
+}
+
+TargetSnapshotPtr Lane::snapshot() {
+  if (finished()) {
+    // Only what the control thread says of it may still change.
+    auto copy = std::make_shared<TargetSnapshot>(*final_);
+    copy->info = info();
+    return copy;
+  }
+  auto snapshot = std::make_shared<TargetSnapshot>();
+  read_gc_stats_of_target();
+  read_kernel_counters(*snapshot);
+  snapshot->info = info();
+  snapshot->time_ns = realtime_ns();
+  snapshot->attached_ns = attached_ns_;
+  snapshot->gc = gc_;
+  snapshot->symbolizer = symbolizer_;
+  pipeline_.fill(*snapshot);
+  return snapshot;
+}
+
+void Lane::finish() {
+  if (finished()) return;
+  final_ = snapshot();
+  attachment_.reset();
+}
+
+TargetInfo Lane::info() const {
+  std::lock_guard lock(info_mutex_);
+  return info_;
+}
+
+void Lane::update_info(const std::function<void(TargetInfo&)>& change) {
+  std::lock_guard lock(info_mutex_);
+  change(info_);
+}
+
+}  // namespace memprofd

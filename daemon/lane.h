@@ -1,0 +1,71 @@
+// The way of one target's data through the daemon: its ring buffer and agent in,
+// snapshots out. Owned by the ingest thread, which makes every call here.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "daemon/attach/attachment.h"
+#include "daemon/ingest/pipeline.h"
+#include "daemon/store/snapshot.h"
+
+namespace memprofd {
+
+// What a lane shows other threads while it runs.
+struct LaneSignals {
+  std::atomic<bool> exec_seen{false};
+  std::atomic<std::uint64_t> alloc_events{0};
+  std::atomic<std::uint64_t> captures_seen{0};
+  std::atomic<bool> probe_works{false};  // set by the control thread after its self-test
+};
+
+class Lane {
+ public:
+  Lane(std::shared_ptr<Attachment> attachment, TargetInfo info);
+
+  Pipeline& pipeline() { return pipeline_; }
+  // The agent appeared in the process.
+  void set_agent(const AgentControl& agent) { agent_ = agent; }
+
+  // Takes what the ring holds; answers with the number of records.
+  int consume();
+  // Also takes the agent's unflushed records, so that nothing that has happened
+  // in the target is missing.
+  void catch_up();
+  bool catch_up_due(std::chrono::steady_clock::time_point now) const;
+
+  TargetSnapshotPtr snapshot();
+  // Last look: lets the attachment go; snapshot() repeats the final one from now on.
+  void finish();
+  bool finished() const { return attachment_ == nullptr; }
+  int ring_epoll_fd() const { return attachment_->kernel().ring_epoll_fd(); }
+
+  // Any thread.
+  TargetInfo info() const;
+  void update_info(const std::function<void(TargetInfo&)>& change);
+  LaneSignals& signals() { return signals_; }
+
+ private:
+  void read_kernel_counters(TargetSnapshot& snapshot);
+  void read_gc_stats_of_target();
+
+  std::shared_ptr<Attachment> attachment_;
+  Pipeline pipeline_;
+  std::optional<AgentControl> agent_;
+  std::chrono::steady_clock::time_point last_data_;
+  std::chrono::steady_clock::time_point last_catch_up_;
+  GcStats gc_;
+  std::shared_ptr<Symbolizer> symbolizer_;
+  std::uint64_t attached_ns_;
+  TargetSnapshotPtr final_;
+  LaneSignals signals_;
+  mutable std::mutex info_mutex_;
+  TargetInfo info_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,123 @@
+// memprofd: reads the command line, starts the parts, waits for a signal.
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_file.h"
+#include "daemon/attach/kernel_features.h"
+#include "daemon/config.h"
+#include "daemon/daemon.h"
+#include "daemon/export/grpc_server.h"
+#include "daemon/export/http_server.h"
+#include "daemon/export/prometheus_text.h"
+#include "daemon/export/routes.h"
+#include "daemon/util/exit_codes.h"
+#include "daemon/util/log.h"
+#include "daemon/util/units.h"
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+int fail(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  return static_cast<int>(exit_code_of(status));
+}
+
+// Signals are taken by sigwait in main, and by no thread started from here on.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+absl::Status check_machine() {
+  const std::string missing = missing_kernel_features(check_kernel_features());
+  if (missing.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError(missing);
+}
+
+void say_attached(const TargetInfo& info) {
+  if (info.state == TargetState::kSampling) {
+    std::printf("pid %d: %s (OCaml %s), mode %s, %s, stopped for %s in all\n", info.pid,
+                info.comm.c_str(), info.runtime_version.c_str(), info.mode.c_str(),
+                format_rate(info.sampling_rate).c_str(),
+                format_duration(info.paused_seconds).c_str());
+  } else {
+    std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, info.comm.c_str(),
+                info.runtime_version.c_str(), info.message.c_str());
+  }
+}
+
+// Attaches to every pid; the first failure is returned only when none succeeded.
+absl::Status attach_all(Daemon& daemon, const Config& config) {
+  absl::Status first_failure;
+  bool any = config.pids.empty();
+  for (const int pid : config.pids) {
+    const auto info = daemon.attach({.pid = pid});
+    if (info.ok()) {
+      any = true;
+      say_attached(*info);
+      continue;
+    }
+    spdlog::error("{}", std::string(info.status().message()));
+    if (first_failure.ok()) first_failure = info.status();
+  }
+  return any ? absl::OkStatus() : first_failure;
+}
+
+DaemonOptions daemon_options(const Config& config) {
+  DaemonOptions options;
+  options.attach.agent_path =
+      config.agent_path.empty() ? default_agent_path() : config.agent_path;
+  options.attach.no_inject = config.no_inject;
+  options.attach.max_frames = config.max_frames;
+  options.attach.ring_bytes = config.ring_bytes;
+  options.sampling_rate = config.sampling_rate;
+  return options;
+}
+
+int run(const Config& config) {
+  const sigset_t signals = block_signals();
+  if (auto status = check_machine(); !status.ok()) return fail(status);
+
+  auto daemon = std::make_unique<Daemon>(daemon_options(config));
+  const PrometheusExporter exporter(*daemon, MEMPROFD_VERSION, config.top_sites);
+  std::atomic<bool> ready = false;
+  auto http = HttpServer::start(
+      {config.web_listen_address, config.web_config_file},
+      make_routes(*daemon, exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); }));
+  if (!http.ok()) return fail(http.status());
+  auto grpc = GrpcServer::start({config.grpc_socket, config.grpc_listen_address}, *daemon);
+  if (!grpc.ok()) return fail(grpc.status());
+
+  if (auto status = attach_all(*daemon, config); !status.ok()) {
+    return static_cast<int>(exit_code_of(status));
+  }
+  ready = true;
+  std::printf("metrics at %s/metrics; look with: memprofctl top --grpc.socket %s\n",
+              (*http)->url().c_str(), config.grpc_socket.c_str());
+  std::fflush(stdout);
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("{}: detaching", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  return static_cast<int>(ExitCode::kOk);
+}
+
+}  // namespace
+}  // namespace memprofd
+
+int main(int argc, char** argv) {
+  const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
+  if (!parsed.run) return parsed.exit_code;
+  memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);
+  return memprofd::run(parsed.config);
+}

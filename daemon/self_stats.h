@@ -1,0 +1,11 @@
+// This process's own use of the machine.
+#pragma once
+
+#include "daemon/export/service.h"
+
+namespace memprofd {
+
+// All but SelfStats::events.
+SelfStats read_self_stats();
+
+}  // namespace memprofd

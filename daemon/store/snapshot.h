@@ -1,0 +1,64 @@
+// Immutable views of what is known, published by the ingest thread and shared
+// by every reader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/aggregate/callstack.h"
+#include "daemon/aggregate/counters.h"
+#include "daemon/discover/gc_stats.h"
+#include "daemon/ingest/drops.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// Where a target is on its way. The words shown are those of state_name().
+enum class TargetState {
+  kWaiting,  // attached or about to; the target has not reached a safe point yet
+  kSampling,
+  kDetached,  // sampling ended on request; counts remain readable
+  kExited,    // the process is gone; counts remain readable
+  kFailed,    // see TargetInfo::message
+};
+std::string_view state_name(TargetState state);
+
+// What does not change while attached, except state, rate and message.
+struct TargetInfo {
+  int pid = 0;
+  std::string comm;
+  std::string exe;              // as the target sees it
+  std::string runtime_version;  // "4.13.1"
+  std::string mode;             // "agent"
+  TargetState state = TargetState::kWaiting;
+  std::string message;        // one line: why waiting, what failed
+  double sampling_rate = 0;   // per word, of the running session
+  double attach_seconds = 0;  // daemon time from the request to sampling
+  double paused_seconds = 0;  // sum of the time the target was stopped by us
+};
+
+struct CallstackStats {
+  std::shared_ptr<const Callstack> callstack;  // never null
+  CallstackCounters counters;
+};
+
+struct TargetSnapshot {
+  TargetInfo info;
+  std::uint64_t time_ns = 0;      // CLOCK_REALTIME of this snapshot
+  std::uint64_t attached_ns = 0;  // CLOCK_REALTIME of the attach
+  TargetCounters counters;
+  DropCounters drops;
+  GcStats gc;
+  std::uint64_t live_samples_tracked = 0;  // entries in the live set
+  std::uint64_t stacks_interned = 0;
+  std::uint64_t ring_bytes_used = 0;
+  std::uint64_t ring_bytes_total = 0;
+  std::vector<CallstackStats> callstacks;
+  // Never null; shared by all snapshots of the target.
+  std::shared_ptr<Symbolizer> symbolizer;
+};
+using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
+
+}  // namespace memprofd

@@ -1,0 +1,56 @@
+// Debug information that ocamlopt -g puts behind each frame descriptor (OCaml
+// 4.11 to 4.14). Pure functions over memory, which is untrusted: chains and
+// strings have caps, and anything unreadable or out of range is no location.
+//
+//   descriptor: ... | offset u32                    one, or one per allocation
+//                        | relative to the offset's own address
+//                        v
+//   debuginfo:  info1 u32 | info2 u32 [ info1 | info2 ]...   innermost first
+//               bit 0 of info1: another location follows, which this one was
+//                               inlined into
+//               info1 & 0x3FFFFFC: from info1's address to the name record
+//   name:       i32 offset to the file name, from the record | function name, NUL
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+struct SourceLocation {
+  std::string function;  // "Stdlib__List.map", "Dune__exe__Server.handle.(fun)"
+  std::string file;
+  std::uint32_t line = 0;
+  std::uint32_t start_column = 0;
+  std::uint32_t end_column = 0;
+  friend bool operator==(const SourceLocation&, const SourceLocation&) = default;
+};
+
+// The two packed words of one location.
+struct PackedLocation {
+  std::uint32_t info1 = 0;
+  std::uint32_t info2 = 0;
+
+  bool has_next() const { return (info1 & 1) != 0; }
+  std::uint32_t name_offset() const { return info1 & 0x3FFFFFC; }
+  std::uint32_t line() const { return info2 >> 12; }
+  std::uint32_t start_column() const { return (info2 >> 4) & 0xFF; }
+  std::uint32_t end_column() const { return (info2 & 0xF) << 6 | info1 >> 26; }
+};
+
+// Address of the debuginfo of the descriptor at that address. alloc_idx selects
+// among combined allocations; when that one has none, or alloc_idx is -1 or out
+// of range, the first that has one is taken, as the runtime does. Nothing when
+// the descriptor has none.
+std::optional<std::uint64_t> find_debuginfo(const MemoryReader& memory, std::uint64_t descriptor,
+                                            std::int32_t alloc_idx);
+
+// The locations of a debuginfo, innermost inlined function first; ends at the
+// first that is malformed.
+std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo);
+
+}  // namespace memprofd

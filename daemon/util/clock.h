@@ -1,0 +1,20 @@
+// Nanoseconds of the two clocks in use.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace memprofd {
+
+inline std::uint64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+// The clock of every event.
+inline std::uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+// Since the Unix epoch; only for people.
+inline std::uint64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
+
+}  // namespace memprofd

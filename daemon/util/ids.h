@@ -1,0 +1,33 @@
+// Distinct types for the numbers that are easy to mix up.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace memprofd {
+
+// A number of one kind. Compares, hashes and prints through value().
+template <typename Tag, typename Rep>
+class Id {
+ public:
+  constexpr Id() = default;
+  constexpr explicit Id(Rep value) : value_(value) {}
+  constexpr Rep value() const { return value_; }
+  friend constexpr auto operator<=>(const Id&, const Id&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Id& id) {
+    return H::combine(std::move(h), id.value_);
+  }
+
+ private:
+  Rep value_{};
+};
+
+// The agent's number for one sampled block; unique within one process.
+using SampleId = Id<struct SampleIdTag, std::uint64_t>;
+// The kernel's 64-bit hash of a captured stack; 0 is never a stack.
+using StackHash = Id<struct StackHashTag, std::uint64_t>;
+// Dense index of an interned callstack within one target; 0 is the unknown callstack.
+using CallstackId = Id<struct CallstackIdTag, std::uint32_t>;
+
+}  // namespace memprofd

@@ -1,0 +1,131 @@
+#include "daemon/util/net_address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+namespace {
+
+absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status bad_address(std::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad address \"", view(text), "\": write host:port, [ipv6]:port or :port"));
+}
+
+struct AddrInfoDeleter {
+  void operator()(addrinfo* info) const { ::freeaddrinfo(info); }
+};
+using AddrInfo = std::unique_ptr<addrinfo, AddrInfoDeleter>;
+
+// Null with the reason in error. An empty host means every interface.
+AddrInfo lookup(const NetAddress& address, std::string& error) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string port = absl::StrCat(address.port);
+  const int rc = ::getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), port.c_str(),
+                               &hints, &found);
+  if (rc != 0) error = rc == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(rc);
+  return AddrInfo(found);
+}
+
+absl::Status listen_error(const NetAddress& address, std::string_view option, int error) {
+  const std::string what = absl::StrCat("cannot listen on ", address.to_string(), ": ");
+  switch (error) {
+    case EADDRINUSE:
+      return absl::UnavailableError(
+          absl::StrCat(what, "the port is in use; stop the other program or choose another with ",
+                       view(option)));
+    case EACCES:
+      return absl::PermissionDeniedError(
+          absl::StrCat(what, "permission denied; choose a port above 1023 with ", view(option)));
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, "not an address of this machine; give one of its own with ", view(option)));
+    default:
+      return absl::UnavailableError(absl::StrCat(what, std::strerror(error)));
+  }
+}
+
+}  // namespace
+
+std::string NetAddress::to_string() const {
+  if (host.find(':') != host.npos) return absl::StrCat("[", host, "]:", port);
+  return absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<NetAddress> parse_net_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == text.npos) return bad_address(text);
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port_text = text.substr(colon + 1);
+  if (!host.empty() && host.front() == '[') {
+    if (host.size() < 4 || host.back() != ']') return bad_address(text);
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find_first_of(":[]") != host.npos) {
+    return bad_address(text);
+  }
+  if (host.find_first_of(" \t\n,/") != host.npos) return bad_address(text);
+  std::uint32_t port = 0;
+  const bool digits = port_text.find_first_not_of("0123456789") == port_text.npos;
+  if (!digits || !absl::SimpleAtoi(view(port_text), &port) || port > 65535)
+    return bad_address(text);
+  return NetAddress{std::string(host), static_cast<std::uint16_t>(port)};
+}
+
+absl::StatusOr<NetAddress> resolve(const NetAddress& address) {
+  if (address.host.empty()) return address;
+  std::string error;
+  const AddrInfo found = lookup(address, error);
+  if (!found) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot resolve \"", address.host, "\": ", error,
+                     "; give a numeric address or a known host name"));
+  }
+  const addrinfo* chosen = found.get();
+  for (const addrinfo* info = chosen; info != nullptr; info = info->ai_next) {
+    if (info->ai_family == AF_INET) {
+      chosen = info;
+      break;
+    }
+  }
+  char host[NI_MAXHOST];
+  const int rc = ::getnameinfo(chosen->ai_addr, chosen->ai_addrlen, host, sizeof host, nullptr, 0,
+                               NI_NUMERICHOST);
+  if (rc != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot resolve \"", address.host, "\": ", ::gai_strerror(rc)));
+  }
+  return NetAddress{host, address.port};
+}
+
+absl::Status check_listenable(const NetAddress& numeric, std::string_view option) {
+  std::string error;
+  const AddrInfo found = lookup(numeric, error);
+  if (!found) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", numeric.to_string(), ": ", error));
+  }
+  const UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return listen_error(numeric, option, errno);
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
+    return listen_error(numeric, option, errno);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,40 @@
+// Numbers as people write and read them: sizes, sampling rates, durations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+// Below this rate a sample stands for terabytes and its variance loses meaning.
+inline constexpr double kMinSamplingRate = 1e-12;
+
+// "512KiB", "1.5 MB", "4096", "64k". K, M, G, T alone and with "iB" are powers
+// of 1024, with "B" powers of 1000; case does not matter. At least 1 byte.
+absl::StatusOr<std::uint64_t> parse_size(std::string_view text);
+
+// Samples per word, kMinSamplingRate <= rate <= 1: "1e-5", "0.0001".
+absl::StatusOr<double> parse_rate(std::string_view text);
+// The same check for a number that is there already.
+absl::Status check_rate(double rate);
+// Bytes per sample as a size, at least one word; the result is a rate.
+absl::StatusOr<double> parse_sampling_interval(std::string_view text);
+
+// "0 B", "512 B", "12.3 MiB", "1.21 GiB".
+std::string format_bytes(double bytes);
+// "12.3 MiB ± 0.4": both in the unit that suits the larger, with as many digits
+// as the error justifies. Without an error the same as format_bytes.
+std::string format_estimate(double bytes, double stderr_bytes);
+// "850 ns", "3.4 ms", "12.3 s", "4.5 min", "2.1 h", "3.2 d"; "0 s".
+std::string format_duration(double seconds);
+// "1e-05/word (1 sample per 781 KiB)".
+std::string format_rate(double rate);
+// "12,345,678".
+std::string format_count(std::uint64_t count);
+// part of whole in percent: "37 %", "0.4 %", "<0.1 %", "-" when whole is not positive.
+std::string format_share(double part, double whole);
+
+}  // namespace memprofd

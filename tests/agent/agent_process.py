@@ -1,0 +1,135 @@
+"""A target with the agent in it, watched as a tracer would: through its memory.
+
+The semaphore is raised by writing it, which is what the kernel does for a uprobe
+with a reference counter. No BPF and no daemon: the agent alone is under test.
+"""
+
+import os
+import re
+import struct
+import subprocess
+import time
+
+BUILD = os.environ.get("BUILD", "build")
+AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
+
+# struct memprof_agent_control, agent-lib/include/memprof_agent_abi.h
+MAGIC = 0x746E67614D50524D
+REQUESTED_RATE, REQUESTED_GENERATION = 16, 24
+HEAD = struct.Struct("<QIIdIIdIIQQQ")
+PAUSES = struct.Struct("<Q24Q")
+BATCH = struct.Struct("<QII")
+RECORD = struct.Struct("<QQQII")
+IDLE, SAMPLING, IN_USE, UNSUPPORTED = range(4)
+ALLOC_MINOR, ALLOC_MAJOR, PROMOTE, DEALLOC_MINOR, DEALLOC_MAJOR = range(1, 6)
+MAX_RECORDS = 512
+
+
+def symbol(path, name):
+    """Address of a dynamic or static symbol."""
+    out = subprocess.run(["nm", path], capture_output=True, text=True).stdout
+    out += subprocess.run(["nm", "-D", path], capture_output=True, text=True).stdout
+    return int(re.search(rf"^([0-9a-f]+) . {name}$", out, re.M).group(1), 16)
+
+
+def semaphore(path):
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True).stdout
+    return int(re.search(r"Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
+
+
+def eventually(condition, what, timeout=20.0):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.002)
+    raise AssertionError(f"not within {timeout} s: {what}")
+
+
+class AgentProcess:
+    def __init__(self, target, *arguments, preload=True, holder=None):
+        environment = dict(os.environ)
+        if preload:
+            environment["LD_PRELOAD"] = AGENT
+        self.path = os.path.abspath(os.path.join(BUILD, "targets", target))
+        self.process = subprocess.Popen(
+            [self.path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=environment, text=True)
+        self.ready = self.process.stdout.readline().split()
+        assert self.ready[:1] == ["ready"], self.ready
+        self.pid = self.process.pid
+        # The file that holds the agent: the preloaded library, or the program.
+        holder = holder or (AGENT if preload else self.path)
+        self.base = self._base(holder)
+        self.control = self.base + symbol(holder, "memprof_agent_control")
+        self.semaphore = self.base + semaphore(holder)
+        self.memory = open(f"/proc/{self.pid}/mem", "r+b", buffering=0)
+
+    def _base(self, path):
+        with open(f"/proc/{self.pid}/maps") as maps:
+            for line in maps:
+                if line.rstrip().endswith(os.path.realpath(path)):
+                    return int(line.split("-")[0], 16)
+        raise AssertionError(f"{path} is not mapped")
+
+    def read(self, address, size):
+        return os.pread(self.memory.fileno(), size, address)
+
+    def write(self, address, data):
+        assert os.pwrite(self.memory.fileno(), data, address) == len(data)
+
+    def head(self):
+        names = ("magic", "abi", "bytes", "requested_rate", "requested_generation", "_", "rate",
+                 "generation", "state", "starts", "stops", "last_sample_id")
+        return dict(zip(names, HEAD.unpack(self.read(self.control, HEAD.size))))
+
+    def pauses(self, phase):
+        at = self.control + HEAD.size + phase * PAUSES.size
+        total, *counts = PAUSES.unpack(self.read(at, PAUSES.size))
+        return total, counts
+
+    def batch(self):
+        at = self.control + HEAD.size + 2 * PAUSES.size
+        return BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
+
+    def tail(self):
+        """(first_seq, records) read consistently, or None when a flush came between."""
+        (first, count, _), records_at = self.batch()
+        raw = self.read(records_at, count * RECORD.size)
+        if self.batch()[0][0] != first:
+            return None
+        return first, [RECORD.unpack_from(raw, i * RECORD.size) for i in range(count)]
+
+    def request(self, rate, generation):
+        self.write(self.control + REQUESTED_RATE, struct.pack("<d", rate))
+        self.write(self.control + REQUESTED_GENERATION, struct.pack("<I", generation))
+
+    def watch(self, on):
+        self.write(self.semaphore, struct.pack("<H", 1 if on else 0))
+
+    def command(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return self.process.stdout.readline()
+
+    def ask(self, line):
+        self.command(line)
+        return self.answer()
+
+    def state(self, wanted, generation=None):
+        def reached():
+            head = self.head()
+            return head["state"] == wanted and generation in (None, head["generation"]) and head
+        return eventually(reached, f"agent state {wanted}")
+
+    def close(self):
+        self.memory.close()
+        if self.process.poll() is None:
+            self.command("exit")
+        rest = self.process.stdout.read()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(timeout=30), rest

@@ -1,0 +1,249 @@
+"""The in-process agent alone: its ELF contract, its life, and what it must never do."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import agent_process as agent
+from agent_process import AGENT, AgentProcess, eventually
+
+
+class ElfContract(unittest.TestCase):
+    def test_exactly_one_probe_on_a_one_byte_nop(self):
+        notes = subprocess.run(["readelf", "-n", AGENT], capture_output=True, text=True).stdout
+        self.assertEqual(notes.count("NT_STAPSDT"), 1)
+        self.assertIn("Provider: memprof\n    Name: batch", notes)
+        self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx", notes)
+        self.assertNotIn("Semaphore: 0x0000000000000000", notes)
+        location = notes.split("Location: ")[1].split(",")[0]
+        code = subprocess.run(
+            ["objdump", "-d", f"--start-address={location}",
+             f"--stop-address={int(location, 16) + 2}", AGENT],
+            capture_output=True, text=True).stdout
+        self.assertRegex(code, r"\t90\s+\tnop\n")
+
+    def test_stays_mapped_and_exports_nothing_else(self):
+        dynamic = subprocess.run(["readelf", "-d", AGENT], capture_output=True, text=True).stdout
+        self.assertIn("NODELETE", dynamic)
+        out = subprocess.run(["nm", "-D", "--defined-only", AGENT], capture_output=True, text=True)
+        self.assertEqual(
+            sorted(line.split()[2] for line in out.stdout.splitlines()),
+            ["memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll"])
+
+    def test_runs_with_old_c_libraries(self):
+        out = subprocess.run(["objdump", "-T", AGENT], capture_output=True, text=True).stdout
+        versions = [tuple(int(n) for n in part.split()[0].rstrip(")").split("."))
+                    for part in out.split("GLIBC_")[1:]]
+        self.assertTrue(versions)
+        self.assertLessEqual(max(versions), (2, 17))
+
+    def test_harmless_in_a_program_that_is_not_ocaml(self):
+        result = subprocess.run(["/bin/echo", "unharmed"], env={"LD_PRELOAD": AGENT},
+                                capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "unharmed\n", ""))
+
+
+class Life(unittest.TestCase):
+    def start(self, *arguments, **options):
+        process = AgentProcess(*arguments, **options)
+        self.addCleanup(lambda: process.process.kill() if process.process.poll() is None else None)
+        return process
+
+    def test_idle_until_the_semaphore_rises(self):
+        target = self.start("known_alloc")
+        target.request(1e-3, 1)
+        target.ask("go 1")
+        head = target.head()
+        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 1))
+        self.assertEqual((head["state"], head["starts"], head["last_sample_id"]),
+                         (agent.IDLE, 0, 0))
+        self.assertEqual(target.close()[0], 0)
+
+    def test_samples_at_the_requested_rate_and_stops_with_the_semaphore(self):
+        target = self.start("known_alloc")
+        target.request(1e-3, 7)
+        target.watch(True)
+        target.ask("minor")
+        target.ask("go 1")
+        head = target.state(agent.SAMPLING, 7)
+        self.assertEqual(head["rate"], 1e-3)
+        words = sum(site["allocated_words"]
+                    for site in json.loads(target.ask("stat"))["sites"].values())
+        (first, count, generation), _ = target.batch()
+        self.assertEqual(generation, 7)
+        # Each sampled block gives one record or more; most blocks are small.
+        self.assertGreater(first + count, words * 1e-3)
+        target.watch(False)
+        target.ask("go 1")
+        head = target.state(agent.IDLE)
+        self.assertEqual((head["starts"], head["stops"]), (1, 1))
+        before = target.head()["last_sample_id"]
+        target.ask("go 1")
+        self.assertEqual(target.head()["last_sample_id"], before)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_starts_again_and_numbers_go_on(self):
+        target = self.start("known_alloc")
+        for generation in (1, 2, 3):
+            target.request(1e-4, generation)
+            target.watch(True)
+            target.ask("go 1")
+            target.state(agent.SAMPLING, generation)
+            target.watch(False)
+            target.ask("go 1")
+            target.state(agent.IDLE)
+        head = target.head()
+        self.assertEqual((head["starts"], head["stops"]), (3, 3))
+        self.assertGreater(head["last_sample_id"], 0)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_obeys_a_new_rate_while_sampling(self):
+        target = self.start("known_alloc")
+        target.request(1e-3, 1)
+        target.watch(True)
+        target.ask("minor")
+        target.ask("go 1")
+        many = target.head()["last_sample_id"]
+        target.request(1e-5, 2)
+        target.ask("go 1")
+        head = target.state(agent.SAMPLING, 2)
+        self.assertEqual(head["rate"], 1e-5)
+        before = head["last_sample_id"]
+        target.ask("go 1")
+        few = target.head()["last_sample_id"] - before
+        self.assertGreater(few, 0)
+        self.assertLess(few * 20, many)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_rate_zero_is_a_stop(self):
+        target = self.start("known_alloc")
+        target.request(1e-3, 1)
+        target.watch(True)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 1)
+        target.request(0.0, 2)
+        target.ask("go 1")
+        target.state(agent.IDLE)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_records_follow_each_block_in_time_order(self):
+        target = self.start("known_alloc")
+        target.request(1e-6, 1)
+        target.watch(True)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 1)
+        # 1e-6 is rare enough for the tail to hold a whole story.
+        seen = {}
+        last_time = 0
+        target.ask("go 3")
+        target.ask("full")
+        result = eventually(target.tail, "an undisturbed read")
+        for time_ns, sample_id, size, n_samples, origin in result[1]:
+            self.assertGreaterEqual(time_ns, last_time)
+            last_time = time_ns
+            kind, source, tid = origin & 15, origin >> 4 & 15, origin >> 8
+            self.assertEqual(tid, target.pid)
+            self.assertIn(source, (0, 1, 2))
+            if kind in (agent.ALLOC_MINOR, agent.ALLOC_MAJOR):
+                self.assertGreater(size, 0)
+                self.assertGreater(n_samples, 0)
+                self.assertNotIn(sample_id, seen)
+            else:
+                self.assertEqual((size, n_samples), (0, 0))
+            seen.setdefault(sample_id, []).append(kind)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_counts_pauses_only_while_sampling(self):
+        target = self.start("known_alloc")
+        target.ask("go 1")
+        self.assertEqual(target.pauses(0), (0, [0] * 24))
+        target.request(1e-4, 1)
+        target.watch(True)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 1)
+        before = json.loads(target.ask("stat"))["minor_collections"]
+        counted_before = sum(target.pauses(0)[1])
+        after = json.loads(target.ask("go 1"))["minor_collections"]
+        self.assertEqual(sum(target.pauses(0)[1]) - counted_before, after - before)
+        self.assertGreater(sum(target.pauses(1)[1]), 0)
+        self.assertGreater(target.pauses(0)[0], 0)
+        self.assertEqual(target.close()[0], 0)
+
+    def test_leaves_a_program_alone_that_uses_memprof_itself(self):
+        target = self.start("uses_memprof")
+        target.request(1e-4, 5)
+        target.watch(True)
+        head = target.state(agent.IN_USE, 5)
+        self.assertEqual((head["starts"], head["last_sample_id"]), (0, 0))
+        code, rest = target.close()
+        self.assertEqual(code, 0)
+        own = json.loads(rest)
+        # Its own sampling went on undisturbed: within 6 standard errors.
+        expected = own["words"] * 1e-4
+        self.assertLess(abs(own["samples"] - expected), 6 * expected ** 0.5 + 1)
+
+    def test_forked_children_stop_and_the_parent_goes_on(self):
+        target = self.start("forker")
+        target.request(1e-4, 1)
+        target.watch(True)
+        target.state(agent.SAMPLING, 1)
+        before = target.head()["last_sample_id"]
+        eventually(lambda: target.head()["last_sample_id"] > before + 100, "more samples")
+        self.assertEqual(target.head()["state"], agent.SAMPLING)
+        code, rest = target.close()
+        self.assertEqual(code, 0)
+        self.assertEqual(json.loads(rest)["failed"], 0)
+
+    def test_linked_through_the_findlib_package(self):
+        target = self.start("linked_agent", preload=False)
+        target.request(1e-3, 1)
+        target.watch(True)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 1)
+        self.assertGreater(target.head()["last_sample_id"], 0)
+        self.assertEqual(target.close()[0], 0)
+
+
+class Collector(unittest.TestCase):
+    """The collector must not notice: nothing of ours is allocated on the OCaml heap."""
+
+    def gc_of(self, rate):
+        target = AgentProcess("churn", "20000000")
+        if rate:
+            target.request(rate, 1)
+            target.watch(True)
+        line = target.ask("go").split()
+        if rate:
+            self.assertGreater(target.head()["last_sample_id"], 100)
+        self.assertEqual(target.close()[0], 0)
+        return [int(word) for word in line[2:]]
+
+    def minor_words_of(self, rate):
+        """Minor words allocated, and sampled blocks, over the same commands."""
+        target = AgentProcess("known_alloc")
+        if rate:
+            target.request(rate, 1)
+            target.watch(True)
+        target.ask("go 1")
+        words = json.loads(target.ask("go 1"))["minor_words"]
+        samples = target.head()["last_sample_id"]
+        self.assertEqual(target.close()[0], 0)
+        return words, samples
+
+    def test_allocates_nothing_itself(self):
+        bare, _ = self.minor_words_of(None)
+        sampled, samples = self.minor_words_of(1e-3)
+        self.assertGreater(samples, 1000)
+        # The runtime allocates a record of 5 words for each sampled block.
+        self.assertEqual(sampled - bare, 5 * samples)
+
+    def test_same_result_and_collections_with_and_without(self):
+        bare, sampled = self.gc_of(None), self.gc_of(1e-4)
+        self.assertEqual(bare[0], sampled[0])  # the program's own result
+        for without, with_agent in zip(bare[1:], sampled[1:]):
+            self.assertLessEqual(abs(with_agent - without), max(1, 0.005 * without))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,424 @@
+"""Starts targets, memprofd and memprofctl, and waits for conditions.
+
+Every wait has a deadline and ends as soon as its condition holds; nothing
+sleeps a fixed time and hopes. Every process is ended by its pid, by the test
+that started it. Standard library only.
+
+Environment: MEMPROFD_BUILD names the build folder (default: build).
+"""
+
+import atexit
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+import weakref
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
+TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
+
+# daemon/util/exit_codes.h
+OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE = range(9)
+
+
+def eventually(condition, what, timeout=TIMEOUT, interval=0.02):
+    """Polls until condition() is truthy and returns its value.
+
+    An AssertionError from condition() means "not yet"; the last one is shown
+    when the deadline passes.
+    """
+    deadline = time.monotonic() + timeout
+    last = None
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+            last = value
+        except AssertionError as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout:g} s; last: {last}")
+        time.sleep(interval)
+
+
+def settled(read, what, quiet=1.0, timeout=TIMEOUT):
+    """Returns read() once it has given equal values for `quiet` seconds."""
+    deadline = time.monotonic() + timeout
+    value, since = read(), time.monotonic()
+    while time.monotonic() - since < quiet:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: still changing after {timeout:g} s; last: {value}")
+        time.sleep(0.05)
+        again = read()
+        if again != value:
+            value, since = again, time.monotonic()
+    return value
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def http_get(url, timeout=5.0):
+    """(status, body) of a GET; raises OSError when nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+# ---------------------------------------------------------------- processes
+
+STARTED = weakref.WeakSet()
+
+
+@atexit.register
+def kill_what_was_started():
+    """For a run that is interrupted; tests end their processes themselves."""
+    for process in list(STARTED):
+        process.kill()
+
+
+class Process:
+    """A child whose standard output is read line by line in the background."""
+
+    def __init__(self, arguments, cwd=None, env=None, stdin=subprocess.PIPE):
+        self.arguments = [str(a) for a in arguments]
+        self.log = tempfile.TemporaryFile(mode="w+", errors="replace")
+        self.popen = subprocess.Popen(
+            self.arguments, stdin=stdin, stdout=subprocess.PIPE, stderr=self.log,
+            text=True, errors="replace", cwd=cwd or ROOT, env=env, start_new_session=True)
+        self.lines = queue.Queue()
+        self.output = []
+        threading.Thread(target=self._read, daemon=True).start()
+        STARTED.add(self)
+
+    def _read(self):
+        for line in self.popen.stdout:
+            self.output.append(line)
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def name(self):
+        return os.path.basename(self.arguments[0])
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def stderr(self):
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read()
+
+    def send(self, line):
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
+
+    def read_line(self, timeout=TIMEOUT):
+        try:
+            line = self.lines.get(timeout=timeout)
+        except queue.Empty:
+            raise AssertionError(f"{self.name()} printed nothing for {timeout:g} s") from None
+        if line is None:
+            raise AssertionError(
+                f"{self.name()} ended with {self.popen.wait()}; stderr: {self.stderr()}")
+        return line
+
+    def wait(self, timeout=TIMEOUT):
+        """Waits for the end; returns the exit code (negative: the signal)."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name()} (pid {self.pid}) did not end in {timeout:g} s") from None
+
+    def send_signal(self, number):
+        self.popen.send_signal(number)  # does nothing once the process has been waited for
+
+    def stop(self, number=signal.SIGTERM, timeout=TIMEOUT):
+        """Ends the process and returns its exit code."""
+        if self.running():
+            self.send_signal(number)
+        return self.wait(timeout)
+
+    def kill(self):
+        """Clean-up that cannot fail."""
+        if self.running():
+            self.popen.kill()
+            self.popen.wait()
+        with contextlib.suppress(OSError):
+            self.popen.stdin and self.popen.stdin.close()
+
+
+class Target(Process):
+    """One of the programs of tests/targets, after its "ready" line."""
+
+    def __init__(self, name, *arguments, env=None):
+        super().__init__([BUILD / "targets" / name, *arguments], env=env)
+        words = self.read_line().split()
+        if words[0] != "ready":
+            raise AssertionError(f"{name} said {words} instead of ready")
+        self.port = int(words[1]) if len(words) == 3 else None
+
+    def command(self, line, timeout=TIMEOUT):
+        """Sends a command and returns its answer, decoded when it is JSON."""
+        self.send(line)
+        answer = self.read_line(timeout)
+        return json.loads(answer) if answer.startswith("{") else answer
+
+    def exit(self, timeout=TIMEOUT):
+        """Tells the target to end; returns its last answer, if it has one."""
+        self.send("exit")
+        code = self.wait(timeout)
+        if code != 0:
+            raise AssertionError(f"{self.name()} ended with {code}; stderr: {self.stderr()}")
+        answer = None
+        while (line := self.lines.get(timeout=timeout)) is not None:
+            answer = line
+        return json.loads(answer) if answer and answer.startswith("{") else answer
+
+
+# ---------------------------------------------------------------- metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    name: str
+    labels: dict
+    value: float
+
+
+SAMPLE_LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?$")
+LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"(?:,|$)')
+
+
+def unescape(text):
+    return re.sub(r"\\(.)", lambda m: "\n" if m.group(1) == "n" else m.group(1), text)
+
+
+class Metrics:
+    """Prometheus text format, parsed strictly: an odd line is an error."""
+
+    def __init__(self, text):
+        self.text = text
+        self.samples = []
+        self.types = {}
+        for line in filter(None, text.splitlines()):
+            self._parse(line)
+
+    def _parse(self, line):
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            self.types[name] = kind
+        elif not line.startswith("#"):
+            match = SAMPLE_LINE.match(line)
+            if not match:
+                raise AssertionError(f"not a metrics line: {line!r}")
+            name, labels, value = match.groups()
+            pairs = {k: unescape(v) for k, v in LABEL.findall(labels or "")}
+            self.samples.append(Sample(name, pairs, float(value)))
+
+    def find(self, name, **labels):
+        wanted = {k: str(v) for k, v in labels.items()}
+        return [s for s in self.samples
+                if s.name == name and all(s.labels.get(k) == v for k, v in wanted.items())]
+
+    def value(self, name, **labels):
+        """The only matching sample's value; AssertionError unless there is exactly one."""
+        found = self.find(name, **labels)
+        if len(found) != 1:
+            raise AssertionError(f"{len(found)} samples of {name}{labels}")
+        return found[0].value
+
+    def total(self, name, **labels):
+        return sum(s.value for s in self.find(name, **labels))
+
+
+# ---------------------------------------------------------------- memprofd
+
+
+class Daemon(Process):
+    """A memprofd of its own socket and port."""
+
+    def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None):
+        self.port = port or free_port()
+        self.socket = pathlib.Path(folder) / f"memprofd-{self.port}.sock"
+        self.url = f"http://127.0.0.1:{self.port}"
+        command = [BUILD / "memprofd", "--web.listen-address", f"127.0.0.1:{self.port}",
+                   "--grpc.socket", self.socket, "--log.level", "info"]
+        command += ["--agent", agent or BUILD / "libmemprof_agent.so"]
+        if rate is not None:
+            command += ["--sampling-rate", f"{rate:g}"]
+        super().__init__([*command, *arguments], stdin=subprocess.DEVNULL, env=env)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self):
+        def answers():
+            if not self.running():
+                raise RuntimeError(
+                    f"memprofd ended with {self.popen.returncode}: {self.stderr()}{''.join(self.output)}")
+            try:
+                return http_get(self.url + "/-/ready")[0] == 200
+            except OSError:
+                return False
+        eventually(answers, "memprofd becomes ready")
+
+    def said(self):
+        return self.stderr() + "".join(self.output)
+
+    def metrics(self):
+        status, text = http_get(self.url + "/metrics", timeout=TIMEOUT)
+        if status != 200:
+            raise AssertionError(f"/metrics answered {status}")
+        return Metrics(text)
+
+    def ctl(self, *arguments, check=True, timeout=TIMEOUT):
+        return memprofctl("--grpc.socket", self.socket, *arguments, check=check, timeout=timeout)
+
+    def ctl_json(self, *arguments):
+        return json.loads(self.ctl(*arguments, "-o", "json").stdout)
+
+    def attach(self, pid, rate=None, check=True):
+        options = [] if rate is None else ["--sampling-rate", f"{rate:g}"]
+        return self.ctl("attach", "--pid", pid, *options, check=check)
+
+    def detach(self, pid, check=True):
+        return self.ctl("detach", "--pid", pid, check=check)
+
+    def set_rate(self, pid, rate, check=True):
+        return self.ctl("rate", "--pid", pid, "--sampling-rate", f"{rate:g}", check=check)
+
+    def targets(self):
+        return {t["pid"]: t for t in self.ctl_json("targets")["targets"]}
+
+    def state(self, pid):
+        return self.targets().get(pid, {}).get("state")
+
+    def wait_state(self, pid, *states, timeout=TIMEOUT):
+        return eventually(lambda: self.state(pid) in states, f"pid {pid} is {' or '.join(states)}",
+                          timeout=timeout)
+
+    def sites(self, pid):
+        return self.ctl_json("sites", "--pid", pid)["sites"]
+
+    def settled_sites(self, pid):
+        """Sites after the last event has arrived; the target must be quiet."""
+        def events():
+            metrics = self.metrics()
+            return [metrics.total("memprofd_samples_total", pid=pid, event=e)
+                    for e in ("alloc", "promote", "dealloc")]
+        settled(events, "sample counts")
+        return self.sites(pid)
+
+
+def memprofctl(*arguments, check=True, timeout=TIMEOUT):
+    command = [str(a) for a in (BUILD / "memprofctl", *arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
+                          stdin=subprocess.DEVNULL, check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}{done.stdout}")
+    return done
+
+
+# ---------------------------------------------------------------- tests
+
+
+def sum_sites(sites, function):
+    """Sums the sites whose function is `function` in any module."""
+    chosen = [s for s in sites if re.search(rf"(^|[._]){function}(_\d+)?$", s["function"])]
+    total = {key: sum(s[key] for s in chosen)
+             for key in ("samples", "allocated_bytes", "promoted_bytes", "live_bytes")}
+    for key in ("allocated_bytes_stderr", "live_bytes_stderr"):
+        total[key] = math.sqrt(sum(s[key] ** 2 for s in chosen))
+    return total
+
+
+def proc_status(pid, key):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return line.split(":", 1)[1].strip()
+    raise AssertionError(f"no {key} in /proc/{pid}/status")
+
+
+class E2ETest(unittest.TestCase):
+    """Ends every process it started; shows what they said when a test fails."""
+
+    def setUp(self):
+        self.processes = []
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-"))
+
+    def tearDown(self):
+        for process in reversed(self.processes):
+            process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, result=None):
+        problems = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > problems:
+            self._show_logs()
+        for process in getattr(self, "processes", []):
+            process.log.close()
+            process.popen.stdout.close()
+
+    def _show_logs(self):
+        for process in getattr(self, "processes", []):
+            said = process.stderr()[-6000:]
+            print(f"--- {self.id()}: {process.name()} (pid {process.pid}, "
+                  f"exit {process.popen.returncode}) said:\n{said}", file=sys.stderr)
+
+    def process(self, process):
+        self.processes.append(process)
+        return process
+
+    def target(self, name, *arguments, env=None):
+        return self.process(Target(name, *arguments, env=env))
+
+    def daemon(self, *arguments, **options):
+        return self.process(Daemon(self.folder, *arguments, **options))
+
+    def sample_on_command(self, daemon, target):
+        """Waits until a target that answers "minor" is being sampled."""
+        def sampling():
+            target.command("minor")
+            return daemon.state(target.pid) == "sampling"
+        eventually(sampling, f"pid {target.pid} is sampled")
+
+    def assert_one_line(self, text, *words):
+        """A message to people: one line, with these words in it."""
+        lines = [line for line in text.strip().splitlines() if line]
+        self.assertEqual(1, len(lines), text)
+        for word in words:
+            self.assertIn(str(word).lower(), lines[0].lower())
+
+    def assert_estimate(self, what, estimate_bytes, exact_words, rate, sigmas=4.0):
+        """|estimate - exact| within so many standard errors, which exact_words gives."""
+        exact = exact_words * 8
+        error = math.sqrt(exact_words / rate) * 8
+        self.assertLessEqual(
+            abs(estimate_bytes - exact), sigmas * error,
+            f"{what}: estimated {estimate_bytes:.0f}, exact {exact}, standard error {error:.0f}")

@@ -1,0 +1,433 @@
+// The real kernel side on a real kernel. Runs as root.
+#include "daemon/attach/kernel_side.h"
+
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "tests/bpf/synthetic_stack.h"
+#include "tests/e2e/probe_target.h"
+
+namespace memprofd {
+namespace {
+
+using Caller = ProbeTarget::Caller;
+
+// Offset in this program's file of something at an address in memory.
+std::uint64_t file_offset(const volatile void* pointer) {
+  struct Search {
+    std::uint64_t address;
+    std::uint64_t offset;
+  } search{reinterpret_cast<std::uint64_t>(pointer), 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& s = *static_cast<Search*>(data);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          const std::uint64_t begin = info->dlpi_addr + segment.p_vaddr;
+          if (segment.p_type == PT_LOAD && s.address >= begin &&
+              s.address < begin + segment.p_filesz)
+            s.offset = s.address - begin + segment.p_offset;
+        }
+        return 1;  // the first object is the program
+      },
+      &search);
+  return search.offset;
+}
+
+template <typename T>
+std::uint64_t offset_of(T* function) {
+  return file_offset(reinterpret_cast<const void*>(function));
+}
+
+template <typename T>
+AddressRange range(T* begin, const char* end) {
+  return {reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(end)};
+}
+
+struct Record {
+  std::vector<std::byte> bytes;
+
+  template <typename T>
+  const T& as() const {
+    return *reinterpret_cast<const T*>(bytes.data());
+  }
+  std::uint32_t kind() const { return as<memprof_event_header>().kind; }
+  std::vector<std::uint64_t> frames() const {
+    const auto& capture = as<memprof_capture>();
+    EXPECT_EQ(bytes.size(), sizeof(memprof_capture) + capture.n_entries * 8);
+    return expand_entries(reinterpret_cast<const std::uint64_t*>(capture.entries),
+                          capture.n_entries);
+  }
+};
+
+class KernelSideTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    std::mt19937_64 random(5);
+    functions_ = random_functions(random, 200);
+    program_.add({functions_});
+  }
+
+  KernelConfig config() {
+    return {.pid = target_->pid(),
+            .domain_state = reinterpret_cast<std::uint64_t>(target_->shared().domain_state),
+            .bottom_of_stack_offset = 8,
+            .last_return_address_offset = 16,
+            .user_callstack = range(probe_target_user_callstack, probe_target_user_callstack_end),
+            .track_interned = range(probe_target_track_interned, probe_target_track_interned_end),
+            .max_frames = 20000,
+            .ring_bytes = 1u << 20};
+  }
+  std::unique_ptr<KernelSide> load(const KernelConfig& config) {
+    const KernelFrameTable table{10, program_.slots(10)};
+    auto side = KernelSide::load(config, table);
+    EXPECT_TRUE(side.ok()) << side.status();
+    return side.ok() ? *std::move(side) : nullptr;
+  }
+  void attach_all(KernelSide& side) {
+    ASSERT_EQ(side.attach_capture(kExe, offset_of(probe_target_collect)), absl::OkStatus());
+    ASSERT_EQ(side.attach_lifecycle(), absl::OkStatus());
+    ASSERT_EQ(side.attach_frametable(kExe, offset_of(probe_target_register_frametable)),
+              absl::OkStatus());
+    ASSERT_EQ(side.attach_batch(kExe, offset_of(probe_target_batch),
+                                file_offset(&probe_target_semaphore)),
+              absl::OkStatus());
+  }
+  static std::vector<Record> take(KernelSide& side) {
+    std::vector<Record> records;
+    const int n = side.consume([&](std::span<const std::byte> bytes) {
+      records.push_back({{bytes.begin(), bytes.end()}});
+    });
+    EXPECT_EQ(static_cast<std::size_t>(n), records.size());
+    return records;
+  }
+  // Puts a stack into the target's memory.
+  SyntheticStack place(const std::vector<SyntheticChunk>& chunks) {
+    auto& shared = target_->shared();
+    SyntheticStack stack(chunks, reinterpret_cast<std::uint64_t>(shared.stack));
+    EXPECT_LT(stack.words().size(), std::size(shared.stack));
+    std::copy(stack.words().begin(), stack.words().end(), shared.stack);
+    shared.domain_state[1] = stack.sp();
+    shared.domain_state[2] = stack.pc();
+    return stack;
+  }
+
+  const std::string kExe = "/proc/self/exe";
+  std::unique_ptr<ProbeTarget> target_ = std::make_unique<ProbeTarget>();
+  std::vector<SyntheticFrame> functions_;
+  SyntheticProgram program_;
+};
+
+TEST_F(KernelSideTest, SemaphoreFollowsTheBatchProbe) {
+  auto side = load(config());
+  EXPECT_EQ(target_->semaphore(), 0);
+  attach_all(*side);
+  EXPECT_EQ(target_->semaphore(), 1);
+  side->detach_probes();
+  EXPECT_EQ(target_->semaphore(), 0);
+  attach_all(*side);
+  EXPECT_EQ(target_->semaphore(), 1);
+  side.reset();
+  EXPECT_EQ(target_->semaphore(), 0);
+}
+
+TEST_F(KernelSideTest, BatchesArriveByteExactAndInOrder) {
+  auto side = load(config());
+  attach_all(*side);
+  std::mt19937_64 random(1);
+  auto& records = target_->shared().records;
+  std::uint64_t seq = 1ull << 40;
+  for (const std::uint32_t count : {0u, 1u, 15u, 16u, 17u, 127u, 128u, 129u, 511u, 512u}) {
+    for (auto& record : records)
+      record = {random(), random(), random(), static_cast<std::uint32_t>(random()),
+                static_cast<std::uint32_t>(random())};
+    const int tid = target_->batch(reinterpret_cast<std::uint64_t>(records), count, seq, 77);
+    const auto got = take(*side);
+    ASSERT_EQ(got.size(), 1u) << count;
+    ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_BATCH);
+    const auto& batch = got[0].as<memprof_batch>();
+    EXPECT_EQ(batch.header.tgid, static_cast<std::uint32_t>(target_->pid()));
+    EXPECT_EQ(batch.header.tid, static_cast<std::uint32_t>(tid));
+    EXPECT_EQ(batch.first_seq, seq);
+    EXPECT_EQ(batch.generation, 77u);
+    ASSERT_EQ(batch.count, count);
+    ASSERT_GE(got[0].bytes.size(), sizeof(batch) + count * sizeof(memprof_record));
+    EXPECT_EQ(std::memcmp(batch.records, records, count * sizeof(memprof_record)), 0) << count;
+    seq += count;
+  }
+  EXPECT_EQ(side->counters().counts[MEMPROF_COUNT_BATCHES], 10u);
+}
+
+TEST_F(KernelSideTest, BadBatchesAreCounted) {
+  auto side = load(config());
+  attach_all(*side);
+  const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
+  target_->batch(records, MEMPROF_BATCH_RECORDS + 1, 0, 1);
+  target_->batch(records, 0xFFFFFFFF, 0, 1);
+  target_->batch(16, 3, 0, 1);
+  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 2u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
+}
+
+TEST_F(KernelSideTest, WalksEqualTheReference) {
+  auto side = load(config());
+  attach_all(*side);
+  std::mt19937_64 random(42);
+  for (int i = 0; i < 300; ++i) {
+    const auto chunks = random_chunks(random, functions_, static_cast<int>(random() % 1500));
+    const auto stack = place(chunks);
+    const ReferenceWalk reference = reference_walk(program_, stack, 20000);
+    target_->collect(i % 3 - 1);
+    const auto got = take(*side);
+    ASSERT_EQ(got.size(), 1u);
+    const auto& capture = got[0].as<memprof_capture>();
+    ASSERT_EQ(got[0].frames(), reference.frames) << "stack " << i;
+    EXPECT_EQ(capture.flags, reference.flags);
+    EXPECT_EQ(capture.alloc_idx, i % 3 - 1);
+    EXPECT_EQ(capture.n_frames, reference.frames.size());
+  }
+}
+
+TEST_F(KernelSideTest, DeepStacksAreCutAtTheCaps) {
+  auto settings = config();
+  settings.max_frames = 12000;
+  auto side = load(settings);
+  attach_all(*side);
+  const SyntheticFrame f = functions_[0], g = functions_[1];
+  place({SyntheticChunk(15000, f)});
+  target_->collect(0);
+  SyntheticChunk alternating;
+  for (int i = 0; i < 9000; ++i) alternating.push_back(i % 2 == 0 ? f : g);
+  place({alternating});
+  target_->collect(0);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].frames(), std::vector<std::uint64_t>(12000, f.pc));
+  EXPECT_EQ(got[0].as<memprof_capture>().n_entries, 2u);
+  EXPECT_EQ(got[0].as<memprof_capture>().flags, MEMPROF_CAPTURE_TRUNCATED);
+  EXPECT_EQ(got[1].frames().size(), MEMPROF_MAX_STACK_ENTRIES);
+  EXPECT_EQ(got[1].as<memprof_capture>().flags, MEMPROF_CAPTURE_TRUNCATED);
+}
+
+TEST_F(KernelSideTest, RepeatedStackIsSentAsItsId) {
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[3], functions_[4]}});
+  for (int i = 0; i < 3; ++i) target_->collect(0);
+  target_->collect(1);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 4u);
+  const std::vector<std::uint64_t> frames{functions_[3].pc, functions_[4].pc};
+  EXPECT_EQ(got[0].frames(), frames);
+  EXPECT_EQ(got[3].frames(), frames);
+  for (int i : {1, 2}) {
+    EXPECT_EQ(got[i].as<memprof_capture>().n_entries, 0u);
+    EXPECT_EQ(got[i].as<memprof_capture>().n_frames, 2u);
+    EXPECT_EQ(got[i].as<memprof_capture>().stack_id, got[0].as<memprof_capture>().stack_id);
+  }
+  EXPECT_NE(got[3].as<memprof_capture>().stack_id, got[0].as<memprof_capture>().stack_id);
+  EXPECT_EQ(side->counters().counts[MEMPROF_COUNT_CAPTURES], 4u);
+  EXPECT_EQ(side->counters().counts[MEMPROF_COUNT_STACKS_SENT], 2u);
+}
+
+TEST_F(KernelSideTest, CallersAreToldApart) {
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[0]}});
+  target_->collect(-1, Caller::kUser);
+  target_->collect(-1, Caller::kInterned);
+  target_->collect(-1, Caller::kMemprof);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].as<memprof_capture>().flags, MEMPROF_CAPTURE_INTERNED);
+  EXPECT_EQ(got[1].as<memprof_capture>().flags, 0u);
+  EXPECT_EQ(side->counters().counts[MEMPROF_COUNT_USER_CALLSTACKS], 1u);
+}
+
+TEST_F(KernelSideTest, OtherThreadsAreTheTargetToo) {
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[0]}});
+  const int tid = target_->collect_on_new_thread(0);
+  EXPECT_NE(tid, target_->pid());
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].kind(), MEMPROF_EVENT_CAPTURE);
+  EXPECT_EQ(got[0].as<memprof_event_header>().tid, static_cast<std::uint32_t>(tid));
+  EXPECT_EQ(got[1].kind(), MEMPROF_EVENT_LIFECYCLE);
+  EXPECT_EQ(got[1].as<memprof_lifecycle>().what, MEMPROF_LIFECYCLE_THREAD_EXIT);
+  EXPECT_EQ(got[1].as<memprof_event_header>().tid, static_cast<std::uint32_t>(tid));
+}
+
+TEST_F(KernelSideTest, OtherProcessesAreNot) {
+  ProbeTarget other;
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[0]}});
+  other.collect(0);
+  other.batch(0, 0, 0, 1);
+  other.collect_on_new_thread(0);
+  EXPECT_EQ(other.semaphore(), 0);
+  EXPECT_EQ(take(*side).size(), 0u);
+  target_->collect(0);
+  EXPECT_EQ(take(*side).size(), 1u);
+}
+
+TEST_F(KernelSideTest, ThreadsOfAPidNamespaceKeepTheirOwnNumbers) {
+  target_ = std::make_unique<ProbeTarget>(true);
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[0]}});
+  EXPECT_EQ(target_->collect(0), 1);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].as<memprof_event_header>().tid, 1u);
+  EXPECT_EQ(got[0].as<memprof_event_header>().tgid, static_cast<std::uint32_t>(target_->pid()));
+}
+
+TEST_F(KernelSideTest, LossesInAFullRingAreCountedAndAnnounced) {
+  auto settings = config();
+  settings.ring_bytes = 256u << 10;
+  auto side = load(settings);
+  attach_all(*side);
+  const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
+  for (std::uint64_t i = 0; i < 20; ++i) target_->batch(records, MEMPROF_BATCH_RECORDS, i, 1);
+  const auto used = side->counters().ring_used_bytes;
+  EXPECT_EQ(side->counters().ring_total_bytes, 256u << 10);
+  EXPECT_GT(used, 230u << 10);
+  // Small batches fill the rest; then not even a capture fits.
+  for (std::uint64_t i = 0; i < 2000; ++i) target_->batch(records, 0, i, 1);
+  place({{functions_[0], functions_[1]}});
+  for (int i = 0; i < 3; ++i) target_->collect(0);
+  const KernelCounters full = side->counters();
+  EXPECT_EQ(full.drops[MEMPROF_DROP_CAPTURE_RING_FULL], 3u);
+  EXPECT_EQ(full.counts[MEMPROF_COUNT_BATCHES] + full.drops[MEMPROF_DROP_BATCH_RING_FULL], 2020u);
+  EXPECT_EQ(take(*side).size(), full.counts[MEMPROF_COUNT_BATCHES]);
+  EXPECT_EQ(side->counters().ring_used_bytes, 0u);
+
+  // The refused stack was not taken for sent.
+  target_->collect(0);
+  target_->batch(records, 1, 0, 1);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].frames().size(), 2u);
+  EXPECT_EQ(got[0].as<memprof_capture>().captures_dropped, 3u);
+  EXPECT_EQ(got[1].as<memprof_event_header>().captures_dropped, 3u);
+}
+
+TEST_F(KernelSideTest, RingBecomesReadableAtAQuarterOnly) {
+  auto settings = config();
+  settings.ring_bytes = 256u << 10;
+  auto side = load(settings);
+  attach_all(*side);
+  const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
+  const auto wait = [&](int milliseconds) {
+    epoll_event event;
+    return epoll_wait(side->ring_epoll_fd(), &event, 1, milliseconds);
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) target_->batch(records, 512, i, 1);
+  EXPECT_LT(side->counters().ring_used_bytes, 66u << 10);
+  EXPECT_EQ(wait(0), 0);
+  for (std::uint64_t i = 0; i < 2; ++i) target_->batch(records, 512, i, 1);
+  EXPECT_EQ(wait(10000), 1);
+  EXPECT_EQ(take(*side).size(), 6u);
+}
+
+TEST_F(KernelSideTest, UnreadableStateIsCounted) {
+  auto settings = config();
+  settings.domain_state = 0x1000;
+  auto side = load(settings);
+  attach_all(*side);
+  target_->collect(0);
+  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_CAPTURE_NO_STATE], 1u);
+}
+
+TEST_F(KernelSideTest, FramesAddedLaterAreWalked) {
+  auto side = load(config());
+  attach_all(*side);
+  const SyntheticFrame loaded{0x7f1234567890, 32};
+  place({{loaded, functions_[0]}});
+  target_->collect(0);
+  SyntheticProgram plugin;
+  plugin.add({{loaded}});
+  ASSERT_EQ(side->add_frames({4, plugin.slots(4)}), absl::OkStatus());
+  target_->collect(0);
+  const auto got = take(*side);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].as<memprof_capture>().flags, MEMPROF_CAPTURE_BROKEN);
+  EXPECT_EQ(got[0].as<memprof_capture>().n_frames, 0u);
+  EXPECT_EQ(got[1].frames(), (std::vector<std::uint64_t>{loaded.pc, functions_[0].pc}));
+}
+
+TEST_F(KernelSideTest, SafePointSignalsOnceWhenArmed) {
+  auto side = load(config());
+  auto& shared = target_->shared();
+  target_->safe_point();
+  ASSERT_EQ(side->attach_safe_point(kExe, offset_of(probe_target_safe_point)), absl::OkStatus());
+  target_->safe_point();
+  EXPECT_EQ(shared.signals, 0);
+  EXPECT_FALSE(side->safe_point_fired());
+
+  side->arm_safe_point(SIGURG);
+  const int tid = target_->safe_point();
+  target_->safe_point();
+  EXPECT_EQ(shared.signals, 1);
+  EXPECT_EQ(shared.signal_tid, tid);
+  EXPECT_TRUE(side->safe_point_fired());
+
+  side->arm_safe_point(SIGURG);
+  EXPECT_FALSE(side->safe_point_fired());
+  side->disarm_safe_point();
+  target_->safe_point();
+  EXPECT_EQ(shared.signals, 1);
+
+  side->arm_safe_point(SIGURG);
+  side->detach_safe_point();
+  target_->safe_point();
+  EXPECT_EQ(shared.signals, 1);
+}
+
+TEST_F(KernelSideTest, LifecycleIsReported) {
+  auto side = load(config());
+  attach_all(*side);
+  target_->register_frametable();
+  target_->exec();
+  target_->wait_for_end();
+  std::vector<std::uint32_t> seen;
+  for (const auto& record : take(*side)) {
+    ASSERT_EQ(record.kind(), MEMPROF_EVENT_LIFECYCLE);
+    seen.push_back(record.as<memprof_lifecycle>().what);
+  }
+  EXPECT_EQ(seen, (std::vector<std::uint32_t>{MEMPROF_LIFECYCLE_FRAMETABLE, MEMPROF_LIFECYCLE_EXEC,
+                                              MEMPROF_LIFECYCLE_THREAD_EXIT}));
+}
+
+TEST_F(KernelSideTest, ErrorsNameTheThing) {
+  const KernelFrameTable table{10, program_.slots(10)};
+  auto settings = config();
+  settings.last_return_address_offset = 24;
+  EXPECT_EQ(KernelSide::load(settings, table).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(KernelSide::load(config(), {11, program_.slots(10)}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  settings = config();
+  settings.pid = 1 << 22;  // beyond pid_max
+  EXPECT_EQ(KernelSide::load(settings, table).status().code(), absl::StatusCode::kNotFound);
+
+  auto side = load(config());
+  const auto status = side->attach_capture("/no/such/file", 0x10);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("the capture probe to /no/such/file+0x10"),
+            absl::string_view::npos)
+      << status;
+}
+
+}  // namespace
+}  // namespace memprofd

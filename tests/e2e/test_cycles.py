@@ -1,0 +1,56 @@
+"""A hundred attach and detach cycles on busy programs."""
+
+import statistics
+import unittest
+
+import harness
+from harness import E2ETest
+from real_programs import Ocsigenserver, Wrk
+
+CYCLES = 100
+MAX_PAUSE = 0.005  # seconds the target may be stopped in one cycle
+MEDIAN_PAUSE = 0.001
+
+
+class Cycles(E2ETest):
+    def cycle(self, daemon, pid):
+        """Attaches, waits for samples, detaches; returns how long the target was stopped in all."""
+        daemon.attach(pid)
+        daemon.wait_state(pid, "sampling")
+        harness.eventually(lambda: daemon.sites(pid), f"samples of pid {pid}")
+        daemon.detach(pid)
+        self.assertEqual("detached", daemon.state(pid))
+        return daemon.metrics().value("memprofd_target_paused_seconds_total", pid=pid)
+
+    def cycles(self, daemon, process):
+        pauses = []
+        for _ in range(CYCLES):
+            pauses.append(self.cycle(daemon, process.pid))
+            self.assertTrue(process.running(), process.stderr())
+        self.assertGreater(max(pauses), 0, "no pause was measured")
+        print(f"\n    {process.name()}: stopped for {statistics.median(pauses) * 1e3:.2f} ms (median), "
+              f"{max(pauses) * 1e3:.2f} ms (longest of {CYCLES})", flush=True)
+        self.assertLessEqual(max(pauses), MAX_PAUSE)
+        self.assertLessEqual(statistics.median(pauses), MEDIAN_PAUSE)
+
+    def test_busy_threads(self):
+        target = self.target("busy_threads")
+        daemon = self.daemon(rate=1e-4)
+        self.cycles(daemon, target)
+        before = target.command("stat")["requests"]
+        harness.eventually(lambda: target.command("stat")["requests"] > before, "requests go on")
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_ocsigenserver_under_load(self):
+        server = self.process(Ocsigenserver(self.folder))
+        load = self.process(Wrk(server.url))
+        daemon = self.daemon(rate=1e-4)
+        self.cycles(daemon, server)
+        counts = load.finish()
+        self.assertGreater(counts["requests"], 1_000)
+        self.assertEqual((0, ""), (counts["bad_answers"], counts["socket_errors"]))
+        self.assertEqual(200, harness.http_get(server.url)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+"""Runs the tests and closes with one line: "N passed, M failed".
+
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite
+
+Suites: unit (GoogleTest), unit-asan (the same with sanitizers), kernel
+(GoogleTest against the real kernel), agent, e2e, dashboards (Python). A suite
+may be narrowed to one module: e2e/test_attach. Exit code 0: all passed.
+Output of what failed is shown; all of it is in FOLDER/test-logs.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards"}
+GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
+                "kernel": "tests/kernel_tests"}
+SUITES = ["unit", "unit-asan", "kernel", "agent", "e2e", "dashboards"]
+NEED_ROOT = {"kernel", "agent", "e2e", "dashboards"}
+SUITE_TIMEOUT = 1200  # seconds for one program or module
+
+
+@dataclasses.dataclass
+class Outcome:
+    passed: int = 0
+    failed: int = 0
+
+
+# ---------------------------------------------------------------- children
+
+
+def run_child(command, log, env):
+    """Runs a command with its output in a file; returns its exit code."""
+    with open(log, "wb") as output:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
+                                 stderr=subprocess.STDOUT, cwd=ROOT, env=env)
+        try:
+            return child.wait(SUITE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            output.write(f"\nnot done after {SUITE_TIMEOUT} s\n".encode())
+            child.terminate()  # a Python suite ends what it started
+            try:
+                child.wait(20)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            return -1
+        except KeyboardInterrupt:
+            child.terminate()
+            child.wait()
+            raise
+
+
+def gtest(build, suite, log):
+    program = build / GTEST_SUITES[suite]
+    report = log.with_suffix(".json")
+    report.unlink(missing_ok=True)
+    if not program.exists():
+        log.write_text(f"{program} is missing: run make test\n")
+        return Outcome(failed=1)
+    code = run_child([program, f"--gtest_output=json:{report}"], log, os.environ)
+    if not report.exists():
+        return Outcome(failed=1)  # it crashed before its end
+    counts = json.loads(report.read_text())
+    failed = counts["failures"] + counts.get("errors", 0)
+    if code != 0 and failed == 0:
+        failed = 1  # a sanitizer's finding at exit
+    ran = counts["tests"] - counts.get("disabled", 0)
+    return Outcome(passed=max(ran - failed, 0), failed=failed)
+
+
+def python_module(build, path, log):
+    report = log.with_suffix(".json")
+    report.unlink(missing_ok=True)
+    env = dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    code = run_child([sys.executable, __file__, "--module", path, "--report", report], log, env)
+    if not report.exists():
+        return Outcome(failed=1)
+    outcome = Outcome(**json.loads(report.read_text()))
+    if code != 0 and outcome.failed == 0:
+        outcome.failed = 1
+    return outcome
+
+
+# ---------------------------------------------------------------- inside a child
+
+
+class ShownResult(unittest.TextTestResult):
+    """Names each test with its seconds, and counts tests rather than subtests."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.failed_tests = set()
+        self.started = 0.0
+
+    def startTest(self, test):
+        self.started = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.stream.writeln(f"    {time.monotonic() - self.started:.1f} s")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.failed_tests.add(test.id())
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.failed_tests.add(test.id())
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.failed_tests.add(test.id())
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.failed_tests.add(test.id())
+
+
+def run_module(path, report):
+    """The tests of one file; SIGTERM ends them as Ctrl-C would, clean-up included."""
+    def interrupt(_number, _frame):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, interrupt)
+    path = pathlib.Path(path)
+    sys.path[0:0] = [str(path.parent), str(ROOT / "tests/e2e")]
+    tests = unittest.defaultTestLoader.loadTestsFromName(path.stem)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
+    failed = len(result.failed_tests)
+    passed = max(result.testsRun - failed - len(result.skipped), 0)
+    pathlib.Path(report).write_text(json.dumps({"passed": passed, "failed": failed}))
+    return 0 if result.wasSuccessful() else 1
+
+
+# ---------------------------------------------------------------- suites
+
+
+def units_of(suite):
+    """(name, function) for each program or module of a suite, or of one module of it."""
+    suite, _, module = suite.partition("/")
+    if suite in GTEST_SUITES:
+        return [(suite, lambda build, log: gtest(build, suite, log))]
+    if suite not in PYTHON_SUITES:
+        sys.exit(f"run.py: no suite {suite}; there are {', '.join(SUITES)}")
+    files = sorted((ROOT / PYTHON_SUITES[suite]).glob("test_*.py"))
+    chosen = [f for f in files if module in ("", f.stem)]
+    if not chosen:
+        sys.exit(f"run.py: no module {module} in {PYTHON_SUITES[suite]}")
+    return [(f"{suite}/{f.stem}", lambda build, log, f=f: python_module(build, f, log)) for f in chosen]
+
+
+def show_failure(log):
+    text = log.read_text(errors="replace")
+    print(text[-20_000:], flush=True)
+
+
+def run_suites(build, suites):
+    logs = build / "test-logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    total = Outcome()
+    for name, function in [unit for suite in suites for unit in units_of(suite)]:
+        log = logs / (name.replace("/", "-") + ".log")
+        print(f"{name:<28}", end="", flush=True)
+        started = time.monotonic()
+        outcome = function(build, log)
+        print(f"{outcome.passed:>5} passed {outcome.failed:>3} failed "
+              f"{time.monotonic() - started:>7.1f} s", flush=True)
+        if outcome.failed:
+            show_failure(log)
+        total.passed += outcome.passed
+        total.failed += outcome.failed
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser.add_argument("--module", help=argparse.SUPPRESS)
+    parser.add_argument("--report", help=argparse.SUPPRESS)
+    parser.add_argument("suites", nargs="*", default=SUITES)
+    arguments = parser.parse_args()
+    if arguments.module:
+        return run_module(arguments.module, arguments.report)
+    if os.geteuid() != 0 and any(s.partition("/")[0] in NEED_ROOT for s in arguments.suites):
+        sys.exit("run.py: these tests attach to processes and need root")
+    total = run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites)
+    print(f"{total.passed} passed, {total.failed} failed", flush=True)
+    return 0 if total.failed == 0 and total.passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

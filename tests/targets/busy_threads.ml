@@ -1,0 +1,79 @@
+(* Eight threads, four pairs of a client and a server that talk over pipes.
+   Every answer is checked, so that a disturbed target shows as errors.
+
+   Commands: "stat" and "exit", both answered by {"requests":N,"errors":N}. *)
+
+let pairs = 4
+let stopping = Atomic.make false
+let requests = Atomic.make 0
+let errors = Atomic.make 0
+
+type request = { number : int; words : string list }
+
+let[@inline never] parse_request line =
+  match String.split_on_char ' ' line with
+  | number :: words -> { number = int_of_string number; words }
+  | [] -> invalid_arg "empty request"
+
+let[@inline never] answer_to { number; words } =
+  let sorted = List.sort compare words in
+  let lengths = List.map String.length sorted in
+  let total = List.fold_left ( + ) number lengths in
+  Printf.sprintf "%d %s" total (String.concat "," sorted)
+
+let serve input output =
+  try
+    while true do
+      output_string output (answer_to (parse_request (input_line input)));
+      output_char output '\n';
+      flush output
+    done
+  with End_of_file -> close_out output
+
+let[@inline never] make_words number =
+  List.init 12 (fun i -> Printf.sprintf "w%d" ((number * 31 + i * 7) mod 1000))
+
+let ask input output number =
+  let words = make_words number in
+  let line = String.concat " " (string_of_int number :: words) in
+  output_string output (line ^ "\n");
+  flush output;
+  let expected = answer_to { number; words } in
+  if input_line input <> expected then Atomic.incr errors;
+  Atomic.incr requests
+
+let client input output first =
+  let number = ref first in
+  (try
+     while not (Atomic.get stopping) do
+       ask input output !number;
+       incr number
+     done
+   with _ -> Atomic.incr errors);
+  close_out output
+
+let start_pair index =
+  let request_in, request_out = Unix.pipe ~cloexec:true () in
+  let answer_in, answer_out = Unix.pipe ~cloexec:true () in
+  let reader = Unix.in_channel_of_descr and writer = Unix.out_channel_of_descr in
+  let server = Thread.create (fun () -> serve (reader request_in) (writer answer_out)) () in
+  let client =
+    Thread.create (fun () -> client (reader answer_in) (writer request_out) (index * 1_000_000)) ()
+  in
+  [ server; client ]
+
+let answer () =
+  Printf.printf "{\"requests\":%d,\"errors\":%d}\n%!" (Atomic.get requests) (Atomic.get errors)
+
+let rec control () =
+  match Handshake.command () with
+  | [ "exit" ] -> ()
+  | _ -> answer (); control ()
+
+let () =
+  let threads = List.concat_map start_pair (List.init pairs Fun.id) in
+  Handshake.ready ();
+  control ();
+  Atomic.set stopping true;
+  List.iter Thread.join threads;
+  answer ()

@@ -1,0 +1,45 @@
+(* How every target talks to its test: one line out when it is ready, one
+   command a line in. Reading blocks in the kernel and allocates only once a
+   line has come, so that a waiting target is truly idle. *)
+
+let ready ?(extra = "") () =
+  Printf.printf "ready %s%d\n%!" extra (Unix.getpid ())
+
+(* The next command as words; [["exit"]] at the end of input. *)
+let rec command () =
+  match input_line stdin with
+  | line -> String.split_on_char ' ' (String.trim line)
+  | exception End_of_file -> [ "exit" ]
+  | exception Sys_error _ -> command () (* interrupted by a signal *)
+
+(* The next command when one is waiting, without blocking. *)
+let poll_command () =
+  match Unix.select [ Unix.stdin ] [] [] 0.0 with
+  | [], _, _ -> None
+  | _ -> Some (command ())
+  | exception Unix.Unix_error (Unix.EINTR, _, _) -> None
+
+(* Counts the positional argument [n], or its default. *)
+let int_argument n default =
+  if Array.length Sys.argv > n then int_of_string Sys.argv.(n) else default
+
+(* The frame of the deterministic workloads: each "go" runs [work], which answers
+   with a checksum, and prints what the garbage collector did in all. *)
+let serve_work work =
+  let rec loop () =
+    match command () with
+    | [ "go" ] ->
+      let before = Sys.time () in
+      let checksum = work () in
+      let seconds = Sys.time () -. before in
+      let gc = Gc.quick_stat () in
+      Printf.printf "done %.6f %d %d %d %d\n%!" seconds checksum gc.minor_collections
+        gc.major_collections gc.heap_words;
+      loop ()
+    | [ "exit" ] -> ()
+    | words ->
+      Printf.printf "unknown command: %s\n%!" (String.concat " " words);
+      loop ()
+  in
+  ready ();
+  loop ()

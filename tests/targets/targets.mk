@@ -1,0 +1,61 @@
+# Programs that the tests and the demo profile. Everything compiled goes to
+# $(BUILD)/targets; nothing lands beside the sources.
+
+TARGETS_DIR := $(BUILD)/targets
+OCAML_PKGS  := unix,threads.posix
+OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
+OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
+
+TARGET_NAMES := $(filter-out handshake,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+# Variants of known_alloc: no debug information; static and stripped; bytecode.
+TARGET_VARIANTS := nog_target static_target bytecode_target tiny32
+
+.PHONY: targets
+targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
+
+# -o with -c puts all outputs of the compiler beside the named one.
+$(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
+	$(call say,OCAML,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OCAMLOPT) -g -c -o $@ $<
+$(TARGETS_DIR)/obj/%.cmx: tests/targets/%.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$<)
+	$(Q)$(OCAMLOPT) -g -I $(@D) -c -o $@ $<
+$(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%.cmx
+	$(call say,LINK,$@)
+	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< -o $@
+
+# The same source and object names in a folder of their own.
+$(TARGETS_DIR)/nog/handshake.cmx: tests/targets/handshake.ml
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OCAMLOPT) -c -o $@ $<
+$(TARGETS_DIR)/nog/known_alloc.cmx: tests/targets/known_alloc.ml $(TARGETS_DIR)/nog/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)$(OCAMLOPT) -I $(@D) -c -o $@ $<
+$(TARGETS_DIR)/nog_target: $(TARGETS_DIR)/nog/known_alloc.cmx
+	$(call say,LINK,$@)
+	$(Q)$(OCAMLOPT) -linkpkg $(<D)/handshake.cmx $< -o $@
+
+# The linker warns about getpwnam and the like in static programs.
+$(TARGETS_DIR)/static_target: $(TARGETS_DIR)/obj/known_alloc.cmx
+	$(call say,LINK,$@)
+	$(Q)$(OCAMLOPT) -linkpkg -ccopt -static $(<D)/handshake.cmx $< -o $@ 2> $@.log || { cat $@.log; exit 1; }
+	$(Q)strip $@
+
+$(TARGETS_DIR)/bytecode_target: tests/targets/handshake.ml tests/targets/known_alloc.ml
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/byte
+	$(Q)$(OCAMLC) -c -o $(TARGETS_DIR)/byte/handshake.cmo tests/targets/handshake.ml
+	$(Q)$(OCAMLC) -I $(TARGETS_DIR)/byte -c -o $(TARGETS_DIR)/byte/known_alloc.cmo tests/targets/known_alloc.ml
+	$(Q)$(OCAMLC) -linkpkg $(TARGETS_DIR)/byte/handshake.cmo $(TARGETS_DIR)/byte/known_alloc.cmo -o $@
+
+$(TARGETS_DIR)/tiny32: tests/targets/tiny32.S
+	$(call say,AS,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -m32 -nostdlib -static -Wl,--build-id=none $< -o $@
+
+# known_alloc with the agent linked in through the findlib package.
+targets: $(TARGETS_DIR)/linked_agent
+$(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib/memprof-agent/META
+	$(call say,LINK,$@)
+	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@

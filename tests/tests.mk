@@ -1,0 +1,59 @@
+# Tests. Included by the top Makefile; each kind has its own target, `test` runs all.
+
+# One binary of unit tests; a file per unit.
+UNIT_SRC = $(sort $(wildcard tests/unit/*_test.cc) $(wildcard tests/bpf/*_test.cc))
+UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(UNIT_SRC))
+
+$(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $(UNIT_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
+
+# While developing: make unit UNIT=pairing builds and runs tests/unit/pairing_test.cc only.
+.PHONY: unit
+unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tests/*/$(UNIT)_test.cc)) $(BUILD)/libmemprofd.a
+	$(Q)mkdir -p $(BUILD)/tests
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
+	$(Q)$(BUILD)/tests/$(UNIT)_test
+
+# The kernel side against the real kernel; needs root to run.
+KERNEL_SRC = $(sort $(wildcard tests/e2e/*_test.cc))
+KERNEL_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(KERNEL_SRC))
+
+$(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $(KERNEL_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
+
+# ---------------------------------------------------------------- suites
+
+# A Python that has Debian's python3-grpcio, whatever else is in PATH.
+RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
+SUBMAKE     = $(MAKE) --no-print-directory
+ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
+
+.PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
+test:
+	$(Q)deploy/install-deps.sh
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests
+	$(Q)$(ASAN_TESTS) -j$(JOBS)
+	$(Q)$(RUN_TESTS)
+
+unit-test: $(BUILD)/tests/unit_tests
+	$(Q)$(RUN_TESTS) unit
+test-asan:
+	$(Q)$(ASAN_TESTS)
+	$(Q)$(RUN_TESTS) unit-asan
+kernel-test: $(BUILD)/tests/kernel_tests
+	$(Q)$(RUN_TESTS) kernel
+agent-test: all targets
+	$(Q)$(RUN_TESTS) agent
+# make e2e-test MODULE=test_attach runs one module.
+e2e-test: all targets
+	$(Q)$(RUN_TESTS) e2e$(addprefix /,$(MODULE))
+dashboards-test: all targets
+	$(Q)$(RUN_TESTS) dashboards
+
+-include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d)
+
+include tests/targets/targets.mk

@@ -1,0 +1,356 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <filesystem>
+
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/gc_stats.h"
+#include "daemon/discover/process_memory.h"
+#include "daemon/discover/target.h"
+#include "tests/unit/ocaml_program.h"
+
+namespace memprofd {
+namespace {
+
+using absl::StatusCode;
+using testing::HasSubstr;
+
+// A tree with one process, this one: system calls on its pid work.
+class FakeProc {
+ public:
+  explicit FakeProc(char state = 'S') : pid_(::getpid()) {
+    const std::string pid = std::to_string(pid_);
+    dir_.write(pid + "/status", std::string("State:\t") + state + "\nTgid:\t" + pid + "\n");
+    dir_.write(pid + "/stat", pid + " (fake) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n");
+    dir_.write(pid + "/comm", "fake\n");
+    dir_.write(pid + "/maps", "");
+  }
+  void set_exe(const std::string& path) { dir_.link(std::to_string(pid_) + "/exe", path); }
+  std::string write(const std::string& name, const std::string& contents) {
+    return dir_.write(name, contents);
+  }
+  absl::Status discover() const { return discover_target(pid_, dir_.path()).status(); }
+  std::string message() const { return std::string(discover().message()); }
+  std::string pid() const { return std::to_string(pid_); }
+  const TempDir& dir() const { return dir_; }
+
+ private:
+  int pid_;
+  TempDir dir_;
+};
+
+TEST(Discover, NoSuchProcess) {
+  TempDir empty;
+  const absl::Status status = discover_target(4242, empty.path()).status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "no process with pid 4242");
+  EXPECT_EQ(discover_target(0x7ffffffe).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(discover_target(-1).status().code(), StatusCode::kNotFound);
+}
+
+TEST(Discover, Zombie) {
+  const FakeProc proc('Z');
+  EXPECT_EQ(proc.discover().code(), StatusCode::kNotFound);
+  EXPECT_THAT(proc.message(), HasSubstr("zombie"));
+}
+
+TEST(Discover, RealZombie) {
+  Child child({"sleep", "1000"});
+  child.make_zombie();
+  const absl::Status status = discover_target(child.pid()).status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("zombie"));
+}
+
+TEST(Discover, KernelThread) {
+  const FakeProc proc;  // no exe link
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(proc.message(),
+            "pid " + proc.pid() + " (fake) is a kernel thread, not an OCaml program");
+}
+
+TEST(Discover, ThreadOfAnotherProcess) {
+  FakeProc proc;
+  proc.write(proc.pid() + "/status", "State:\tS\nTgid:\t41\n");
+  EXPECT_EQ(proc.message(), "pid " + proc.pid() + " is a thread of process 41: use pid 41");
+}
+
+TEST(Discover, NotElf) {
+  FakeProc proc;
+  const std::string script = proc.write("script", "#!/bin/sh\n");
+  proc.set_exe(script);
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(proc.message(), "pid " + proc.pid() + ": " + script + " is not an ELF file");
+}
+
+TEST(Discover, ThirtyTwoBit) {
+  FakeProc proc;
+  const std::string narrow =
+      proc.write("narrow", std::string("\x7f") + "ELF\x01\x01\x01" + std::string(60, '\0'));
+  proc.set_exe(narrow);
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(proc.message(), HasSubstr("is a 32-bit program"));
+}
+
+TEST(Discover, NotOcaml) {
+  FakeProc proc;
+  proc.set_exe("/bin/true");
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(proc.message(),
+            "pid " + proc.pid() + " is not an OCaml program: no caml_frametable in /bin/true");
+}
+
+TEST(Discover, Bytecode) {
+  FakeProc proc;
+  proc.set_exe("/usr/bin/ocamlrun");
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(proc.message(),
+            "pid " + proc.pid() +
+                " runs OCaml bytecode in /usr/bin/ocamlrun: compile the program with ocamlopt to "
+                "profile it");
+}
+
+TEST(Discover, StrippedStaticOcaml) {
+  FakeProc proc;
+  const std::string program =
+      compile_ocaml(proc.dir(), "still", "let () = print_string \"x\"", "-ccopt -static -ccopt -s");
+  ASSERT_FALSE(program.empty());
+  proc.set_exe(program);
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(proc.message(), HasSubstr("looks like an OCaml program, but " + program +
+                                        " is stripped and exports no symbols"));
+}
+
+TEST(Discover, OcamlWithoutMemprof) {
+  FakeProc proc;
+  // A fixed, static program has its symbols in .symtab only, where objcopy can rename them.
+  const std::string program =
+      compile_ocaml(proc.dir(), "p", "let () = print_string Sys.ocaml_version", "-ccopt -static");
+  ASSERT_FALSE(program.empty());
+  const std::string copy = proc.dir().path("without");
+  const std::string command = "objcopy --redefine-sym caml_memprof_start=caml_memprof_stort '" +
+                              program + "' '" + copy + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  proc.set_exe(copy);
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(proc.message(), HasSubstr("runtime was built without Gc.Memprof"));
+}
+
+TEST(Discover, UnsupportedVersion) {
+  FakeProc proc;
+  const std::string program =
+      compile_ocaml(proc.dir(), "p", "let () = print_string Sys.ocaml_version", "");
+  ASSERT_FALSE(program.empty());
+  std::string bytes = read_file(program);
+  const std::size_t at = bytes.find("4.13.1");
+  if (at == std::string::npos) GTEST_SKIP() << "this compiler is not OCaml 4.13.1";
+  bytes.replace(at, 6, "5.1.07");
+  const std::string patched = proc.write("patched", bytes);
+  proc.set_exe(patched);
+  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(proc.message(), "pid " + proc.pid() + " (" + patched +
+                                "): OCaml 5.1.07 has no working Gc.Memprof and is not supported "
+                                "yet, only 4.13 and 4.14 are");
+}
+
+TEST(Discover, VanishedInTheMiddle) {
+  FakeProc proc;
+  proc.set_exe("/nonexistent/program");
+  // The exe cannot be opened and, at the second look, the process has ended.
+  std::filesystem::remove(proc.dir().path(proc.pid() + "/stat"));
+  EXPECT_EQ(proc.discover().code(), StatusCode::kNotFound);
+}
+
+constexpr char kServer[] = R"(
+let[@inline never] leak n = Array.make n 0
+let keep = ref []
+let () =
+  for i = 1 to 1000 do keep := leak i :: !keep done;
+  print_endline (Printf.sprintf "%s %.0f" Sys.ocaml_version (Gc.minor_words ()));
+  ignore (input_char stdin)
+)";
+
+class RealProgram : public testing::Test {
+ protected:
+  void start(const std::string& options) {
+    path_ = compile_ocaml(dir_, "server", kServer, options);
+    ASSERT_FALSE(path_.empty());
+    child_ = std::make_unique<Child>(std::vector<std::string>{path_});
+    line_ = child_->read_line();
+    ASSERT_FALSE(line_.empty());
+  }
+  TempDir dir_;
+  std::string path_;
+  std::string line_;  // "VERSION MINOR_WORDS"
+  std::unique_ptr<Child> child_;
+};
+
+void expect_complete(const Target& target, const std::string& path, const std::string& version) {
+  EXPECT_EQ(target.abi.version, version);
+  EXPECT_EQ(target.comm, "server.exe");
+  EXPECT_EQ(target.exe, path);
+  EXPECT_GT(target.start_time_ticks, 0u);
+  EXPECT_TRUE(target.pidfd);
+  EXPECT_NE(target.caml_state_address, 0u);
+  EXPECT_TRUE(target.capture.cheap) << target.capture.instruction;
+  EXPECT_GT(target.frames.descriptors().size(), 500u);
+  EXPECT_EQ(target.frames.skipped, 0u);
+  EXPECT_LT(target.user_callstack.begin, target.user_callstack.end);
+  EXPECT_LT(target.track_interned.begin, target.track_interned.end);
+  EXPECT_TRUE(target.agents.empty());
+  // The probe's file bytes are the process's.
+  std::byte in_memory;
+  ASSERT_TRUE(target.memory->read_value(target.capture.address, in_memory).ok());
+  EXPECT_EQ(static_cast<std::byte>(read_file(path)[target.capture.file_offset]), in_memory);
+}
+
+TEST_F(RealProgram, IsDescribedCompletely) {
+  start("-g");
+  auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  const std::string version = line_.substr(0, line_.find(' '));
+  expect_complete(*target, path_, version);
+  const auto gc = read_gc_stats(*target->memory, target->caml_state_address, target->abi);
+  ASSERT_TRUE(gc.ok()) << gc.status();
+  // Printing the line allocates some words after Gc.minor_words.
+  EXPECT_NEAR(gc->minor_words, std::stod(line_.substr(line_.find(' '))), 2000);
+  EXPECT_GT(gc->heap_words, 100'000u);
+
+  child_->finish();
+  std::filesystem::remove(path_);
+  bool found = false;
+  for (const FrameDescriptor& d : target->frames.descriptors()) {
+    const auto locations = target->symbolizer->locations(d.return_address, -1);
+    found |= locations[0].function == "Server.leak" && locations[0].line == 2;
+  }
+  EXPECT_TRUE(found) << "symbols are not readable after the program's end";
+}
+
+TEST_F(RealProgram, FixedAddressProgram) {
+  start("-g -ccopt -no-pie");
+  const auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  expect_complete(*target, path_, line_.substr(0, line_.find(' ')));
+}
+
+TEST_F(RealProgram, StaticProgramWithSymbols) {
+  start("-g -ccopt -static");
+  const auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  expect_complete(*target, path_, line_.substr(0, line_.find(' ')));
+}
+
+TEST_F(RealProgram, StrippedAndDeletedProgram) {
+  start("-ccopt -s");
+  std::filesystem::remove(path_);
+  const auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->exe, path_ + " (deleted)");
+  const auto& first = target->frames.descriptors().front();
+  EXPECT_EQ(target->symbolizer->locations(first.return_address, -1)[0].module, "server.exe");
+}
+
+TEST_F(RealProgram, MemoryCanBeWritten) {
+  start("");
+  const auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  const std::uint64_t address = target->caml_state_address + target->abi.stats;
+  const double words = 12345;
+  ASSERT_TRUE(
+      write_process_memory(child_->pid(), address, std::as_bytes(std::span(&words, 1))).ok());
+  double read = 0;
+  ASSERT_TRUE(target->memory->read_value(address, read).ok());
+  EXPECT_EQ(read, words);
+  const absl::Status bad =
+      write_process_memory(child_->pid(), 0x10, std::as_bytes(std::span(&words, 1)));
+  EXPECT_EQ(bad.code(), StatusCode::kOutOfRange);
+  child_->finish();
+  EXPECT_EQ(target->memory->read_value(address, read).code(), StatusCode::kNotFound);
+}
+
+// A partial read, across the end of a mapping, is an error.
+TEST(ProcessMemory, PartialReadIsAnError) {
+  const ProcessMemory memory(::getpid());
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages =
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const std::uint64_t end = reinterpret_cast<std::uint64_t>(pages) + page;
+  ASSERT_EQ(::mprotect(reinterpret_cast<void*>(end), page, PROT_NONE), 0);
+  std::array<std::byte, 32> bytes;
+  EXPECT_TRUE(memory.read(end - 32, bytes).ok());
+  EXPECT_EQ(memory.read(end - 16, bytes).code(), StatusCode::kOutOfRange);
+  EXPECT_TRUE(memory.read(end - 16, {}).ok());
+  ::munmap(pages, 2 * page);
+}
+
+constexpr char kAgent[] = R"(
+struct { long words[4]; } memprof_agent_control = {{42}};
+unsigned short semaphore __attribute__((section(".probes")));
+void memprof_agent_poll(void) {
+  __asm__ volatile("990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n"
+    ".4byte 992f-991f, 994f-993f, 3\n991: .asciz \"stapsdt\"\n992: .balign 4\n"
+    "993: .8byte 990b\n.8byte 0\n.8byte semaphore\n"
+    ".asciz \"memprof\"\n.asciz \"batch\"\n.asciz \"\"\n994: .balign 4\n.popsection\n");
+}
+)";
+
+// Preloaded, with the file then replaced by another of the same name: the path
+// must open the mapped one.
+TEST(FindAgents, PreloadedAgent) {
+  TempDir dir;
+  dir.write("agent.c", kAgent);
+  const std::string agent = dir.path("agent.so");
+  const std::string compile =
+      "gcc -O1 -shared -fPIC '" + dir.path("agent.c") + "' -o '" + agent + "'";
+  ASSERT_EQ(std::system(compile.c_str()), 0);
+  const std::string program = compile_ocaml(dir, "server", kServer);
+  ASSERT_FALSE(program.empty());
+  Child child({"env", "LD_PRELOAD=" + agent, program});
+  ASSERT_FALSE(child.read_line().empty());
+  const auto target = discover_target(child.pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  ASSERT_EQ(target->agents.size(), 1u);
+  const AgentLocation& found = target->agents[0];
+  EXPECT_EQ(found.path, "/proc/" + std::to_string(child.pid()) + "/root" + agent);
+  long word = 0;
+  ASSERT_TRUE(target->memory->read_value(found.control_address, word).ok());
+  EXPECT_EQ(word, 42);
+  EXPECT_EQ(read_file(found.path)[found.probe_offset], '\x90');
+  EXPECT_NE(found.poll_address, 0u);
+  EXPECT_NE(found.semaphore_offset, 0u);
+
+  std::filesystem::remove(agent);
+  dir.write("agent.so", "another file");
+  const auto again = discover_target(child.pid());
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->agents.size(), 0u + (::geteuid() == 0 ? 1 : 0));
+  if (again->agents.empty()) return;  // map_files is for root only
+  EXPECT_THAT(again->agents[0].path, HasSubstr("/map_files/"));
+  EXPECT_EQ(read_file(again->agents[0].path)[found.probe_offset], '\x90');
+}
+
+// Linked into the program itself.
+TEST(FindAgents, LinkedAgent) {
+  TempDir dir;
+  dir.write("agent.c", kAgent);
+  const std::string compile =
+      "gcc -O1 -c -fPIC '" + dir.path("agent.c") + "' -o '" + dir.path("agent.o") + "'";
+  ASSERT_EQ(std::system(compile.c_str()), 0);
+  const std::string program = compile_ocaml(dir, "server", kServer, "-g -ccopt agent.o");
+  ASSERT_FALSE(program.empty());
+  Child child({program});
+  ASSERT_FALSE(child.read_line().empty());
+  const auto target = discover_target(child.pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  ASSERT_EQ(target->agents.size(), 1u);
+  EXPECT_EQ(target->agents[0].path, target->exe_path);
+  long word = 0;
+  ASSERT_TRUE(target->memory->read_value(target->agents[0].control_address, word).ok());
+  EXPECT_EQ(word, 42);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,62 @@
+// The outputs that scripts and dashboards rely on, for one fixed snapshot.
+#include "tests/unit/golden.h"
+
+#include "daemon/ctl/render_json.h"
+#include "daemon/ctl/render_report.h"
+#include "daemon/ctl/render_table.h"
+#include "daemon/export/grpc_convert.h"
+#include "daemon/export/prometheus_text.h"
+#include "daemon/export/routes.h"
+#include "tests/unit/fake_service.h"
+
+namespace memprofd {
+namespace {
+
+using testing::expect_golden;
+using testing::FakeService;
+using testing::fixed_target;
+
+// A second target that has failed, with a name that is not UTF-8.
+std::shared_ptr<TargetSnapshot> failed_target() {
+  auto target = std::make_shared<TargetSnapshot>();
+  target->info = {.pid = 4300,
+                  .comm = "ba\xFF\x1b[31md",
+                  .exe = "/srv/bad",
+                  .runtime_version = "4.13.1",
+                  .mode = "agent",
+                  .state = TargetState::kFailed,
+                  .message = "the program uses Gc.Memprof itself"};
+  target->attached_ns = 1'700'000'100'000'000'000;
+  target->time_ns = target->attached_ns;
+  target->symbolizer = testing::fixed_symbolizer();
+  return target;
+}
+
+std::vector<TargetSnapshotPtr> both() { return {fixed_target(), failed_target()}; }
+
+pb::ListTargetsResponse targets_response() {
+  pb::ListTargetsResponse response;
+  for (const TargetSnapshotPtr& target : both()) *response.add_targets() = to_proto(*target);
+  return response;
+}
+
+pb::ListSitesResponse sites_response() { return list_sites(*fixed_target(), SiteQuery{}); }
+
+TEST(Golden, Metrics) {
+  FakeService service(both());
+  expect_golden("metrics.txt", PrometheusExporter(service, "0.1.0", 3).text());
+}
+
+TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }
+TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
+TEST(Golden, Report) { expect_golden("report.txt", ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE)); }
+
+TEST(Golden, Tables) {
+  expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));
+  expect_golden("sites.txt", ctl::sites_table(sites_response(), false, {}));
+}
+
+TEST(Golden, LandingPage) { expect_golden("landing.html", landing_page(both(), "0.1.0")); }
+
+}  // namespace
+}  // namespace memprofd

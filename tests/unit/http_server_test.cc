@@ -1,0 +1,287 @@
+#include "daemon/export/http_server.h"
+
+#include <arpa/inet.h>
+#include <crypt.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/routes.h"
+#include "daemon/export/web_config.h"
+#include "daemon/util/fd.h"
+#include "daemon/util/gzip.h"
+#include "tests/unit/fake_service.h"
+#include "tests/unit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+using testing::FakeService;
+using testing::fixed_target;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Head and body of the answer to a request, as bytes.
+struct Answer {
+  std::string head, body;
+};
+
+Answer request(int port, const std::string& text) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
+  if (::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return {};
+  std::string all;
+  char buffer[4096];
+  for (ssize_t n; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) all.append(buffer, n);
+  const std::size_t end = all.find("\r\n\r\n");
+  if (end == all.npos) return {all, ""};
+  return {all.substr(0, end + 2), all.substr(end + 4)};
+}
+
+Answer get(int port, const std::string& path, const std::string& headers = "") {
+  return request(port, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n", headers, "\r\n"));
+}
+
+std::string gunzip(const std::string& data) {
+  z_stream stream{};
+  inflateInit2(&stream, 15 + 16);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  std::string out(1 << 22, '\0');
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int rc = inflate(&stream, Z_FINISH);
+  out.resize(rc == Z_STREAM_END ? stream.total_out : 0);
+  inflateEnd(&stream);
+  return out;
+}
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<HttpServer> serve(const std::string& web_config = "") {
+    auto server = HttpServer::start(
+        {"127.0.0.1:0", web_config},
+        make_routes(service_, exporter_, "1.2.3", [this] { return ready_.load(); }));
+    EXPECT_TRUE(server.ok()) << server.status();
+    return server.ok() ? *std::move(server) : nullptr;
+  }
+
+  FakeService service_{{fixed_target()}};
+  PrometheusExporter exporter_{service_, "1.2.3"};
+  std::atomic<bool> ready_ = true;
+  TempDir dir_;
+};
+
+TEST_F(HttpServerTest, ServesMetrics) {
+  const auto server = serve();
+  ASSERT_GT(server->port(), 0);
+  EXPECT_EQ(server->url(), absl::StrCat("http://127.0.0.1:", server->port()));
+  const Answer answer = get(server->port(), "/metrics");
+  EXPECT_THAT(answer.head, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer.head, HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_THAT(answer.head, HasSubstr(absl::StrCat("Content-Length: ", answer.body.size(), "\r\n")));
+  EXPECT_EQ(answer.body, exporter_.text());
+}
+
+TEST_F(HttpServerTest, CompressesWhenAsked) {
+  const auto server = serve();
+  const Answer answer = get(server->port(), "/metrics", "Accept-Encoding: br, gzip;q=0.8\r\n");
+  EXPECT_THAT(answer.head, HasSubstr("Content-Encoding: gzip\r\n"));
+  EXPECT_EQ(gunzip(answer.body), exporter_.text());
+  const Answer refused = get(server->port(), "/metrics", "Accept-Encoding: gzip;q=0\r\n");
+  EXPECT_EQ(refused.body, exporter_.text());
+}
+
+TEST_F(HttpServerTest, SaysWhetherItIsHealthyAndReady) {
+  const auto server = serve();
+  EXPECT_EQ(get(server->port(), "/-/healthy").body, "memprofd is healthy.\n");
+  EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 200"));
+  ready_ = false;
+  EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 503"));
+}
+
+TEST_F(HttpServerTest, LandingPageShowsTargetsAndEscapesTheirNames) {
+  auto odd = fixed_target(7);
+  odd->info.comm = "<script>alert(1)</script>";
+  service_.set({odd, fixed_target()});
+  const auto server = serve();
+  const Answer answer = get(server->port(), "/");
+  EXPECT_THAT(answer.head, HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(answer.body, HasSubstr("href=\"/metrics\""));
+  EXPECT_THAT(answer.body, HasSubstr("<td>4242</td>"));
+  EXPECT_THAT(answer.body, HasSubstr("&lt;script&gt;"));
+  EXPECT_EQ(answer.body.find("<script"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, RefusesOtherPathsAndMethods) {
+  const auto server = serve();
+  for (const char* path : {"/nothing", "/metrics/", "/../etc/passwd", "/metricsx", "//"}) {
+    EXPECT_THAT(get(server->port(), path).head, StartsWith("HTTP/1.1 404")) << path;
+  }
+  const Answer post =
+      request(server->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_THAT(post.head, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(post.head, HasSubstr("Allow: GET, HEAD\r\n"));
+  const Answer head = request(server->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(head.head, StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(head.body, "");
+}
+
+TEST_F(HttpServerTest, ServesManyAtOnce) {
+  const auto server = serve();
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.emplace_back([&] {
+        for (int n = 0; n < 5; ++n) good += get(server->port(), "/metrics").body.size() > 1000;
+      });
+    }
+  }
+  EXPECT_EQ(good, 40);
+}
+
+TEST_F(HttpServerTest, SaysWhenThePortIsInUse) {
+  const auto server = serve();
+  const std::string address = absl::StrCat("127.0.0.1:", server->port());
+  const auto second = HttpServer::start({address, ""}, {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().message(),
+            absl::StrCat("cannot listen on ", address,
+                         ": the port is in use; stop the other program or choose another with "
+                         "--web.listen-address"));
+}
+
+TEST_F(HttpServerTest, RefusesBadAddresses) {
+  for (const char* address :
+       {"nonsense", "127.0.0.1:99999", "203.0.113.7:0", "no.such.invalid:1"}) {
+    const auto server = HttpServer::start({address, ""}, {});
+    EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(server.status().message()),
+                HasSubstr(std::string(address).substr(0, 8)));
+  }
+}
+
+TEST_F(HttpServerTest, ListensOnEveryInterface) {
+  const auto server =
+      HttpServer::start({":0", ""}, make_routes(service_, exporter_, "1", [] { return true; }));
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(get((*server)->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
+}
+
+// ---------------------------------------------------------------- web config
+
+std::string bcrypt_of(const char* password) {
+  crypt_data data{};
+  return ::crypt_r(password, "$2b$04$abcdefghijklmnopqrstuu", &data);
+}
+
+std::string basic(const std::string& user_and_password) {
+  return absl::StrCat("Authorization: Basic ", absl::Base64Escape(user_and_password), "\r\n");
+}
+
+TEST_F(HttpServerTest, AsksForAPassword) {
+  const auto server = serve(dir_.write(
+      "web.yml", absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of("s3cret"), "\n")));
+  ASSERT_NE(server, nullptr);
+  const Answer nobody = get(server->port(), "/metrics");
+  EXPECT_THAT(nobody.head, StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(nobody.head, HasSubstr("WWW-Authenticate: Basic"));
+  EXPECT_EQ(nobody.body.find("memprofd_"), std::string::npos);
+  EXPECT_THAT(get(server->port(), "/nothing").head, StartsWith("HTTP/1.1 401"));
+  for (const char* wrong : {"alice:wrong", "alice:", "bob:s3cret", "alice", ":", "alice:s3cret2"}) {
+    EXPECT_THAT(get(server->port(), "/metrics", basic(wrong)).head, StartsWith("HTTP/1.1 401"))
+        << wrong;
+  }
+  for (int i = 0; i < 2; ++i) {  // the second time from memory
+    EXPECT_THAT(get(server->port(), "/metrics", basic("alice:s3cret")).head,
+                StartsWith("HTTP/1.1 200"));
+  }
+}
+
+TEST(BasicAuth, ForgetsAfterAWhile) {
+  const std::string header = "Basic " + absl::Base64Escape("alice:s3cret");
+  BasicAuth auth({{"alice", bcrypt_of("s3cret")}});
+  const auto now = BasicAuth::Clock::now();
+  EXPECT_TRUE(auth.allows(header, now));
+  EXPECT_TRUE(auth.allows(header, now + std::chrono::seconds(59)));
+  EXPECT_TRUE(auth.allows(header, now + std::chrono::seconds(3600)));
+  EXPECT_FALSE(auth.allows("Basic !!!", now));
+  EXPECT_FALSE(auth.allows("Bearer " + absl::Base64Escape("alice:s3cret"), now));
+  EXPECT_FALSE(auth.allows("Basic " + std::string(100000, 'A'), now));
+  EXPECT_FALSE(auth.allows("", now));
+}
+
+// An unknown user must cost as much as a known one, so its hash must be computable.
+TEST(BasicAuth, UnknownUsersAreHashedToo) {
+  crypt_data data{};
+  const char* computed = ::crypt_r("x", kNobodyHash, &data);
+  ASSERT_NE(computed, nullptr);
+  EXPECT_THAT(computed, StartsWith("$2b$10$"));
+}
+
+TEST(WebConfig, RefusesWhatItDoesNotUnderstand) {
+  const TempDir dir;
+  const std::pair<const char*, const char*> cases[] = {
+      {"tls_server_config: {cert_file: a}", "needs both"},
+      {"tls_server_config: {cert_file: a, key_file: b}", "cannot read"},
+      {"tls_server_config: {client_auth_type: NoClientCert}", "client_auth_type is not supported"},
+      {"tls_server_config: {min_version: TLS99}", "min_version TLS99"},
+      {"http_server_config: {http2: true}", "http_server_config is not supported"},
+      {"basic_auth_users: {alice: plaintext}", "password of alice is not a bcrypt hash"},
+      {"[1, 2]", "is not a YAML mapping"},
+      {"basic_auth_users: {alice: [1]}", "line 1"},
+      {"a: b: c", "line 1"},
+  };
+  for (const auto& [yaml, expected] : cases) {
+    const auto config = load_web_config(dir.write("web.yml", yaml));
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << yaml;
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr(expected)) << yaml;
+  }
+  EXPECT_THAT(std::string(load_web_config(dir.path("missing")).status().message()),
+              HasSubstr("cannot be read"));
+  EXPECT_TRUE(load_web_config(dir.write("empty.yml", "")).ok());
+}
+
+TEST_F(HttpServerTest, ServesTls) {
+  if (::access("/usr/bin/openssl", X_OK) != 0 || ::access("/usr/bin/curl", X_OK) != 0) {
+    GTEST_SKIP() << "no openssl or curl";
+  }
+  const std::string make_key =
+      absl::StrCat("cd ", dir_.path(),
+                   " && openssl req -x509 -newkey ec -pkeyopt "
+                   "ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 "
+                   "-subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null");
+  ASSERT_EQ(::system(make_key.c_str()), 0);
+  const auto server =
+      serve(dir_.write("web.yml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"));
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(server->url(), StartsWith("https://"));
+  const std::string fetch =
+      absl::StrCat("curl -sS --max-time 10 --cacert ", dir_.path("cert.pem"),
+                   " https://localhost:", server->port(), "/-/healthy > ", dir_.path("out"));
+  EXPECT_EQ(::system(fetch.c_str()), 0);
+  EXPECT_EQ(read_file(dir_.path("out")), "memprofd is healthy.\n");
+}
+
+TEST(Gzip, RoundTrips) {
+  const std::string text(100000, 'x');
+  EXPECT_LT(gzip_compress(text).size(), 1000u);
+  EXPECT_EQ(gunzip(gzip_compress(text)), text);
+  EXPECT_EQ(gunzip(gzip_compress("")), "");
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,68 @@
+#include "daemon/aggregate/live_set.h"
+
+#include <gtest/gtest.h>
+
+namespace memprofd {
+namespace {
+
+LiveSample sample(std::uint32_t callstack, Heap heap = Heap::kMinor) {
+  return {1000 + callstack, 3, CallstackId(callstack), heap};
+}
+
+TEST(LiveSetTest, InsertFindTake) {
+  LiveSet live(10);
+  EXPECT_EQ(live.insert(SampleId(5), sample(7)), LiveSet::Inserted::kYes);
+  LiveSample* found = live.find(SampleId(5));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->heap(), Heap::kMinor);
+  found->move_to_major();
+  const auto taken = live.take(SampleId(5));
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->heap(), Heap::kMajor);
+  EXPECT_EQ(taken->callstack(), CallstackId(7));
+  EXPECT_EQ(taken->alloc_time_ns(), 1007u);
+  EXPECT_EQ(taken->n_samples(), 3u);
+  EXPECT_EQ(live.find(SampleId(5)), nullptr);
+  EXPECT_FALSE(live.take(SampleId(5)).has_value());
+  EXPECT_EQ(live.size(), 0u);
+}
+
+TEST(LiveSetTest, SecondInsertOfAnIdChangesNothing) {
+  LiveSet live(10);
+  live.insert(SampleId(1), sample(1));
+  EXPECT_EQ(live.insert(SampleId(1), sample(2)), LiveSet::Inserted::kAlreadyThere);
+  EXPECT_EQ(live.find(SampleId(1))->callstack(), CallstackId(1));
+}
+
+TEST(LiveSetTest, Cap) {
+  LiveSet live(2);
+  live.insert(SampleId(1), sample(1));
+  live.insert(SampleId(2), sample(1, Heap::kMajor));
+  EXPECT_EQ(live.insert(SampleId(3), sample(1)), LiveSet::Inserted::kFull);
+  EXPECT_EQ(live.insert(SampleId(2), sample(1)), LiveSet::Inserted::kAlreadyThere);
+  live.take(SampleId(1));
+  EXPECT_EQ(live.insert(SampleId(3), sample(1)), LiveSet::Inserted::kYes);
+}
+
+TEST(LiveSetTest, CallstackIdsThatDoNotFitBecomeUnknown) {
+  EXPECT_EQ(sample(LiveSample::kMaxCallstackId).callstack(),
+            CallstackId(LiveSample::kMaxCallstackId));
+  EXPECT_EQ(sample(LiveSample::kMaxCallstackId + 1).callstack(), CallstackId());
+}
+
+TEST(LiveSetTest, AMillionSamplesStayUnder100MBAndAreGivenBack) {
+  LiveSet live(2'000'000);
+  std::size_t worst_per_sample = 0;
+  for (std::uint64_t id = 1; id <= 1'000'000; ++id) {
+    live.insert(SampleId(id), sample(1));
+    if (id >= 10'000) worst_per_sample = std::max(worst_per_sample, live.memory_bytes() / id);
+  }
+  EXPECT_LT(live.memory_bytes(), 100'000'000u);
+  EXPECT_LE(worst_per_sample, 64u);
+  live.clear();
+  EXPECT_EQ(live.size(), 0u);
+  EXPECT_EQ(live.memory_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace memprofd

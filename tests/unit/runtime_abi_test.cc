@@ -1,0 +1,179 @@
+#include "daemon/discover/runtime_abi.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/gc_stats.h"
+#include "tests/unit/fake_memory.h"
+#include "tests/unit/ocaml_program.h"
+
+namespace memprofd {
+namespace {
+
+std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+// caml_c_call of Debian 12's OCaml 4.13.1.
+const std::vector<std::byte> kCall413 =
+    bytes_of({0x41, 0x8f, 0x86, 0xd8, 0x00, 0x00, 0x00, 0x49, 0x89, 0xa6, 0xd0, 0x00, 0x00, 0x00,
+              0x48, 0x83, 0xec, 0x08, 0x48, 0x81, 0xec, 0x00, 0x10, 0x00, 0x00, 0x48, 0x89, 0x04,
+              0x24, 0x48, 0x81, 0xc4, 0x00, 0x10, 0x00, 0x00, 0x4d, 0x89, 0x7e, 0x08, 0xff, 0xe0});
+
+TEST(RuntimeAbi, KnowsTheSupportedVersions) {
+  for (const char* version : {"4.13.1", "4.13.0", "4.14.1", "4.14", "4.14.0+flambda"}) {
+    const auto abi = runtime_abi_for(version);
+    ASSERT_TRUE(abi.ok()) << abi.status();
+    EXPECT_EQ(abi->version, version);
+    EXPECT_EQ(abi->young_limit, 0u);
+    EXPECT_EQ(abi->young_ptr, 8u);
+    EXPECT_EQ(abi->young_alloc_end, 56u);
+    EXPECT_EQ(abi->bottom_of_stack, 208u);
+    EXPECT_EQ(abi->last_return_address, 216u);
+    EXPECT_EQ(abi->stats, 296u);
+  }
+}
+
+TEST(RuntimeAbi, RefusesOthersInOneLine) {
+  const auto why = [](const char* version) {
+    const auto abi = runtime_abi_for(version);
+    EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
+    return std::string(abi.status().message());
+  };
+  EXPECT_EQ(why("4.11.1"), "OCaml 4.11.1 is not supported yet, only 4.13 and 4.14 are");
+  EXPECT_EQ(why("5.3.0"), "OCaml 5.3.0 is not supported yet, only 4.13 and 4.14 are");
+  EXPECT_EQ(
+      why("5.1.0"),
+      "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.13 and 4.14 are");
+  EXPECT_EQ(
+      why("4.08.1"),
+      "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.13 and 4.14 are");
+  why("4.1");
+  why("4.131");
+  why("");
+  why("trunk");
+}
+
+TEST(RuntimeAbi, DecodesRealCode) {
+  const CodeOffsets offsets = decode_caml_c_call(kCall413);
+  EXPECT_EQ(offsets.last_return_address, 216u);
+  EXPECT_EQ(offsets.bottom_of_stack, 208u);
+  EXPECT_EQ(offsets.young_ptr, 8u);
+  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("4.13.1"), kCall413).ok());
+}
+
+TEST(RuntimeAbi, DecodesBothFormsOfYoungPtr) {
+  EXPECT_EQ(decode_caml_c_call(bytes_of({0x4d, 0x89, 0xbe, 0x00, 0x01, 0x00, 0x00})).young_ptr,
+            256u);
+  EXPECT_EQ(decode_caml_c_call(bytes_of({0x4d, 0x89, 0x3e})).young_ptr, 0u);
+}
+
+TEST(RuntimeAbi, StopsAtTheEndOfTheFunction) {
+  auto code = bytes_of({0xff, 0xe0});
+  code.insert(code.end(), kCall413.begin(), kCall413.end());
+  EXPECT_FALSE(decode_caml_c_call(code).young_ptr.has_value());
+  EXPECT_FALSE(decode_caml_c_call({}).young_ptr.has_value());
+  EXPECT_FALSE(decode_caml_c_call(bytes_of({0x41, 0x8f, 0x86, 0xd8})).last_return_address);
+}
+
+TEST(RuntimeAbi, MismatchNamesTheField) {
+  auto code = kCall413;
+  code[3] = std::byte{0xe0};
+  const absl::Status status = verify_runtime_abi(*runtime_abi_for("4.13.1"), code);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "the OCaml 4.13.1 runtime is a modified build: caml_c_call keeps last_return_address "
+            "at 224, expected 216");
+  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("4.13.1"), {}).ok());
+}
+
+std::vector<std::byte> ocaml_string(const std::string& text) {
+  const std::size_t words = text.size() / 8 + 1;
+  std::vector<std::byte> block(8 * (words + 1));
+  const std::uint64_t header = words << 10 | 0x300 | 252;
+  std::memcpy(block.data(), &header, 8);
+  std::memcpy(block.data() + 8, text.data(), text.size());
+  block.back() = static_cast<std::byte>(8 * words - 1 - text.size());
+  return block;
+}
+
+TEST(RuntimeAbi, FindsTheVersionAmongOtherStrings) {
+  std::vector<std::byte> data(24);
+  for (const char* text : {"Stdlib.Sys.Break", "Unix", "4", "4.13", "", "5.3.0"}) {
+    const auto block = ocaml_string(text);
+    data.insert(data.end(), block.begin(), block.end());
+  }
+  EXPECT_EQ(find_version_string(data), "5.3.0");
+  data.resize(data.size() - 1);
+  EXPECT_EQ(find_version_string(data), std::nullopt);
+  EXPECT_EQ(find_version_string({}), std::nullopt);
+  EXPECT_EQ(find_version_string(ocaml_string("4.14.1+options-a")), "4.14.1+options-a");
+  EXPECT_EQ(find_version_string(ocaml_string("4.14.1 and words")), std::nullopt);
+  auto bad_padding = ocaml_string("4.13.1");
+  bad_padding.back() = std::byte{200};
+  EXPECT_EQ(find_version_string(bad_padding), std::nullopt);
+}
+
+std::string system_ocaml_version() {
+  Child ocamlopt({"ocamlopt", "-version"});
+  return ocamlopt.read_line();
+}
+
+TEST(RuntimeAbi, DetectsTheVersionOfPrograms) {
+  TempDir dir;
+  const std::string full = system_ocaml_version();
+  ASSERT_FALSE(full.empty());
+  const std::string with_sys = compile_ocaml(dir, "sys", "let () = print_string Sys.ocaml_version");
+  const std::string without = compile_ocaml(dir, "nosys", "let () = print_string \"x\"");
+  ASSERT_FALSE(with_sys.empty() || without.empty());
+  EXPECT_EQ(detect_runtime_version(**ElfFile::open(with_sys, "sys")), full);
+  const auto small = ElfFile::open(without, "nosys");
+  ASSERT_FALSE((*small)->find_symbol("camlStdlib__Sys")) << "the fallback is not reached";
+  EXPECT_EQ(detect_runtime_version(**small), full.substr(0, full.rfind('.')));
+}
+
+TEST(GcStats, ReadsTheCounters) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
+  memory.poke<std::uint64_t>(0x10000 + abi.young_ptr, 0x7000'0000);
+  memory.poke<std::uint64_t>(0x10000 + abi.young_alloc_end, 0x7000'0050);
+  const std::uint64_t stats = 0x10000 + abi.stats;
+  memory.poke(stats, 1000.0);
+  memory.poke(stats + 8, 200.0);
+  memory.poke(stats + 16, 300.0);
+  for (std::uint64_t i = 3; i < 10; ++i) memory.poke(stats + 8 * i, i);
+  const auto read = read_gc_stats(memory, 0x10000, abi);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->valid);
+  EXPECT_EQ(read->minor_words, 1010.0);
+  EXPECT_EQ(read->promoted_words, 200.0);
+  EXPECT_EQ(read->major_words, 300.0);
+  EXPECT_EQ(read->minor_collections, 3u);
+  EXPECT_EQ(read->major_collections, 4u);
+  EXPECT_EQ(read->heap_words, 5u);
+  EXPECT_EQ(read->top_heap_words, 6u);
+  EXPECT_EQ(read->compactions, 7u);
+  EXPECT_EQ(read->heap_chunks, 9u);
+}
+
+TEST(GcStats, RefusesGarbage) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
+  ASSERT_TRUE(read_gc_stats(memory, 0x10000, abi).ok());
+  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0x7ff8'0000'0000'0000);  // NaN
+  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
+  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0);
+  memory.poke<std::uint64_t>(0x10000 + abi.stats + 24, ~0ull);
+  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(read_gc_stats(memory, 0x90000, abi).ok());
+}
+
+}  // namespace
+}  // namespace memprofd

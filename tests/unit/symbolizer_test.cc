@@ -1,0 +1,218 @@
+#include "daemon/symbolize/symbolizer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "daemon/symbolize/ocaml_symbolizer.h"
+#include "daemon/symbolize/symbol_names.h"
+#include "tests/unit/ocaml_program.h"
+
+namespace memprofd {
+namespace {
+
+TEST(SymbolNames, NamesAsDebuginfoDoes) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"camlFoo__bar_123", "Foo.bar"},
+      {"camlFoo__bar_baz_2_123", "Foo.bar_baz_2"},
+      {"camlDune__exe__Server__handle_12", "Dune__exe__Server.handle"},
+      {"camlStdlib__List__map_215", "Stdlib__List.map"},
+      {"camlFoo__fun_304", "Foo.(fun)"},
+      {"camlFoo__$2b$21_7", "Foo.+!"},
+      {"camlFoo__f$27_7", "Foo.f'"},
+      {"camlFoo___hidden_9", "Foo._hidden"},
+      {"camlFoo__entry", "Foo"},
+      {"camlFoo__f", "Foo.f"},
+      {"camlFoo__f$2", "Foo.f$2"},
+      {"camlFoo__f$zz_1", "Foo.f$zz"},
+      {"caml_alloc_shr", "caml_alloc_shr"},
+      {"caml_apply2", "caml_apply2"},
+      {"camlFoo", "camlFoo"},
+      {"caml", "caml"},
+      {"main", "main"},
+      {"", ""}};
+  for (const auto& [symbol, name] : cases) EXPECT_EQ(demangle(symbol), name) << symbol;
+}
+
+// Answers with the address and the index it was asked for; 0x900 is two inlined
+// functions.
+class EchoSymbolizer : public Symbolizer {
+ public:
+  std::vector<Location> locations(std::uint64_t address, std::int32_t alloc_idx) override {
+    ++asked;
+    const std::string name = std::to_string(address) + ":" + std::to_string(alloc_idx);
+    if (address == 900) return {{.function = name + "i"}, {.function = name + "o"}};
+    return {{.function = name}};
+  }
+  int asked = 0;
+};
+
+std::string join(const std::vector<Location>& locations) {
+  std::string text;
+  for (const Location& location : locations) text += location.function + " ";
+  return text;
+}
+
+TEST(Symbolize, AllocIndexBelongsToTheInnermostFrameOnly) {
+  EchoSymbolizer symbolizer;
+  Callstack stack;
+  stack.entries = {10, 20, 10};
+  stack.alloc_idx = 2;
+  EXPECT_EQ(join(symbolize(symbolizer, stack, 100)), "10:2 20:-1 10:-1 ");
+  EXPECT_EQ(site_of(symbolizer, stack).function, "10:2");
+}
+
+TEST(Symbolize, ExpandsRunsAndInlinedFrames) {
+  EchoSymbolizer symbolizer;
+  Callstack stack;
+  stack.entries = {10, MEMPROF_RUN_MARK | 2, 900, MEMPROF_RUN_MARK | 1, 30};
+  stack.alloc_idx = 1;
+  EXPECT_EQ(join(symbolize(symbolizer, stack, 100)),
+            "10:1 10:-1 10:-1 900:-1i 900:-1o 900:-1i 900:-1o 30:-1 ");
+  EXPECT_EQ(join(symbolize(symbolizer, stack, 4)), "10:1 10:-1 10:-1 900:-1i ");
+  EXPECT_EQ(join(symbolize(symbolizer, stack, 0)), "");
+}
+
+TEST(Symbolize, HugeRunStopsAtTheLimit) {
+  EchoSymbolizer symbolizer;
+  Callstack stack;
+  stack.entries = {10, MEMPROF_RUN_MARK | 0xFFFFFFFF, 20};
+  EXPECT_EQ(symbolize(symbolizer, stack, 50).size(), 50u);
+  EXPECT_LE(symbolizer.asked, 2);
+}
+
+TEST(Symbolize, EmptyAndBrokenStacks) {
+  EchoSymbolizer symbolizer;
+  Callstack stack;
+  EXPECT_EQ(site_of(symbolizer, stack).function, "(unknown)");
+  EXPECT_TRUE(symbolize(symbolizer, stack, 10).empty());
+  stack.entries = {MEMPROF_RUN_MARK | 3};
+  EXPECT_EQ(site_of(symbolizer, stack).function, "(unknown)");
+  stack.entries = {MEMPROF_RUN_MARK | 3, 40};
+  EXPECT_EQ(site_of(symbolizer, stack).function, "40:-1");
+}
+
+constexpr char kSource[] = R"(
+let[@inline never] leaf n = if n < 0 then failwith "x" else Array.make n 'a'
+let[@inline] wrap n = leaf (n + 1)
+let[@inline never] outer n =
+  let a = wrap n in
+  ignore (Sys.opaque_identity (n, a));
+  n
+let () = ignore (Sys.opaque_identity (outer (int_of_string Sys.argv.(1))))
+)";
+
+// A fixed-address program: the return addresses in its file need no relocation,
+// so its frame table can be read from the file alone.
+class FileSymbolizer : public testing::Test {
+ protected:
+  void build(const std::string& options) {
+    path_ = compile_ocaml(dir_, "m", kSource, options + " -ccopt -no-pie");
+    ASSERT_FALSE(path_.empty());
+    auto file = ElfFile::open(path_, path_);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_FALSE((*file)->position_independent());
+    const auto symbol = (*file)->find_symbol("caml_frametable");
+    ASSERT_TRUE(symbol.has_value());
+    auto frames = read_frame_table(FileMemory(**file, 0), symbol->address);
+    ASSERT_TRUE(frames.ok()) << frames.status();
+    EXPECT_EQ(frames->skipped, 0u);
+    frames_ = *std::move(frames);
+    outer_ = (*file)->find_symbol("camlM__outer_" + stamp_of(**file)).value_or(ElfSymbol());
+    symbolizer_ = std::make_unique<OcamlSymbolizer>(*std::move(file), 0, frames_);
+  }
+  // The compiler numbers functions; find outer's number.
+  static std::string stamp_of(const ElfFile& file) {
+    for (int stamp = 0; stamp < 2000; ++stamp) {
+      if (file.find_symbol("camlM__outer_" + std::to_string(stamp))) return std::to_string(stamp);
+    }
+    return "";
+  }
+  // Return addresses inside function outer.
+  std::vector<FrameDescriptor> descriptors_in_outer() const {
+    std::vector<FrameDescriptor> all;
+    for (const FrameDescriptor& d : frames_.descriptors()) {
+      if (d.return_address - outer_.address <= outer_.size) all.push_back(d);
+    }
+    return all;
+  }
+  TempDir dir_;
+  std::string path_;
+  FrameTable frames_;
+  ElfSymbol outer_;
+  std::unique_ptr<OcamlSymbolizer> symbolizer_;
+};
+
+TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
+  build("-g -inline 100");
+  std::filesystem::remove(path_);  // answers come from the open file
+  bool found = false;
+  for (const FrameDescriptor& d : descriptors_in_outer()) {
+    const auto locations = symbolizer_->locations(d.return_address, -1);
+    if (locations[0].function != "M.wrap") continue;
+    found = true;
+    ASSERT_EQ(locations.size(), 2u);
+    EXPECT_EQ(locations[0], (Location{.function = "M.wrap",
+                                      .file = "m.ml",
+                                      .line = 3,
+                                      .start_column = 22,
+                                      .end_column = 34,
+                                      .module = "m.exe"}));
+    EXPECT_EQ(locations[1].function, "M.outer");
+    EXPECT_EQ(locations[1].line, 5u);
+    EXPECT_EQ(locations[1].start_column, 10u);
+    EXPECT_EQ(locations[1].end_column, 16u);
+  }
+  EXPECT_TRUE(found);
+}
+
+// Without -g calls still have debuginfo, allocations have none.
+TEST_F(FileSymbolizer, WithoutDebuginfoFallsBackToTheSymbol) {
+  build("");
+  int seen = 0;
+  for (const FrameDescriptor& d : descriptors_in_outer()) {
+    if ((d.frame_size & 1) != 0) continue;
+    ++seen;
+    const auto locations = symbolizer_->locations(d.return_address, 0);
+    ASSERT_EQ(locations.size(), 1u);
+    EXPECT_EQ(locations[0], (Location{.function = "M.outer", .module = "m.exe"}));
+  }
+  EXPECT_GT(seen, 0);
+}
+
+TEST_F(FileSymbolizer, UnknownAddressIsHex) {
+  build("-g");
+  const auto locations = symbolizer_->locations(0x7fffdeadbeef, 0);
+  ASSERT_EQ(locations.size(), 1u);
+  EXPECT_EQ(locations[0], Location{.function = "0x7fffdeadbeef"});
+  EXPECT_EQ(symbolizer_->locations(0, -1)[0].function, "0x0");
+}
+
+// More answers than the cache holds, from several threads, all equal to the first.
+TEST_F(FileSymbolizer, ThreadsAndEvictionChangeNoAnswer) {
+  build("-g");
+  std::map<std::uint64_t, std::vector<Location>> expected;
+  for (const FrameDescriptor& d : frames_.descriptors()) {
+    if (expected.size() < 200)
+      expected[d.return_address] = symbolizer_->locations(d.return_address, -1);
+  }
+  std::atomic<int> wrong = 0;
+  const auto ask = [&](std::uint64_t salt) {
+    for (std::uint64_t i = 0; i < OcamlSymbolizer::kCacheEntries; ++i) {
+      symbolizer_->locations(0x7000'0000'0000 + salt + 2 * i, -1);
+      if (i % 256 != 0) continue;
+      for (const auto& [address, locations] : expected) {
+        wrong += symbolizer_->locations(address, -1) == locations ? 0 : 1;
+      }
+    }
+  };
+  std::thread other(ask, 1);
+  ask(0);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace memprofd
