@@ -34,15 +34,13 @@ CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"$(VERSION)"'
 # -Wno-restrict: gcc 12 sees overlaps in std::string::insert that are not there.
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-missing-field-initializers -MMD -MP
 LDFLAGS  := -Wl,--as-needed
-PKGS     := grpc++ protobuf libbpf libelf spdlog absl_status absl_statusor absl_flat_hash_map absl_strings yaml-cpp
+PKGS     := grpc++ protobuf libbpf libelf spdlog absl_status absl_statusor absl_flat_hash_map absl_strings yaml-cpp libmicrohttpd
 LIBS     := -lgrpc++_reflection $(shell pkg-config --libs $(PKGS) 2>/dev/null | tr ' ' '\n' | awk '!seen[$$0]++' | tr '\n' ' ') \
-            -lprometheus-cpp-core -lcivetweb-cpp -lcivetweb -lz -lcrypt -lpthread
+            -lprometheus-cpp-core -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
   LDFLAGS  += -fsanitize=$(SANITIZE)
 endif
-
-include tests/tests.mk
 
 # ---------------------------------------------------------------- programs
 
@@ -183,5 +181,7 @@ help:
 	@echo 'make bench      measure cost per sample, overhead, ingest rate'
 	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'
 	@echo 'make format, make lint, make clean; V=1 shows commands'
+
+include tests/tests.mk
 
 -include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PB_OBJ:.o=.d) $(BUILD)/obj/daemon/main.d

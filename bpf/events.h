@@ -42,10 +42,7 @@ struct memprof_event_header {
 	/* Low half of the captures of this target lost so far, 0 when not told. A batch
 	 * must tell: a capture may be lost between the last one that arrived and the
 	 * batch's records. */
-	union {
-		__u32 captures_dropped;
-		__u32 reserved;
-	};
+	__u32 captures_dropped;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 };
 

@@ -45,7 +45,8 @@ void enable_plugins_once() {
 absl::StatusOr<std::string> tcp_address(const std::string& text) {
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(text));
   ASSIGN_OR_RETURN(NetAddress address, resolve(asked));
-  RETURN_IF_ERROR(check_listenable(address, "--grpc.listen-address"));
+  // Only tried, and given back: gRPC does not tell why it could not bind.
+  RETURN_IF_ERROR(bind_tcp(address, "--grpc.listen-address").status());
   if (address.host.empty()) address.host = "::";
   return address.to_string();
 }

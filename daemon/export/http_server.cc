@@ -1,16 +1,17 @@
 #include "daemon/export/http_server.h"
 
-#include <civetweb.h>
-#include <sys/mman.h>
+#include <microhttpd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -25,15 +26,11 @@
 namespace memprofd {
 namespace {
 
-constexpr char kThreads[] = "4";
-constexpr char kRequestTimeoutMs[] = "10000";
+constexpr unsigned kThreads = 4;
+constexpr unsigned kConnections = 128;
+constexpr unsigned kIdleSeconds = 30;
+constexpr int kBacklog = 64;
 constexpr std::size_t kCompressFrom = 1024;  // bytes; below, gzip costs more than it saves
-
-// The library counts its users, so one of ours per process is enough.
-void init_library_once() {
-  static const unsigned features = mg_init_library(MG_FEATURES_TLS);
-  (void)features;
-}
 
 bool accepts_gzip(const char* accept_encoding) {
   if (accept_encoding == nullptr) return false;
@@ -47,127 +44,91 @@ bool accepts_gzip(const char* accept_encoding) {
   return false;
 }
 
-const char* reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Error";
-  }
+const char* request_header(MHD_Connection* connection, const char* name) {
+  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-void send_response(mg_connection* connection, const HttpResponse& response) {
-  const mg_request_info* request = mg_get_request_info(connection);
+MHD_Result send_response(MHD_Connection* connection, const HttpResponse& response) {
   std::string compressed;
   if (response.body.size() >= kCompressFrom &&
-      accepts_gzip(mg_get_header(connection, "Accept-Encoding"))) {
+      accepts_gzip(request_header(connection, "Accept-Encoding"))) {
     compressed = gzip_compress(response.body);
   }
   const std::string& body = compressed.empty() ? response.body : compressed;
-  std::string head =
-      absl::StrCat("HTTP/1.1 ", response.status, " ", reason_of(response.status),
-                   "\r\nContent-Type: ", response.content_type, "\r\nContent-Length: ", body.size(),
-                   "\r\nVary: Accept-Encoding\r\nX-Content-Type-Options: nosniff"
-                   "\r\nCache-Control: no-store\r\nConnection: close\r\n");
-  if (!compressed.empty()) head += "Content-Encoding: gzip\r\n";
-  if (response.status == 401) head += "WWW-Authenticate: Basic realm=\"memprofd\"\r\n";
-  if (response.status == 405) head += "Allow: GET, HEAD\r\n";
-  head += "\r\n";
-  mg_write(connection, head.data(), head.size());
-  if (std::strcmp(request->request_method, "HEAD") != 0) {
-    mg_write(connection, body.data(), body.size());
+  MHD_Response* message = MHD_create_response_from_buffer(
+      body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY);
+  if (message == nullptr) return MHD_NO;
+  MHD_add_response_header(message, "Content-Type", response.content_type.c_str());
+  MHD_add_response_header(message, "Vary", "Accept-Encoding");
+  MHD_add_response_header(message, "X-Content-Type-Options", "nosniff");
+  MHD_add_response_header(message, "Cache-Control", "no-store");
+  if (!compressed.empty()) MHD_add_response_header(message, "Content-Encoding", "gzip");
+  if (response.status == MHD_HTTP_UNAUTHORIZED) {
+    MHD_add_response_header(message, "WWW-Authenticate", "Basic realm=\"memprofd\"");
   }
+  if (response.status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+    MHD_add_response_header(message, "Allow", "GET, HEAD");
+  }
+  const MHD_Result result =
+      MHD_queue_response(connection, static_cast<unsigned>(response.status), message);
+  MHD_destroy_response(message);
+  return result;
 }
 
-// civetweb takes certificate and key from one file: both, one after the other,
-// in memory only. path opens it as long as the descriptor lives.
-struct PemFile {
-  UniqueFd fd;
-  std::string path;  // empty: no TLS
-};
-
-absl::StatusOr<PemFile> combine_pem(const WebConfig& config) {
-  if (config.cert_file.empty()) return PemFile{};
-  std::ostringstream pem;
-  for (const std::string& file : {config.cert_file, config.key_file}) {
-    pem << std::ifstream(file).rdbuf() << "\n";
-  }
-  UniqueFd fd(::memfd_create("memprofd-tls", MFD_CLOEXEC));
-  const std::string text = pem.str();
-  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return absl::InternalError(absl::StrCat("cannot hold the TLS key: ", std::strerror(errno)));
-  }
-  std::string path = absl::StrCat("/proc/self/fd/", fd.get());
-  return PemFile{std::move(fd), std::move(path)};
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Options of civetweb as its null-terminated list of names and values.
-struct CivetOptions {
-  std::vector<std::string> texts;
-  void set(const char* name, std::string value) {
-    texts.emplace_back(name);
-    texts.push_back(std::move(value));
-  }
-  std::vector<const char*> list() const {
-    std::vector<const char*> out;
-    for (const std::string& text : texts) out.push_back(text.c_str());
-    out.push_back(nullptr);
-    return out;
-  }
-};
-
-CivetOptions civet_options(const NetAddress& address, const std::string& pem_path,
-                           int min_tls_minor) {
-  CivetOptions options;
-  const char* tls_mark = pem_path.empty() ? "" : "s";
-  // "+port" is every interface, IPv4 and IPv6.
-  options.set("listening_ports", address.host.empty()
-                                     ? absl::StrCat("+", address.port, tls_mark)
-                                     : absl::StrCat(address.to_string(), tls_mark));
-  options.set("num_threads", kThreads);
-  options.set("request_timeout_ms", kRequestTimeoutMs);
-  options.set("enable_directory_listing", "no");
-  if (!pem_path.empty()) {
-    options.set("ssl_certificate", pem_path);
-    options.set("ssl_certificate_chain", pem_path);
-    // civetweb's numbering: 2 is TLS 1.0 and later, 5 is TLS 1.3 only.
-    options.set("ssl_protocol_version", absl::StrCat(min_tls_minor + 2));
-  }
-  return options;
-}
-
-mg_context* start_civetweb(const mg_callbacks& callbacks, void* user_data,
-                           const CivetOptions& options, std::string& error_text) {
-  const std::vector<const char*> list = options.list();
-  mg_init_data init{};
-  init.callbacks = &callbacks;
-  init.user_data = user_data;
-  init.configuration_options = const_cast<const char**>(list.data());
-  std::array<char, 256> text{};
-  unsigned code = 0;
-  mg_error_data error{&code, text.data(), text.size()};
-  mg_context* context = mg_start2(&init, &error);
-  error_text = text.data();
-  return context;
+// GnuTLS's way to say "this version of TLS or later".
+std::string tls_priorities(int min_minor) {
+  std::string out = "NORMAL";
+  for (int minor = 0; minor < min_minor; ++minor) absl::StrAppend(&out, ":-VERS-TLS1.", minor);
+  return out;
 }
 
 }  // namespace
+
+// What libmicrohttpd calls.
+struct HttpCallbacks {
+  // Called for the head of a request, for each piece of its body, and at its end.
+  static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path,
+                               const char* method, const char* /*version*/, const char* /*body*/,
+                               std::size_t* body_bytes, void** seen) {
+    if (*seen == nullptr) {
+      *seen = server;  // anything but null
+      return MHD_YES;
+    }
+    if (*body_bytes != 0) {
+      *body_bytes = 0;  // nobody wants it
+      return MHD_YES;
+    }
+    const auto& self = *static_cast<const HttpServer*>(server);
+    return send_response(connection, self.answer(connection, method, path));
+  }
+
+  static MHD_Result on_query(void* query, MHD_ValueKind, const char* name, const char* value) {
+    auto& out = *static_cast<std::map<std::string, std::string>*>(query);
+    out[name] = value == nullptr ? "" : value;
+    return MHD_YES;
+  }
+
+  // Keeps the first message: when the start fails, it names the cause.
+  static void on_log(void* server, const char* format, va_list arguments) {
+    auto& self = *static_cast<HttpServer*>(server);
+    std::array<char, 512> text{};
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    const absl::string_view message = absl::StripAsciiWhitespace(text.data());
+    const std::lock_guard lock(self.log_mutex_);
+    if (self.first_message_.empty()) self.first_message_ = std::string(message);
+  }
+};
 
 HttpServer::HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth)
     : routes_(std::move(routes)), auth_(std::move(auth)) {}
 
 HttpServer::~HttpServer() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
@@ -176,43 +137,51 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOp
   if (!options.web_config_file.empty()) {
     ASSIGN_OR_RETURN(config, load_web_config(options.web_config_file));
   }
-  ASSIGN_OR_RETURN(const PemFile pem, combine_pem(config));
   auto auth = config.users.empty() ? nullptr : std::make_unique<BasicAuth>(config.users);
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(routes), std::move(auth)));
-  RETURN_IF_ERROR(server->listen(options.listen_address, pem.path, config.min_tls_minor));
+  RETURN_IF_ERROR(server->listen(options.listen_address, config));
   return server;
 }
 
-absl::Status HttpServer::listen(const std::string& listen_address, const std::string& pem_path,
-                                int min_tls_minor) {
+absl::StatusOr<UniqueFd> HttpServer::open_socket(const std::string& listen_address) {
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(listen_address));
-  ASSIGN_OR_RETURN(NetAddress address, resolve(asked));
-  // Asked first because civetweb does not tell why it could not.
-  RETURN_IF_ERROR(check_listenable(address, "--web.listen-address"));
-  init_library_once();
-  mg_callbacks callbacks{};
-  callbacks.begin_request = &HttpServer::on_request;
-  callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
-  std::string error;
-  context_ =
-      start_civetweb(callbacks, this, civet_options(address, pem_path, min_tls_minor), error);
-  if (context_ == nullptr && address.host.empty()) {
-    address.host = "0.0.0.0";  // a machine without IPv6
-    context_ =
-        start_civetweb(callbacks, this, civet_options(address, pem_path, min_tls_minor), error);
-  }
-  if (context_ == nullptr) {
-    const char* remedy =
-        pem_path.empty()
-            ? ""
-            : "; check certificate and key, and that libssl.so is installed (libssl-dev)";
+  ASSIGN_OR_RETURN(const NetAddress address, resolve(asked));
+  ASSIGN_OR_RETURN(UniqueFd socket, bind_tcp(address, "--web.listen-address"));
+  if (::listen(socket.get(), kBacklog) != 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot serve HTTP on ", listen_address, ": ", error, remedy));
+        absl::StrCat("cannot listen on ", listen_address, ": ", std::strerror(errno)));
   }
-  mg_server_port ports[1] = {};
-  if (mg_get_server_ports(context_, 1, ports) == 1) port_ = ports[0].port;
   host_ = asked.host;
-  tls_ = !pem_path.empty();
+  port_ = port_of(socket);
+  return socket;
+}
+
+absl::Status HttpServer::listen(const std::string& listen_address, const WebConfig& config) {
+  ASSIGN_OR_RETURN(UniqueFd socket, open_socket(listen_address));
+  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_USE_ERROR_LOG;
+  std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
+  const std::string priorities = tls_priorities(config.min_tls_minor);
+  if (!config.cert_file.empty()) {
+    flags |= MHD_USE_TLS;
+    cert_ = read_text(config.cert_file);
+    key_ = read_text(config.key_file);
+    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert_.data()},
+            {MHD_OPTION_HTTPS_MEM_KEY, 0, key_.data()},
+            {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
+            {MHD_OPTION_END, 0, nullptr}}};
+  }
+  daemon_ = MHD_start_daemon(
+      flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
+      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.get(),
+      MHD_OPTION_THREAD_POOL_SIZE, kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections,
+      MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
+  if (daemon_ == nullptr) {
+    const char* remedy = cert_.empty() ? "" : "; check certificate and key";
+    const std::lock_guard lock(log_mutex_);
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot serve HTTP on ", listen_address, ": ", first_message_, remedy));
+  }
+  socket.release();  // closed by the daemon
   return absl::OkStatus();
 }
 
@@ -222,32 +191,28 @@ std::string HttpServer::url() const {
     std::array<char, 256> name{};
     host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
   }
-  return absl::StrCat(tls_ ? "https://" : "http://", NetAddress{host, port_}.to_string());
+  return absl::StrCat(cert_.empty() ? "http://" : "https://", NetAddress{host, port_}.to_string());
 }
 
-HttpResponse HttpServer::answer(mg_connection* connection) const {
-  const mg_request_info* request = mg_get_request_info(connection);
-  const absl::string_view method = request->request_method;
+HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
+                                const char* path) const {
   if (auth_ != nullptr) {
-    const char* authorization = mg_get_header(connection, "Authorization");
+    const char* authorization = request_header(connection, "Authorization");
     if (!auth_->allows(authorization == nullptr ? "" : authorization)) {
-      return {401, "text/plain; charset=utf-8", "user name and password needed\n"};
+      return {MHD_HTTP_UNAUTHORIZED, "text/plain; charset=utf-8", "user and password needed\n"};
     }
   }
   if (method != "GET" && method != "HEAD") {
-    return {405, "text/plain; charset=utf-8", "only GET and HEAD\n"};
+    return {MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET and HEAD\n"};
   }
-  const std::string path = request->local_uri == nullptr ? "" : request->local_uri;
   const auto route = routes_.find(path);
-  if (route == routes_.end()) return {404, "text/plain; charset=utf-8", "not found\n"};
-  return route->second({path, request->query_string == nullptr ? "" : request->query_string});
-}
-
-int HttpServer::on_request(mg_connection* connection) {
-  const auto* server = static_cast<const HttpServer*>(mg_get_request_info(connection)->user_data);
-  const HttpResponse response = server->answer(connection);
-  send_response(connection, response);
-  return response.status;
+  if (route == routes_.end()) {
+    return {MHD_HTTP_NOT_FOUND, "text/plain; charset=utf-8", "not found\n"};
+  }
+  HttpRequest request{path, {}};
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
+                            &request.query);
+  return route->second(request);
 }
 
 }  // namespace memprofd

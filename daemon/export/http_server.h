@@ -6,21 +6,25 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
 
-struct mg_connection;
-struct mg_context;
+struct MHD_Connection;
+struct MHD_Daemon;
 
 namespace memprofd {
 
 class BasicAuth;
+struct WebConfig;
 
 struct HttpRequest {
-  std::string path;   // decoded, without the query
-  std::string query;  // as sent, without '?'
+  std::string path;                          // decoded, without the query
+  std::map<std::string, std::string> query;  // decoded; the last of equal names
 };
 
 struct HttpResponse {
@@ -55,17 +59,19 @@ class HttpServer {
 
  private:
   HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth);
-  absl::Status listen(const std::string& listen_address, const std::string& pem_path,
-                      int min_tls_minor);
-  static int on_request(mg_connection* connection);
-  HttpResponse answer(mg_connection* connection) const;
+  absl::StatusOr<UniqueFd> open_socket(const std::string& listen_address);
+  absl::Status listen(const std::string& listen_address, const WebConfig& config);
+  HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path) const;
+  friend struct HttpCallbacks;
 
   const HttpRoutes routes_;
   const std::unique_ptr<BasicAuth> auth_;  // null: everybody may ask
-  mg_context* context_ = nullptr;
+  std::string cert_, key_;                 // PEM; empty without TLS
   std::string host_;
   std::uint16_t port_ = 0;
-  bool tls_ = false;
+  std::mutex log_mutex_;
+  std::string first_message_;     // of libmicrohttpd; guarded by log_mutex_
+  MHD_Daemon* daemon_ = nullptr;  // its threads use all of the above
 };
 
 }  // namespace memprofd

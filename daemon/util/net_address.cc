@@ -1,6 +1,7 @@
 #include "daemon/util/net_address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -9,7 +10,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/util/fd.h"
 
 namespace memprofd {
 namespace {
@@ -57,6 +57,22 @@ absl::Status listen_error(const NetAddress& address, std::string_view option, in
     default:
       return absl::UnavailableError(absl::StrCat(what, std::strerror(error)));
   }
+}
+
+// Empty with errno set when it cannot be bound.
+UniqueFd bind_one(const addrinfo& info) {
+  UniqueFd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fd;
+  const int on = 1, off = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (info.ai_family == AF_INET6) {
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  }
+  if (::bind(fd.get(), info.ai_addr, info.ai_addrlen) == 0) return fd;
+  const int error = errno;
+  fd.reset();
+  errno = error;
+  return fd;
 }
 
 }  // namespace
@@ -111,21 +127,34 @@ absl::StatusOr<NetAddress> resolve(const NetAddress& address) {
   return NetAddress{host, address.port};
 }
 
-absl::Status check_listenable(const NetAddress& numeric, std::string_view option) {
-  std::string error;
-  const AddrInfo found = lookup(numeric, error);
+absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view option) {
+  std::string lookup_error;
+  const AddrInfo found = lookup(numeric, lookup_error);
   if (!found) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", numeric.to_string(), ": ", error));
+        absl::StrCat("cannot listen on ", numeric.to_string(), ": ", lookup_error));
   }
-  const UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return listen_error(numeric, option, errno);
-  const int on = 1;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
-    return listen_error(numeric, option, errno);
+  int error = 0;
+  for (const int family : {AF_INET6, AF_INET}) {  // IPv6 first: it takes IPv4 along
+    for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next) {
+      if (info->ai_family != family) continue;
+      UniqueFd fd = bind_one(*info);
+      if (fd) return fd;
+      error = errno;
+    }
+    if (error != 0 && error != EAFNOSUPPORT && error != EADDRNOTAVAIL) break;
   }
-  return absl::OkStatus();
+  return listen_error(numeric, option, error);
+}
+
+std::uint16_t port_of(const UniqueFd& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 }  // namespace memprofd

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 
@@ -22,9 +23,13 @@ absl::StatusOr<NetAddress> parse_net_address(std::string_view text);
 // Host replaced by a numeric address of it, IPv4 preferred; unchanged when empty.
 absl::StatusOr<NetAddress> resolve(const NetAddress& address);
 
-// Whether a server can listen there now. kUnavailable: in use by another
-// process; kPermissionDenied: port needs privileges; kInvalidArgument: not an
-// address of this machine. option is named in the remedy.
-absl::Status check_listenable(const NetAddress& numeric, std::string_view option);
+// A TCP socket bound to a numeric address, non-blocking, not listening yet; every
+// interface, IPv4 and IPv6, for an empty host. option is named in the remedy.
+// kUnavailable: in use by another process; kPermissionDenied: the port needs
+// privileges; kInvalidArgument: not an address of this machine.
+absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view option);
+
+// The port a socket is bound to.
+std::uint16_t port_of(const UniqueFd& socket);
 
 }  // namespace memprofd

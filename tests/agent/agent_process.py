@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 
-BUILD = os.environ.get("BUILD", "build")
+BUILD = os.environ.get("MEMPROFD_BUILD", "build")
 AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 
 # struct memprof_agent_control, agent-lib/include/memprof_agent_abi.h

@@ -59,3 +59,17 @@ targets: $(TARGETS_DIR)/linked_agent
 $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib/memprof-agent/META
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
+
+# The agent as a witness of the runtime's own callstacks (tests/e2e/truth).
+TRUTH_DIR := $(BUILD)/tests/truth
+TRUTH_OBJ := $(patsubst agent-lib/%,$(TRUTH_DIR)/%.o,$(AGENT_SRC)) $(TRUTH_DIR)/truth.c.o
+targets: $(BUILD)/tests/libmemprof_agent_truth.so
+$(TRUTH_DIR)/%.o: agent-lib/% $(wildcard agent-lib/*.h agent-lib/include/*.h) tests/e2e/truth/truth.h
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) $(if $(filter %.c,$<),-include tests/e2e/truth/truth.h) -c $< -o $@
+$(TRUTH_DIR)/truth.c.o: tests/e2e/truth/truth.c tests/e2e/truth/truth.h
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -I. -c $< -o $@
+$(BUILD)/tests/libmemprof_agent_truth.so: $(TRUTH_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@

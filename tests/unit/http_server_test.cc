@@ -51,7 +51,8 @@ Answer request(int port, const std::string& text) {
 }
 
 Answer get(int port, const std::string& path, const std::string& headers = "") {
-  return request(port, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n", headers, "\r\n"));
+  return request(port, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+                                    headers, "\r\n"));
 }
 
 std::string gunzip(const std::string& data) {
@@ -130,11 +131,13 @@ TEST_F(HttpServerTest, RefusesOtherPathsAndMethods) {
   for (const char* path : {"/nothing", "/metrics/", "/../etc/passwd", "/metricsx", "//"}) {
     EXPECT_THAT(get(server->port(), path).head, StartsWith("HTTP/1.1 404")) << path;
   }
-  const Answer post =
-      request(server->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+  const Answer post = request(
+      server->port(),
+      "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   EXPECT_THAT(post.head, StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(post.head, HasSubstr("Allow: GET, HEAD\r\n"));
-  const Answer head = request(server->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  const Answer head =
+      request(server->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(head.head, StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(head.body, "");
 }

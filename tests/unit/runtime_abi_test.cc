@@ -109,7 +109,7 @@ TEST(RuntimeAbi, FindsTheVersionAmongOtherStrings) {
     data.insert(data.end(), block.begin(), block.end());
   }
   EXPECT_EQ(find_version_string(data), "5.3.0");
-  data.resize(data.size() - 1);
+  data.pop_back();
   EXPECT_EQ(find_version_string(data), std::nullopt);
   EXPECT_EQ(find_version_string({}), std::nullopt);
   EXPECT_EQ(find_version_string(ocaml_string("4.14.1+options-a")), "4.14.1+options-a");

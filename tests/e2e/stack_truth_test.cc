@@ -1,0 +1,163 @@
+// Every stack that the kernel walked equals the runtime's own, slot by slot.
+//
+// The target runs with an agent that makes the runtime record each sample's
+// callstack as well (truth/truth.h). The same samples come here the normal way:
+// captured by the kernel, paired by the daemon's pipeline.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "daemon/attach/attachment.h"
+#include "daemon/discover/process_memory.h"
+#include "daemon/ingest/pipeline.h"
+#include "daemon/symbolize/debuginfo.h"
+#include "tests/e2e/child_process.h"
+#include "tests/e2e/truth/truth.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using Slots = std::vector<std::uint64_t>;
+
+constexpr std::size_t kWantedStacks = 6000;
+constexpr double kRate = 2e-4;
+
+class Collector : public SampleObserver {
+ public:
+  void on_record(const memprof_record& record, CallstackId callstack, double) override {
+    const auto kind = MEMPROF_ORIGIN_KIND(record.origin);
+    if (kind != MEMPROF_ALLOC_MINOR && kind != MEMPROF_ALLOC_MAJOR) return;
+    callstacks[record.sample_id] = callstack;
+    ++by_source[MEMPROF_ORIGIN_SOURCE(record.origin)];
+    threads[MEMPROF_ORIGIN_TID(record.origin)]++;
+  }
+  std::map<std::uint64_t, CallstackId> callstacks;
+  std::map<std::uint32_t, std::size_t> by_source;
+  std::map<std::uint32_t, std::size_t> threads;
+};
+
+std::map<std::uint64_t, Slots> read_truth(const std::string& path) {
+  std::map<std::uint64_t, Slots> truth;
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t head[2];
+  while (file.read(reinterpret_cast<char*>(head), sizeof(head))) {
+    Slots slots(head[1]);
+    file.read(reinterpret_cast<char*>(slots.data()),
+              static_cast<std::streamsize>(slots.size() * sizeof(slots[0])));
+    if (file) truth.emplace(head[0], std::move(slots));
+  }
+  return truth;
+}
+
+// The runtime's slot 0 of a sample of combined allocations is a debuginfo where
+// there is one: resolve ours the same way.
+std::uint64_t innermost_slot(const Target& target, const Callstack& callstack) {
+  const std::uint64_t address = callstack.entries.front();
+  if (callstack.alloc_idx < 0) return address;
+  const FrameDescriptor* descriptor = target.frames.find(address);
+  if (descriptor == nullptr) return 0;
+  const auto debuginfo =
+      find_debuginfo(*target.memory, descriptor->address, callstack.alloc_idx);
+  return debuginfo ? *debuginfo | TRUTH_DEBUGINFO : address;
+}
+
+Slots slots_of(const Target& target, const Callstack& callstack) {
+  Slots slots = callstack.expand(MEMPROF_MAX_FRAMES);
+  if (!slots.empty()) slots[0] = innermost_slot(target, callstack);
+  return slots;
+}
+
+class StackTruth : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    truth_path_ = std::filesystem::temp_directory_path() /
+                  ("memprof_truth." + std::to_string(getpid()));
+    child_ = std::make_unique<ChildProcess>(
+        std::vector<std::string>{build_path("targets/stacks"), "0"},
+        std::vector<std::string>{
+            "LD_PRELOAD=" +
+                std::filesystem::absolute(build_path("tests/libmemprof_agent_truth.so")).string(),
+            "MEMPROF_TRUTH_FILE=" + truth_path_.string()});
+  }
+  void TearDown() override { std::filesystem::remove(truth_path_); }
+
+  void attach() {
+    auto target = discover_target(child_->pid());
+    ASSERT_TRUE(target.ok()) << target.status();
+    AttachOptions options;
+    options.max_frames = MEMPROF_MAX_FRAMES;
+    options.ring_bytes = 32 << 20;
+    auto attachment = Attachment::prepare(*std::move(target), options);
+    ASSERT_TRUE(attachment.ok()) << attachment.status();
+    attachment_ = *std::move(attachment);
+    pipeline_.set_observer(&collector_);
+    pipeline_.begin_session(attachment_->next_generation(), kRate);
+    ASSERT_TRUE(attachment_->begin(kRate).ok());
+  }
+
+  void consume() {
+    while (attachment_->kernel().consume(
+               [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }) >
+           0) {
+    }
+  }
+
+  // Until condition() or a minute.
+  template <typename Condition>
+  bool consume_until(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      consume();
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return true;
+  }
+
+  std::filesystem::path truth_path_;
+  std::unique_ptr<ChildProcess> child_;
+  std::unique_ptr<Attachment> attachment_;
+  Pipeline pipeline_;
+  Collector collector_;
+};
+
+TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
+  attach();
+  ASSERT_TRUE(consume_until([&] { return collector_.callstacks.size() >= kWantedStacks; }));
+  attachment_->request_stop();
+  ASSERT_TRUE(consume_until([&] { return attachment_->stopped(); }));
+  consume();
+  const auto truth = read_truth(truth_path_);
+
+  std::size_t compared = 0, mismatched = 0, longest = 0;
+  for (const auto& [id, callstack_id] : collector_.callstacks) {
+    ASSERT_TRUE(truth.contains(id));
+    const Slots ours = slots_of(attachment_->target(), *pipeline_.callstack(callstack_id));
+    longest = std::max(longest, ours.size());
+    ++compared;
+    if (ours != truth.at(id)) ++mismatched;
+  }
+  RecordProperty("compared", std::to_string(compared));
+  std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", compared, longest,
+              collector_.threads.size());
+  EXPECT_EQ(mismatched, 0u);
+  EXPECT_GE(compared, kWantedStacks);
+  EXPECT_EQ(pipeline_.drops().total(), 0u);
+  // The target does what it is there for.
+  EXPECT_GT(longest, 5000u);
+  EXPECT_GE(collector_.threads.size(), 4u);
+  EXPECT_GT(collector_.by_source[MEMPROF_SOURCE_MARSHAL], 20u);
+  EXPECT_GT(collector_.by_source[MEMPROF_SOURCE_CUSTOM], 20u);
+  EXPECT_EQ(child_->finish(), 0);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns the agent into a witness: the runtime records each sample's callstack
+ * itself, and this writes it to the file named by MEMPROF_TRUTH_FILE.
+ *
+ * Format: for each sample u64 sample_id, u64 slots, then the slots, innermost
+ * first: a return address, or, with bit 63 set, the address of a debuginfo (the
+ * runtime's own choice among combined allocations).
+ */
+#ifndef MEMPROF_TRUTH_H
+#define MEMPROF_TRUTH_H
+
+#define TRUTH_DEBUGINFO (1ULL << 63)
+
+#ifndef __cplusplus
+#include <stdint.h>
+#define MEMPROF_CALLSTACK_SIZE 1000000
+void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
+#define MEMPROF_ON_CALLSTACK memprof_truth_callstack
+#endif
+
+#endif
