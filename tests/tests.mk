@@ -57,3 +57,17 @@ dashboards-test: all targets
 -include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d)
 
 include tests/targets/targets.mk
+
+# ---------------------------------------------------------------- benchmarks
+
+$(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lbenchmark -lbenchmark_main -o $@
+
+# make bench BENCH_ARGS='--pairs 20 --only overhead'
+.PHONY: bench
+bench:
+	$(Q)deploy/install-deps.sh
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/ingest_bench
+	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench/bench.py $(BENCH_ARGS)

@@ -96,6 +96,10 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   mapping.device = makedev(static_cast<unsigned>(major), static_cast<unsigned>(minor));
   mapping.inode = *inode;
   mapping.path = std::string(skip_blanks(line));
+  // The kernel writes a newline in a name as \012.
+  for (std::size_t at = 0; (at = mapping.path.find("\\012", at)) != std::string::npos; ++at) {
+    mapping.path.replace(at, 4, "\n");
+  }
   return mapping;
 }
 

@@ -170,9 +170,10 @@ absl::Status HttpServer::listen(const std::string& listen_address, const WebConf
             {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
             {MHD_OPTION_END, 0, nullptr}}};
   }
+  // The library closes the socket, in some cases also when it fails.
   daemon_ = MHD_start_daemon(
       flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
-      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.get(),
+      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
       MHD_OPTION_THREAD_POOL_SIZE, kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections,
       MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
@@ -181,7 +182,6 @@ absl::Status HttpServer::listen(const std::string& listen_address, const WebConf
     return absl::InvalidArgumentError(
         absl::StrCat("cannot serve HTTP on ", listen_address, ": ", first_message_, remedy));
   }
-  socket.release();  // closed by the daemon
   return absl::OkStatus();
 }
 

@@ -155,10 +155,10 @@ TEST(Discover, UnsupportedVersion) {
                                 "yet, only 4.13 and 4.14 are");
 }
 
+// Between its status and its stat the process has ended.
 TEST(Discover, VanishedInTheMiddle) {
   FakeProc proc;
-  proc.set_exe("/nonexistent/program");
-  // The exe cannot be opened and, at the second look, the process has ended.
+  proc.set_exe("/bin/true");
   std::filesystem::remove(proc.dir().path(proc.pid() + "/stat"));
   EXPECT_EQ(proc.discover().code(), StatusCode::kNotFound);
 }

@@ -208,7 +208,7 @@ class FakeService : public ProfilerService {
   std::vector<Finding> diagnose(int pid) override {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
-        {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 us a sample",
+        {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
          "use a rate of 1e-5 or less"}};
     if (pid != 0) {
       findings.push_back({Finding::Level::kProblem, "runtime",

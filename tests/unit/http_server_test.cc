@@ -279,6 +279,30 @@ TEST_F(HttpServerTest, ServesTls) {
   EXPECT_EQ(read_file(dir_.path("out")), "memprofd is healthy.\n");
 }
 
+TEST_F(HttpServerTest, SaysWhenTheCertificateIsUnusable) {
+  dir_.write("cert.pem", "not a certificate");
+  dir_.write("key.pem", "not a key");
+  const auto server = HttpServer::start(
+      {"127.0.0.1:0",
+       dir_.write("web.yml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")},
+      {});
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("check certificate and key"));
+}
+
+TEST_F(HttpServerTest, QueriesAreDecoded) {
+  std::map<std::string, std::string> seen;
+  HttpRoutes routes;
+  routes["/q"] = [&](const HttpRequest& request) {
+    seen = request.query;
+    return HttpResponse{200, "text/plain", "ok"};
+  };
+  const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  EXPECT_EQ(get((*server)->port(), "/q?pid=42&s=a%20b&flag").body, "ok");
+  EXPECT_EQ(seen, (std::map<std::string, std::string>{{"pid", "42"}, {"s", "a b"}, {"flag", ""}}));
+}
+
 TEST(Gzip, RoundTrips) {
   const std::string text(100000, 'x');
   EXPECT_LT(gzip_compress(text).size(), 1000u);

@@ -49,9 +49,10 @@ TEST(ProcFs, ParsesMaps) {
       "555500000000-555500001000 r-xp 00002000 fd:01 1234                 /opt/my app (deleted)\n"
       "7fff00000000-7fff00001000 rw-p 00000000 00:00 0                          [stack]\n"
       "7fff00002000-7fff00003000 ---s 00000000 00:00 0 \n"
+      "7fff00004000-7fff00005000 r--p 00000000 00:21 7 /a\\012b\n"
       "garbage\n"
       "5000-4000 r--p 0 00:00 0\n");
-  ASSERT_EQ(maps.size(), 3u);
+  ASSERT_EQ(maps.size(), 4u);
   EXPECT_EQ(maps[0].begin, 0x555500000000u);
   EXPECT_EQ(maps[0].end, 0x555500001000u);
   EXPECT_EQ(maps[0].offset, 0x2000u);
@@ -63,6 +64,7 @@ TEST(ProcFs, ParsesMaps) {
   EXPECT_TRUE(maps[1].writable);
   EXPECT_EQ(maps[2].path, "");
   EXPECT_FALSE(maps[2].readable);
+  EXPECT_EQ(maps[3].path, "/a\nb");
 }
 
 TEST(ProcFs, ReadsAFakeTree) {

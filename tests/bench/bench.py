@@ -1,0 +1,249 @@
+"""make bench: what memprofd costs, measured on this machine.
+
+Sections: overhead (target CPU, profiled over bare, interleaved pairs), parts
+(ns per sample by part), ingest (daemon CPU per event, drops), memory (daemon
+bytes per live sample), attach (seconds, and time the target was stopped).
+Prints a table and writes BUILD/bench.json. Options: --pairs N, --only SECTION.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "agent")]
+import agent_process  # noqa: E402
+import harness  # noqa: E402
+
+RATES = [1e-6, 1e-5, 1e-4, 1e-3]
+# Programs and their words of work, about two seconds each.
+WORKLOADS = {"churn": 300_000_000, "deep": 30_000_000, "live_heap": 30_000_000}
+
+
+def spread(values):
+    ordered = sorted(values)
+    return {"median": statistics.median(ordered), "min": ordered[0], "max": ordered[-1],
+            "p25": ordered[len(ordered) // 4], "p75": ordered[3 * len(ordered) // 4],
+            "n": len(ordered)}
+
+
+def shown(values, unit="", digits=3):
+    s = spread(values)
+    return (f"{s['median']:.{digits}f}{unit}  [{s['p25']:.{digits}f} .. {s['p75']:.{digits}f}]"
+            f"  n={s['n']}")
+
+
+def cpu_seconds(answer):
+    """From the answer "done SECONDS CHECKSUM ..." of a workload."""
+    return float(answer.split()[1])
+
+
+class Bench:
+    def __init__(self, pairs):
+        self.pairs = pairs
+        self.folder = tempfile.mkdtemp(prefix="memprofd-bench-")
+        self.result = {"machine": {"kernel": platform.release(), "cpus": os.cpu_count(),
+                                   "model": self.cpu_model()}}
+        self.words = dict(WORKLOADS)
+
+    @staticmethod
+    def cpu_model():
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+        return "unknown"
+
+    def daemon(self, *arguments):
+        daemon = harness.Daemon(self.folder, *arguments)
+        daemon.wait_ready()
+        return daemon
+
+    def run_target(self, workload, daemon=None, rate=None):
+        """One run: (CPU seconds of the work, samples taken, target's snapshot)."""
+        target = harness.Target(workload, str(self.words[workload]))
+        snapshot = None
+        try:
+            if rate is not None:
+                daemon.attach(target.pid, rate)
+            cpu = cpu_seconds(target.command("go"))
+            if rate is not None:
+                snapshot = daemon.metrics()
+                daemon.detach(target.pid)
+            target.exit()
+        finally:
+            target.kill()
+        return cpu, snapshot
+
+    # ------------------------------------------------------------ sections
+
+    def overhead(self):
+        """Target CPU, profiled / bare, in pairs run one after the other."""
+        daemon = self.daemon()
+        out = {}
+        for workload in WORKLOADS:
+            for rate in RATES:
+                ratios = []
+                for _ in range(self.pairs):
+                    bare, _ = self.run_target(workload)
+                    profiled, _ = self.run_target(workload, daemon, rate)
+                    ratios.append(profiled / bare)
+                out[f"{workload} {rate:g}"] = spread(ratios)
+                print(f"  {workload:10} {rate:7g}   {shown(ratios)}", flush=True)
+        daemon.stop()
+        self.result["overhead_cpu_ratio"] = out
+
+    def agent_only(self, workload, rate):
+        """The runtime's engine and the agent, without any probe: CPU seconds, samples."""
+        target = agent_process.AgentProcess(workload, str(self.words[workload]))
+        target.request(rate, 1)
+        target.watch(True)
+        cpu = cpu_seconds(target.ask("go"))
+        samples = target.head()["last_sample_id"]
+        target.close()
+        return cpu, samples
+
+    @staticmethod
+    def bpf_run_ns():
+        """Program name to (run time in ns, runs), while the kernel counts them."""
+        out = subprocess.run(["bpftool", "-j", "prog", "show"], capture_output=True, text=True)
+        times = {}
+        for prog in json.loads(out.stdout):
+            if prog.get("name") in ("capture", "batch"):
+                times[prog["name"]] = (prog.get("run_time_ns", 0), prog.get("run_cnt", 0))
+        return times
+
+    def full_with_bpf_times(self, workload, daemon, rate):
+        target = harness.Target(workload, str(self.words[workload]))
+        try:
+            daemon.attach(target.pid, rate)
+            cpu = cpu_seconds(target.command("go"))
+            times = self.bpf_run_ns()
+            samples = daemon.metrics().value("memprofd_samples_total", pid=target.pid,
+                                             event="alloc")
+            daemon.detach(target.pid)
+            target.exit()
+        finally:
+            target.kill()
+        return cpu, samples, times
+
+    def parts(self):
+        """ns per sample: engine and agent, trap and rest, BPF programs."""
+        rate = 1e-3
+        stats = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+        before = stats.read_text()
+        stats.write_text("1")
+        daemon = self.daemon("--ring-bytes", "64MiB")
+        out = {}
+        try:
+            for workload in WORKLOADS:
+                rows = {"engine and agent": [], "capture program": [], "batch program": [],
+                        "probe traps and rest": [], "total": []}
+                for _ in range(self.pairs):
+                    bare, _ = self.run_target(workload)
+                    agent, agent_samples = self.agent_only(workload, rate)
+                    full, samples, times = self.full_with_bpf_times(workload, daemon, rate)
+                    engine = (agent - bare) / agent_samples * 1e9
+                    total = (full - bare) / samples * 1e9
+                    capture = times["capture"][0] / samples
+                    batch = times["batch"][0] / samples
+                    for name, value in (("engine and agent", engine), ("capture program", capture),
+                                        ("batch program", batch), ("total", total),
+                                        ("probe traps and rest",
+                                         total - engine - capture - batch)):
+                        rows[name].append(value)
+                for name, values in rows.items():
+                    print(f"  {workload:10} {name:22} {shown(values, ' ns', 0)}", flush=True)
+                out[workload] = {name: spread(values) for name, values in rows.items()}
+        finally:
+            stats.write_text(before)
+            daemon.stop()
+        self.result["ns_per_sample_at_1e-3"] = out
+
+    def ingest(self):
+        """Daemon CPU per event with real events, and the decoder's own limit."""
+        daemon = self.daemon("--ring-bytes", "64MiB")
+        per_event, rates, drops = [], [], 0
+        for _ in range(self.pairs):
+            target = harness.Target("churn", str(self.words["churn"]))
+            daemon.attach(target.pid, 1e-2)
+            before = daemon.metrics()
+            cpu = cpu_seconds(target.command("go"))
+            after = daemon.metrics()
+
+            def grown(name, **labels):
+                return after.total(name, **labels) - before.total(name, **labels)
+
+            # A capture and an alloc, maybe a promote, a dealloc record.
+            events = grown("memprofd_samples_total", pid=target.pid) + grown(
+                "memprofd_samples_total", pid=target.pid, event="alloc")
+            per_event.append(grown("memprofd_cpu_seconds_total") / events * 1e9)
+            rates.append(events / cpu)
+            drops += grown("memprofd_dropped_events_total")
+            daemon.detach(target.pid)
+            target.exit()
+        daemon.stop()
+        print(f"  daemon CPU per event   {shown(per_event, ' ns', 0)}")
+        print(f"  events per second      {shown(rates, '', 0)}, {drops:.0f} dropped")
+        self.result["ingest"] = {"daemon_ns_per_event": spread(per_event),
+                                 "events_per_second": spread(rates), "dropped": drops}
+        self.ingest_limit()
+
+    def ingest_limit(self):
+        program = harness.BUILD / "tests" / "ingest_bench"
+        out = subprocess.run([program, "--benchmark_format=json"], capture_output=True, text=True,
+                             check=True)
+        rows = {}
+        for row in json.loads(out.stdout)["benchmarks"]:
+            numbers = {key: value for key, value in row.items()
+                       if isinstance(value, (int, float)) and "second" in key or "byte" in key}
+            rows[row["name"]] = numbers
+            print("  " + row["name"] + "   " +
+                  ", ".join(f"{key} {value:,.0f}" for key, value in numbers.items()))
+        self.result["ingest_limit"] = rows
+
+    def attach(self):
+        """Attach time, and how long the target stood still."""
+        daemon = self.daemon()
+        seconds, stopped = [], []
+        for _ in range(max(self.pairs, 20)):
+            target = harness.Target("busy_threads")
+            daemon.attach(target.pid, 1e-5)
+            metrics = daemon.metrics()
+            seconds.append(metrics.value("memprofd_attach_seconds", pid=target.pid) * 1e3)
+            stopped.append(
+                metrics.value("memprofd_target_paused_seconds_total", pid=target.pid) * 1e3)
+            daemon.detach(target.pid)
+            target.exit()
+        daemon.stop()
+        print(f"  attach                 {shown(seconds, ' ms', 1)}")
+        print(f"  target stopped         {shown(stopped, ' ms', 2)}  max {max(stopped):.2f} ms")
+        self.result["attach_ms"] = spread(seconds)
+        self.result["target_stopped_ms"] = spread(stopped)
+
+
+SECTIONS = ["attach", "overhead", "parts", "ingest"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--only", choices=SECTIONS, action="append")
+    options = parser.parse_args()
+    bench = Bench(options.pairs)
+    for section in options.only or SECTIONS:
+        method = getattr(bench, section)
+        print(f"{section}: {method.__doc__}", flush=True)
+        method()
+    path = harness.BUILD / "bench.json"
+    path.write_text(json.dumps(bench.result, indent=2) + "\n")
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
