@@ -4,17 +4,15 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/doctor.h"
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/render_report.h"
 #include "daemon/ctl/render_table.h"
 #include "daemon/util/status_macros.h"
-#include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -58,32 +56,6 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
 }
 
 }  // namespace
-
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets) {
-  if (asked < 0) return absl::InvalidArgumentError(absl::StrCat("bad pid ", asked));
-  if (asked > 0) return asked;
-  std::vector<int> all, active;
-  for (const pb::Target& target : targets.targets()) {
-    all.push_back(target.pid());
-    if (target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING) {
-      active.push_back(target.pid());
-    }
-  }
-  if (active.size() == 1) return active[0];
-  if (all.size() == 1) return all[0];
-  if (all.empty()) return absl::NotFoundError("no targets; attach with: memprofctl attach PID");
-  return absl::InvalidArgumentError(
-      absl::StrCat("several targets (pids ", absl::StrJoin(all, ", "), "); choose with --pid"));
-}
-
-absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval) {
-  if (!rate.empty() && !interval.empty()) {
-    return absl::InvalidArgumentError("give a sampling rate or an interval, not both");
-  }
-  if (!rate.empty()) return parse_rate(rate);
-  if (!interval.empty()) return parse_sampling_interval(interval);
-  return 0.0;
-}
 
 absl::Status run_targets(const Options& options) {
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());

@@ -37,11 +37,4 @@ absl::Status run_top_command(const Options& options);
 // have a problem, kFailedPrecondition when the program has one.
 absl::Status run_doctor(const Options& options);
 
-// The pid to act on: the one asked for, else the only target that is active,
-// else the only one there is.
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets);
-
-// Rate from either form; 0 when neither is given, an error when both are.
-absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval);
-
 }  // namespace memprofd::ctl

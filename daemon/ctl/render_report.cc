@@ -134,7 +134,7 @@ std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder ord
   append_header(response, out);
   if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
   const std::string_view word = order_word(order);
-  absl::StrAppend(&out, "\nSites, first by ", absl::string_view(word.data(), word.size()), ":\n");
+  absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()), ":\n");
   int number = 0;
   for (const pb::Site& site : response.sites()) {
     out += "\n";

@@ -39,6 +39,7 @@ void Pipeline::on_event(const CaptureView& capture) {
 }
 
 CallstackId Pipeline::intern(const CaptureView& capture) {
+  if (capture.n_frames == 0) return CallstackId();  // no OCaml frame: nothing to tell
   if (capture.entries.empty()) {
     if (const auto known = callstacks_.find(capture.stack)) return *known;
     drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);

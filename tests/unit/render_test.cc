@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/doctor.h"
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/render_report.h"

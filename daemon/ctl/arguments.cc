@@ -1,0 +1,37 @@
+#include "daemon/ctl/arguments.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/util/units.h"
+
+namespace memprofd::ctl {
+
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets) {
+  if (asked < 0) return absl::InvalidArgumentError(absl::StrCat("bad pid ", asked));
+  if (asked > 0) return asked;
+  std::vector<int> all, active;
+  for (const pb::Target& target : targets.targets()) {
+    all.push_back(target.pid());
+    if (target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING) {
+      active.push_back(target.pid());
+    }
+  }
+  if (active.size() == 1) return active[0];
+  if (all.size() == 1) return all[0];
+  if (all.empty()) return absl::NotFoundError("no targets; attach with: memprofctl attach PID");
+  return absl::InvalidArgumentError(
+      absl::StrCat("several targets (pids ", absl::StrJoin(all, ", "), "); choose with --pid"));
+}
+
+absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval) {
+  if (!rate.empty() && !interval.empty()) {
+    return absl::InvalidArgumentError("give a sampling rate or an interval, not both");
+  }
+  if (!rate.empty()) return parse_rate(rate);
+  if (!interval.empty()) return parse_sampling_interval(interval);
+  return 0.0;
+}
+
+}  // namespace memprofd::ctl

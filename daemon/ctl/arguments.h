@@ -1,0 +1,20 @@
+// What command lines leave open.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd::ctl {
+
+namespace pb = ::memprof::v1;
+
+// The pid to act on: the one asked for, else the only target that is active,
+// else the only one there is.
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets);
+
+// Rate from either form; 0 when neither is given, an error when both are.
+absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,119 @@
+#include "daemon/attach/agent_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "daemon/discover/process_memory.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Reads this process's own memory; on_read runs before each read, as a target
+// that goes on while it is being looked at.
+class OwnMemory : public MemoryReader {
+ public:
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    if (on_read) on_read(++reads);
+    return memory.read(address, out);
+  }
+  std::function<void(int)> on_read;
+  mutable int reads = 0;
+  ProcessMemory memory{getpid()};
+};
+
+class AgentControlTest : public ::testing::Test {
+ protected:
+  AgentControlTest() {
+    block_.magic = MEMPROF_AGENT_MAGIC;
+    block_.abi_version = MEMPROF_AGENT_ABI;
+    block_.control_bytes = sizeof(block_);
+  }
+  AgentControl control() {
+    return AgentControl(getpid(), memory_, reinterpret_cast<std::uint64_t>(&block_));
+  }
+
+  memprof_agent_control block_{};
+  OwnMemory memory_;
+};
+
+TEST_F(AgentControlTest, ReadsTheStatus) {
+  block_.state = MEMPROF_AGENT_SAMPLING;
+  block_.rate = 1e-4;
+  block_.generation = 7;
+  block_.requested_generation = 8;
+  block_.starts = 3;
+  block_.stops = 2;
+  block_.pauses[MEMPROF_GC_MAJOR_SLICE].count[5] = 11;
+  const auto status = control().status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->state, MEMPROF_AGENT_SAMPLING);
+  EXPECT_EQ(status->rate, 1e-4);
+  EXPECT_EQ(status->generation, 7u);
+  EXPECT_EQ(status->requested_generation, 8u);
+  EXPECT_EQ(status->starts, 3u);
+  EXPECT_EQ(status->stops, 2u);
+  EXPECT_EQ(status->pauses[MEMPROF_GC_MAJOR_SLICE].count[5], 11u);
+}
+
+TEST_F(AgentControlTest, RefusesAnotherBuild) {
+  block_.abi_version = MEMPROF_AGENT_ABI + 1;
+  const auto status = control().status();
+  EXPECT_EQ(status.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.status().message()), HasSubstr("agent of another build"));
+  EXPECT_THAT(std::string(status.status().message()), HasSubstr("restart the program"));
+}
+
+TEST_F(AgentControlTest, RefusesWhatIsNoControlBlock) {
+  block_.magic = 0;
+  EXPECT_FALSE(control().status().ok());
+  block_.magic = MEMPROF_AGENT_MAGIC;
+  block_.control_bytes -= 8;
+  EXPECT_FALSE(control().status().ok());
+  EXPECT_FALSE(AgentControl(getpid(), memory_, 16).status().ok());
+}
+
+TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
+  block_.first_seq = 100;
+  block_.count = 2;
+  block_.batch_generation = 4;
+  block_.records[0].sample_id = 41;
+  block_.records[1].sample_id = 42;
+  const auto tail = control().tail();
+  ASSERT_TRUE(tail.ok()) << tail.status();
+  EXPECT_EQ(tail->first_seq, 100u);
+  EXPECT_EQ(tail->generation, 4u);
+  ASSERT_EQ(tail->records.size(), 2u);
+  EXPECT_EQ(tail->records[1].sample_id, 42u);
+}
+
+TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
+  block_.first_seq = 100;
+  block_.count = 2;
+  // After the head was read: the batch went out and its place was used again.
+  memory_.on_read = [&](int read) {
+    if (read != 2) return;
+    block_.count = 0;
+    block_.first_seq = 102;
+    block_.records[0].sample_id = 99;
+  };
+  EXPECT_EQ(control().tail().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
+  block_.count = MEMPROF_BATCH_RECORDS + 1;
+  EXPECT_EQ(control().tail().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(AgentControlTest, RequestsARate) {
+  ASSERT_TRUE(control().request(2e-5, 9).ok());
+  EXPECT_EQ(block_.requested_rate, 2e-5);
+  EXPECT_EQ(block_.requested_generation, 9u);
+}
+
+}  // namespace
+}  // namespace memprofd
