@@ -30,11 +30,12 @@ VERSION := $(shell sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/dev/nul
 VERSION := $(or $(VERSION),0.0.0)
 
 WARN     := -Wall -Wextra -Werror
+PKGS     := grpc++ protobuf libbpf libelf spdlog absl_status absl_statusor absl_flat_hash_map absl_strings yaml-cpp libmicrohttpd
 CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"$(VERSION)"'
+CPPFLAGS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 # -Wno-restrict: gcc 12 sees overlaps in std::string::insert that are not there.
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-missing-field-initializers -MMD -MP
 LDFLAGS  := -Wl,--as-needed
-PKGS     := grpc++ protobuf libbpf libelf spdlog absl_status absl_statusor absl_flat_hash_map absl_strings yaml-cpp libmicrohttpd
 LIBS     := -lgrpc++_reflection $(shell pkg-config --libs $(PKGS) 2>/dev/null | tr ' ' '\n' | awk '!seen[$$0]++' | tr '\n' ' ') \
             -lprometheus-cpp-core -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)

@@ -17,12 +17,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTickWaiting{20};
+constexpr milliseconds kTickWaiting{10};
 constexpr milliseconds kTickSteady{200};
 // How long an attach request keeps its caller until it answers "waiting".
 constexpr milliseconds kAttachPatience{1500};
-// Longest time threads stay seized for one injection attempt.
-constexpr milliseconds kInjectPatience{400};
 // How long the agent may take to stop at its next callback.
 constexpr milliseconds kStopPatience{300};
 constexpr milliseconds kRatePatience{500};
@@ -126,16 +124,16 @@ void Daemon::tick(Profiled& profiled) {
   } else if (profiled.lane->signals().exec_seen) {
     end(profiled, TargetState::kExited, "the program replaced itself (exec)");
   } else if (!profiled.sampling) {
-    advance(profiled, kInjectPatience);
+    advance(profiled);
   } else {
     check_probes(profiled);
   }
 }
 
-void Daemon::advance(Profiled& profiled, milliseconds patience) {
+void Daemon::advance(Profiled& profiled) {
   Attachment& attachment = *profiled.attachment;
   const bool had_agent = attachment.agent() != nullptr;
-  const auto progress = attachment.advance(patience);
+  const auto progress = attachment.advance();
   if (!had_agent && attachment.agent() != nullptr) {
     ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
   }

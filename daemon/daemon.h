@@ -65,7 +65,7 @@ class Daemon : public ProfilerService {
   bool any_waiting() const;
   void tick();
   void tick(Profiled& profiled);
-  void advance(Profiled& profiled, std::chrono::milliseconds patience);
+  void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);

@@ -1,7 +1,8 @@
 #include "daemon/attach/attachment.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
-#include "daemon/attach/injector.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -12,6 +13,8 @@ namespace {
 // How long an agent that is there may take to start by itself before a thread
 // is borrowed to hurry it.
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
+// Longest time between two attempts to hurry an idle program.
+constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
 
 KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   KernelConfig config;
@@ -38,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
 }
 
 Attachment::~Attachment() {
+  injector_.reset();
   if (control_) request_stop();
 }
 
@@ -106,6 +110,7 @@ absl::Status Attachment::begin(double rate) {
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
+  if (control_) injected_ = false;  // a borrowed thread may hurry this session too
   if (control_) RETURN_IF_ERROR(control_->request(rate, generation_));
   if (!first) return absl::OkStatus();
   // The semaphore of an agent that is there rises now; that of an injected one
@@ -129,29 +134,49 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   return Progress::kWaiting;
 }
 
-// Whether the program has allocated since the last look (the first answers yes).
-bool Attachment::allocates() {
-  std::uint64_t young_ptr = 0;
-  if (!target_.memory->read_value(target_.caml_state_address + target_.abi.young_ptr, young_ptr)
-           .ok()) {
-    return true;  // let the injection find out why
+absl::StatusOr<Attachment::Progress> Attachment::advance() {
+  RETURN_IF_ERROR(advance_injection());
+  ASSIGN_OR_RETURN(const Progress progress, agent_progress());
+  if (progress == Progress::kSampling) injector_.reset();
+  return progress;
+}
+
+absl::Status Attachment::advance_injection() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!injector_) {
+    if (!may_inject_ || injected_ || starts_by_itself(now)) return absl::OkStatus();
+    RETURN_IF_ERROR(start_injection());
   }
-  const bool moved = young_ptr != last_young_ptr_;
-  last_young_ptr_ = young_ptr;
-  return moved;
+  const auto result = injector_->result();
+  if (!result) {
+    // Often at first; later a program that is idle need not be disturbed so often.
+    const auto waited = now - begun_at_;
+    if (now - hurried_at_ >= std::min<decltype(waited)>(waited / 8, kMaxHurryInterval)) {
+      injector_->hurry();
+      hurried_at_ = now;
+    }
+    return absl::OkStatus();
+  }
+  injected_ = true;
+  RETURN_IF_ERROR(result->status());
+  paused_seconds_ += (*result)->paused_seconds;
+  spdlog::debug("pid {}: stopped for {:.3f} ms", target_.pid, (*result)->paused_seconds * 1e3);
+  adopt((*result)->agent);
+  injector_.reset();
+  // The rate may have been changed while the injection waited.
+  return control_->request(rate_, generation_);
 }
 
-absl::StatusOr<Attachment::Progress> Attachment::advance(std::chrono::milliseconds patience) {
-  ASSIGN_OR_RETURN(const Progress before, agent_progress());
-  if (before == Progress::kSampling || !may_inject_ || !allocates()) return before;
-  const auto waited = std::chrono::steady_clock::now() - begun_at_;
-  if (control_ && waited < kOwnStartPatience) return before;
-  const absl::Status injected = inject_agent(patience);
-  if (!injected.ok() && !absl::IsUnavailable(injected)) return injected;
-  return agent_progress();
+// An agent that is there gets some time before a thread is borrowed for it; one
+// that samples changes its session by itself, in its next callback.
+bool Attachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
+  if (!control_) return false;
+  const auto status = control_->status();
+  return now - begun_at_ < kOwnStartPatience || !status.ok() ||
+         status->state == MEMPROF_AGENT_SAMPLING;
 }
 
-absl::Status Attachment::inject_agent(std::chrono::milliseconds patience) {
+absl::Status Attachment::start_injection() {
   Injection injection;
   injection.target = &target_;
   injection.kernel = kernel_.get();
@@ -160,15 +185,20 @@ absl::Status Attachment::inject_agent(std::chrono::milliseconds patience) {
     ASSIGN_OR_RETURN(libc_, find_libc_functions(target_.pid));
   }
   injection.libc = libc_;
-  injection.on_loaded = [this] { return adopt_injected_agent(); };
-  ASSIGN_OR_RETURN(const InjectionResult result, inject(injection, patience));
-  paused_seconds_ += result.paused_seconds;
-  spdlog::debug("pid {}: stopped for {:.3f} ms", target_.pid, result.paused_seconds * 1e3);
+  if (control_) {
+    injection.on_loaded = [agent = target_.agents[0]] { return agent; };
+  } else {
+    injection.on_loaded = [this, rate = rate_, generation = generation_] {
+      return tell_loaded_agent(rate, generation);
+    };
+  }
+  ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::uint64_t> Attachment::adopt_injected_agent() {
-  if (control_) return poll_address_;
+// On the injector's thread: touches only what is constant while it runs.
+absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
+                                                            std::uint32_t generation) const {
   ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
   const auto agent = locate_agent(*file_, maps);
   if (!agent) {
@@ -176,10 +206,10 @@ absl::StatusOr<std::uint64_t> Attachment::adopt_injected_agent() {
         absl::StrCat("pid ", target_.pid, ": its dynamic linker refused ", file_->path,
                      "; is the file readable inside the target?"));
   }
-  adopt(*agent);
-  RETURN_IF_ERROR(control_->status().status());
-  RETURN_IF_ERROR(control_->request(rate_, generation_));
-  return poll_address_;
+  const AgentControl control(target_.pid, *target_.memory, agent->control_address);
+  RETURN_IF_ERROR(control.status().status());
+  RETURN_IF_ERROR(control.request(rate, generation));
+  return *agent;
 }
 
 std::string Attachment::waiting_for() const {
@@ -187,7 +217,7 @@ std::string Attachment::waiting_for() const {
   if (status.ok() && (status->state == 'T' || status->state == 't')) {
     return "waiting: the program is stopped (SIGSTOP)";
   }
-  if (control_) return "waiting for the program's next minor collection";
+  if (control_ && !may_inject_) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
 }
 

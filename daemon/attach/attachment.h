@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/agent_control.h"
 #include "daemon/attach/agent_file.h"
+#include "daemon/attach/injector.h"
 #include "daemon/attach/kernel_side.h"
 #include "daemon/attach/libc_functions.h"
 #include "daemon/attach/target_lock.h"
@@ -53,7 +54,7 @@ class Attachment {
   enum class Progress { kWaiting, kSampling };
   // Takes the next step towards sampling; to be called again and again while it
   // answers kWaiting. The status says why an attach is impossible.
-  absl::StatusOr<Progress> advance(std::chrono::milliseconds patience);
+  absl::StatusOr<Progress> advance();
   // Why it is waiting, one line.
   std::string waiting_for() const;
 
@@ -77,9 +78,10 @@ class Attachment {
   absl::Status load_kernel_side(const AttachOptions& options);
   absl::Status check_injectable() const;
   absl::StatusOr<Progress> agent_progress() const;
-  bool allocates();
-  absl::Status inject_agent(std::chrono::milliseconds patience);
-  absl::StatusOr<std::uint64_t> adopt_injected_agent();
+  absl::Status advance_injection();
+  bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
+  absl::Status start_injection();
+  absl::StatusOr<AgentLocation> tell_loaded_agent(double rate, std::uint32_t generation) const;
   void adopt(const AgentLocation& agent);
 
   Target target_;
@@ -92,9 +94,11 @@ class Attachment {
   std::uint64_t poll_address_ = 0;
   std::uint32_t generation_ = 0;
   double rate_ = 0;
-  std::uint64_t last_young_ptr_ = 0;
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
+  std::unique_ptr<Injector> injector_;  // last: it uses what is above
+  std::chrono::steady_clock::time_point hurried_at_;
+  bool injected_ = false;
   double paused_seconds_ = 0;
 };
 

@@ -14,8 +14,8 @@
 namespace memprofd {
 namespace {
 
-int print_to_log(enum libbpf_print_level, const char* format, va_list arguments) {
-  if (!spdlog::should_log(spdlog::level::debug)) return 0;
+int print_to_log(enum libbpf_print_level level, const char* format, va_list arguments) {
+  if (level > LIBBPF_WARN || !spdlog::should_log(spdlog::level::debug)) return 0;
   char line[4096];  // verifier logs come in pieces; a longer one is cut
   const int length = std::vsnprintf(line, sizeof(line), format, arguments);
   if (length > 0) spdlog::debug("libbpf: {}", std::string_view(line, std::strcspn(line, "\n")));

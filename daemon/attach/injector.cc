@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/ptrace_session.h"
@@ -23,24 +22,37 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSignal = SIGURG;
+// Ends a blocking waitpid of the injector's thread.
+constexpr int kWakeSignal = SIGUSR2;
 // The stop may come before or after the probed instruction.
 constexpr std::uint64_t kSafePointBytes = 16;
-constexpr auto kHurryInterval = std::chrono::milliseconds(20);
-constexpr auto kPollInterval = std::chrono::microseconds(200);
 // dlopen takes half a millisecond; longer means a slow disk or a held lock.
 constexpr auto kLoadPatience = std::chrono::seconds(2);
 // Room that the dynamic linker may need below the image.
 constexpr std::uint64_t kStackRoomBytes = 256 * 1024;
 
+void ignore_wake_signal(int) {}
+
+// Without SA_RESTART, so that waitpid returns.
+void install_wake_signal() {
+  struct sigaction action {};
+  action.sa_handler = ignore_wake_signal;
+  sigaction(kWakeSignal, &action, nullptr);
+}
+
+// The work of the injector's thread.
 class InjectionRun {
  public:
-  explicit InjectionRun(const Injection& injection)
-      : injection_(injection), target_(*injection.target), session_(target_.pid) {}
+  InjectionRun(const Injection& injection, const std::atomic<bool>& cancelled)
+      : injection_(injection),
+        target_(*injection.target),
+        cancelled_(cancelled),
+        session_(target_.pid) {}
 
-  absl::StatusOr<InjectionResult> run(std::chrono::milliseconds patience) {
+  absl::StatusOr<InjectionResult> run() {
     RETURN_IF_ERROR(session_.seize());
     injection_.kernel->arm_safe_point(kSignal);
-    auto stop = wait_at_safe_point(Clock::now() + patience);
+    auto stop = wait_at_safe_point();
     injection_.kernel->disarm_safe_point();
     if (!stop.ok()) {
       swallow_late_signal();
@@ -48,18 +60,13 @@ class InjectionRun {
     }
     const auto stopped_at = Clock::now();
     RETURN_IF_ERROR(use_stop(stop->tid));
-    return InjectionResult{std::chrono::duration<double>(Clock::now() - stopped_at).count()};
+    return InjectionResult{agent_,
+                           std::chrono::duration<double>(Clock::now() - stopped_at).count()};
   }
 
  private:
-  // Makes the next allocation take the slow path. Losing a race with the
-  // runtime's own update is harmless: the next call tries again.
-  void hurry() const {
-    std::uint64_t limit = 0;
-    const std::uint64_t state = target_.caml_state_address;
-    if (!target_.memory->read_value(state + target_.abi.young_alloc_end, limit).ok()) return;
-    (void)write_process_memory(target_.pid, state + target_.abi.young_limit,
-                               std::as_bytes(std::span<std::uint64_t, 1>(&limit, 1)));
+  absl::Status ended() const {
+    return absl::NotFoundError(absl::StrCat("pid ", target_.pid, " ended during the attach"));
   }
 
   bool at_safe_point(const ThreadState& state) const {
@@ -67,25 +74,13 @@ class InjectionRun {
     return begin <= state.regs.rip && state.regs.rip < begin + kSafePointBytes;
   }
 
-  absl::StatusOr<SignalStop> wait_at_safe_point(Clock::time_point deadline) {
-    auto next_hurry = Clock::now();
-    while (Clock::now() < deadline) {
-      if (Clock::now() >= next_hurry) {
-        hurry();
-        next_hurry = Clock::now() + kHurryInterval;
-      }
-      auto stop = session_.poll(kSignal);
-      if (session_.gone()) {
-        return absl::NotFoundError(absl::StrCat("pid ", target_.pid, " ended during the attach"));
-      }
-      if (!stop) {
-        std::this_thread::sleep_for(kPollInterval);
-        continue;
-      }
-      if (usable(*stop)) return *stop;
+  absl::StatusOr<SignalStop> wait_at_safe_point() {
+    while (!cancelled_) {
+      const auto stop = session_.wait(kSignal);
+      if (session_.gone()) return ended();
+      if (stop && usable(*stop)) return *stop;
     }
-    return absl::UnavailableError(
-        absl::StrCat("pid ", target_.pid, " has not allocated yet (idle, blocked or stopped)"));
+    return absl::CancelledError("the attach was given up");
   }
 
   // A stop at the safe point with room on the stack; any other is passed on.
@@ -97,8 +92,8 @@ class InjectionRun {
       return false;
     }
     if (!has_stack_room(target_.pid, state->regs.rsp, kStackRoomBytes)) {
-      (void)session_.resume(stop.tid, 0);
       injection_.kernel->arm_safe_point(kSignal);
+      (void)session_.resume(stop.tid, 0);
       return false;
     }
     state_ = *std::move(state);
@@ -142,9 +137,7 @@ class InjectionRun {
     const auto deadline = Clock::now() + kLoadPatience;
     while (Clock::now() < deadline) {
       auto stop = session_.poll(kSignal);
-      if (session_.gone()) {
-        return absl::NotFoundError(absl::StrCat("pid ", target_.pid, " ended during the attach"));
-      }
+      if (session_.gone()) return ended();
       if (stop && stop->tid == tid) return absl::OkStatus();
       if (stop) (void)session_.resume(stop->tid, stop->signal);
       if (!stop) sched_yield();
@@ -156,34 +149,65 @@ class InjectionRun {
 
   // The thread runs on its own from here: poll returns into the program.
   absl::Status call_poll(pid_t tid, const RemoteFrame& frame) {
-    auto poll_address = injection_.on_loaded();
+    auto agent = injection_.on_loaded();
     auto now = session_.state(tid);
-    if (poll_address.ok() && now.ok()) {
+    if (agent.ok() && now.ok()) {
+      agent_ = *agent;
       RETURN_IF_ERROR(session_.set_registers(
-          tid, registers_for_call(now->regs, {*poll_address, 0, 0}, frame.frame2)));
+          tid, registers_for_call(now->regs, {agent->poll_address, 0, 0}, frame.frame2)));
     }
     RETURN_IF_ERROR(session_.release(tid));
-    return poll_address.ok() ? now.status() : poll_address.status();
+    return agent.ok() ? now.status() : agent.status();
   }
 
   const Injection& injection_;
   const Target& target_;
+  const std::atomic<bool>& cancelled_;
   PtraceSession session_;
   ThreadState state_;
+  AgentLocation agent_;
 };
 
 }  // namespace
 
-absl::StatusOr<InjectionResult> inject(const Injection& injection,
-                                       std::chrono::milliseconds patience) {
+absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   const Target& target = *injection.target;
   RETURN_IF_ERROR(
       injection.kernel->attach_safe_point(target.exe_path, target.safe_point.file_offset));
-  absl::StatusOr<InjectionResult> result = absl::InternalError("injection did not run");
-  // The end of this thread is what releases the seized threads.
-  std::thread([&] { result = InjectionRun(injection).run(patience); }).join();
-  injection.kernel->detach_safe_point();
-  return result;
+  install_wake_signal();
+  std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
+  injector->thread_ = std::thread([self = injector.get()] {
+    self->result_ = InjectionRun(self->injection_, self->cancelled_).run();
+    self->done_ = true;
+  });
+  return injector;
+}
+
+Injector::~Injector() {
+  cancelled_ = true;
+  // The thread may be on its way into waitpid: repeat until it has seen it.
+  while (!done_) {
+    pthread_kill(thread_.native_handle(), kWakeSignal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  thread_.join();
+  injection_.kernel->detach_safe_point();
+}
+
+void Injector::hurry() const {
+  const Target& target = *injection_.target;
+  std::uint64_t limit = 0;
+  if (!target.memory->read_value(target.caml_state_address + target.abi.young_alloc_end, limit)
+           .ok()) {
+    return;
+  }
+  (void)write_process_memory(target.pid, target.caml_state_address + target.abi.young_limit,
+                             std::as_bytes(std::span<std::uint64_t, 1>(&limit, 1)));
+}
+
+std::optional<absl::StatusOr<InjectionResult>> Injector::result() const {
+  if (!done_) return std::nullopt;
+  return result_;
 }
 
 }  // namespace memprofd

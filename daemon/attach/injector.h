@@ -9,41 +9,69 @@
 //    default: were the tracer gone, nothing would happen.
 // 3. An almost idle program is hurried: young_limit := young_alloc_end makes the
 //    next allocation take the slow path, as the runtime's own signal handlers do.
+//    A program that allocates nothing stays as it is, and is caught when it does.
 // 4. The stopped thread gets a stack image (remote_frame.h) that makes it call
 //    dlopen(agent) and raise(SIGURG), the sign that dlopen is done; then
 //    memprof_agent_poll; then it resumes by itself.
+//
+// An Injector waits in a thread of its own, blocked in waitpid: it costs nothing
+// while the target is idle, and its end, however it comes, frees the target.
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel_side.h"
 #include "daemon/attach/libc_functions.h"
+#include "daemon/discover/agent_finder.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
 
 struct Injection {
-  const Target* target = nullptr;
-  KernelSide* kernel = nullptr;
+  const Target* target = nullptr;  // outlives the Injector
+  KernelSide* kernel = nullptr;    // likewise; its safe point belongs to the Injector
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
   LibcFunctions libc;
-  // Called once the agent is loaded, while the thread is stopped: answers with
-  // the address of memprof_agent_poll in the process.
-  std::function<absl::StatusOr<std::uint64_t>()> on_loaded;
+  // Called once the agent is loaded, on the injector's thread, while the target's
+  // thread is stopped: finds the agent and tells it what to do.
+  std::function<absl::StatusOr<AgentLocation>()> on_loaded;
 };
 
 struct InjectionResult {
+  AgentLocation agent;
   double paused_seconds = 0;  // first stop seen until release
 };
 
-// kUnavailable: no thread came to the safe point in time (idle, blocked, stopped);
-// nothing was changed and the call may be repeated. kNotFound: the process ended.
-absl::StatusOr<InjectionResult> inject(const Injection& injection,
-                                       std::chrono::milliseconds patience);
+class Injector {
+ public:
+  // Seizes and waits. The status says why that is impossible.
+  static absl::StatusOr<std::unique_ptr<Injector>> start(Injection injection);
+  ~Injector();  // gives up when it is still waiting
+  Injector(const Injector&) = delete;
+  Injector& operator=(const Injector&) = delete;
+
+  // Makes the next allocation pass the safe point. Losing a race with the
+  // runtime's own update is harmless; call it again now and then.
+  void hurry() const;
+  // Nothing while it waits. kNotFound: the process ended.
+  std::optional<absl::StatusOr<InjectionResult>> result() const;
+
+ private:
+  explicit Injector(Injection injection) : injection_(std::move(injection)) {}
+
+  Injection injection_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> done_{false};
+  absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
+  std::thread thread_;
+};
 
 }  // namespace memprofd

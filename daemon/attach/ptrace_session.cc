@@ -77,15 +77,19 @@ std::optional<SignalStop> PtraceSession::handle_stop(pid_t tid, int status, int 
   return std::nullopt;
 }
 
-std::optional<SignalStop> PtraceSession::poll(int wanted) {
-  for (;;) {
+std::optional<SignalStop> PtraceSession::drain(int wanted, int first_options) {
+  for (int options = first_options;; options = WNOHANG) {
     int status = 0;
-    const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
+    const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | options);
     if (tid < 0 && errno == ECHILD) threads_.clear();
     if (tid <= 0) return std::nullopt;
     if (auto stop = handle_stop(tid, status, wanted)) return stop;
   }
 }
+
+std::optional<SignalStop> PtraceSession::poll(int wanted) { return drain(wanted, WNOHANG); }
+
+std::optional<SignalStop> PtraceSession::wait(int wanted) { return drain(wanted, 0); }
 
 absl::StatusOr<ThreadState> PtraceSession::state(pid_t tid) const {
   ThreadState state;

@@ -37,6 +37,8 @@ class PtraceSession {
   // Handles what has happened so far without waiting: new threads are let go on,
   // signals are passed on, except `wanted`, whose stop is returned.
   std::optional<SignalStop> poll(int wanted);
+  // The same, but waits for something to happen, or for a signal to the caller.
+  std::optional<SignalStop> wait(int wanted);
   // No thread is left: the process has ended.
   bool gone() const { return threads_.empty(); }
 
@@ -48,6 +50,7 @@ class PtraceSession {
 
  private:
   absl::Status seize_thread(pid_t tid, bool& is_new);
+  std::optional<SignalStop> drain(int wanted, int first_options);
   std::optional<SignalStop> handle_stop(pid_t tid, int status, int wanted);
 
   pid_t pid_;

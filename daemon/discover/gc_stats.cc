@@ -27,10 +27,9 @@ bool plausible(double words) { return std::isfinite(words) && words >= 0 && word
 bool plausible(std::uint64_t count) { return count < kMaxCount; }
 
 // Words of the minor heap in use: it fills from young_alloc_end downwards.
-double words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_end) {
+std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_end) {
   const std::uint64_t bytes = young_alloc_end - young_ptr;
-  return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? static_cast<double>(bytes / 8)
-                                                                    : 0;
+  return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? bytes / 8 : 0;
 }
 
 }  // namespace
@@ -53,7 +52,8 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   }
   GcStats stats;
   stats.valid = true;
-  stats.minor_words = words.minor_words + words_in_use(young_ptr, young_alloc_end);
+  stats.minor_words =
+      words.minor_words + static_cast<double>(words_in_use(young_ptr, young_alloc_end));
   stats.promoted_words = words.promoted_words;
   stats.major_words = words.major_words;
   stats.minor_collections = words.minor_collections;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/uio.h>
 
+#include <bit>
 #include <cerrno>
 
 #include "daemon/discover/proc_fs.h"
@@ -25,7 +26,7 @@ absl::Status check_transfer(int pid, std::uint64_t address, ssize_t transferred,
 absl::Status ProcessMemory::read(std::uint64_t address, std::span<std::byte> out) const {
   if (out.empty()) return absl::OkStatus();
   const iovec local = {out.data(), out.size()};
-  const iovec remote = {reinterpret_cast<void*>(address), out.size()};
+  const iovec remote = {std::bit_cast<void*>(address), out.size()};
   const ssize_t n = ::process_vm_readv(pid_, &local, 1, &remote, 1, 0);
   return check_transfer(pid_, address, n, out.size(), "read");
 }
@@ -34,7 +35,7 @@ absl::Status write_process_memory(int pid, std::uint64_t address,
                                   std::span<const std::byte> bytes) {
   if (bytes.empty()) return absl::OkStatus();
   const iovec local = {const_cast<std::byte*>(bytes.data()), bytes.size()};
-  const iovec remote = {reinterpret_cast<void*>(address), bytes.size()};
+  const iovec remote = {std::bit_cast<void*>(address), bytes.size()};
   const ssize_t n = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
   return check_transfer(pid, address, n, bytes.size(), "write");
 }

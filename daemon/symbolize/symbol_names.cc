@@ -41,7 +41,7 @@ std::string demangle(std::string_view symbol) {
   if (split == std::string_view::npos) return std::string(symbol);
   // A function "_f" gives three underscores: the first two separate.
   while (split > 0 && path[split - 1] == '_') --split;
-  const std::string module(path.substr(0, split));
+  std::string module(path.substr(0, split));
   const std::string_view function = strip_stamp(path.substr(split + 2));
   if (function == "entry") return module;
   if (function == "fun") return module + ".(fun)";

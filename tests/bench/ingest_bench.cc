@@ -62,7 +62,8 @@ class SyntheticTarget {
     pending_captures_.push_back(
         {.header = {.kind = MEMPROF_EVENT_CAPTURE, .tid = tid, .time_ns = time_ += 500},
          .stack_id = 1 + random_() % kStacks,
-         .alloc_idx = 0});
+         .alloc_idx = 0,
+         .n_frames = kDepth});
     records_.push_back(sample_record(time_ += 500, next_id_++, MEMPROF_ALLOC_MINOR, 1, tid));
     if (random_() % 10 == 0) {
       records_.push_back(sample_record(++time_, next_id_ - 1, MEMPROF_PROMOTE, 0, tid));

@@ -177,8 +177,11 @@ class IdleTarget(E2ETest):
         target = self.target("idle")
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         self.assertEqual("waiting", daemon.state(target.pid))
-        self.assertEqual("awake", target.command("wake"))
-        daemon.wait_state(target.pid, "sampling")
+        # The agent comes in at one allocation, sampling starts at a later collection.
+        def sampling():
+            self.assertEqual("awake", target.command("wake"))
+            return daemon.state(target.pid) == "sampling"
+        eventually(sampling, "the idle target is sampled")
         self.assertEqual("awake", target.command("wake"))
         eventually(lambda: [s for s in daemon.sites(target.pid) if "Idle" in s["function"]],
                    "samples of the idle target")

@@ -58,7 +58,7 @@ class DaemonStart(E2ETest):
 
     def test_vanished_pid(self):
         pid = vanished_pid()
-        self.refused("--pid", pid, code=NO_PROCESS, words=[pid, "no such process"])
+        self.refused("--pid", pid, code=NO_PROCESS, words=[pid, "no process"])
 
     def test_port_in_use(self):
         with socket.socket() as taken:
@@ -149,7 +149,7 @@ class Attach(E2ETest):
 
     def test_vanished_pid(self):
         pid = vanished_pid()
-        self.refused(pid, NO_PROCESS, pid, "no such process")
+        self.refused(pid, NO_PROCESS, pid, "no process")
 
     def test_not_ocaml(self):
         sleeper = self.process(Process(["sleep", "600"]))
@@ -205,7 +205,7 @@ class Attach(E2ETest):
         target = self.target("busy_threads")
         gdb = self.process(Process(["gdb", "-q", "-nx", "-p", str(target.pid)]))
         eventually(lambda: proc_status(target.pid, "TracerPid") == str(gdb.pid), "gdb traces the target")
-        self.refused(target.pid, BUSY, target.pid, "gdb")
+        self.refused(target.pid, BUSY, target.pid, "traced", gdb.pid)
         gdb.send("detach")
         gdb.send("quit")
         gdb.wait()

@@ -216,7 +216,7 @@ class Outputs(E2ETest):
 
     def test_doctor(self):
         text = self.memprofd.ctl("doctor", "--pid", self.pid).stdout
-        for subject in ("kernel", "privileges"):
+        for subject in ("kernel", "privilege", "agent", "capture probe"):
             self.assertIn(subject, text.lower())
 
     def test_start_says_what_it_attached_to_and_where_to_look(self):

@@ -38,6 +38,7 @@ class PipelineTest : public testing::Test {
     pipeline_.on_ring_record(ring_capture({.header = {.tid = 7, .time_ns = time},
                                            .stack_id = stack,
                                            .alloc_idx = alloc_idx,
+                                           .n_frames = 1,
                                            .captures_dropped = dropped},
                                           entries)
                                  .bytes());
@@ -106,6 +107,14 @@ TEST_F(PipelineTest, RepeatedStackComesAsItsId) {
   EXPECT_EQ(seen_.callstacks[3], CallstackId());
   EXPECT_EQ(dropped(Drop::kPairUnknownStack), 1u);
   EXPECT_EQ(snapshot().callstacks.size(), 2u) << "unknown counts as one";
+}
+
+TEST_F(PipelineTest, StackWithoutFramesIsNoLoss) {
+  pipeline_.on_ring_record(
+      ring_capture({.header = {.tid = 7, .time_ns = 5}, .stack_id = 77}, {}).bytes());
+  batch(kGeneration, 0, allocs(1, 1));
+  EXPECT_EQ(seen_.callstacks[1], CallstackId());
+  EXPECT_EQ(pipeline_.drops().total(), 0u);
 }
 
 TEST_F(PipelineTest, HoleInTheNumbersIsALoss) {
@@ -265,7 +274,8 @@ TEST(PipelineLimitsTest, FullCallstackTableCountsUnderUnknown) {
     pipeline.on_ring_record(
         ring_capture({.header = {.tid = 7}, .stack_id = stack}, {stack}).bytes());
   }
-  pipeline.on_ring_record(ring_capture({.header = {.tid = 7}, .stack_id = 6}, {}).bytes());
+  pipeline.on_ring_record(
+      ring_capture({.header = {.tid = 7}, .stack_id = 6, .n_frames = 1}, {}).bytes());
   EXPECT_EQ(pipeline.drops().get(Drop::kFollowCallstacksFull), 3u);
 }
 

@@ -1,6 +1,7 @@
 // Ring buffer records for tests, as the kernel side makes them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +35,7 @@ class RingRecord {
 inline RingRecord ring_capture(memprof_capture capture, const std::vector<std::uint64_t>& entries) {
   capture.header.kind = MEMPROF_EVENT_CAPTURE;
   capture.n_entries = static_cast<std::uint32_t>(entries.size());
+  capture.n_frames = std::max(capture.n_frames, capture.n_entries);
   return {&capture, sizeof capture, entries.data(), entries.size() * sizeof(std::uint64_t)};
 }
 
