@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/doctor.h"
 #include "daemon/self_stats.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
@@ -202,8 +203,10 @@ absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
   options.no_inject |= request.no_inject;
   Profiled profiled;
   profiled.requested_at = requested_at;
+  const auto symbolizer = std::make_shared<OcamlSymbolizer>(std::move(target.program),
+                                                            target.load_bias, target.frames);
   ASSIGN_OR_RETURN(profiled.attachment, Attachment::prepare(std::move(target), options));
-  profiled.lane = std::make_shared<Lane>(profiled.attachment,
+  profiled.lane = std::make_shared<Lane>(profiled.attachment, symbolizer,
                                          describe(profiled.attachment->target(), rate));
   if (existing != targets_.end()) {
     ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });

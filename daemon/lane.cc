@@ -19,9 +19,10 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
 
 }  // namespace
 
-Lane::Lane(std::shared_ptr<Attachment> attachment, TargetInfo info)
+Lane::Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
+           TargetInfo info)
     : attachment_(std::move(attachment)),
-      symbolizer_(attachment_->target().symbolizer),
+      symbolizer_(std::move(symbolizer)),
       attached_ns_(realtime_ns()),
       info_(std::move(info)) {
   if (attachment_->agent() != nullptr) agent_ = *attachment_->agent();

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "daemon/attach/attachment.h"
-#include "daemon/ingest/pipeline.h"
+#include "daemon/pipeline.h"
 #include "daemon/store/snapshot.h"
 
 namespace memprofd {
@@ -26,7 +26,8 @@ struct LaneSignals {
 
 class Lane {
  public:
-  Lane(std::shared_ptr<Attachment> attachment, TargetInfo info);
+  Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
+       TargetInfo info);
 
   Pipeline& pipeline() { return pipeline_; }
   // The agent appeared in the process.

@@ -60,6 +60,10 @@ def run_child(command, log, env):
             raise
 
 
+def child_environment(build):
+    return dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+
+
 def gtest(build, suite, log):
     program = build / GTEST_SUITES[suite]
     report = log.with_suffix(".json")
@@ -67,7 +71,7 @@ def gtest(build, suite, log):
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    code = run_child([program, f"--gtest_output=json:{report}"], log, os.environ)
+    code = run_child([program, f"--gtest_output=json:{report}"], log, child_environment(build))
     if not report.exists():
         return Outcome(failed=1)  # it crashed before its end
     counts = json.loads(report.read_text())
@@ -81,8 +85,8 @@ def gtest(build, suite, log):
 def python_module(build, path, log):
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    env = dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
-    code = run_child([sys.executable, __file__, "--module", path, "--report", report], log, env)
+    code = run_child([sys.executable, __file__, "--module", path, "--report", report], log,
+                     child_environment(build))
     if not report.exists():
         return Outcome(failed=1)
     outcome = Outcome(**json.loads(report.read_text()))

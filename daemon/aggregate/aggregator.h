@@ -8,7 +8,7 @@
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/live_set.h"
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

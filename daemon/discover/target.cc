@@ -14,7 +14,6 @@
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/process_memory.h"
 #include "daemon/discover/program_check.h"
-#include "daemon/symbolize/ocaml_symbolizer.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -119,8 +118,8 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias);
-  target.symbolizer =
-      std::make_shared<OcamlSymbolizer>(std::move(program), *load_bias, target.frames);
+  target.program = std::move(program);
+  target.load_bias = *load_bias;
   return absl::OkStatus();
 }
 

@@ -8,11 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/discover/agent_finder.h"
+#include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
-#include "daemon/symbolize/symbolizer.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -38,7 +38,8 @@ struct Target {
   AddressRange track_interned;           // caml_memprof_track_interned
   FrameTable frames;
   std::unique_ptr<MemoryReader> memory;
-  std::shared_ptr<Symbolizer> symbolizer;
+  std::unique_ptr<ElfFile> program;  // kept open: it outlives the process
+  std::uint64_t load_bias = 0;       // from the file's addresses to the process's
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
 };
 

@@ -32,6 +32,7 @@ std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> tar
     if (kept == nullptr || kept->attached_ns <= target->attached_ns) kept = std::move(target);
   }
   std::vector<TargetSnapshotPtr> out;
+  out.reserve(latest.size());
   for (auto& [pid, target] : latest) out.push_back(std::move(target));
   return out;
 }

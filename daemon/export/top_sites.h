@@ -24,12 +24,11 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
+#include <tuple>
 
 #include "daemon/aggregate/lifetime_histogram.h"
 
@@ -44,7 +43,10 @@ double lifetime_bound_seconds(int index);
 struct SiteKey {
   std::string function;
   std::string location;  // "file:line"; empty: unknown
-  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+  friend bool operator==(const SiteKey&, const SiteKey&) = default;
+  friend bool operator<(const SiteKey& a, const SiteKey& b) {
+    return std::tie(a.function, a.location) < std::tie(b.function, b.location);
+  }
 };
 
 // What only grows.

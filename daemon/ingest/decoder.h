@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "bpf/events.h"
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

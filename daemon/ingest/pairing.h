@@ -51,7 +51,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/ingest/capture_pool.h"
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

@@ -10,7 +10,7 @@
 #include "daemon/aggregate/callstack.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/ingest/pipeline.h"
+#include "daemon/pipeline.h"
 #include "tests/unit/ring_events.h"
 
 namespace memprofd {

@@ -68,7 +68,7 @@ start_server() {
 start_memprofd() {
 	local port
 	port=$(free_port)
-	"$build/memprofd" --pid $server_pid --sampling-rate 1e-4 --web.listen-address 127.0.0.1:"$port" \
+	"$build/memprofd" --pid $server_pid --sampling-rate 1e-3 --web.listen-address 127.0.0.1:"$port" \
 		--grpc.socket "$socket" --agent "$build/libmemprof_agent.so" > "$folder/memprofd.log" 2>&1 &
 	daemon_pid=$!
 	wait_for $daemon_pid memprofd sampling
@@ -100,8 +100,9 @@ show_report() {
 say_what_next() {
 	cat <<- END
 
-		What to see above: Sessions grows and never shrinks (the leak), Cache lives for
-		seconds and stays bounded, Request and Order_parser allocate most and keep nothing.
+		What to see above: Sessions.make_session grows and nothing of it ever dies (the leak),
+		Cache.copy lives for seconds and stays bounded, Request and Order_parser allocate most
+		and keep nothing.
 
 		On your own server (OCaml 4.13, no rebuild, no restart):
 		  sudo $build/memprofd --pid PID            attach and serve until stopped

@@ -370,8 +370,9 @@ class E2ETest(unittest.TestCase):
     def setUp(self):
         self.processes = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-"))
+        self.addCleanup(self.clean_up)  # runs after a failed setUp too
 
-    def tearDown(self):
+    def clean_up(self):
         for process in reversed(self.processes):
             process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

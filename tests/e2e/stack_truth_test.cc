@@ -15,7 +15,7 @@
 
 #include "daemon/attach/attachment.h"
 #include "daemon/discover/process_memory.h"
-#include "daemon/ingest/pipeline.h"
+#include "daemon/pipeline.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "tests/e2e/child_process.h"
 #include "tests/e2e/truth/truth.h"

@@ -8,6 +8,7 @@ from harness import E2ETest
 from real_programs import Ocsigenserver, Wrk
 
 CYCLES = 100
+FRESH = 25
 MAX_PAUSE = 0.005  # seconds the target may be stopped in one cycle
 MEDIAN_PAUSE = 0.001
 
@@ -27,11 +28,24 @@ class Cycles(E2ETest):
         for _ in range(CYCLES):
             pauses.append(self.cycle(daemon, process.pid))
             self.assertTrue(process.running(), process.stderr())
+        self.check_pauses(process.name(), pauses)
+
+    def check_pauses(self, what, pauses):
         self.assertGreater(max(pauses), 0, "no pause was measured")
-        print(f"\n    {process.name()}: stopped for {statistics.median(pauses) * 1e3:.2f} ms (median), "
-              f"{max(pauses) * 1e3:.2f} ms (longest of {CYCLES})", flush=True)
+        print(f"\n    {what}: stopped for {statistics.median(pauses) * 1e3:.2f} ms (median), "
+              f"{max(pauses) * 1e3:.2f} ms (longest of {len(pauses)})", flush=True)
         self.assertLessEqual(max(pauses), MAX_PAUSE)
         self.assertLessEqual(statistics.median(pauses), MEDIAN_PAUSE)
+
+    def test_first_attach_to_fresh_programs(self):
+        """The agent is put in once a program; later attaches find it there."""
+        daemon = self.daemon(rate=1e-4)
+        pauses = []
+        for _ in range(FRESH):
+            target = self.target("busy_threads")
+            pauses.append(self.cycle(daemon, target.pid))
+            self.assertEqual(0, target.exit()["errors"])
+        self.check_pauses("first attach", pauses)
 
     def test_busy_threads(self):
         target = self.target("busy_threads")

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "daemon/ingest/pipeline.h"
+#include "daemon/pipeline.h"
 
 namespace memprofd {
 namespace {

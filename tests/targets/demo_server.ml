@@ -18,9 +18,15 @@ let served = Atomic.make 0
 (* Blocking input and output of lines on a socket, without channels, so that the
    profile shows the server's own allocations. *)
 module Wire = struct
-  type t = { socket : Unix.file_descr; chunk : Bytes.t; mutable start : int; mutable stop : int }
+  type t = {
+    socket : Unix.file_descr;
+    chunk : Bytes.t; (* input: what was read and not taken is [start, stop) *)
+    out : Bytes.t;
+    mutable start : int;
+    mutable stop : int;
+  }
 
-  let create socket = { socket; chunk = Bytes.create 4_096; start = 0; stop = 0 }
+  let create socket = { socket; chunk = Bytes.create 4_096; out = Bytes.create 512; start = 0; stop = 0 }
 
   let refill wire =
     wire.start <- 0;
@@ -48,10 +54,18 @@ module Wire = struct
       read_exactly wire buffer (n - taken)
     end
 
-  let write wire text =
+  let rec write_from wire text from =
+    let left = String.length text - from in
+    if left > 0 then write_from wire text (from + Unix.write_substring wire.socket text from left)
+
+  let write wire text = write_from wire text 0
+
+  (* For heads of answers: short, and sent without allocating. *)
+  let write_buffer wire buffer =
+    let length = min (Buffer.length buffer) (Bytes.length wire.out) in
+    Buffer.blit buffer 0 wire.out 0 length;
     let rec go from =
-      let left = String.length text - from in
-      if left > 0 then go (from + Unix.write_substring wire.socket text from left)
+      if from < length then go (from + Unix.write wire.socket wire.out from (length - from))
     in
     go 0
 end
@@ -155,7 +169,7 @@ module Sessions = struct
   let next_id = ref 0
 
   let make_session id agent =
-    { id; agent; started = Unix.gettimeofday (); draft = Bytes.create 1_500; visited = [] }
+    { id; agent; started = Unix.gettimeofday (); draft = Bytes.create 3_000; visited = [] }
 
   let remember agent path =
     Mutex.lock lock;
@@ -174,7 +188,7 @@ end
 module Cache = struct
   type page = { text : string; mutable generation : int }
 
-  let capacity = 1_500
+  let capacity = 1_000
   let table : (string, page) Hashtbl.t = Hashtbl.create capacity
   let uses : (string * int) Queue.t = Queue.create ()
   let clock = ref 0
@@ -203,13 +217,19 @@ module Cache = struct
       | Some _ | None -> ignore (Queue.pop uses); trim ())
     | Some _ | None -> ()
 
+  (* An exact copy: pages are kept, so they should not drag a buffer along. *)
+  let copy buffer =
+    let text = Bytes.create (Buffer.length buffer) in
+    Buffer.blit buffer 0 text 0 (Bytes.length text);
+    Bytes.unsafe_to_string text
+
   let find_or_add key render =
     Mutex.lock lock;
     let page =
       match Hashtbl.find_opt table key with
       | Some page -> page
       | None ->
-        let page = { text = render (); generation = 0 } in
+        let page = { text = copy (render ()); generation = 0 } in
         Hashtbl.replace table key page;
         page
     in
@@ -226,28 +246,17 @@ module Render = struct
     Buffer.add_string buffer (string_of_int index);
     Buffer.add_string buffer "</td><td>a line of the page</td></tr>\n"
 
-  let lock = Mutex.create ()
+  (* Every caller holds the cache's lock. *)
   let buffer = Buffer.create 4_096
 
-  (* An exact copy: pages are kept, so they should not drag a buffer along. *)
-  let copy buffer =
-    let text = Bytes.create (Buffer.length buffer) in
-    Buffer.blit buffer 0 text 0 (Bytes.length text);
-    Bytes.unsafe_to_string text
-
   let page title =
-    Mutex.lock lock;
     Buffer.clear buffer;
-    Buffer.add_string buffer ("<h1>" ^ title ^ "</h1><table>\n");
+    Buffer.add_string buffer "<h1>";
+    Buffer.add_string buffer title;
+    Buffer.add_string buffer "</h1><table>\n";
     for index = 1 to 40 do row buffer index done;
     Buffer.add_string buffer "</table>\n";
-    let text = copy buffer in
-    Mutex.unlock lock;
-    text
-
-  let response ~status body =
-    Printf.sprintf "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" status
-      (String.length body) body
+    buffer
 end
 
 module Server = struct
@@ -256,6 +265,7 @@ module Server = struct
     | Some cookie -> String.length cookie > 8
     | None -> false
 
+  (* The status and the body. *)
   let respond (request : Request.t) =
     if not (has_session request.headers) then
       ignore
@@ -264,19 +274,26 @@ module Server = struct
            request.path);
     match (request.meth, request.path) with
     | "GET", [ "page"; name ] ->
-      Render.response ~status:"200 OK" (Cache.find_or_add name (fun () -> Render.page name))
+      ("200 OK", Cache.find_or_add name (fun () -> Render.page name))
     | "POST", [ "order" ] ->
-      let total = Order_parser.order_total request.body in
-      Render.response ~status:"200 OK" (Printf.sprintf "total %.2f\n" total)
+      ("200 OK", "total " ^ string_of_float (Order_parser.order_total request.body) ^ "\n")
     | "GET", [ "sessions" ] ->
-      Render.response ~status:"200 OK" (string_of_int (Sessions.count ()) ^ "\n")
-    | _ -> Render.response ~status:"404 Not Found" "no such page\n"
+      ("200 OK", string_of_int (Sessions.count ()) ^ "\n")
+    | _ -> ("404 Not Found", "no such page\n")
+
+  let send wire head (status, body) =
+    Buffer.clear head;
+    List.iter (Buffer.add_string head)
+      [ "HTTP/1.1 "; status; "\r\nContent-Type: text/html\r\nContent-Length: ";
+        string_of_int (String.length body); "\r\n\r\n" ];
+    Wire.write_buffer wire head;
+    Wire.write wire body
 
   let serve_connection socket =
     let wire = Wire.create socket and line = Buffer.create 256 in
     (try
        while not (Atomic.get stopping) do
-         Wire.write wire (respond (Request.read wire line));
+         send wire line (respond (Request.read wire line));
          Atomic.incr served
        done
      with End_of_file | Unix.Unix_error _ | Failure _ | Invalid_argument _ | Not_found -> ());

@@ -9,6 +9,7 @@
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/process_memory.h"
 #include "daemon/discover/target.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
 #include "tests/unit/ocaml_program.h"
 
 namespace memprofd {
@@ -220,9 +221,10 @@ TEST_F(RealProgram, IsDescribedCompletely) {
 
   child_->finish();
   std::filesystem::remove(path_);
+  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames);
   bool found = false;
   for (const FrameDescriptor& d : target->frames.descriptors()) {
-    const auto locations = target->symbolizer->locations(d.return_address, -1);
+    const auto locations = symbolizer.locations(d.return_address, -1);
     found |= locations[0].function == "Server.leak" && locations[0].line == 2;
   }
   EXPECT_TRUE(found) << "symbols are not readable after the program's end";
@@ -245,11 +247,12 @@ TEST_F(RealProgram, StaticProgramWithSymbols) {
 TEST_F(RealProgram, StrippedAndDeletedProgram) {
   start("-ccopt -s");
   std::filesystem::remove(path_);
-  const auto target = discover_target(child_->pid());
+  auto target = discover_target(child_->pid());
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->exe, path_ + " (deleted)");
   const auto& first = target->frames.descriptors().front();
-  EXPECT_EQ(target->symbolizer->locations(first.return_address, -1)[0].module, "server.exe");
+  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames);
+  EXPECT_EQ(symbolizer.locations(first.return_address, -1)[0].module, "server.exe");
 }
 
 TEST_F(RealProgram, MemoryCanBeWritten) {

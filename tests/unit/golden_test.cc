@@ -49,7 +49,9 @@ TEST(Golden, Metrics) {
 
 TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }
 TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
-TEST(Golden, Report) { expect_golden("report.txt", ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE)); }
+TEST(Golden, Report) {
+  expect_golden("report.txt", ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE));
+}
 
 TEST(Golden, Tables) {
   expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));

@@ -1,4 +1,4 @@
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "daemon/ingest/pipeline.h"
+#include "daemon/pipeline.h"
 
 #include <algorithm>
 

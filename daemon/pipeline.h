@@ -17,7 +17,7 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/ingest/decoder.h"
-#include "daemon/ingest/drops.h"
+#include "daemon/util/drops.h"
 #include "daemon/ingest/pairing.h"
 #include "daemon/ingest/sessions.h"
 #include "daemon/store/snapshot.h"
