@@ -38,7 +38,7 @@ LDFLAGS  := -Wl,--as-needed
 # By name: asking pkg-config for grpc++ takes seconds.
 ABSL     := status statusor synchronization strings str_format_internal hash raw_hash_set throw_delegate \
             cord base time raw_logging_internal
-LIBS     := -lgrpc++_reflection -lgrpc++ -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
+LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all

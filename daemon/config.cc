@@ -28,14 +28,13 @@ void add_target_options(CLI::App& app, Config& config) {
       ->check(CLI::PositiveNumber)
       ->type_name("PID");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
-                                  "Samples per allocated word (default 1e-5)")
+                          "Samples per allocated word (default 1e-5)")
                    ->type_name("RATE");
   add_parsed(app, "--sampling-interval", parse_sampling_interval, config.sampling_rate,
-                     "The same as bytes per sample, for example 512KiB")
+             "The same as bytes per sample, for example 512KiB")
       ->type_name("SIZE")
       ->excludes(rate);
-  app.add_flag("--no-inject", config.no_inject,
-               "Only use an agent that is already in the program");
+  app.add_flag("--no-inject", config.no_inject, "Only use an agent that is already in the program");
   app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
       ->check(CLI::Range(1u, 1u << 20))
@@ -48,8 +47,7 @@ void add_target_options(CLI::App& app, Config& config) {
 }
 
 void add_output_options(CLI::App& app, Config& config) {
-  app.add_option("--web.listen-address", config.web_listen_address,
-                 "Where /metrics is served")
+  app.add_option("--web.listen-address", config.web_listen_address, "Where /metrics is served")
       ->capture_default_str()
       ->type_name("HOST:PORT");
   app.add_option("--web.config.file", config.web_config_file,

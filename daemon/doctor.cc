@@ -57,15 +57,14 @@ void describe_target(int pid, std::vector<Finding>& findings) {
     findings.push_back({Level::kProblem, "target", std::string(target.status().message()), ""});
     return;
   }
-  findings.push_back({Level::kOk, "target",
-                      absl::StrCat(target->comm, " (", target->exe, "), OCaml ",
-                                   target->abi.version),
-                      ""});
+  findings.push_back(
+      {Level::kOk, "target",
+       absl::StrCat(target->comm, " (", target->exe, "), OCaml ", target->abi.version), ""});
   const auto& frames = target->frames;
-  findings.push_back({frames.skipped == 0 ? Level::kOk : Level::kWarning, "frame tables",
-                      absl::StrCat(frames.descriptors().size(), " descriptors, ", frames.skipped,
-                                   " malformed"),
-                      frames.skipped == 0 ? "" : "callstacks through those are cut"});
+  findings.push_back(
+      {frames.skipped == 0 ? Level::kOk : Level::kWarning, "frame tables",
+       absl::StrCat(frames.descriptors().size(), " descriptors, ", frames.skipped, " malformed"),
+       frames.skipped == 0 ? "" : "callstacks through those are cut"});
   describe_probe(*target, findings);
   findings.push_back({Level::kOk, "mode",
                       target->agents.empty() ? "agent, to be injected"

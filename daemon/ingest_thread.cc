@@ -24,7 +24,9 @@ void watch(int epoll, int fd) {
 }  // namespace
 
 IngestThread::IngestThread(SnapshotHub& hub)
-    : hub_(hub), epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : hub_(hub),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_ || !wake_) std::abort();
   watch(epoll_.get(), wake_.get());
   hub_.set_wake_up([fd = wake_.get()] { eventfd_write(fd, 1); });

@@ -49,8 +49,7 @@ void Lane::catch_up() {
   last_catch_up_ = Clock::now();
   auto tail = agent_ ? agent_->tail() : absl::StatusOr<AgentTail>(absl::NotFoundError(""));
   const std::uint64_t read_at_ns = monotonic_ns();
-  const std::uint64_t captures_dropped =
-      captures_lost(attachment_->kernel().counters());
+  const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
   while (consume() > 0) {
   }
   if (!tail.ok() || tail->records.empty()) return;

@@ -75,8 +75,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
 
 DaemonOptions daemon_options(const Config& config) {
   DaemonOptions options;
-  options.attach.agent_path =
-      config.agent_path.empty() ? default_agent_path() : config.agent_path;
+  options.attach.agent_path = config.agent_path.empty() ? default_agent_path() : config.agent_path;
   options.attach.no_inject = config.no_inject;
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;

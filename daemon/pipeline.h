@@ -17,10 +17,10 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/ingest/decoder.h"
-#include "daemon/util/drops.h"
 #include "daemon/ingest/pairing.h"
 #include "daemon/ingest/sessions.h"
 #include "daemon/store/snapshot.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

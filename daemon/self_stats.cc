@@ -12,7 +12,8 @@ SelfStats read_self_stats() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
-    stats.cpu_seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    stats.cpu_seconds +=
+        static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   }
   std::ifstream statm("/proc/self/statm");
   std::uint64_t total_pages = 0, resident_pages = 0;

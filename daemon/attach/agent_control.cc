@@ -68,8 +68,8 @@ absl::StatusOr<AgentTail> AgentControl::tail() const {
                                             MEMPROF_BATCH_RECORDS));
   }
   tail.records.resize(before->count);
-  if (auto status = memory_->read(address_ + kHeadBytes,
-                                  std::as_writable_bytes(std::span(tail.records)));
+  if (auto status =
+          memory_->read(address_ + kHeadBytes, std::as_writable_bytes(std::span(tail.records)));
       !status.ok()) {
     return status;
   }

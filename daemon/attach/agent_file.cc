@@ -1,8 +1,11 @@
 #include "daemon/attach/agent_file.h"
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/discover/elf_file.h"
 
 namespace memprofd {
@@ -16,6 +19,21 @@ absl::Status unusable(const std::string& path, const std::string& why) {
                                           "with --agent"));
 }
 
+// The file's own idea of the control block, before anything has loaded it.
+absl::Status check_build(const ElfFile& file, std::uint64_t control) {
+  constexpr std::size_t kHead = offsetof(memprof_agent_control, control_bytes) + sizeof(__u32);
+  memprof_agent_control head{};
+  if (auto status = file.read(control, std::as_writable_bytes(std::span(&head, 1)).first(kHead));
+      !status.ok()) {
+    return status;
+  }
+  if (head.magic == MEMPROF_AGENT_MAGIC && head.abi_version == MEMPROF_AGENT_ABI &&
+      head.control_bytes == sizeof(memprof_agent_control)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError("is an agent of another build");
+}
+
 }  // namespace
 
 absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
@@ -27,12 +45,15 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   const auto control = (*file)->find_symbol("memprof_agent_control");
   const auto poll = (*file)->find_symbol("memprof_agent_poll");
   if (!control || !poll) return unusable(path, "is not the agent");
+  if (auto status = check_build(**file, control->address); !status.ok()) {
+    return unusable(path, std::string(status.message()));
+  }
   for (const StapProbe& probe : (*file)->stap_probes()) {
     if (probe.provider != "memprof" || probe.name != "batch") continue;
     const auto location = (*file)->offset_of(probe.location);
     const auto semaphore = (*file)->offset_of(probe.semaphore);
     if (!location || !semaphore) continue;
-    return AgentFile{absolute,      *location,     *semaphore,
+    return AgentFile{absolute,         *location,     *semaphore,
                      control->address, poll->address, *std::move(file)};
   }
   return unusable(path, "has no probe memprof:batch");
@@ -47,8 +68,7 @@ std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vect
 
 std::string default_agent_path() {
   std::error_code error;
-  const auto directory =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto beside = directory / kAgentName;
   if (std::filesystem::exists(beside, error)) return beside.string();
   return (directory.parent_path() / "lib" / "memprofd" / kAgentName).string();

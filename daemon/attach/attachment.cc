@@ -49,10 +49,9 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   const int pid = target_.pid;
   may_inject_ = !options.no_inject && check_injectable().ok();
   if (target_.agents.size() > 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid, " holds the agent ", target_.agents.size(),
-                     " times (", target_.agents[0].path, ", ", target_.agents[1].path,
-                     "); restart it with one of them"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid, " holds the agent ", target_.agents.size(), " times (", target_.agents[0].path,
+        ", ", target_.agents[1].path, "); restart it with one of them"));
   }
   if (target_.agents.size() == 1) {
     adopt(target_.agents[0]);
@@ -66,7 +65,8 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   }
   if (options.no_inject) {
     return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid, " holds no agent and injection is forbidden; start it with "
+        absl::StrCat("pid ", pid,
+                     " holds no agent and injection is forbidden; start it with "
                      "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
                      "injection"));
   }
@@ -80,13 +80,13 @@ absl::Status Attachment::check_injectable() const {
   const int pid = target_.pid;
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
   if (status.tracer_pid != 0) {
-    return absl::AlreadyExistsError(absl::StrCat("pid ", pid, " is traced by pid ",
-                                                 status.tracer_pid,
-                                                 " (a debugger?); detach that first"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
   if (status.seccomp != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid, " runs under a seccomp filter, which might kill it during an "
+        absl::StrCat("pid ", pid,
+                     " runs under a seccomp filter, which might kill it during an "
                      "injection; start it with LD_PRELOAD=libmemprof_agent.so instead"));
   }
   return absl::OkStatus();
@@ -202,9 +202,9 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
   ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
   const auto agent = locate_agent(*file_, maps);
   if (!agent) {
-    return absl::DataLossError(
-        absl::StrCat("pid ", target_.pid, ": its dynamic linker refused ", file_->path,
-                     "; is the file readable inside the target?"));
+    return absl::DataLossError(absl::StrCat("pid ", target_.pid, ": its dynamic linker refused ",
+                                            file_->path,
+                                            "; is the file readable inside the target?"));
   }
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
   RETURN_IF_ERROR(control.status().status());

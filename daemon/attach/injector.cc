@@ -123,8 +123,8 @@ class InjectionRun {
     const std::string path = absl::StrCat("/proc/", target_.pid, "/mem");
     UniqueFd mem(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!mem) return absl::InternalError(absl::StrCat("open ", path, ": ", strerror(errno)));
-    const auto written = ::pwrite(mem.get(), frame.bytes.data(), frame.bytes.size(),
-                                  static_cast<off_t>(frame.base));
+    const auto written =
+        ::pwrite(mem.get(), frame.bytes.data(), frame.bytes.size(), static_cast<off_t>(frame.base));
     if (written != static_cast<ssize_t>(frame.bytes.size())) {
       return absl::InternalError(absl::StrCat("write to the stack of pid ", target_.pid, ": ",
                                               written < 0 ? strerror(errno) : "short write"));

@@ -39,9 +39,7 @@ std::uint64_t find_restorer(const ElfFile& libc) {
   return 0;
 }
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_libc(std::string_view name) {
   return name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
@@ -86,9 +84,10 @@ absl::StatusOr<LibcFunctions> find_libc_functions(int pid) {
     if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "__libc_dlopen_mode");
   }
   if (functions.dlopen == 0 || functions.raise == 0 || functions.restorer == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", pid, " has no shared GNU C library to load the agent with; link the program with "
-        "the memprof-agent package instead"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", pid,
+                     " has no shared GNU C library to load the agent with; link the program with "
+                     "the memprof-agent package instead"));
   }
   return functions;
 }

@@ -45,8 +45,8 @@ absl::Status PtraceSession::seize() {
   for (bool found_new = true; found_new;) {
     found_new = false;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(
-             absl::StrCat("/proc/", pid_, "/task"), error)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", pid_, "/task"), error)) {
       pid_t tid = 0;
       if (!absl::SimpleAtoi(entry.path().filename().native(), &tid)) continue;
       if (auto status = seize_thread(tid, found_new); !status.ok()) return status;

@@ -31,8 +31,7 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return absl::InternalError(absl::StrCat("socket: ", strerror(errno)));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
@@ -43,10 +42,9 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
     return absl::InternalError(absl::StrCat("bind @", name, ": ", strerror(errno)));
   }
   const int holder = listener_pid(address, length);
-  return absl::AlreadyExistsError(
-      absl::StrCat("pid ", pid, " is already profiled by memprofd",
-                   holder ? absl::StrCat(" (pid ", holder, ")") : "",
-                   "; ask that one, or stop it first"));
+  return absl::AlreadyExistsError(absl::StrCat("pid ", pid, " is already profiled by memprofd",
+                                               holder ? absl::StrCat(" (pid ", holder, ")") : "",
+                                               "; ask that one, or stop it first"));
 }
 
 }  // namespace memprofd

@@ -38,8 +38,8 @@ struct Target {
   AddressRange track_interned;           // caml_memprof_track_interned
   FrameTable frames;
   std::unique_ptr<MemoryReader> memory;
-  std::unique_ptr<ElfFile> program;  // kept open: it outlives the process
-  std::uint64_t load_bias = 0;       // from the file's addresses to the process's
+  std::unique_ptr<ElfFile> program;   // kept open: it outlives the process
+  std::uint64_t load_bias = 0;        // from the file's addresses to the process's
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
 };
 

@@ -10,8 +10,8 @@
 #include "daemon/aggregate/callstack.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/util/drops.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/drops.h"
 
 namespace memprofd {
 

@@ -63,8 +63,7 @@ std::uint64_t innermost_slot(const Target& target, const Callstack& callstack) {
   if (callstack.alloc_idx < 0) return address;
   const FrameDescriptor* descriptor = target.frames.find(address);
   if (descriptor == nullptr) return 0;
-  const auto debuginfo =
-      find_debuginfo(*target.memory, descriptor->address, callstack.alloc_idx);
+  const auto debuginfo = find_debuginfo(*target.memory, descriptor->address, callstack.alloc_idx);
   return debuginfo ? *debuginfo | TRUTH_DEBUGINFO : address;
 }
 
@@ -78,8 +77,8 @@ class StackTruth : public ::testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root";
-    truth_path_ = std::filesystem::temp_directory_path() /
-                  ("memprof_truth." + std::to_string(getpid()));
+    truth_path_ =
+        std::filesystem::temp_directory_path() / ("memprof_truth." + std::to_string(getpid()));
     child_ = std::make_unique<ChildProcess>(
         std::vector<std::string>{build_path("targets/stacks"), "0"},
         std::vector<std::string>{
@@ -104,9 +103,9 @@ class StackTruth : public ::testing::Test {
   }
 
   void consume() {
-    while (attachment_->kernel().consume(
-               [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }) >
-           0) {
+    while (attachment_->kernel().consume([this](std::span<const std::byte> record) {
+      pipeline_.on_ring_record(record);
+    }) > 0) {
     }
   }
 

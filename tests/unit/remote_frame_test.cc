@@ -51,8 +51,9 @@ TEST(RemoteFrame, LiesBelowTheRedZoneAndIsAlignedForCalls) {
   EXPECT_EQ(frame.regs.orig_rax, ~0ULL);
   EXPECT_EQ(word(frame, frame.regs.rsp), kRestorer);
   EXPECT_EQ(word(frame, frame.frame2), kRestorer);
-  EXPECT_STREQ(reinterpret_cast<const char*>(frame.bytes.data() + (frame.text_address - frame.base)),
-               "/a/b.so");
+  EXPECT_STREQ(
+      reinterpret_cast<const char*>(frame.bytes.data() + (frame.text_address - frame.base)),
+      "/a/b.so");
 }
 
 TEST(RemoteFrame, NeverResumesWithTheTrapFlag) {
