@@ -20,7 +20,7 @@
  *     semaphore 0 -> 1
  *                         minor GC ends: start(rate), generation=1, announce
  *                         callbacks append records, full batches hit the probe
- *     semaphore 1 -> 0    (also when the watcher is killed)
+ *     semaphore 1 -> 0    (also when the watcher is killed), or the lease runs out
  *                         next callback: flush, stop
  */
 #define _GNU_SOURCE
@@ -90,6 +90,14 @@ static int session_wanted(void)
 	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
 }
 
+/* The watcher is gone without the kernel having noticed: no session until the
+ * next request. */
+static void check_lease(uint64_t now_ns)
+{
+	if (UNLIKELY(now_ns > memprof_agent_control.requested_until_ns))
+		memprof_agent_control.requested_rate = 0;
+}
+
 static void start_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -117,8 +125,11 @@ static void start_if_wanted(void)
 	const struct memprof_agent_control *control = &memprof_agent_control;
 
 	/* A refused generation is not tried again. */
-	if (!memprof_activity.sampling && session_wanted() &&
-	    control->requested_generation != control->generation)
+	if (memprof_activity.sampling || !session_wanted() ||
+	    control->requested_generation == control->generation)
+		return;
+	check_lease(memprof_now_ns());
+	if (session_wanted())
 		start_session();
 }
 
@@ -209,6 +220,7 @@ static void at_minor_gc_end_of_session(void)
 {
 	uint64_t now_ns = memprof_now_ns();
 
+	check_lease(now_ns);
 	memprof_minor_pause_ended(now_ns);
 	memprof_flush_old(now_ns);
 }

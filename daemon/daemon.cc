@@ -30,6 +30,7 @@ constexpr milliseconds kSnapshotTimeout{2000};
 // After this many samples without a capture the capture probe is known not to work.
 constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
+constexpr milliseconds kKeepAliveInterval{1000};
 constexpr std::size_t kMaxEnded = 100;
 
 // Until condition() or the deadline; true when the condition came.
@@ -129,6 +130,7 @@ void Daemon::tick(Profiled& profiled) {
   } else {
     check_probes(profiled);
   }
+  if (profiled.attachment) keep_alive(profiled);
 }
 
 void Daemon::advance(Profiled& profiled) {
@@ -179,6 +181,17 @@ void Daemon::check_probes(Profiled& profiled) {
     end(profiled, TargetState::kFailed,
         "the capture probe does not fire on this kernel; try another kernel and report this one");
   }
+}
+
+void Daemon::keep_alive(Profiled& profiled) {
+  if (Clock::now() - profiled.kept_alive_at < kKeepAliveInterval) return;
+  profiled.kept_alive_at = Clock::now();
+  if (profiled.attachment->keep_alive(profiled.sampling) || has_exited(profiled.attachment->target())) return;
+  spdlog::warn("pid {}: the agent stopped because memprofd stood still; starting again",
+               profiled.attachment->target().pid);
+  profiled.sampling = false;
+  const absl::Status status = start_session(profiled, profiled.lane->info().sampling_rate);
+  if (!status.ok()) end(profiled, TargetState::kFailed, std::string(status.message()));
 }
 
 // ------------------------------------------------------------------- requests

@@ -54,6 +54,7 @@ class Daemon : public ProfilerService {
     bool sampling = false;
     TimePoint requested_at;
     TimePoint sampling_since;
+    TimePoint kept_alive_at;
     TimePoint ended_at;
   };
 
@@ -67,6 +68,7 @@ class Daemon : public ProfilerService {
   void tick(Profiled& profiled);
   void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
+  void keep_alive(Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
   absl::Status start_session(Profiled& profiled, double rate);

@@ -11,7 +11,11 @@
  *
  *  - the symbol memprof_agent_control, one struct memprof_agent_control in the
  *    agent's writable data. The watcher reads it from outside and writes only
- *    the two requested_* fields, requested_generation last.
+ *    the requested_* fields, requested_generation last.
+ *
+ * Life. Sampling needs both a raised semaphore and a lease that has not run out.
+ * The kernel lowers the semaphore when the watcher dies, but there are kernels
+ * that forget to when it is killed while it detaches; then the lease ends it.
  *
  * Batch protocol. Records are numbered from 0 without gaps over the life of the
  * process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
@@ -97,6 +101,7 @@ struct memprof_agent_control {
 	/* Written by the watcher. A new generation makes the agent (re)start with
 	 * the new rate at its next chance; rate 0 means: do not sample. */
 	double requested_rate; /* samples per word, 0 .. 1 */
+	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher keeps moving it on */
 	__u32 requested_generation;
 	__u32 reserved0;
 

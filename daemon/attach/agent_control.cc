@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/process_memory.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -83,16 +85,21 @@ absl::StatusOr<AgentTail> AgentControl::tail() const {
   return tail;
 }
 
+template <typename T>
+absl::Status AgentControl::write(std::size_t offset, const T& value) const {
+  return write_process_memory(pid_, address_ + offset,
+                              std::as_bytes(std::span<const T, 1>(&value, 1)));
+}
+
+absl::Status AgentControl::renew() const {
+  return write<std::uint64_t>(offsetof(memprof_agent_control, requested_until_ns),
+                              monotonic_ns() + kLeaseNs);
+}
+
 absl::Status AgentControl::request(double rate, std::uint32_t generation) const {
-  constexpr std::size_t kRateOffset = offsetof(memprof_agent_control, requested_rate);
-  constexpr std::size_t kGenerationOffset = offsetof(memprof_agent_control, requested_generation);
-  if (auto status = write_process_memory(pid_, address_ + kRateOffset,
-                                         std::as_bytes(std::span<double, 1>(&rate, 1)));
-      !status.ok()) {
-    return status;
-  }
-  return write_process_memory(pid_, address_ + kGenerationOffset,
-                              std::as_bytes(std::span<std::uint32_t, 1>(&generation, 1)));
+  RETURN_IF_ERROR(renew());
+  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), rate));
+  return write(offsetof(memprof_agent_control, requested_generation), generation);
 }
 
 }  // namespace memprofd

@@ -43,10 +43,16 @@ class AgentControl {
   absl::StatusOr<AgentStatus> status() const;
   // kUnavailable when the agent flushed meanwhile: its records come by the probe.
   absl::StatusOr<AgentTail> tail() const;
-  // Asks for a session with this rate (0: none). generation must be new.
+  // Asks for a session with this rate (0: none). generation must be new. The
+  // session ends by itself unless renew() is called within kLease.
   absl::Status request(double rate, std::uint32_t generation) const;
+  absl::Status renew() const;
+  static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
+  template <typename T>
+  absl::Status write(std::size_t offset, const T& value) const;
+
   int pid_;
   const MemoryReader* memory_;  // not owned
   std::uint64_t address_;

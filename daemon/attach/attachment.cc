@@ -144,7 +144,10 @@ absl::StatusOr<Attachment::Progress> Attachment::advance() {
 absl::Status Attachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
-    if (!may_inject_ || injected_ || starts_by_itself(now)) return absl::OkStatus();
+    // A stopped program is left as its user wants it until it goes on.
+    if (!may_inject_ || injected_ || starts_by_itself(now) || is_stopped()) {
+      return absl::OkStatus();
+    }
     RETURN_IF_ERROR(start_injection());
   }
   const auto result = injector_->result();
@@ -212,11 +215,24 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
   return *agent;
 }
 
-std::string Attachment::waiting_for() const {
-  const auto status = ProcFs().status(target_.pid);
-  if (status.ok() && (status->state == 'T' || status->state == 't')) {
-    return "waiting: the program is stopped (SIGSTOP)";
+bool Attachment::keep_alive(bool sampling) const {
+  if (!control_) return true;
+  if (!sampling) {
+    (void)control_->request(rate_, generation_);
+    return true;
   }
+  const auto status = control_->status();
+  if (!status.ok()) return true;  // ended or ending: found out elsewhere
+  return control_->renew().ok() && status->state == MEMPROF_AGENT_SAMPLING;
+}
+
+bool Attachment::is_stopped() const {
+  const auto status = ProcFs().status(target_.pid);
+  return status.ok() && (status->state == 'T' || status->state == 't');
+}
+
+std::string Attachment::waiting_for() const {
+  if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
   if (control_ && !may_inject_) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
 }

@@ -55,6 +55,10 @@ class Attachment {
   // Takes the next step towards sampling; to be called again and again while it
   // answers kWaiting. The status says why an attach is impossible.
   absl::StatusOr<Progress> advance();
+  // To be called every second: keeps the session, or the request for it, alive.
+  // False when the agent has ended a session that ran (`sampling`), as it does
+  // when this was not called for long.
+  bool keep_alive(bool sampling) const;
   // Why it is waiting, one line.
   std::string waiting_for() const;
 
@@ -80,6 +84,7 @@ class Attachment {
   absl::StatusOr<Progress> agent_progress() const;
   absl::Status advance_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
+  bool is_stopped() const;
   absl::Status start_injection();
   absl::StatusOr<AgentLocation> tell_loaded_agent(double rate, std::uint32_t generation) const;
   void adopt(const AgentLocation& agent);

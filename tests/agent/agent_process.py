@@ -15,8 +15,8 @@ AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 
 # struct memprof_agent_control, agent-lib/include/memprof_agent_abi.h
 MAGIC = 0x746E67614D50524D
-REQUESTED_RATE, REQUESTED_GENERATION = 16, 24
-HEAD = struct.Struct("<QIIdIIdIIQQQ")
+REQUESTED_RATE, REQUESTED_UNTIL, REQUESTED_GENERATION = 16, 24, 32
+HEAD = struct.Struct("<QIIdQIIdIIQQQ")
 PAUSES = struct.Struct("<Q24Q")
 BATCH = struct.Struct("<QII")
 RECORD = struct.Struct("<QQQII")
@@ -80,7 +80,8 @@ class AgentProcess:
         assert os.pwrite(self.memory.fileno(), data, address) == len(data)
 
     def head(self):
-        names = ("magic", "abi", "bytes", "requested_rate", "requested_generation", "_", "rate",
+        names = ("magic", "abi", "bytes", "requested_rate", "requested_until_ns", "requested_generation", "_",
+                 "rate",
                  "generation", "state", "starts", "stops", "last_sample_id")
         return dict(zip(names, HEAD.unpack(self.read(self.control, HEAD.size))))
 
@@ -101,7 +102,9 @@ class AgentProcess:
             return None
         return first, [RECORD.unpack_from(raw, i * RECORD.size) for i in range(count)]
 
-    def request(self, rate, generation):
+    def request(self, rate, generation, lease=3600.0):
+        until = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(lease * 1e9)
+        self.write(self.control + REQUESTED_UNTIL, struct.pack("<Q", until))
         self.write(self.control + REQUESTED_RATE, struct.pack("<d", rate))
         self.write(self.control + REQUESTED_GENERATION, struct.pack("<I", generation))
 

@@ -127,6 +127,23 @@ class Life(unittest.TestCase):
         target.state(agent.IDLE)
         self.assertEqual(target.close()[0], 0)
 
+    def test_a_lease_that_runs_out_ends_the_session(self):
+        target = self.start("known_alloc")
+        target.request(1e-3, 1)
+        target.watch(True)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 1)
+        # A watcher that died while the kernel forgot to lower the semaphore.
+        target.request(1e-3, 1, lease=-1.0)
+        target.ask("go 1")
+        self.assertEqual(target.head()["state"], agent.IDLE)
+        target.ask("go 1")
+        self.assertEqual(target.head()["starts"], 1)
+        target.request(1e-3, 2)
+        target.ask("go 1")
+        target.state(agent.SAMPLING, 2)
+        self.assertEqual(target.close()[0], 0)
+
     def test_records_follow_each_block_in_time_order(self):
         target = self.start("known_alloc")
         target.request(1e-6, 1)

@@ -5,7 +5,7 @@
 
 let words_wanted = Handshake.int_argument 1 400_000_000
 let words_a_block = 3
-let ring = Array.make 16_384 (0, 0)
+let ring = Array.make 131_072 (0, 0)
 
 (* About ten nanoseconds of other work for each block. *)
 let mix x = ((x * 1_103_515_245) + 12_345) mod 268_435_399 * 69_069 mod 268_435_399
@@ -14,7 +14,7 @@ let[@inline never] allocate n =
   let checksum = ref 0 in
   for i = 1 to n do
     let block = Sys.opaque_identity (i, !checksum) in
-    if i land 63 = 0 then ring.((i lsr 6) land 16_383) <- block;
+    if i land 63 = 0 then ring.((i lsr 6) land 131_071) <- block;
     checksum := mix (fst block + snd block)
   done;
   !checksum

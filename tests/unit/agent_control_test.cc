@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "daemon/discover/process_memory.h"
+#include "daemon/util/clock.h"
 
 namespace memprofd {
 namespace {
@@ -113,6 +114,10 @@ TEST_F(AgentControlTest, RequestsARate) {
   ASSERT_TRUE(control().request(2e-5, 9).ok());
   EXPECT_EQ(block_.requested_rate, 2e-5);
   EXPECT_EQ(block_.requested_generation, 9u);
+  EXPECT_GT(block_.requested_until_ns, monotonic_ns());
+  const std::uint64_t until = block_.requested_until_ns;
+  ASSERT_TRUE(control().renew().ok());
+  EXPECT_GT(block_.requested_until_ns, until);
 }
 
 }  // namespace
