@@ -41,8 +41,9 @@ ABSL     := status statusor synchronization strings str_format_internal hash raw
 LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
-  CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
-  LDFLAGS  += -fsanitize=$(SANITIZE)
+  CXXFLAGS := $(subst -O2,-O1,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+  # The sanitizer's own crypt would make the linker leave the real one out.
+  LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
 endif
 
 # ---------------------------------------------------------------- programs

@@ -163,24 +163,19 @@ void Daemon::advance(Profiled& profiled) {
   }
 }
 
-// Some kernels accept a probe that then never fires; trust only what arrives.
+// Some kernels accept a probe that then never fires; trust only what arrives. The
+// agent announces each session by the probe; captures come before samples.
 void Daemon::check_probes(Profiled& profiled) {
   const LaneSignals& signals = profiled.lane->signals();
-  const std::uint32_t generation = profiled.attachment->generation();
-  bool announced = false;
-  if (Clock::now() - profiled.sampling_since > kAnnouncePatience && !signals.probe_works) {
-    ingest_.run([&] { announced = profiled.lane->pipeline().announced(generation); });
-    if (!announced) {
-      end(profiled, TargetState::kFailed,
-          "the agent's probe does not fire on this kernel; try another kernel and report this one");
-      return;
-    }
-    profiled.lane->signals().probe_works = true;
+  const char* silent = nullptr;
+  if (signals.batches_seen == 0 && Clock::now() - profiled.sampling_since > kAnnouncePatience) {
+    silent = "the agent's probe";
+  } else if (signals.captures_seen == 0 && signals.alloc_events >= kSelfTestSamples) {
+    silent = "the capture probe";
   }
-  if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
-    end(profiled, TargetState::kFailed,
-        "the capture probe does not fire on this kernel; try another kernel and report this one");
-  }
+  if (silent == nullptr) return;
+  end(profiled, TargetState::kFailed,
+      absl::StrCat(silent, " does not fire on this kernel; try another kernel and report this one"));
 }
 
 void Daemon::keep_alive(Profiled& profiled) {
@@ -252,7 +247,6 @@ absl::Status Daemon::do_set_rate(int pid, double rate) {
   ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
   RETURN_IF_ERROR(start_session(*profiled, rate));
   profiled->sampling = false;
-  profiled->lane->signals().probe_works = false;
   profiled->lane->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
   wait_for(kRatePatience, [&] {
     if (profiled->attachment && !profiled->sampling) tick(*profiled);

@@ -36,6 +36,7 @@ int Lane::consume() {
   last_data_ = Clock::now();
   signals_.exec_seen = pipeline_.exec_seen();
   signals_.captures_seen = pipeline_.captures_seen();
+  signals_.batches_seen = pipeline_.batches_seen();
   signals_.alloc_events = pipeline_.alloc_events();
   return records;
 }

@@ -21,7 +21,7 @@ struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::uint64_t> alloc_events{0};
   std::atomic<std::uint64_t> captures_seen{0};
-  std::atomic<bool> probe_works{false};  // set by the control thread after its self-test
+  std::atomic<std::uint64_t> batches_seen{0};
 };
 
 class Lane {

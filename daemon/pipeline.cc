@@ -56,6 +56,7 @@ CallstackId Pipeline::intern(const CaptureView& capture) {
 }
 
 void Pipeline::on_event(const BatchView& batch) {
+  ++batches_seen_;
   const auto ahead = static_cast<std::int32_t>(batch.captures_dropped -
                                                static_cast<std::uint32_t>(captures_dropped_));
   if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);

@@ -70,10 +70,11 @@ class Pipeline {
   // first batch sets it, and what was before is not a loss.
   void expect_seq(std::uint64_t seq) { next_seq_ = seq; }
   std::uint64_t next_seq() const { return next_seq_.value_or(0); }
-  // Whether a batch of that generation, which may be empty, has arrived and it
-  // is the session that runs: the probe works.
+  // Whether that is the session that runs: something of it has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
   std::uint64_t captures_seen() const { return captures_seen_; }
+  // Batches that came by the probe, empty ones too; tails do not count.
+  std::uint64_t batches_seen() const { return batches_seen_; }
   std::uint64_t alloc_events() const { return aggregator_.totals().alloc_events; }
   // The program image was replaced: nothing of the old one will come any more.
   bool exec_seen() const { return exec_seen_; }
@@ -112,6 +113,7 @@ class Pipeline {
   std::optional<std::uint64_t> next_seq_;
   bool records_lost_ = false;  // between the last record taken and the next
   std::uint64_t captures_seen_ = 0;
+  std::uint64_t batches_seen_ = 0;
   std::uint64_t captures_dropped_ = 0;
   std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told
   std::uint64_t frametables_registered_ = 0;

@@ -4,6 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot be in parentheses.
 #define RETURN_IF_ERROR(expression)                                         \
   do {                                                                      \
     if (absl::Status status_ = (expression); !status_.ok()) return status_; \
@@ -17,3 +18,4 @@
   auto result = (expression);                              \
   if (!result.ok()) return std::move(result).status();     \
   declaration = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)

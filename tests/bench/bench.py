@@ -22,8 +22,8 @@ import agent_process  # noqa: E402
 import harness  # noqa: E402
 
 RATES = [1e-6, 1e-5, 1e-4, 1e-3]
-# Programs and their words of work, about two seconds each.
-WORKLOADS = {"churn": 300_000_000, "deep": 30_000_000, "live_heap": 30_000_000}
+# Programs and their amount of work (words, or replacements), about two seconds each.
+WORKLOADS = {"churn": 300_000_000, "deep": 350_000_000, "live_heap": 700_000}
 
 
 def spread(values):

@@ -32,6 +32,27 @@ def agent_of_another_build(folder):
     return path
 
 
+def agent_with_a_dead_probe(folder):
+    """A copy of the agent whose note puts memprof:batch where nothing ever runs.
+
+    Attaching succeeds and nothing arrives, as on kernels that mishandle a probe.
+    """
+    source = harness.BUILD / "libmemprof_agent.so"
+    notes = subprocess.run(["readelf", "-n", source], capture_output=True, text=True, check=True).stdout
+    location = int(re.search(r"Location: 0x([0-9a-f]+)", notes).group(1), 16)
+    base = int(re.search(r"Base: 0x([0-9a-f]+)", notes).group(1), 16)
+    symbols = subprocess.run(["nm", "-D", source], capture_output=True, text=True, check=True).stdout
+    elsewhere = int(re.search(r"([0-9a-f]+) T memprof_agent_keep", symbols).group(1), 16)
+    data = source.read_bytes()
+    note = location.to_bytes(8, "little") + base.to_bytes(8, "little")
+    if data.count(note) != 1:
+        raise AssertionError("the probe's note is not where it was expected")
+    path = folder / "libmemprof_agent.so"
+    path.write_bytes(data.replace(note, elsewhere.to_bytes(8, "little") + note[8:]))
+    path.chmod(0o755)
+    return path
+
+
 class DaemonStart(E2ETest):
     """memprofd with an option or target that it cannot take."""
 
@@ -99,6 +120,13 @@ class DaemonStart(E2ETest):
         agent = agent_of_another_build(self.folder)
         self.refused("--pid", target.pid, agent=agent, code=AGENT, words=["agent", "build"])
         self.assertEqual(1, target.command("go 1")["rounds"])
+
+    def test_a_probe_that_never_fires_is_found_out(self):
+        target = self.target("busy_threads")
+        daemon = self.daemon("--pid", target.pid, agent=agent_with_a_dead_probe(self.folder))
+        daemon.wait_state(target.pid, "failed")
+        self.assertIn("probe does not fire", daemon.targets()[target.pid]["message"])
+        self.assertEqual(0, target.exit()["errors"])
 
     def test_preloaded_agent_of_another_build(self):
         agent = agent_of_another_build(self.folder)
