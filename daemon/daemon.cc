@@ -175,13 +175,16 @@ void Daemon::check_probes(Profiled& profiled) {
   }
   if (silent == nullptr) return;
   end(profiled, TargetState::kFailed,
-      absl::StrCat(silent, " does not fire on this kernel; try another kernel and report this one"));
+      absl::StrCat(silent,
+                   " does not fire on this kernel; try another kernel and report this one"));
 }
 
 void Daemon::keep_alive(Profiled& profiled) {
   if (Clock::now() - profiled.kept_alive_at < kKeepAliveInterval) return;
   profiled.kept_alive_at = Clock::now();
-  if (profiled.attachment->keep_alive(profiled.sampling) || has_exited(profiled.attachment->target())) return;
+  if (profiled.attachment->keep_alive(profiled.sampling) ||
+      has_exited(profiled.attachment->target()))
+    return;
   spdlog::warn("pid {}: the agent stopped because memprofd stood still; starting again",
                profiled.attachment->target().pid);
   profiled.sampling = false;

@@ -163,7 +163,6 @@ absl::Status Attachment::advance_injection() {
   injected_ = true;
   RETURN_IF_ERROR(result->status());
   paused_seconds_ += (*result)->paused_seconds;
-  spdlog::debug("pid {}: stopped for {:.3f} ms", target_.pid, (*result)->paused_seconds * 1e3);
   adopt((*result)->agent);
   injector_.reset();
   // The rate may have been changed while the injection waited.
