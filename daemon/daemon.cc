@@ -101,8 +101,12 @@ void Daemon::loop() {
       requests.swap(requests_);
       stop = stop_;
     }
-    for (const auto& request : requests) request();
-    tick();
+    // A request may take a second: nobody waits for more than one.
+    for (const auto& request : requests) {
+      request();
+      tick();
+    }
+    if (requests.empty()) tick();
   }
   stop_all();
 }

@@ -1,0 +1,63 @@
+"""The agent stops by itself when nobody watches, seen in the target's memory."""
+
+import os
+import pathlib
+import signal
+import sys
+import unittest
+
+import harness
+from harness import E2ETest, eventually
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
+import agent_process  # noqa: E402
+
+
+def agent_state(pid):
+    """State in the control block of an injected agent; None when there is no agent."""
+    path = (harness.BUILD / "libmemprof_agent.so").resolve()
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        if line.endswith(str(path)):
+            at = int(line.split("-")[0], 16) + agent_process.symbol(path, "memprof_agent_control")
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
+            return agent_process.HEAD.unpack(head)[9]
+    return None
+
+
+class AgentStops(E2ETest):
+    def setUp(self):
+        super().setUp()
+        self.target_process = self.target("busy_threads")
+        self.pid = self.target_process.pid
+        self.memprofd = self.daemon("--pid", self.pid, rate=1e-3)
+        self.memprofd.wait_state(self.pid, "sampling")
+
+    def wait_agent(self, state):
+        eventually(lambda: agent_state(self.pid) == state, f"agent state {state}", timeout=60)
+
+    def test_after_memprofd_was_killed(self):
+        self.assertEqual(agent_process.SAMPLING, agent_state(self.pid))
+        self.memprofd.stop(signal.SIGKILL)
+        self.wait_agent(agent_process.IDLE)
+        self.assertEqual(0, self.target_process.exit()["errors"])
+
+    def test_after_a_detach(self):
+        self.memprofd.detach(self.pid)
+        self.wait_agent(agent_process.IDLE)
+        self.assertEqual(0, self.target_process.exit()["errors"])
+
+    def test_while_memprofd_stands_still_and_starts_again_with_it(self):
+        self.memprofd.send_signal(signal.SIGSTOP)
+        self.wait_agent(agent_process.IDLE)  # the lease has run out
+        self.memprofd.send_signal(signal.SIGCONT)
+        self.wait_agent(agent_process.SAMPLING)
+        self.memprofd.wait_state(self.pid, "sampling")
+        before = self.memprofd.metrics().value("memprofd_samples_total", pid=self.pid, event="alloc")
+        eventually(lambda: self.memprofd.metrics().value(
+            "memprofd_samples_total", pid=self.pid, event="alloc") > before, "samples again")
+        self.assertEqual(0, self.target_process.exit()["errors"])
+
+
+if __name__ == "__main__":
+    unittest.main()
