@@ -174,15 +174,9 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	return VALUE_OF(some_id);
 }
 
-value memprof_on_alloc_minor(value info)
-{
-	return on_alloc(info, MEMPROF_ALLOC_MINOR);
-}
+value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
 
-value memprof_on_alloc_major(value info)
-{
-	return on_alloc(info, MEMPROF_ALLOC_MAJOR);
-}
+value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_MAJOR); }
 
 value memprof_on_promote(value id)
 {
@@ -204,15 +198,9 @@ static value on_dealloc(value id, enum memprof_record_kind kind)
 	return VAL_UNIT;
 }
 
-value memprof_on_dealloc_minor(value id)
-{
-	return on_dealloc(id, MEMPROF_DEALLOC_MINOR);
-}
+value memprof_on_dealloc_minor(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MINOR); }
 
-value memprof_on_dealloc_major(value id)
-{
-	return on_dealloc(id, MEMPROF_DEALLOC_MAJOR);
-}
+value memprof_on_dealloc_major(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MAJOR); }
 
 /* ------------------------------------------------------------- life of the agent */
 
@@ -248,10 +236,7 @@ __attribute__((visibility("default"))) void memprof_agent_poll(void)
 }
 
 /* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
-__attribute__((visibility("default"))) value memprof_agent_keep(value unit)
-{
-	return unit;
-}
+__attribute__((visibility("default"))) value memprof_agent_keep(value unit) { return unit; }
 
 /* The child shares no watcher with its parent: it stops at its next callback. */
 static void in_forked_child(void)

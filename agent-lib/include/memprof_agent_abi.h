@@ -62,15 +62,14 @@ enum memprof_source {
 };
 
 struct memprof_record {
-	__u64 time_ns;    /* CLOCK_MONOTONIC when the runtime called the callback */
+	__u64 time_ns;	  /* CLOCK_MONOTONIC when the runtime called the callback */
 	__u64 sample_id;  /* counts from 1 over the life of the process */
 	__u64 size_words; /* allocations: block size without header; else 0 */
 	__u32 n_samples;  /* allocations: samples in the block, saturating; else 0 */
-	__u32 origin;     /* tid << 8 | source << 4 | kind, see the macros below */
+	__u32 origin;	  /* tid << 8 | source << 4 | kind, see the macros below */
 };
 
-#define MEMPROF_ORIGIN(tid, source, kind) \
-	((__u32)(tid) << 8 | (__u32)(source) << 4 | (__u32)(kind))
+#define MEMPROF_ORIGIN(tid, source, kind) ((__u32)(tid) << 8 | (__u32)(source) << 4 | (__u32)(kind))
 #define MEMPROF_ORIGIN_TID(origin) ((origin) >> 8)
 #define MEMPROF_ORIGIN_SOURCE(origin) (((origin) >> 4) & 15u)
 #define MEMPROF_ORIGIN_KIND(origin) ((origin)&15u)
@@ -83,7 +82,7 @@ enum memprof_agent_state {
 };
 
 enum memprof_gc_phase {
-	MEMPROF_GC_MINOR = 0,       /* one minor collection */
+	MEMPROF_GC_MINOR = 0,	    /* one minor collection */
 	MEMPROF_GC_MAJOR_SLICE = 1, /* one slice of major work */
 	MEMPROF_GC_PHASES = 2,
 };
@@ -100,16 +99,16 @@ struct memprof_agent_control {
 
 	/* Written by the watcher. A new generation makes the agent (re)start with
 	 * the new rate at its next chance; rate 0 means: do not sample. */
-	double requested_rate; /* samples per word, 0 .. 1 */
+	double requested_rate;	  /* samples per word, 0 .. 1 */
 	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher keeps moving it on */
 	__u32 requested_generation;
 	__u32 reserved0;
 
 	/* Written by the agent. */
-	double rate;      /* of the running or last session */
+	double rate;	  /* of the running or last session */
 	__u32 generation; /* requested_generation that state answers */
-	__u32 state;      /* enum memprof_agent_state */
-	__u64 starts;     /* sessions started and ended, over the process's life */
+	__u32 state;	  /* enum memprof_agent_state */
+	__u64 starts;	  /* sessions started and ended, over the process's life */
 	__u64 stops;
 	__u64 last_sample_id;
 	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */

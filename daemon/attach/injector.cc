@@ -32,7 +32,7 @@ constexpr std::uint64_t kSafePointBytes = 16;
 constexpr auto kLoadPatience = std::chrono::seconds(2);
 constexpr auto kLoadPoll = std::chrono::microseconds(20);
 // Room that the dynamic linker may need below the image.
-constexpr std::uint64_t kStackRoomBytes = 256 * 1024;
+constexpr std::uint64_t kStackRoomBytes = 256u << 10;
 
 void ignore_wake_signal(int) {}
 

@@ -17,7 +17,7 @@ namespace memprofd {
 namespace {
 
 // Larger than any x86 extended state today (AMX: about 11 KB).
-constexpr std::size_t kMaxXstateBytes = 64 * 1024;
+constexpr std::size_t kMaxXstateBytes = 64u << 10;
 
 absl::Status ptrace_error(const char* what, pid_t tid) {
   const int error = errno;
