@@ -27,11 +27,9 @@ struct Head {
   (head).get<decltype(memprof_agent_control::field)>(offsetof(memprof_agent_control, field))
 
 absl::Status check_build(const Head& head, int pid) {
-  if (HEAD_FIELD(head, magic) == MEMPROF_AGENT_MAGIC &&
-      HEAD_FIELD(head, abi_version) == MEMPROF_AGENT_ABI &&
-      HEAD_FIELD(head, control_bytes) == sizeof(memprof_agent_control)) {
-    return absl::OkStatus();
-  }
+  memprof_agent_control block{};
+  std::memcpy(&block, head.bytes, sizeof(head.bytes));
+  if (is_our_build(block)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("pid ", pid, " holds an agent of another build (interface ",
                    HEAD_FIELD(head, abi_version), ", this memprofd speaks ", MEMPROF_AGENT_ABI,
@@ -39,6 +37,11 @@ absl::Status check_build(const Head& head, int pid) {
 }
 
 }  // namespace
+
+bool is_our_build(const memprof_agent_control& block) {
+  return block.magic == MEMPROF_AGENT_MAGIC && block.abi_version == MEMPROF_AGENT_ABI &&
+         block.control_bytes == sizeof(memprof_agent_control);
+}
 
 absl::StatusOr<AgentStatus> AgentControl::status() const {
   Head head;

@@ -33,6 +33,10 @@ struct AgentTail {
   std::vector<memprof_record> records;
 };
 
+// Whether a control block, of which at least the first three fields are filled
+// in, is of the interface that this memprofd speaks.
+bool is_our_build(const memprof_agent_control& block);
+
 class AgentControl {
  public:
   // address is that of memprof_agent_control in the process.
@@ -44,7 +48,7 @@ class AgentControl {
   // kUnavailable when the agent flushed meanwhile: its records come by the probe.
   absl::StatusOr<AgentTail> tail() const;
   // Asks for a session with this rate (0: none). generation must be new. The
-  // session ends by itself unless renew() is called within kLease.
+  // session ends by itself unless renew() is called within kLeaseNs.
   absl::Status request(double rate, std::uint32_t generation) const;
   absl::Status renew() const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;

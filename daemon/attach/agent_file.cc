@@ -5,7 +5,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/attach/agent_control.h"
 #include "daemon/discover/elf_file.h"
 
 namespace memprofd {
@@ -27,10 +27,7 @@ absl::Status check_build(const ElfFile& file, std::uint64_t control) {
       !status.ok()) {
     return status;
   }
-  if (head.magic == MEMPROF_AGENT_MAGIC && head.abi_version == MEMPROF_AGENT_ABI &&
-      head.control_bytes == sizeof(memprof_agent_control)) {
-    return absl::OkStatus();
-  }
+  if (is_our_build(head)) return absl::OkStatus();
   return absl::DataLossError("is an agent of another build");
 }
 

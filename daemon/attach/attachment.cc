@@ -101,7 +101,7 @@ absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
 
 void Attachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
-  poll_address_ = agent.poll_address;
+  agent_ = agent;
 }
 
 absl::Status Attachment::begin(double rate) {
@@ -188,7 +188,7 @@ absl::Status Attachment::start_injection() {
   }
   injection.libc = libc_;
   if (control_) {
-    injection.on_loaded = [agent = target_.agents[0]] { return agent; };
+    injection.on_loaded = [agent = agent_] { return agent; };
   } else {
     injection.on_loaded = [this, rate = rate_, generation = generation_] {
       return tell_loaded_agent(rate, generation);

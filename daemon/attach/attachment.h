@@ -72,7 +72,6 @@ class Attachment {
   KernelSide& kernel() { return *kernel_; }
   // Null until the agent is in the process.
   const AgentControl* agent() const { return control_ ? &*control_ : nullptr; }
-  std::uint32_t generation() const { return generation_; }
   double paused_seconds() const { return paused_seconds_; }
 
  private:
@@ -96,7 +95,7 @@ class Attachment {
   bool may_inject_ = false;
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentControl> control_;
-  std::uint64_t poll_address_ = 0;
+  AgentLocation agent_;  // of control_
   std::uint32_t generation_ = 0;
   double rate_ = 0;
   bool begun_ = false;

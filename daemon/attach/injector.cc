@@ -129,7 +129,6 @@ class InjectionRun {
     RETURN_IF_ERROR(write_stack(frame));
     loading_at_ = loaded_at_ = Clock::now();
     if (!injection_.agent_path.empty()) {
-      loading_at_ = Clock::now();
       RETURN_IF_ERROR(session_.set_registers(tid, frame.regs));
       RETURN_IF_ERROR(session_.resume(tid, 0));
       RETURN_IF_ERROR(wait_loaded(tid));

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import harness
-from harness import E2ETest, eventually
+from harness import E2ETest, eventually, proc_status
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
 import agent_process  # noqa: E402
@@ -57,6 +57,23 @@ class AgentStops(E2ETest):
         eventually(lambda: self.memprofd.metrics().value(
             "memprofd_samples_total", pid=self.pid, event="alloc") > before, "samples again")
         self.assertEqual(0, self.target_process.exit()["errors"])
+
+    def test_an_injected_agent_of_a_quiet_target_is_hurried_again(self):
+        quiet = self.target("known_alloc")
+        self.memprofd.attach(quiet.pid, 1e-4)
+        quiet.command("go 1")
+        self.memprofd.wait_state(quiet.pid, "sampling")
+        self.memprofd.send_signal(signal.SIGSTOP)
+        eventually(lambda: quiet.command("go 1") and agent_state(quiet.pid) == agent_process.IDLE,
+                   "the lease runs out", timeout=60)
+        # The target allocates nothing now: its next session has to wait.
+        self.memprofd.send_signal(signal.SIGCONT)
+        eventually(lambda: proc_status(quiet.pid, "TracerPid") != "0",
+                   "a thread is being borrowed")
+        quiet.command("go 1")
+        self.memprofd.wait_state(quiet.pid, "sampling")
+        self.assertEqual(agent_process.SAMPLING, agent_state(quiet.pid))
+        quiet.exit()
 
 
 if __name__ == "__main__":
