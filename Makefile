@@ -38,7 +38,7 @@ LDFLAGS  := -Wl,--as-needed
 # By name: asking pkg-config for grpc++ takes seconds.
 ABSL     := status statusor synchronization strings str_format_internal hash raw_hash_set throw_delegate \
             cord base time raw_logging_internal
-LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
+LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
   CXXFLAGS := $(subst -O2,-O1,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
@@ -52,13 +52,15 @@ endif
 all: $(BUILD)/memprofd $(BUILD)/memprofctl $(BUILD)/libmemprof_agent.so $(if $(shell command -v ocamlfind),$(BUILD)/findlib/memprof-agent/META)
 
 LIB_SRC := $(sort $(filter-out daemon/main.cc,$(wildcard daemon/*.cc)) \
-             $(foreach d,util discover attach ingest aggregate symbolize store export,$(wildcard daemon/$(d)/*.cc)) \
+             $(foreach d,util discover attach ingest aggregate symbolize store trace export,$(wildcard daemon/$(d)/*.cc)) \
              $(filter-out daemon/ctl/main.cc,$(wildcard daemon/ctl/*.cc)))
 CTL_SRC := daemon/ctl/main.cc
-PROTO   := $(wildcard proto/memprof/v1/*.proto)
-PB_CC   := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) $(PROTO:proto/%.proto=$(BUILD)/gen/%.grpc.pb.cc)
+PROTO   := $(wildcard proto/*/*.proto proto/*/*/*.proto)
+# Services are in proto/memprof only.
+PB_CC   := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) $(patsubst proto/%.proto,$(BUILD)/gen/%.grpc.pb.cc,$(filter proto/memprof/%,$(PROTO)))
 PB_H    := $(PB_CC:.cc=.h)
 SKEL    := $(BUILD)/gen/memprof.skel.h
+ASSETS  := $(BUILD)/gen/flamegraph_assets.h
 
 obj = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC))
@@ -74,7 +76,7 @@ $(PCH).gch: daemon/util/pch.h
 	$(Q)cp $< $(PCH)
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(PCH) -o $@
 
-$(BUILD)/obj/%.o: %.cc $(PCH).gch | $(SKEL) $(PB_H)
+$(BUILD)/obj/%.o: %.cc $(PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -include $(PCH) -fpch-preprocess $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
@@ -92,6 +94,15 @@ $(BUILD)/gen/%.grpc.pb.cc $(BUILD)/gen/%.grpc.pb.h: proto/%.proto
 	$(call say,PROTOC,$< [grpc])
 	$(Q)mkdir -p $(BUILD)/gen
 	$(Q)protoc -Iproto --grpc_out=$(BUILD)/gen --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $<
+
+# The flame graph page as string literals. Each script uses what those before it define.
+FLAME_JS := $(patsubst %,dashboards/flamegraph/%.js,format profile call_tree colours layout flamegraph panels page)
+$(ASSETS): dashboards/flamegraph/template.html dashboards/flamegraph/style.css $(FLAME_JS)
+	$(call say,ASSETS,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ asset() { name=$$1; shift; printf 'inline constexpr char %s[] = R"memprofd_asset(' $$name; cat "$$@"; echo ')memprofd_asset";'; }; \
+	  echo '#pragma once'; echo 'namespace memprofd::flamegraph_assets {'; \
+	  asset kTemplate $<; asset kStyle dashboards/flamegraph/style.css; asset kScript $(FLAME_JS); echo '}'; } > $@
 
 $(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
 	$(call say,AR,$@)
@@ -175,12 +186,12 @@ install: all
 	$(Q)sed 's,@PREFIX@,$(PREFIX),g' deploy/memprofd.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/memprofd.service
 	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/share/memprofd && cp -r dashboards/grafana dashboards/prometheus $(DESTDIR)$(PREFIX)/share/memprofd/
 
-SOURCES := $(shell find daemon tests -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h)
 format:
 	$(Q)clang-format -i $(SOURCES)
 lint:
 	$(Q)clang-format --dry-run -Werror $(SOURCES)
-	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H)
+	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS)
 	$(Q)printf '%s\n' $(LIB_SRC) daemon/main.cc $(CTL_SRC) | \
 	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- $(CPPFLAGS) -std=c++20
 

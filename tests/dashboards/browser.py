@@ -1,0 +1,269 @@
+"""A headless Chromium, driven through the DevTools protocol over pipes.
+
+Standard library only. One Browser has one page. Every wait has a deadline; what
+the page writes to its console as an error, throws, or asks of the network is
+kept for the test to look at.
+"""
+
+import base64
+import collections
+import fcntl
+import itertools
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+CHROMIUM = "/usr/bin/chromium"
+TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+         "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
+         "--disable-component-update", "--disable-default-apps", "--disable-extensions",
+         "--disable-sync", "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe"]
+KEYS = {"Enter": 13, "Escape": 27, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+        "ArrowDown": 40, "Tab": 9, "/": 191}
+
+
+class JavaScriptError(AssertionError):
+    """What an evaluated expression threw."""
+
+
+def _high_pipe():
+    """A pipe whose ends are away from 3 and 4, where Chromium wants its own."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved
+
+
+class Connection:
+    """DevTools messages: JSON, each closed by a zero byte."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        self.ids = itertools.count(1)
+        self.received = b""
+        self.messages = collections.deque()  # received, not yet looked at
+
+    def close(self):
+        os.close(self.reader)
+        os.close(self.writer)
+
+    def send(self, method, parameters, session=None):
+        number = next(self.ids)
+        message = {"id": number, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.writer, data):]
+        return number
+
+    def next_message(self, deadline, what):
+        while not self.messages:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.reader], [], [], left)[0]:
+                raise AssertionError(f"{what}: not within {TIMEOUT:g} s")
+            data = os.read(self.reader, 1 << 20)
+            if not data:
+                raise AssertionError(f"{what}: Chromium has ended")
+            *whole, self.received = (self.received + data).split(b"\0")
+            self.messages.extend(json.loads(message) for message in whole)
+        return self.messages.popleft()
+
+
+class Browser:
+    """A page of a width and height in CSS pixels; close() ends Chromium.
+
+    errors: texts of uncaught exceptions and of errors and warnings in the
+    console. requests: every URL asked for, data: ones left out.
+    """
+
+    def __init__(self, width=1280, height=900):
+        if not os.path.exists(CHROMIUM):
+            raise AssertionError(f"{CHROMIUM} is missing: install Debian's chromium")
+        self.errors, self.requests, self.events = [], [], []
+        self.folder = tempfile.mkdtemp(prefix="memprofd-chromium-")
+        self._start(width, height)
+        try:
+            target = self._call("Target.createTarget", {"url": "about:blank"}, None)["targetId"]
+            self.session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True},
+                                      None)["sessionId"]
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                self.call(f"{domain}.enable")
+            self.resize(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, width, height):
+        from_us, to_us = _high_pipe(), _high_pipe()
+        self.log = open(os.path.join(self.folder, "log"), "wb")
+        try:
+            self.process = subprocess.Popen(
+                ["/bin/bash", "-c", f'exec "$@" 3<&{from_us[0]} 4>&{to_us[1]}', "bash", CHROMIUM, *FLAGS,
+                 f"--user-data-dir={self.folder}/profile", f"--window-size={width},{height}"],
+                stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                pass_fds=(from_us[0], to_us[1]), start_new_session=True,
+                env=dict(os.environ, HOME=self.folder))
+        finally:
+            os.close(from_us[0])
+            os.close(to_us[1])
+        self.connection = Connection(to_us[0], from_us[1])
+
+    def close(self):
+        """Ends Chromium and its children, and removes what it wrote."""
+        try:
+            self.connection.send("Browser.close", {})
+            self.process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: its children only
+            self.process.wait()
+        self.connection.close()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # ------------------------------------------------------------ protocol
+
+    def call(self, method, **parameters):
+        """The result of one DevTools command to the page."""
+        return self._call(method, parameters, self.session)
+
+    def _call(self, method, parameters, session):
+        number = self.connection.send(method, parameters, session)
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            message = self.connection.next_message(deadline, method)
+            if message.get("id") == number:
+                if "error" in message:
+                    raise AssertionError(f"{method}: {message['error'].get('message')}")
+                return message["result"]
+            self._note(message)
+
+    def _note(self, message):
+        method, parameters = message.get("method"), message.get("params", {})
+        if method is not None:
+            self.events.append(method)
+        if method == "Runtime.exceptionThrown":
+            details = parameters["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            self.errors.append(" ".join(str(argument.get("value", argument.get("description")))
+                                        for argument in parameters["args"]))
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            self.errors.append(parameters["entry"]["text"])
+        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith("data:"):
+            self.requests.append(parameters["request"]["url"])
+
+    def wait_event(self, method):
+        """Returns when the event has come since the last navigation."""
+        deadline = time.monotonic() + TIMEOUT
+        while method not in self.events:
+            self._note(self.connection.next_message(deadline, method))
+
+    # ------------------------------------------------------------ the page
+
+    def navigate(self, url, fragment=""):
+        """Loads a URL or a file anew, also when only the fragment ("#...") differs, and waits
+        until it is there."""
+        if isinstance(url, pathlib.Path):
+            url = url.resolve().as_uri()
+        url += fragment
+        self.call("Page.navigate", url="about:blank")
+        self.settle()
+        self.events, self.requests, self.errors = [], [], []
+        result = self.call("Page.navigate", url=url)
+        if result.get("errorText"):
+            raise AssertionError(f"{url}: {result['errorText']}")
+        self.wait_event("Page.loadEventFired")
+        self.settle()
+
+    def evaluate(self, expression):
+        """The JSON value of an expression; a promise is awaited."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True,
+                           awaitPromise=True)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise JavaScriptError(details.get("exception", {}).get("description") or details["text"])
+        return answer["result"].get("value")
+
+    def settle(self):
+        """Returns when what was started is drawn: two animation frames."""
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => "
+                      "requestAnimationFrame(() => done(1))))")
+
+    def wait_for(self, expression):
+        """Polls once a frame until the expression is truthy; returns its value."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            value = self.evaluate(expression)
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{expression}: not within {TIMEOUT:g} s; last: {value!r}")
+            self.settle()
+
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.settle()
+
+    def click(self, x, y):
+        """A click of the left button at CSS pixels of the window."""
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def click_on(self, selector):
+        """A click in the middle of the first element that matches a CSS selector."""
+        box = self.evaluate(f"""(() => {{
+            const found = document.querySelector({json.dumps(selector)});
+            if (!found) return null;
+            found.scrollIntoView({{block: "center"}});
+            const b = found.getBoundingClientRect();
+            return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
+        if box is None:
+            raise AssertionError(f"no element {selector}")
+        self.click(*box)
+
+    def key(self, key):
+        """Presses a key: a name of KEYS or one character."""
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        parameters = {"key": key, "windowsVirtualKeyCode": KEYS.get(key, ord(key[0].upper()))}
+        kind = "keyDown" if text else "rawKeyDown"
+        self.call("Input.dispatchKeyEvent", type=kind, text=text, **parameters)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)
+        self.settle()
+
+    def type(self, text):
+        """Writes into what has the focus."""
+        self.call("Input.insertText", text=text)
+        self.settle()
+
+    def resize(self, width, height, ratio=1):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=ratio, mobile=False)
+        self.settle()
+
+    def emulate_media(self, **features):
+        """emulate_media(prefers_color_scheme="dark"); none: as the machine has it."""
+        self.call("Emulation.setEmulatedMedia", media="", features=[
+            {"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
+        self.settle()
+
+    def screenshot(self, path):
+        """Writes a PNG of what is seen."""
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        pathlib.Path(path).write_bytes(base64.b64decode(data))
