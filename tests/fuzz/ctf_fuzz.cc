@@ -1,0 +1,121 @@
+// Feeds arbitrary bytes to the trace reader and checks that what it passes on is
+// consistent, that its summary agrees, and that what it read can be written and
+// read again.
+//
+//   clang++ -std=c++20 -g -O1 -I. -fsanitize=fuzzer,address,undefined
+//     tests/fuzz/ctf_fuzz.cc daemon/trace/ctf_*.cc daemon/util/{units,utf8}.cc -lfmt -labsl_...
+//     -o ctf_fuzz && ./ctf_fuzz CORPUS tests/golden
+//
+// tests/unit/ctf_fuzz_test.cc runs it with fixed mutations in every build.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/trace/ctf_dump.h"
+#include "daemon/trace/ctf_reader.h"
+#include "daemon/trace/ctf_writer.h"
+
+namespace memprofd::ctf {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "ctf_fuzz: %s\n", what);
+  std::abort();
+}
+
+// A short input can stand for very many frames: enough of them has been seen then.
+constexpr std::uint64_t kMaxFramesWritten = 200'000;
+
+// Checks what it gets and writes it again, with ids of its own.
+class Checker : public Visitor {
+ public:
+  explicit Checker(int version) : version_(version) {}
+
+  void on_info(const TraceInfo& info) override {
+    writer_.emplace(
+        [this](std::span<const std::byte> packet) {
+          require(packet.size() <= kMaxPacketBytes, "a packet is too large");
+          written_.insert(written_.end(), packet.begin(), packet.end());
+          return absl::OkStatus();
+        },
+        [this](std::uint64_t code) { return locations_[code]; }, info,
+        WriterOptions{.version = version_});
+  }
+  void on_location(std::uint64_t code, std::span<const Location> locations) override {
+    require(locations.size() <= kMaxInlined, "too many inlined locations");
+    // The first meaning is the one that may have been written.
+    locations_.try_emplace(code, locations.begin(), locations.end());
+  }
+  void on_alloc(const Alloc& event) override {
+    ++events_;
+    bool writable = true;
+    for (const std::uint64_t code : event.callstack) {
+      require(locations_.contains(code), "a code without location");
+      if (code > kMaxCode) writable = false;
+    }
+    frames_ += event.callstack.size();
+    if (!writable || frames_ > kMaxFramesWritten) return;
+    const absl::StatusOr<std::uint64_t> id = writer_->alloc(event);
+    require(id.ok(), "an allocation that was read cannot be written");
+    ids_[event.id] = *id;
+    ++written_events_;
+  }
+  void on_promote(const Promote& event) override { put(event, &Writer::promote); }
+  void on_collect(const Collect& event) override { put(event, &Writer::collect); }
+
+  void check(const ReadSummary& summary, std::size_t size) {
+    require(summary.bytes == size, "not all bytes are accounted for");
+    require(summary.bytes_lost <= size, "more was lost than there was");
+    require(summary.events() == events_, "the number of events is wrong");
+    require(summary.complete() || !summary.losses().empty(), "a loss that is not told");
+    require(writer_->flush().ok(), "flush failed");
+    Visitor nobody;
+    absl::StatusOr<Reader> reader = Reader::open(std::span<const std::byte>(written_));
+    require(reader.ok(), "what was written is no trace");
+    const ReadSummary again = reader->read(nobody);
+    require(again.complete(), "what was written has losses");
+    require(again.events() == written_events_, "what was written is not all there");
+  }
+
+ private:
+  void put(const BlockEvent& event, absl::Status (Writer::*put_event)(const BlockEvent&)) {
+    ++events_;
+    const auto id = ids_.find(event.id);
+    if (id == ids_.end()) return;
+    BlockEvent renamed = event;
+    renamed.id = id->second;
+    require(((*writer_).*put_event)(renamed).ok(), "an event that was read cannot be written");
+    ++written_events_;
+  }
+
+  int version_;
+  std::optional<Writer> writer_;
+  std::vector<std::byte> written_;
+  absl::flat_hash_map<std::uint64_t, std::vector<Location>> locations_;
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> ids_;
+  std::uint64_t events_ = 0;
+  std::uint64_t written_events_ = 0;
+  std::uint64_t frames_ = 0;
+};
+
+}  // namespace
+}  // namespace memprofd::ctf
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Exactly as long as the input, so that a sanitizer sees reads behind it.
+  const std::vector<std::uint8_t> bytes(data, data + size);
+  absl::StatusOr<memprofd::ctf::Reader> reader =
+      memprofd::ctf::Reader::open(std::as_bytes(std::span(bytes)));
+  if (!reader.ok()) return 0;
+  memprofd::ctf::Checker checker(reader->version());
+  checker.check(reader->read(checker), size);
+  return 0;
+}
