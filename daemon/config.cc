@@ -63,6 +63,19 @@ void add_output_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
+  app.add_option("--history.memory", config.history_bytes,
+                 "Memory for what happened when, all targets together")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str()
+      ->type_name("SIZE");
+  app.add_option("--history.retention", config.retention_seconds,
+                 "How long the counts of a target that has ended stay, in seconds")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  app.add_option("--trace.directory", config.trace_directory,
+                 "Where gRPC clients may have traces written (off by default)")
+      ->type_name("DIR");
   app.add_option("--log.level", config.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();

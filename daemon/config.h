@@ -15,8 +15,11 @@ struct Config {
   bool no_inject = false;
   std::string agent_path;  // empty: beside or installed with this program
   std::uint32_t max_frames = 4096;
-  std::uint32_t ring_bytes = 4u << 20;  // per target
-  std::size_t top_sites = 50;           // sites with series of their own
+  std::uint32_t ring_bytes = 4u << 20;     // per target
+  std::size_t top_sites = 50;              // sites with series of their own
+  std::size_t history_bytes = 128u << 20;  // of all targets together
+  double retention_seconds = 3600;         // of targets that ended
+  std::string trace_directory;             // empty: traces are only streamed
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
   std::string grpc_socket;

@@ -66,7 +66,8 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), ingest_(hub_) {
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)), ingest_(hub_, options_.history_bytes) {
   control_ = std::thread([this] { loop(); });
 }
 
@@ -122,6 +123,7 @@ void Daemon::tick() {
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) tick(profiled);
   }
+  forget_ended();
 }
 
 void Daemon::tick(Profiled& profiled) {
@@ -252,6 +254,8 @@ absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {
 absl::Status Daemon::do_set_rate(int pid, double rate) {
   RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
+  // A new session would forget the blocks that are followed.
+  if (profiled->sampling && profiled->lane->info().sampling_rate == rate) return absl::OkStatus();
   RETURN_IF_ERROR(start_session(*profiled, rate));
   profiled->sampling = false;
   profiled->lane->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
@@ -296,20 +300,23 @@ void Daemon::end(Profiled& profiled, TargetState state, const std::string& messa
   profiled.attachment.reset();
   profiled.sampling = false;
   profiled.ended_at = Clock::now();
-  forget_oldest_ended();
 }
 
-void Daemon::forget_oldest_ended() {
-  std::size_t ended = 0;
-  auto oldest = targets_.end();
-  for (auto it = targets_.begin(); it != targets_.end(); ++it) {
-    if (it->second.attachment) continue;
-    ++ended;
-    if (oldest == targets_.end() || it->second.ended_at < oldest->second.ended_at) oldest = it;
+// Those that ended too long ago, and the oldest of too many.
+void Daemon::forget_ended() {
+  for (;;) {
+    std::size_t ended = 0;
+    auto oldest = targets_.end();
+    for (auto it = targets_.begin(); it != targets_.end(); ++it) {
+      if (it->second.attachment) continue;
+      ++ended;
+      if (oldest == targets_.end() || it->second.ended_at < oldest->second.ended_at) oldest = it;
+    }
+    if (oldest == targets_.end()) return;
+    if (ended <= kMaxEnded && Clock::now() - oldest->second.ended_at <= options_.retention) return;
+    ingest_.run([&] { ingest_.remove(oldest->second.lane.get()); });
+    targets_.erase(oldest);
   }
-  if (ended <= kMaxEnded) return;
-  ingest_.run([&] { ingest_.remove(oldest->second.lane.get()); });
-  targets_.erase(oldest);
 }
 
 // All are asked before any is waited for.
@@ -359,6 +366,7 @@ std::vector<Finding> Daemon::diagnose(int pid) {
 SelfStats Daemon::self_stats() {
   SelfStats stats = read_self_stats();
   stats.events = ingest_.records();
+  stats.history_bytes = ingest_.history_bytes();
   return stats;
 }
 

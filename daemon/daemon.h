@@ -28,6 +28,9 @@ namespace memprofd {
 struct DaemonOptions {
   AttachOptions attach;
   double sampling_rate = 1e-5;
+  std::size_t history_bytes = 128u << 20;  // of all targets together
+  // How long the counts of a target that has ended stay.
+  std::chrono::seconds retention{3600};
 };
 
 class Daemon : public ProfilerService {
@@ -78,7 +81,7 @@ class Daemon : public ProfilerService {
   absl::Status do_set_rate(int pid, double rate);
   void end(Profiled& profiled, TargetState state, const std::string& message);
   void stop_all();
-  void forget_oldest_ended();
+  void forget_ended();
 
   DaemonOptions options_;
   SnapshotHub hub_;

@@ -23,8 +23,9 @@ void watch(int epoll, int fd) {
 
 }  // namespace
 
-IngestThread::IngestThread(SnapshotHub& hub)
+IngestThread::IngestThread(SnapshotHub& hub, std::size_t history_bytes)
     : hub_(hub),
+      history_limit_bytes_(history_bytes),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_ || !wake_) std::abort();
@@ -91,6 +92,24 @@ bool IngestThread::consume_all() {
   return records > 0;
 }
 
+void IngestThread::keep_history() {
+  std::size_t bytes = 0;
+  Lane* largest = nullptr;
+  for (const auto& lane : lanes_) {
+    lane->keep_history();
+    bytes += lane->history_bytes();
+    if (largest == nullptr || lane->history_bytes() > largest->history_bytes()) {
+      largest = lane.get();
+    }
+  }
+  while (bytes > history_limit_bytes_ && largest != nullptr) {
+    const std::size_t before = largest->history_bytes();
+    if (!largest->shed_history()) break;
+    bytes -= before - largest->history_bytes();
+  }
+  history_bytes_ = bytes;
+}
+
 void IngestThread::publish() {
   std::vector<TargetSnapshotPtr> snapshots;
   for (const auto& lane : lanes_) {
@@ -117,6 +136,7 @@ void IngestThread::loop() {
     }
     run_tasks();
     const bool busy = consume_all();
+    keep_history();
     if (hub_.wanted()) publish();
     wait(busy);
   }

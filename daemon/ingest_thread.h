@@ -16,7 +16,8 @@ namespace memprofd {
 
 class IngestThread {
  public:
-  explicit IngestThread(SnapshotHub& hub);
+  // history_bytes: what the histories of all targets may take together.
+  IngestThread(SnapshotHub& hub, std::size_t history_bytes);
   ~IngestThread();  // after the lanes' last look
 
   // Runs a task on the ingest thread and waits for its end. Any other thread.
@@ -30,19 +31,24 @@ class IngestThread {
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
+  // Taken by the histories of all targets. Any thread.
+  std::size_t history_bytes() const { return history_bytes_; }
 
  private:
   void loop();
   void run_tasks();
   bool consume_all();
+  void keep_history();
   void publish();
   void wait(bool busy);
 
   SnapshotHub& hub_;
+  const std::size_t history_limit_bytes_;
   UniqueFd epoll_;
   UniqueFd wake_;  // eventfd
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::atomic<std::uint64_t> records_{0};
+  std::atomic<std::size_t> history_bytes_{0};
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;  // under mutex_
   bool stop_ = false;                         // under mutex_

@@ -22,16 +22,21 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
 Lane::Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
            TargetInfo info)
     : attachment_(std::move(attachment)),
+      tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
       attached_ns_(realtime_ns()),
+      attached_monotonic_ns_(monotonic_ns()),
+      history_(attached_ns_),
       info_(std::move(info)) {
   if (attachment_->agent() != nullptr) agent_ = *attachment_->agent();
 }
 
 int Lane::consume() {
+  tap_.update();
   if (finished()) return 0;
   const int records = attachment_->kernel().consume(
       [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); });
+  tap_.flush();
   if (records <= 0) return 0;
   last_data_ = Clock::now();
   signals_.exec_seen = pipeline_.exec_seen();
@@ -56,6 +61,7 @@ void Lane::catch_up() {
   if (!tail.ok() || tail->records.empty()) return;
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   pipeline_.on_tail(tail->first_seq, tail->generation, tail->records);
+  tap_.flush();
   signals_.alloc_events = pipeline_.alloc_events();
 }
 
@@ -81,6 +87,51 @@ void Lane::read_gc_stats_of_target() {
   }
 }
 
+std::uint64_t Lane::history_now() const {
+  return attached_ns_ + (monotonic_ns() - attached_monotonic_ns_);
+}
+
+HistoryPoint Lane::history_point() const {
+  return {.live = pipeline_.aggregator().totals().live,
+          .heap_words = gc_.heap_words,
+          .minor_collections = gc_.minor_collections,
+          .major_collections = gc_.major_collections,
+          .compactions = gc_.compactions,
+          .dropped_events = pipeline_.drops().total()};
+}
+
+void Lane::keep_history() {
+  if (finished() || !history_.due(history_now())) return;
+  read_gc_stats_of_target();
+  cut_history();
+}
+
+void Lane::cut_history() {
+  const std::uint64_t now_ns = history_now();
+  history_.cut(
+      now_ns, [this](const auto& use) { pipeline_.cut(use); }, history_point());
+  const Aggregator& aggregator = pipeline_.aggregator();
+  history_.see_live(now_ns, aggregator.totals().live, aggregator.by_class());
+}
+
+// Nothing happens after the end: the last window is the one that finish() cut.
+HistoryView Lane::history_view() const {
+  if (finished()) return history_.view();
+  return history_.view(
+      history_now(), [this](const auto& use) { pipeline_.aggregator().peek(use); },
+      history_point());
+}
+
+bool Lane::shed_history() {
+  if (!history_.shed()) return false;
+  if (finished()) {
+    auto copy = std::make_shared<TargetSnapshot>(*final_);
+    copy->history = history_view();
+    final_ = std::move(copy);
+  }
+  return true;
+}
+
 TargetSnapshotPtr Lane::snapshot() {
   if (finished()) {
     // Only what the control thread says of it may still change.
@@ -96,13 +147,17 @@ TargetSnapshotPtr Lane::snapshot() {
   snapshot->attached_ns = attached_ns_;
   snapshot->gc = gc_;
   snapshot->symbolizer = symbolizer_;
+  snapshot->events = tap_.log();
   pipeline_.fill(*snapshot);
+  snapshot->history = history_view();
   return snapshot;
 }
 
 void Lane::finish() {
   if (finished()) return;
+  cut_history();
   final_ = snapshot();
+  tap_.close();
   attachment_.reset();
 }
 

@@ -11,7 +11,9 @@
 #include <optional>
 
 #include "daemon/attach/attachment.h"
+#include "daemon/event_tap.h"
 #include "daemon/pipeline.h"
+#include "daemon/store/history.h"
 #include "daemon/store/snapshot.h"
 
 namespace memprofd {
@@ -40,6 +42,12 @@ class Lane {
   void catch_up();
   bool catch_up_due(std::chrono::steady_clock::time_point now) const;
 
+  // Ends the window of history that runs when its time has come.
+  void keep_history();
+  std::size_t history_bytes() const { return history_.memory_bytes(); }
+  // Gives up the oldest history; false when there is none.
+  bool shed_history();
+
   TargetSnapshotPtr snapshot();
   // Last look: lets the attachment go; snapshot() repeats the final one from now on.
   void finish();
@@ -54,15 +62,23 @@ class Lane {
  private:
   void read_kernel_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
+  std::uint64_t history_now() const;
+  HistoryPoint history_point() const;
+  void cut_history();
+  HistoryView history_view() const;
 
   std::shared_ptr<Attachment> attachment_;
   Pipeline pipeline_;
+  EventTap tap_;
   std::optional<AgentControl> agent_;
   std::chrono::steady_clock::time_point last_data_;
   std::chrono::steady_clock::time_point last_catch_up_;
   GcStats gc_;
   std::shared_ptr<Symbolizer> symbolizer_;
+  // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
   std::uint64_t attached_ns_;
+  std::uint64_t attached_monotonic_ns_;
+  History history_;
   TargetSnapshotPtr final_;
   LaneSignals signals_;
   mutable std::mutex info_mutex_;

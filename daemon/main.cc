@@ -10,6 +10,7 @@
 #include "daemon/attach/kernel_features.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
+#include "daemon/export/api_routes.h"
 #include "daemon/export/grpc_server.h"
 #include "daemon/export/http_server.h"
 #include "daemon/export/prometheus_text.h"
@@ -80,6 +81,8 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;
+  options.history_bytes = config.history_bytes;
+  options.retention = std::chrono::seconds(static_cast<std::int64_t>(config.retention_seconds));
   return options;
 }
 
@@ -90,11 +93,16 @@ int run(const Config& config) {
   auto daemon = std::make_unique<Daemon>(daemon_options(config));
   const PrometheusExporter exporter(*daemon, MEMPROFD_VERSION, config.top_sites);
   std::atomic<bool> ready = false;
-  auto http = HttpServer::start(
-      {config.web_listen_address, config.web_config_file},
-      make_routes(*daemon, exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); }));
+  QueryService queries(*daemon);
+  StopSignal stop;
+  HttpRoutes routes =
+      make_routes(*daemon, exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); });
+  add_api_routes(queries, stop, routes);
+  auto http =
+      HttpServer::start({config.web_listen_address, config.web_config_file}, std::move(routes));
   if (!http.ok()) return fail(http.status());
-  auto grpc = GrpcServer::start({config.grpc_socket, config.grpc_listen_address}, *daemon);
+  auto grpc = GrpcServer::start(
+      {config.grpc_socket, config.grpc_listen_address, config.trace_directory}, *daemon);
   if (!grpc.ok()) return fail(grpc.status());
 
   if (auto status = attach_all(*daemon, config); !status.ok()) {
@@ -108,6 +116,7 @@ int run(const Config& config) {
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: detaching", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  stop.stop();
   return static_cast<int>(ExitCode::kOk);
 }
 

@@ -5,14 +5,14 @@
 namespace memprofd {
 namespace {
 
-bool has_samples(const CallstackCounters& counters) { return counters.allocated.samples != 0; }
+bool has_samples(const Counters& counters) { return counters.allocated.samples != 0; }
 
 }  // namespace
 
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_({limits.max_callstacks, limits.max_callstack_entries}),
       pairer_(limits.pairing, drops_),
-      aggregator_(limits.max_live_samples, drops_) {}
+      aggregator_({limits.max_live_samples, limits.classes}, drops_) {}
 
 void Pipeline::begin_session(std::uint32_t generation, double rate) {
   sessions_.request(generation, rate);
@@ -106,6 +106,7 @@ void Pipeline::on_records(std::uint64_t first_seq, std::uint32_t generation,
       break;
   }
   for (const memprof_record& record : fresh) on_record(record);
+  if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
 // Drops the records that were taken before and counts those that never came.
@@ -142,31 +143,29 @@ void Pipeline::on_record(const memprof_record& record) {
     pairer_.on_records_lost(record.time_ns);
     records_lost_ = false;
   }
-  const CallstackId callstack = follow(record);
-  if (observer_ != nullptr) observer_->on_record(record, callstack, aggregator_.rate());
+  const SampleEvent event = follow(record);
+  if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
 }
 
-CallstackId Pipeline::follow(const memprof_record& record) {
-  if (is_alloc(record)) {
-    const CallstackId callstack = pairer_.on_alloc(record);
-    aggregator_.alloc(record, callstack);
-    return callstack;
-  }
+SampleEvent Pipeline::follow(const memprof_record& record) {
+  if (is_alloc(record)) return aggregator_.alloc(record, pairer_.on_alloc(record));
   if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
   return aggregator_.dealloc(record);
 }
 
 void Pipeline::fill(TargetSnapshot& snapshot) const {
-  const auto& by_callstack = aggregator_.by_callstack();
+  const auto& by_class = aggregator_.by_class();
   snapshot.counters = aggregator_.totals();
   snapshot.drops = drops_;
   snapshot.live_samples_tracked = aggregator_.live().size();
   snapshot.stacks_interned = callstacks_.size();
-  snapshot.callstacks.clear();
-  snapshot.callstacks.reserve(by_callstack.size());
-  for (std::uint32_t id = 0; id < by_callstack.size(); ++id) {
-    if (!has_samples(by_callstack[id])) continue;
-    snapshot.callstacks.push_back({callstacks_.get(CallstackId(id)), by_callstack[id]});
+  snapshot.rows.clear();
+  snapshot.rows.reserve(by_class.size());
+  for (std::uint32_t id = 0; id < by_class.size(); ++id) {
+    if (!has_samples(by_class[id])) continue;
+    const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
+    snapshot.rows.push_back(
+        {ClassId(id), alloc_class, callstacks_.get(alloc_class.callstack), by_class[id]});
   }
 }
 

@@ -25,19 +25,22 @@
 
 namespace memprofd {
 
-// Sees every accepted record in order, with the callstack its block was
-// allocated at (the unknown one when not known) and the session's rate.
+// Sees every accepted record in order.
 class SampleObserver {
  public:
   virtual ~SampleObserver() = default;
-  virtual void on_record(const memprof_record& record, CallstackId callstack, double rate) = 0;
+  // rate: of the session, in samples per word.
+  virtual void on_event(const SampleEvent& event, double rate) = 0;
+  // No more events for now.
+  virtual void on_batch_end() = 0;
 };
 
 struct PipelineLimits {
   // Fills a table of 2^22 slots, 100 MB.
-  std::size_t max_live_samples = 3'600'000;
+  std::size_t max_live_samples = AggregatorLimits().live_samples;
   std::size_t max_callstacks = CallstackTableLimits().callstacks;
   std::size_t max_callstack_entries = CallstackTableLimits().entries;
+  AllocClassLimits classes;
   PairerLimits pairing;
 };
 
@@ -84,10 +87,15 @@ class Pipeline {
   // nullptr: none. Must outlive its use here.
   void set_observer(SampleObserver* observer) { observer_ = observer; }
   DropCounters& drops() { return drops_; }
+  const DropCounters& drops() const { return drops_; }
   const std::shared_ptr<const Callstack>& callstack(CallstackId id) const {
     return callstacks_.get(id);
   }
-  // Sets counters, drops, callstacks (those with samples, by id),
+  const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
+  const Aggregator& aggregator() const { return aggregator_; }
+  // As Aggregator::cut().
+  void cut(const std::function<void(const Interval&, double)>& use) { aggregator_.cut(use); }
+  // Sets counters, drops, rows (classes with samples, by id),
   // live_samples_tracked and stacks_interned.
   void fill(TargetSnapshot& snapshot) const;
 
@@ -102,7 +110,7 @@ class Pipeline {
   std::span<const memprof_record> unseen(std::uint64_t first_seq,
                                          std::span<const memprof_record> records);
   void on_record(const memprof_record& record);
-  CallstackId follow(const memprof_record& record);
+  SampleEvent follow(const memprof_record& record);
 
   DropCounters drops_;
   CallstackTable callstacks_;

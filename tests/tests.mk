@@ -25,6 +25,12 @@ $(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $(KERNEL_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
 
+# The example client, with nothing of the daemon's.
+$(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter $(BUILD)/gen/memprof/%,$(PB_OBJ))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+
 # ---------------------------------------------------------------- suites
 
 # A Python that has Debian's python3-grpcio, whatever else is in PATH.
@@ -35,7 +41,7 @@ ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined $(BUILD)
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
 	$(Q)deploy/install-deps.sh
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(BUILD)/tests/watch_events
 	$(Q)$(ASAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 
@@ -49,12 +55,12 @@ kernel-test: $(BUILD)/tests/kernel_tests
 agent-test: all targets
 	$(Q)$(RUN_TESTS) agent
 # make e2e-test MODULE=test_attach runs one module.
-e2e-test: all targets
+e2e-test: all targets $(BUILD)/tests/watch_events
 	$(Q)$(RUN_TESTS) e2e$(addprefix /,$(MODULE))
 dashboards-test: all targets
 	$(Q)$(RUN_TESTS) dashboards
 
--include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d)
+-include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BUILD)/obj/proto/examples/watch_events.d
 
 include tests/targets/targets.mk
 

@@ -1,10 +1,18 @@
 #include "daemon/aggregate/aggregator.h"
 
+#include <utility>
+
 namespace memprofd {
 namespace {
 
 Heap heap_of(std::uint32_t kind) {
   return kind == MEMPROF_ALLOC_MAJOR || kind == MEMPROF_DEALLOC_MAJOR ? Heap::kMajor : Heap::kMinor;
+}
+
+SampleEvent event_of(const memprof_record& record, const LiveSample& sample) {
+  SampleEvent event{record, sample.alloc_class(), sample.alloc_time_ns()};
+  event.record.n_samples = sample.n_samples();
+  return event;
 }
 
 }  // namespace
@@ -18,66 +26,110 @@ void Aggregator::end_session() {
   drops_.add(Drop::kFollowSessionEnd, live_.size());
   live_.clear();
   totals_.live = {};
-  for (CallstackCounters& counters : by_callstack_) counters.live = {};
+  forget_live();
+  if (interval_.empty()) return;
+  closed_.push_back({std::move(interval_), rate_});
+  interval_ = {};
 }
 
-void Aggregator::alloc(const memprof_record& record, CallstackId callstack) {
-  const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
-  const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
-  CallstackCounters& counters = counters_of(callstack);
-  ++totals_.alloc_events;
-  totals_.allocated[static_cast<int>(heap)][source].add(record.n_samples, rate_);
-  counters.allocated.add(record.n_samples, rate_);
-  switch (live_.insert(SampleId(record.sample_id),
-                       LiveSample(record.time_ns, record.n_samples, callstack, heap))) {
-    case LiveSet::Inserted::kYes:
-      totals_.live.add(record.n_samples, rate_);
-      counters.live.add(record.n_samples, rate_);
-      break;
-    case LiveSet::Inserted::kAlreadyThere:
-      drops_.add(Drop::kDecodeBadRecord);
-      break;
-    case LiveSet::Inserted::kFull:
-      drops_.add(Drop::kFollowLiveSetFull);
-      break;
+void Aggregator::forget_live() {
+  for (std::uint32_t id = 0; id < by_class_.size(); ++id) {
+    Counters& counters = by_class_[id];
+    if (counters.live.samples == 0) continue;
+    interval_.cell(ClassId(id)).forgotten += static_cast<std::uint32_t>(counters.live.samples);
+    counters.live = {};
+    counters.live_objects = 0;
   }
 }
 
-CallstackId Aggregator::promote(const memprof_record& record) {
+ClassId Aggregator::class_of(const memprof_record& record, CallstackId callstack,
+                             std::uint16_t domain) {
+  const ClassId id =
+      classes_.intern({.callstack = callstack,
+                       .thread = MEMPROF_ORIGIN_TID(record.origin),
+                       .domain = domain,
+                       .size = SizeBucket::of(record.size_words),
+                       .heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin)),
+                       .source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(record.origin))});
+  if (id == ClassId()) drops_.add(Drop::kFollowClassesFull);
+  return id;
+}
+
+SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstack,
+                              std::uint16_t domain) {
+  const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
+  const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
+  const ClassId id = class_of(record, callstack, domain);
+  const double words = words_of(id);
+  Counters& counters = counters_of(id);
+  IntervalCell& cell = interval_.cell(id);
+  ++totals_.alloc_events;
+  totals_.allocated[static_cast<int>(heap)][source].add(record.n_samples, rate_);
+  counters.add_allocated(record.n_samples, rate_, words);
+  cell.allocated += record.n_samples;
+  const auto inserted = live_.insert(SampleId(record.sample_id),
+                                     LiveSample(record.time_ns, record.n_samples, id, heap));
+  if (inserted == LiveSet::Inserted::kYes) {
+    totals_.live.add(record.n_samples, rate_);
+    counters.add_live(record.n_samples, rate_, words);
+  } else {
+    cell.forgotten += record.n_samples;
+    drops_.add(inserted == LiveSet::Inserted::kFull ? Drop::kFollowLiveSetFull
+                                                    : Drop::kDecodeBadRecord);
+  }
+  return {record, id, record.time_ns};
+}
+
+SampleEvent Aggregator::promote(const memprof_record& record) {
   ++totals_.promote_events;
   LiveSample* sample = live_.find(SampleId(record.sample_id));
   if (sample == nullptr || sample->heap() == Heap::kMajor) {
     drops_.add(Drop::kFollowUnknownSample);
-    return CallstackId();
+    return {record, ClassId(), 0};
   }
   sample->move_to_major();
   totals_.promoted.add(sample->n_samples(), rate_);
-  counters_of(sample->callstack()).promoted.add(sample->n_samples(), rate_);
-  return sample->callstack();
+  counters_of(sample->alloc_class()).promoted.add(sample->n_samples(), rate_);
+  interval_.cell(sample->alloc_class()).promoted += sample->n_samples();
+  return event_of(record, *sample);
 }
 
-CallstackId Aggregator::dealloc(const memprof_record& record) {
+SampleEvent Aggregator::dealloc(const memprof_record& record) {
   ++totals_.dealloc_events;
   const auto sample = live_.take(SampleId(record.sample_id));
   if (!sample) {
     drops_.add(Drop::kFollowUnknownSample);
-    return CallstackId();
+    return {record, ClassId(), 0};
   }
-  const int heap = static_cast<int>(heap_of(MEMPROF_ORIGIN_KIND(record.origin)));
+  const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const std::uint32_t n_samples = sample->n_samples();
   const std::uint64_t born = sample->alloc_time_ns();
-  CallstackCounters& counters = counters_of(sample->callstack());
-  totals_.deallocated[heap].add(n_samples, rate_);
+  const std::uint64_t lifetime = record.time_ns > born ? record.time_ns - born : 0;
+  const ClassId id = sample->alloc_class();
+  Counters& counters = counters_of(id);
+  totals_.deallocated[static_cast<int>(heap)].add(n_samples, rate_);
   totals_.live.subtract(n_samples, rate_);
-  counters.deallocated[heap].add(n_samples, rate_);
-  counters.live.subtract(n_samples, rate_);
-  counters.lifetime.add(record.time_ns > born ? record.time_ns - born : 0, n_samples);
-  return sample->callstack();
+  counters.deallocated[static_cast<int>(heap)].add(n_samples, rate_);
+  counters.remove_live(n_samples, rate_, words_of(id));
+  counters.deaths.add(heap, lifetime, n_samples);
+  interval_.cell(id).deaths.add(heap, lifetime, n_samples);
+  return event_of(record, *sample);
 }
 
-CallstackCounters& Aggregator::counters_of(CallstackId callstack) {
-  if (callstack.value() >= by_callstack_.size()) by_callstack_.resize(callstack.value() + 1);
-  return by_callstack_[callstack.value()];
+void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {
+  peek(use);
+  closed_.clear();
+  interval_.clear();
+}
+
+void Aggregator::peek(const std::function<void(const Interval&, double)>& use) const {
+  for (const ClosedInterval& closed : closed_) use(closed.interval, closed.rate);
+  if (!interval_.empty()) use(interval_, rate_);
+}
+
+Counters& Aggregator::counters_of(ClassId alloc_class) {
+  if (alloc_class.value() >= by_class_.size()) by_class_.resize(alloc_class.value() + 1);
+  return by_class_[alloc_class.value()];
 }
 
 }  // namespace memprofd

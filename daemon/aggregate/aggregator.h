@@ -3,22 +3,31 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/aggregate/alloc_class_table.h"
 #include "daemon/aggregate/counters.h"
+#include "daemon/aggregate/interval.h"
 #include "daemon/aggregate/live_set.h"
+#include "daemon/aggregate/sample_event.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {
 
+struct AggregatorLimits {
+  std::size_t live_samples = 3'600'000;
+  AllocClassLimits classes;
+};
+
 // One session at a time: every block in the live set was sampled at rate().
 class Aggregator {
  public:
   // drops must outlive the aggregator.
-  Aggregator(std::size_t max_live_samples, DropCounters& drops)
-      : drops_(drops), live_(max_live_samples) {}
+  Aggregator(const AggregatorLimits& limits, DropCounters& drops)
+      : drops_(drops), classes_(limits.classes), live_(limits.live_samples) {}
 
   // Ends the session before it, if any. rate in samples per word, above 0.
   void begin_session(double rate);
@@ -28,25 +37,43 @@ class Aggregator {
   double rate() const { return rate_; }
 
   // All three take a record of the matching kind, checked by valid_record().
-  void alloc(const memprof_record& record, CallstackId callstack);
-  // Both answer the callstack the block was allocated at; the unknown one for a
-  // block that is not followed.
-  CallstackId promote(const memprof_record& record);
-  CallstackId dealloc(const memprof_record& record);
+  SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
+  SampleEvent promote(const memprof_record& record);
+  SampleEvent dealloc(const memprof_record& record);
+
+  // What happened since the last call, one call of use(interval, rate) for each
+  // rate, in order.
+  void cut(const std::function<void(const Interval&, double)>& use);
+  // The same without an end: the next cut() tells it again.
+  void peek(const std::function<void(const Interval&, double)>& use) const;
 
   const TargetCounters& totals() const { return totals_; }
-  // By CallstackId; may be shorter than the callstack table.
-  const std::vector<CallstackCounters>& by_callstack() const { return by_callstack_; }
+  // By ClassId; may be shorter than the class table.
+  const std::vector<Counters>& by_class() const { return by_class_; }
+  const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
 
  private:
-  CallstackCounters& counters_of(CallstackId callstack);
+  struct ClosedInterval {
+    Interval interval;
+    double rate;
+  };
+
+  ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
+  Counters& counters_of(ClassId alloc_class);
+  double words_of(ClassId alloc_class) const {
+    return classes_.get(alloc_class).size.middle_words();
+  }
+  void forget_live();
 
   DropCounters& drops_;
+  AllocClassTable classes_;
   LiveSet live_;
   double rate_ = 1;
   TargetCounters totals_;
-  std::vector<CallstackCounters> by_callstack_;
+  std::vector<Counters> by_class_;
+  Interval interval_;                   // at rate_
+  std::vector<ClosedInterval> closed_;  // of the sessions before, since the last cut
 };
 
 }  // namespace memprofd

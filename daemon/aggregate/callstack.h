@@ -22,6 +22,11 @@ struct Callstack {
   // Total on garbage: a run without an address before it is skipped.
   template <typename Fn>
   void for_each_run(Fn fn) const;
+  // The same with the alloc_idx that goes with each: fn(return address, alloc_idx,
+  // repeat count). Ours belongs to the innermost frame; further frames, also of
+  // the same address, are calls and have -1.
+  template <typename Fn>
+  void for_each_frame(Fn fn) const;
   // All return addresses, at most max_frames of them.
   std::vector<std::uint64_t> expand(std::size_t max_frames) const;
 };

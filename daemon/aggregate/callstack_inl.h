@@ -17,4 +17,17 @@ void Callstack::for_each_run(Fn fn) const {
   }
 }
 
+template <typename Fn>
+void Callstack::for_each_frame(Fn fn) const {
+  bool innermost = true;
+  for_each_run([&](std::uint64_t address, std::uint64_t times) {
+    if (innermost) {
+      innermost = false;
+      fn(address, alloc_idx, std::uint64_t{1});
+      --times;
+    }
+    if (times > 0) fn(address, std::int32_t{-1}, times);
+  });
+}
+
 }  // namespace memprofd

@@ -2,12 +2,14 @@
 
 namespace memprofd {
 
-CallstackCounters& CallstackCounters::operator+=(const CallstackCounters& other) {
+Counters& Counters::operator+=(const Counters& other) {
   allocated += other.allocated;
   promoted += other.promoted;
   live += other.live;
   for (int heap = 0; heap < kHeaps; ++heap) deallocated[heap] += other.deallocated[heap];
-  lifetime += other.lifetime;
+  allocated_objects += other.allocated_objects;
+  live_objects += other.live_objects;
+  deaths += other.deaths;
   return *this;
 }
 

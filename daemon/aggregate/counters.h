@@ -1,32 +1,43 @@
-// What is counted: per target by heap and source, per callstack, and losses.
+// What is counted: per target by heap and source, per allocation class, and losses.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "daemon/aggregate/lifetime_histogram.h"
+#include "daemon/aggregate/death_counts.h"
+#include "daemon/aggregate/heap.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
 
-// Which heap a block was allocated in, or, for deallocations, died in.
-enum class Heap { kMinor = 0, kMajor = 1 };
-inline constexpr int kHeaps = 2;
-
-// Gc.Memprof.allocation_source.
-enum class Source { kNormal = 0, kMarshal = 1, kCustom = 2 };
-inline constexpr int kSources = 3;
-
-// Counters of one callstack. deallocated[kMinor] died young, deallocated[kMajor]
-// died after promotion or was allocated in the major heap.
-struct CallstackCounters {
+// Counters of one allocation class, or of any sum of classes.
+// deallocated[kMinor] died young, deallocated[kMajor] died after promotion or
+// was allocated in the major heap.
+struct Counters {
   Estimate allocated;
   Estimate promoted;
   Estimate live;
   std::array<Estimate, kHeaps> deallocated;
-  LifetimeHistogram lifetime;
+  // Blocks: of n samples of blocks of w words, header not counted, there are
+  // n / (rate * (w + 1)).
+  double allocated_objects = 0;
+  double live_objects = 0;
+  DeathCounts deaths;
 
-  CallstackCounters& operator+=(const CallstackCounters& other);
+  // words: of one block, header not counted.
+  void add_allocated(std::uint32_t n_samples, double rate, double words) {
+    allocated.add(n_samples, rate);
+    allocated_objects += n_samples / (rate * (words + 1));
+  }
+  void add_live(std::uint32_t n_samples, double rate, double words) {
+    live.add(n_samples, rate);
+    live_objects += n_samples / (rate * (words + 1));
+  }
+  void remove_live(std::uint32_t n_samples, double rate, double words) {
+    live.subtract(n_samples, rate);
+    live_objects = live.samples == 0 ? 0 : live_objects - n_samples / (rate * (words + 1));
+  }
+  Counters& operator+=(const Counters& other);
 };
 
 // Sums over the whole target.

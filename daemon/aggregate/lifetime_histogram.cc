@@ -43,11 +43,26 @@ int LifetimeHistogram::bucket_of(std::uint64_t lifetime_ns) {
   return static_cast<int>(std::upper_bound(kBounds.begin(), kBounds.end(), ns) - kBounds.begin());
 }
 
+double LifetimeHistogram::share_within(int bucket, double min_ns, double max_ns) {
+  const double low = bucket == 0 ? 0 : kBounds[bucket - 1];
+  const double high = bucket == kBuckets - 1 ? 4 * low : kBounds[bucket];
+  const double from = std::clamp(min_ns, low, high), to = std::clamp(max_ns, low, high);
+  if (from >= to) return 0;
+  if (from == low && to == high) return 1;
+  if (bucket == 0) return (to - from) / high;
+  return std::log(to / from) / std::log(high / low);
+}
+
+double LifetimeHistogram::middle_ns(int bucket) { return interpolate(bucket, 0.5); }
+
 void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint32_t n_samples) {
-  total_ += n_samples;
+  add_bucket(bucket_of(lifetime_ns), n_samples);
   sum_ns_ += static_cast<double>(lifetime_ns) * n_samples;
-  std::uint32_t& count = counts_[bucket_of(lifetime_ns)];
-  count = saturating_add(count, n_samples);
+}
+
+void LifetimeHistogram::add_bucket(int bucket, std::uint32_t n_samples) {
+  total_ += n_samples;
+  counts_[bucket] = saturating_add(counts_[bucket], n_samples);
 }
 
 LifetimeHistogram& LifetimeHistogram::operator+=(const LifetimeHistogram& other) {

@@ -20,8 +20,16 @@ class LifetimeHistogram {
   // Upper bound of a bucket in ns; infinity for the last.
   static double upper_bound_ns(int bucket);
   static int bucket_of(std::uint64_t lifetime_ns);
+  // Share of a bucket's lifetimes within [min_ns, max_ns), if they are spread
+  // evenly on the log scale (the first bucket: evenly).
+  static double share_within(int bucket, double min_ns, double max_ns);
+  // What stands for every lifetime in a bucket, in ns.
+  static double middle_ns(int bucket);
 
   void add(std::uint64_t lifetime_ns, std::uint32_t n_samples);
+  // Samples whose lifetimes are known by bucket; their sum is told by itself.
+  void add_bucket(int bucket, std::uint32_t n_samples);
+  void set_sum_ns(double sum_ns) { sum_ns_ = sum_ns; }
   LifetimeHistogram& operator+=(const LifetimeHistogram& other);
 
   std::uint64_t total() const { return total_; }

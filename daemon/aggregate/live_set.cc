@@ -14,6 +14,11 @@ LiveSample* LiveSet::find(SampleId id) {
   return it == samples_.end() ? nullptr : &it->second;
 }
 
+const LiveSample* LiveSet::find(SampleId id) const {
+  const auto it = samples_.find(id);
+  return it == samples_.end() ? nullptr : &it->second;
+}
+
 std::optional<LiveSample> LiveSet::take(SampleId id) {
   const auto it = samples_.find(id);
   if (it == samples_.end()) return std::nullopt;

@@ -9,25 +9,25 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/aggregate/counters.h"
+#include "daemon/aggregate/alloc_class.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {
 
 class LiveSample {
  public:
-  static constexpr std::uint32_t kMaxCallstackId = (1u << 31) - 1;
+  static constexpr std::uint32_t kMaxClassId = (1u << 31) - 1;
 
-  // Ids above kMaxCallstackId become the unknown callstack.
-  LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, CallstackId callstack, Heap heap)
+  // Ids above kMaxClassId become the unknown class.
+  LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, ClassId alloc_class, Heap heap)
       : alloc_time_ns_(alloc_time_ns),
         n_samples_(n_samples),
-        callstack_(callstack.value() <= kMaxCallstackId ? callstack.value() : 0),
+        class_(alloc_class.value() <= kMaxClassId ? alloc_class.value() : 0),
         major_(heap == Heap::kMajor) {}
 
   std::uint64_t alloc_time_ns() const { return alloc_time_ns_; }
   std::uint32_t n_samples() const { return n_samples_; }
-  CallstackId callstack() const { return CallstackId(callstack_); }
+  ClassId alloc_class() const { return ClassId(class_); }
   // Where the block is now.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
@@ -35,7 +35,7 @@ class LiveSample {
  private:
   std::uint64_t alloc_time_ns_;
   std::uint32_t n_samples_;
-  std::uint32_t callstack_ : 31;
+  std::uint32_t class_ : 31;
   std::uint32_t major_ : 1;
 };
 static_assert(sizeof(LiveSample) == 16);
@@ -49,6 +49,7 @@ class LiveSet {
   Inserted insert(SampleId id, const LiveSample& sample);
   // Valid until the next insert; null when not followed.
   LiveSample* find(SampleId id);
+  const LiveSample* find(SampleId id) const;
   std::optional<LiveSample> take(SampleId id);
 
   std::size_t size() const { return samples_.size(); }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,10 @@ std::string Endpoint::target() const {
 struct Client::Stub {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<pb::Profiler::Stub> methods;
+  std::unique_ptr<pb::Trace::Stub> traces;
+  std::mutex mutex;
+  grpc::ClientContext* streaming = nullptr;  // guarded by mutex
+  bool interrupted = false;                  // guarded by mutex
 };
 
 Client::Client(Endpoint endpoint)
@@ -35,6 +40,7 @@ Client::Client(Endpoint endpoint)
   stub_->channel =
       grpc::CreateCustomChannel(endpoint_.target(), grpc::InsecureChannelCredentials(), arguments);
   stub_->methods = pb::Profiler::NewStub(stub_->channel);
+  stub_->traces = pb::Trace::NewStub(stub_->channel);
 }
 
 Client::~Client() = default;
@@ -52,31 +58,64 @@ absl::Status Client::unreachable() const {
                    "--address"));
 }
 
-template <typename Response, typename Request, typename Method>
-absl::StatusOr<Response> Client::call(Method method, const Request& request, int timeout_seconds) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_seconds));
-  Response response;
-  const grpc::Status status = (stub_->methods.get()->*method)(&context, request, &response);
-  if (status.ok()) return response;
+template <typename Status>
+absl::Status Client::error_of(const Status& status, const char* timeout) const {
   const bool connected = stub_->channel->GetState(false) == GRPC_CHANNEL_READY;
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !connected) return unreachable();
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
-                                               " did not answer in ", timeout_seconds,
-                                               " s; see its log"));
+                                               " did not answer in ", timeout, "; see its log"));
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+template <typename Response, typename Service, typename Request, typename Method>
+absl::StatusOr<Response> Client::call(Service& service, Method method, const Request& request,
+                                      int timeout_seconds) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_seconds));
+  Response response;
+  const grpc::Status status = (service.*method)(&context, request, &response);
+  if (status.ok()) return response;
+  return error_of(status, absl::StrCat(timeout_seconds, " s").c_str());
+}
+
+template <typename Response, typename Service, typename Request, typename Method>
+absl::Status Client::stream(Service& service, Method method, const Request& request,
+                            const std::function<absl::Status(const Response&)>& use) {
+  grpc::ClientContext context;
+  {
+    const std::lock_guard lock(stub_->mutex);
+    if (stub_->interrupted) return absl::OkStatus();
+    stub_->streaming = &context;
+  }
+  auto reader = (service.*method)(&context, request);
+  Response response;
+  absl::Status used;
+  while (used.ok() && reader->Read(&response)) used = use(response);
+  if (!used.ok()) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  const std::lock_guard lock(stub_->mutex);
+  stub_->streaming = nullptr;
+  if (!used.ok()) return used;
+  if (status.ok() || stub_->interrupted) return absl::OkStatus();
+  return error_of(status, "time");
+}
+
+void Client::interrupt() {
+  const std::lock_guard lock(stub_->mutex);
+  stub_->interrupted = true;
+  if (stub_->streaming != nullptr) stub_->streaming->TryCancel();
+}
+
 absl::StatusOr<pb::ListTargetsResponse> Client::list_targets() {
-  return call<pb::ListTargetsResponse>(&pb::Profiler::Stub::ListTargets, pb::ListTargetsRequest(),
-                                       kTimeoutSeconds);
+  return call<pb::ListTargetsResponse>(*stub_->methods, &pb::Profiler::Stub::ListTargets,
+                                       pb::ListTargetsRequest(), kTimeoutSeconds);
 }
 
 absl::StatusOr<pb::Target> Client::attach(const pb::AttachRequest& request) {
-  auto response =
-      call<pb::AttachResponse>(&pb::Profiler::Stub::Attach, request, kAttachTimeoutSeconds);
+  auto response = call<pb::AttachResponse>(*stub_->methods, &pb::Profiler::Stub::Attach, request,
+                                           kAttachTimeoutSeconds);
   if (!response.ok()) return response.status();
   return response->target();
 }
@@ -84,7 +123,8 @@ absl::StatusOr<pb::Target> Client::attach(const pb::AttachRequest& request) {
 absl::StatusOr<pb::Target> Client::detach(int pid) {
   pb::DetachRequest request;
   request.set_pid(pid);
-  auto response = call<pb::DetachResponse>(&pb::Profiler::Stub::Detach, request, kTimeoutSeconds);
+  auto response = call<pb::DetachResponse>(*stub_->methods, &pb::Profiler::Stub::Detach, request,
+                                           kTimeoutSeconds);
   if (!response.ok()) return response.status();
   return response->target();
 }
@@ -93,19 +133,83 @@ absl::StatusOr<pb::Target> Client::set_rate(int pid, double rate) {
   pb::SetRateRequest request;
   request.set_pid(pid);
   request.set_sampling_rate(rate);
-  auto response = call<pb::SetRateResponse>(&pb::Profiler::Stub::SetRate, request, kTimeoutSeconds);
+  auto response = call<pb::SetRateResponse>(*stub_->methods, &pb::Profiler::Stub::SetRate, request,
+                                            kTimeoutSeconds);
   if (!response.ok()) return response.status();
   return response->target();
 }
 
 absl::StatusOr<pb::ListSitesResponse> Client::list_sites(const pb::ListSitesRequest& request) {
-  return call<pb::ListSitesResponse>(&pb::Profiler::Stub::ListSites, request, kTimeoutSeconds);
+  return call<pb::ListSitesResponse>(*stub_->methods, &pb::Profiler::Stub::ListSites, request,
+                                     kTimeoutSeconds);
 }
 
 absl::StatusOr<pb::DiagnoseResponse> Client::diagnose(int pid) {
   pb::DiagnoseRequest request;
   request.set_pid(pid);
-  return call<pb::DiagnoseResponse>(&pb::Profiler::Stub::Diagnose, request, kTimeoutSeconds);
+  return call<pb::DiagnoseResponse>(*stub_->methods, &pb::Profiler::Stub::Diagnose, request,
+                                    kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::DiffSitesResponse> Client::diff_sites(const pb::DiffSitesRequest& request) {
+  return call<pb::DiffSitesResponse>(*stub_->methods, &pb::Profiler::Stub::DiffSites, request,
+                                     kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::ListCallersResponse> Client::list_callers(
+    const pb::ListCallersRequest& request) {
+  return call<pb::ListCallersResponse>(*stub_->methods, &pb::Profiler::Stub::ListCallers, request,
+                                       kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::ListLeaksResponse> Client::list_leaks(const pb::ListLeaksRequest& request) {
+  return call<pb::ListLeaksResponse>(*stub_->methods, &pb::Profiler::Stub::ListLeaks, request,
+                                     kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::GetHistoryResponse> Client::get_history(const pb::GetHistoryRequest& request) {
+  return call<pb::GetHistoryResponse>(*stub_->methods, &pb::Profiler::Stub::GetHistory, request,
+                                      kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
+  return call<pb::GetProfileResponse>(*stub_->methods, &pb::Profiler::Stub::GetProfile, request,
+                                      kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::TraceInfo> Client::start_trace(const pb::TraceOptions& options) {
+  pb::StartTraceRequest request;
+  *request.mutable_options() = options;
+  auto response = call<pb::StartTraceResponse>(*stub_->traces, &pb::Trace::Stub::StartTrace,
+                                               request, kTimeoutSeconds);
+  if (!response.ok()) return response.status();
+  return response->trace();
+}
+
+absl::StatusOr<pb::TraceInfo> Client::stop_trace(std::uint64_t id) {
+  pb::StopTraceRequest request;
+  request.set_id(id);
+  auto response = call<pb::StopTraceResponse>(*stub_->traces, &pb::Trace::Stub::StopTrace, request,
+                                              kTimeoutSeconds);
+  if (!response.ok()) return response.status();
+  return response->trace();
+}
+
+absl::StatusOr<pb::ListTracesResponse> Client::list_traces() {
+  return call<pb::ListTracesResponse>(*stub_->traces, &pb::Trace::Stub::ListTraces,
+                                      pb::ListTracesRequest(), kTimeoutSeconds);
+}
+
+absl::Status Client::record(const pb::RecordRequest& request,
+                            const std::function<absl::Status(const pb::RecordResponse&)>& use) {
+  return stream<pb::RecordResponse>(*stub_->traces, &pb::Trace::Stub::Record, request, use);
+}
+
+absl::Status Client::stream_events(
+    const pb::StreamEventsRequest& request,
+    const std::function<absl::Status(const pb::StreamEventsResponse&)>& use) {
+  return stream<pb::StreamEventsResponse>(*stub_->methods, &pb::Profiler::Stub::StreamEvents,
+                                          request, use);
 }
 
 }  // namespace memprofd::ctl

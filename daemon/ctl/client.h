@@ -2,6 +2,8 @@
 // line for people; when nobody answers, it says where was asked and what to do.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,11 +33,35 @@ class Client {
   absl::StatusOr<pb::Target> set_rate(int pid, double rate);
   absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest& request);
   absl::StatusOr<pb::DiagnoseResponse> diagnose(int pid);
+  absl::StatusOr<pb::DiffSitesResponse> diff_sites(const pb::DiffSitesRequest& request);
+  absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);
+  absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
+  absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
+  absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
+  absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
+  absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
+  absl::StatusOr<pb::ListTracesResponse> list_traces();
+
+  // Until the stream ends, which is no error, or a message is answered with an
+  // error, or interrupt() is called.
+  absl::Status record(const pb::RecordRequest& request,
+                      const std::function<absl::Status(const pb::RecordResponse&)>& use);
+  absl::Status stream_events(
+      const pb::StreamEventsRequest& request,
+      const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);
+  // Ends the stream that runs, or the next one. Any thread.
+  void interrupt();
 
  private:
   struct Stub;
-  template <typename Response, typename Request, typename Method>
-  absl::StatusOr<Response> call(Method method, const Request& request, int timeout_seconds);
+  template <typename Response, typename Service, typename Request, typename Method>
+  absl::StatusOr<Response> call(Service& service, Method method, const Request& request,
+                                int timeout_seconds);
+  template <typename Response, typename Service, typename Request, typename Method>
+  absl::Status stream(Service& service, Method method, const Request& request,
+                      const std::function<absl::Status(const Response&)>& use);
+  template <typename Status>
+  absl::Status error_of(const Status& status, const char* timeout) const;
   absl::Status unreachable() const;
 
   const Endpoint endpoint_;

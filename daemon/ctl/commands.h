@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/ctl/client.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/top_view.h"
 
 namespace memprofd::ctl {
@@ -14,27 +15,57 @@ namespace memprofd::ctl {
 // What the command line says, for all subcommands.
 struct Options {
   Endpoint endpoint;
-  bool json = false;
-  int pid = 0;           // 0: the only target
-  std::string rate;      // "1e-5"
-  std::string interval;  // "512KiB": bytes per sample, instead of rate
+  std::string format = "table";  // or json, pprof, ...
+  std::string out;               // file to write to; empty: stdout
+  int pid = 0;                   // of commands that act on a process; 0: the only target
+  std::string rate;              // "1e-5"
+  std::string interval;          // "512KiB": bytes per sample, instead of rate
   bool no_inject = false;
-  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
-  int limit = -1;  // sites; 0: all; -1: the command's default
-  std::string pattern;
+  QueryOptions query;
   bool callstacks = false;
+  bool leaks = false;       // report
+  bool per_second = false;  // diff
+  std::string base, other;  // diff: TARGET[@RANGE]
+  std::string function;     // callers
+  std::uint32_t points = 40;
   TopOptions top;
+  // record, dump, trace
+  std::string trace_file;
+  std::string duration;  // of the trace
+  std::string max_bytes;
+  std::uint32_t max_files = 0;
+  int trace_version = 0;
+  std::uint64_t trace_id = 0;
+  // events
+  bool full_callstacks = false;
+  std::uint64_t event_limit = 0;
+
+  bool json() const { return format == "json"; }
 };
 
+// Control.
 absl::Status run_targets(const Options& options);
 absl::Status run_attach(const Options& options);
 absl::Status run_detach(const Options& options);
 absl::Status run_rate(const Options& options);
-absl::Status run_sites(const Options& options);
-absl::Status run_report(const Options& options);
-absl::Status run_top_command(const Options& options);
 // kUnavailable without a daemon, kPermissionDenied when kernel or privileges
 // have a problem, kFailedPrecondition when the program has one.
 absl::Status run_doctor(const Options& options);
+
+// Questions.
+absl::Status run_sites(const Options& options);
+absl::Status run_report(const Options& options);
+absl::Status run_diff(const Options& options);
+absl::Status run_callers(const Options& options);
+absl::Status run_history(const Options& options);
+absl::Status run_top_command(const Options& options);
+
+// Traces and events.
+absl::Status run_record(const Options& options);
+absl::Status run_dump(const Options& options);
+absl::Status run_events(const Options& options);
+absl::Status run_trace_start(const Options& options);
+absl::Status run_trace_stop(const Options& options);
+absl::Status run_trace_list(const Options& options);
 
 }  // namespace memprofd::ctl

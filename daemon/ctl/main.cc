@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "daemon/ctl/commands.h"
 #include "daemon/util/exit_codes.h"
@@ -13,15 +13,9 @@ namespace {
 
 using memprofd::ExitCode;
 using memprofd::ctl::Options;
-namespace pb = ::memprof::v1;
+namespace ctl = memprofd::ctl;
 
 using Command = absl::Status (*)(const Options&);
-
-const std::map<std::string, pb::SiteOrder> kOrders{{"live", pb::SITE_ORDER_LIVE},
-                                                   {"allocated", pb::SITE_ORDER_ALLOCATED},
-                                                   {"promoted", pb::SITE_ORDER_PROMOTED},
-                                                   {"samples", pb::SITE_ORDER_SAMPLES},
-                                                   {"lifetime", pb::SITE_ORDER_LIFETIME}};
 
 class CommandLine {
  public:
@@ -35,12 +29,9 @@ class CommandLine {
         ->capture_default_str();
     app_.add_option("--address", options_.endpoint.address,
                     "host:port of memprofd, instead of the socket");
-    app_.add_option_function<std::string>(
-            "-o,--output", [this](const std::string& value) { options_.json = value == "json"; },
-            "table (default) or json")
-        ->check(CLI::IsMember({"table", "json"}));
     add_control_commands();
-    add_reading_commands();
+    add_question_commands();
+    add_stream_commands();
   }
 
   ExitCode run(int argc, char** argv) {
@@ -57,7 +48,10 @@ class CommandLine {
 
  private:
   CLI::App* add(const char* name, const char* help, Command command) {
-    CLI::App* sub = app_.add_subcommand(name, help);
+    return add_to(app_, name, help, command);
+  }
+  CLI::App* add_to(CLI::App& parent, const char* name, const char* help, Command command) {
+    CLI::App* sub = parent.add_subcommand(name, help);
     sub->callback([this, command] { command_ = command; });
     return sub;
   }
@@ -70,46 +64,132 @@ class CommandLine {
     sub->add_option("--sampling-interval", options_.interval,
                     "Bytes per sample instead, such as 512KiB");
   }
-  void add_site_options(CLI::App* sub) {
-    sub->add_option_function<std::string>(
-           "-s,--sort", [this](const std::string& order) { options_.order = kOrders.at(order); },
-           "By what, largest first; default live")
-        ->check(CLI::IsMember(kOrders));
-    sub->add_option("-n,--limit", options_.limit, "Sites at most; 0: all")
-        ->check(CLI::NonNegativeNumber);
-    sub->add_option("-m,--match", options_.pattern, "Only functions or files that contain TEXT")
-        ->type_name("TEXT");
+  void add_format(CLI::App* sub, const std::vector<std::string>& formats) {
+    std::string help = "table (default)";
+    for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
+    sub->add_option("-o,--output", options_.format, help)
+        ->check(CLI::IsMember(formats))
+        ->type_name("FORMAT");
+  }
+  CLI::App* add_question(const char* name, const char* help, Command command, bool with_lifetimes) {
+    CLI::App* sub = add(name, help, command);
+    add_target(*sub, options_.query);
+    add_range(*sub, options_.query);
+    add_filter(*sub, options_.query, with_lifetimes);
+    add_order(*sub, options_.query);
+    sub->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
+    return sub;
   }
 
   void add_control_commands() {
-    add("targets", "List the programs that are profiled", &memprofd::ctl::run_targets);
-    CLI::App* attach = add("attach", "Profile a running program", &memprofd::ctl::run_attach);
+    add_format(add("targets", "List the programs that are profiled", &ctl::run_targets),
+               {"table", "json"});
+    CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "Process")->required();
     add_rate(attach, "--sampling-rate,--rate");
+    add_format(attach, {"table", "json"});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Only use an agent that is in the program already");
-    add_pid(add("detach", "Stop profiling; the program runs on, counts stay readable",
-                &memprofd::ctl::run_detach));
-    CLI::App* rate = add("rate", "Change the sampling rate", &memprofd::ctl::run_rate);
+    CLI::App* detach = add("detach", "Stop profiling; the program runs on, counts stay readable",
+                           &ctl::run_detach);
+    add_pid(detach);
+    add_format(detach, {"table", "json"});
+    CLI::App* rate = add("rate", "Change the sampling rate", &ctl::run_rate);
     rate->add_option("--pid", options_.pid, "Process; may be omitted when there is one target");
     add_rate(rate, "rate,--sampling-rate");
+    add_format(rate, {"table", "json"});
+    CLI::App* doctor =
+        add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);
+    add_pid(doctor);
+    add_format(doctor, {"table", "json"});
   }
 
-  void add_reading_commands() {
-    CLI::App* sites = add("sites", "List allocation sites (all of them with -o json, else 20)",
-                          &memprofd::ctl::run_sites);
-    add_pid(sites);
-    add_site_options(sites);
+  void add_question_commands() {
+    CLI::App* sites =
+        add_question("sites", "List allocation sites (all of them with -o json, else 20)",
+                     &ctl::run_sites, true);
+    add_grouping(*sites, options_.query);
+    add_format(sites, {"table", "json"});
     sites->add_flag("--callstacks", options_.callstacks, "Show the callstack of each site");
-    CLI::App* report = add("report", "Full report of one target", &memprofd::ctl::run_report);
-    add_pid(report);
-    add_site_options(report);
-    CLI::App* top = add("top", "Live view; q quits", &memprofd::ctl::run_top_command);
-    add_pid(top);
-    add_site_options(top);
+    CLI::App* report = add_question("report", "Full report of a target or trace file, or a profile",
+                                    &ctl::run_report, true);
+    add_grouping(*report, options_.query);
+    add_format(report, {"table", "json", "pprof", "collapsed", "speedscope", "html"});
+    report->add_flag("--leaks", options_.leaks, "Sites whose live bytes grow");
+    add_diff();
+    CLI::App* callers =
+        add("callers", "Who calls a function, and whom it calls", &ctl::run_callers);
+    callers->add_option("function", options_.function, "Of the function's name")
+        ->type_name("REGEX")
+        ->required();
+    add_target(*callers, options_.query);
+    add_range(*callers, options_.query);
+    add_filter(*callers, options_.query, true);
+    add_order(*callers, options_.query);
+    add_format(callers, {"table", "json"});
+    CLI::App* history = add_question("history", "Counts over time", &ctl::run_history, false);
+    add_grouping(*history, options_.query);
+    add_format(history, {"table", "json"});
+    history->add_option("--points", options_.points, "Steps at most")->capture_default_str();
+    CLI::App* top = add("top", "Live view; q quits", &ctl::run_top_command);
+    add_target(*top, options_.query);
+    add_filter(*top, options_.query, false);
+    add_order(*top, options_.query);
+    add_format(top, {"table", "json"});
     add_top_options(top);
-    add_pid(add("doctor", "Check kernel, privileges and a program, with remedies",
-                &memprofd::ctl::run_doctor));
+  }
+
+  void add_diff() {
+    CLI::App* diff =
+        add("diff", "What is different between two targets, ranges or files", &ctl::run_diff);
+    diff->add_option("base", options_.base, "PID, FILE, @FROM..TO or PID@FROM..TO")
+        ->type_name("BASE")
+        ->required();
+    diff->add_option("other", options_.other, "The same; what is new is in here")
+        ->type_name("OTHER")
+        ->required();
+    diff->add_flag("--per-second", options_.per_second, "For ranges of unequal length");
+    diff->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
+    add_filter(*diff, options_.query, true);
+    add_order(*diff, options_.query);
+    add_grouping(*diff, options_.query);
+    add_format(diff, {"table", "json"});
+  }
+
+  void add_trace_options(CLI::App* sub) {
+    add_target(*sub, options_.query);
+    sub->add_option("--duration", options_.duration, "End after so long")->type_name("DURATION");
+    sub->add_option("--max-size", options_.max_bytes, "Of a file")->type_name("SIZE");
+    sub->add_option("--format-version", options_.trace_version,
+                    "2 for programs with one domain, 3 for others")
+        ->check(CLI::IsMember({2, 3}));
+  }
+
+  void add_stream_commands() {
+    CLI::App* record = add("record", "Record a trace in Memtrace's format", &ctl::run_record);
+    add_trace_options(record);
+    record->add_option("-o,--output", options_.trace_file, "File to write")
+        ->type_name("FILE")
+        ->required();
+    CLI::App* dump = add("dump", "Print every event of a trace file", &ctl::run_dump);
+    dump->add_option("file", options_.trace_file)->type_name("FILE")->required();
+    CLI::App* events = add("events", "Print events as they happen", &ctl::run_events);
+    add_target(*events, options_.query);
+    add_filter(*events, options_.query, true);
+    add_format(events, {"table", "json"});
+    events->add_flag("--callstacks", options_.full_callstacks, "Whole callstacks");
+    events->add_option("-n,--limit", options_.event_limit, "End after so many");
+    CLI::App* trace = app_.add_subcommand("trace", "Traces written by memprofd itself");
+    trace->require_subcommand(1);
+    CLI::App* start = add_to(*trace, "start", "Begin one", &ctl::run_trace_start);
+    add_trace_options(start);
+    start->add_option("--max-files", options_.max_files,
+                      "With --max-size: keep so many, begin a new one when one is full");
+    CLI::App* stop = add_to(*trace, "stop", "End one", &ctl::run_trace_stop);
+    stop->add_option("id", options_.trace_id, "From `memprofctl trace list`")->required();
+    add_format(start, {"table", "json"});
+    add_format(stop, {"table", "json"});
+    add_format(add_to(*trace, "list", "List them", &ctl::run_trace_list), {"table", "json"});
   }
 
   void add_top_options(CLI::App* top) {

@@ -88,6 +88,15 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   fact(out, "losses", losses_words(target));
 }
 
+// Says so when the sites are not of the whole time.
+std::string range_note(const pb::ListSitesResponse& response) {
+  const pb::TimeRange& range = response.range();
+  constexpr std::int64_t kSlack = 1'000'000'000;  // the history has its own clock
+  const bool whole = range.begin_unix_ns() <= response.target().attached_unix_ns() + kSlack &&
+                     range.end_unix_ns() >= response.time_unix_ns() - kSlack;
+  return whole ? "" : absl::StrCat(", of ", range_words(range), " only");
+}
+
 std::string lifetime_words(const pb::Lifetime& lifetime) {
   if (lifetime.samples() == 0) return "nothing deallocated yet";
   return absl::StrCat("lifetime p50 ", format_duration(lifetime.p50_seconds()), ", p90 ",
@@ -115,10 +124,9 @@ void append_callstack(const pb::Site& site, std::string& out) {
   }
 }
 
-void append_site(int number, const pb::Site& site, std::string& out) {
-  const std::string location = location_words(site.file(), site.line());
-  absl::StrAppendFormat(&out, "%3d. %s live  %s%s%s\n", number, estimate_words(site.live()),
-                        printable(site.function()), location.empty() ? "" : "  ", location);
+void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
+  absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_words(site.live()),
+                        site_words(site, group_by));
   absl::StrAppend(&out, "     allocated ", estimate_words(site.allocated()), " in ",
                   format_count(site.samples()), " samples, promoted ",
                   format_share(site.promoted().bytes(), site.allocated().bytes()), ", died young ",
@@ -129,16 +137,18 @@ void append_site(int number, const pb::Site& site, std::string& out) {
 
 }  // namespace
 
-std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder order) {
+std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder order,
+                        pb::GroupBy group_by) {
   std::string out;
   append_header(response, out);
   if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
   const std::string_view word = order_word(order);
-  absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()), ":\n");
+  absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),
+                  range_note(response), ":\n");
   int number = 0;
   for (const pb::Site& site : response.sites()) {
     out += "\n";
-    append_site(++number, site, out);
+    append_site(++number, site, group_by, out);
   }
   return absl::StrCat(out, "\n", kMeaning);
 }

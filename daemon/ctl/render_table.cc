@@ -20,13 +20,6 @@ std::string painted(const Style& style, const char* paint, std::string_view text
   return style.color ? absl::StrCat(paint, view, kReset) : std::string(text);
 }
 
-void append_frames(const pb::Site& site, std::string& out) {
-  for (const pb::Location& frame : site.callstack()) {
-    absl::StrAppend(&out, "    ", printable(frame.function()), "  ",
-                    location_words(frame.file(), frame.line()), "\n");
-  }
-}
-
 const char* level_color(pb::FindingLevel level) {
   if (level == pb::FINDING_LEVEL_OK) return kGreen;
   return level == pb::FINDING_LEVEL_WARNING ? kYellow : kRed;
@@ -72,30 +65,32 @@ std::string target_line(const pb::Target& target) {
   return out + "\n";
 }
 
-std::string sites_table(const pb::ListSitesResponse& response, bool with_callstacks,
-                        const Style& style) {
+std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
+                        bool with_callstacks, const Style& style) {
   if (response.sites().empty()) return "no sites yet\n";
+  const bool by_site = group_by == pb::GROUP_BY_SITE;
   TextTable table({{"LIVE", Align::kRight},
                    {"ALLOCATED", Align::kRight},
                    {"PROMOTED", Align::kRight},
                    {"DIED YOUNG", Align::kRight},
                    {"P50 LIFETIME", Align::kRight},
                    {"SAMPLES", Align::kRight},
-                   {"FUNCTION"},
-                   {"LOCATION"}});
+                   {by_site ? "FUNCTION" : "WHAT"},
+                   {by_site ? "LOCATION" : ""}});
   for (const pb::Site& site : response.sites()) {
     const double allocated = site.allocated().bytes();
     table.add_row({estimate_words(site.live()), estimate_words(site.allocated()),
                    format_share(site.promoted().bytes(), allocated),
                    format_share(site.died_young().bytes(), allocated),
                    median_words(site.lifetime()), format_count(site.samples()),
-                   printable(site.function()), location_words(site.file(), site.line())});
+                   by_site ? printable(site.function()) : site_words(site, group_by),
+                   by_site ? location_words(site.file(), site.line()) : ""});
   }
   const std::vector<std::string> lines = table.lines(style.width);
   std::string out = painted(style, kBold, lines[0]) + "\n";
   for (int i = 0; i < response.sites_size(); ++i) {
     absl::StrAppend(&out, lines[i + 1], "\n");
-    if (with_callstacks) append_frames(response.sites(i), out);
+    if (with_callstacks) append_frames(response.sites(i), "    ", out);
   }
   return out;
 }

@@ -18,8 +18,8 @@ struct Style {
 // All end in a newline.
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
 std::string target_line(const pb::Target& target);
-std::string sites_table(const pb::ListSitesResponse& response, bool with_callstacks,
-                        const Style& style);
+std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
+                        bool with_callstacks, const Style& style);
 std::string findings_text(const pb::DiagnoseResponse& response, const Style& style);
 
 }  // namespace memprofd::ctl

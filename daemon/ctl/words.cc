@@ -1,5 +1,7 @@
 #include "daemon/ctl/words.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <vector>
 
@@ -31,6 +33,14 @@ std::string_view order_word(pb::SiteOrder order) {
       return "samples";
     case pb::SITE_ORDER_LIFETIME:
       return "lifetime";
+    case pb::SITE_ORDER_DIED_YOUNG:
+      return "died young";
+    case pb::SITE_ORDER_DIED_OLD:
+      return "died old";
+    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
+      return "allocated objects";
+    case pb::SITE_ORDER_LIVE_OBJECTS:
+      return "live objects";
     default:
       return "live";
   }
@@ -64,6 +74,87 @@ std::string utc_words(std::int64_t unix_ns) {
     std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
   }
   return text;
+}
+
+std::string range_words(const pb::TimeRange& range) {
+  const double seconds = static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
+  return absl::StrCat(utc_words(range.begin_unix_ns()), " to ", utc_words(range.end_unix_ns()),
+                      " (", format_duration(seconds), ")");
+}
+
+std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
+  switch (group_by) {
+    case pb::GROUP_BY_FILE:
+      return site.file().empty() ? "(no file)" : printable(site.file());
+    case pb::GROUP_BY_MODULE:
+      return printable(site.module());
+    case pb::GROUP_BY_LIBRARY:
+      return printable(site.library());
+    case pb::GROUP_BY_THREAD:
+      return absl::StrCat("thread ", site.thread());
+    case pb::GROUP_BY_DOMAIN:
+      return absl::StrCat("domain ", site.domain());
+    default: {
+      const std::string location = location_words(site.file(), site.line());
+      return absl::StrCat(printable(site.function()), location.empty() ? "" : "  ", location);
+    }
+  }
+}
+
+void append_frames(const pb::Site& site, const std::string& indent, std::string& out) {
+  for (const pb::Location& frame : site.callstack()) {
+    absl::StrAppend(&out, indent, printable(frame.function()), "  ",
+                    location_words(frame.file(), frame.line()), "\n");
+  }
+}
+
+bool is_level(pb::SiteOrder order) {
+  return order == pb::SITE_ORDER_UNSPECIFIED || order == pb::SITE_ORDER_LIVE ||
+         order == pb::SITE_ORDER_LIVE_OBJECTS || order == pb::SITE_ORDER_LIFETIME;
+}
+
+Measured measured(const pb::Site& site, pb::SiteOrder order) {
+  const auto bytes = [](const pb::Estimate& estimate) {
+    return Measured{estimate.bytes(), estimate.bytes_stderr()};
+  };
+  switch (order) {
+    case pb::SITE_ORDER_ALLOCATED:
+      return bytes(site.allocated());
+    case pb::SITE_ORDER_PROMOTED:
+      return bytes(site.promoted());
+    case pb::SITE_ORDER_DIED_YOUNG:
+      return bytes(site.died_young());
+    case pb::SITE_ORDER_DIED_OLD:
+      return bytes(site.died_old());
+    case pb::SITE_ORDER_SAMPLES:
+      return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
+    case pb::SITE_ORDER_LIFETIME:
+      return {site.lifetime().p50_seconds(), 0};
+    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
+      return {site.allocated_objects(), 0};
+    case pb::SITE_ORDER_LIVE_OBJECTS:
+      return {site.live_objects(), 0};
+    default:
+      return bytes(site.live());
+  }
+}
+
+std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
+  const Measured what = measured(site, order);
+  return measure_words(what.value, what.standard_error, order);
+}
+
+std::string measure_words(double value, double standard_error, pb::SiteOrder order) {
+  switch (order) {
+    case pb::SITE_ORDER_SAMPLES:
+    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
+    case pb::SITE_ORDER_LIVE_OBJECTS:
+      return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
+    case pb::SITE_ORDER_LIFETIME:
+      return format_duration(value);
+    default:
+      return format_estimate(value, standard_error);
+  }
 }
 
 std::string median_words(const pb::Lifetime& lifetime) {

@@ -18,6 +18,24 @@ std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 std::string location_words(const std::string& file, std::uint32_t line);
 std::string losses_words(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 std::string utc_words(std::int64_t unix_ns);         // "2026-01-31 12:00:00 UTC"
+// "2026-01-31 12:00:00 UTC to 12:05:00, 5 min".
+std::string range_words(const pb::TimeRange& range);
+// What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
+std::string site_words(const pb::Site& site, pb::GroupBy group_by);
+// One line for each frame of the site's callstack, after the indent.
+void append_frames(const pb::Site& site, const std::string& indent, std::string& out);
+
+// A site's value in the unit of the measure: bytes, blocks, samples, seconds.
+struct Measured {
+  double value = 0;
+  double standard_error = 0;  // 0: not known
+};
+Measured measured(const pb::Site& site, pb::SiteOrder order);
+std::string measured_words(const pb::Site& site, pb::SiteOrder order);
+std::string measure_words(double value, double standard_error, pb::SiteOrder order);
+// Whether the measure is of a moment and not of a span.
+bool is_level(pb::SiteOrder order);
+
 // Median lifetime; "-" when nothing was deallocated.
 std::string median_words(const pb::Lifetime& lifetime);
 

@@ -209,6 +209,17 @@ absl::StatusOr<std::string> ProcFs::comm(int pid) const {
   return text;
 }
 
+absl::StatusOr<std::string> ProcFs::environment(int pid, std::string_view variable) const {
+  auto text = read_file(pid, "environ");
+  if (!text.ok()) return text.status();
+  // Behind a NUL each, the first one included.
+  const std::string all = '\0' + *std::move(text);
+  const std::string key = fmt::format("{}{}=", '\0', variable);
+  const std::size_t at = all.find(key);
+  if (at == std::string::npos) return "";
+  return all.substr(at + key.size(), all.find('\0', at + 1) - at - key.size());
+}
+
 absl::StatusOr<std::string> ProcFs::exe(int pid) const {
   std::string target(4096, '\0');
   const ssize_t n = ::readlink(path(pid, "exe").c_str(), target.data(), target.size());

@@ -58,6 +58,9 @@ class ProcFs {
   // kernel threads.
   absl::StatusOr<std::string> exe(int pid) const;
   absl::StatusOr<std::vector<Mapping>> maps(int pid) const;
+  // The value of a variable as the program was started with it; empty when it is
+  // not set.
+  absl::StatusOr<std::string> environment(int pid, std::string_view variable) const;
   // Thread ids, ascending.
   absl::StatusOr<std::vector<int>> tasks(int pid) const;
 

@@ -80,28 +80,6 @@ void fill_counters(const TargetCounters& counters, pb::Target& out) {
   out.set_dealloc_events(counters.dealloc_events);
 }
 
-void fill_lifetime(const LifetimeHistogram& histogram, pb::Lifetime& out) {
-  out.set_p50_seconds(histogram.quantile_ns(0.5) / kNsPerSecond);
-  out.set_p90_seconds(histogram.quantile_ns(0.9) / kNsPerSecond);
-  out.set_p99_seconds(histogram.quantile_ns(0.99) / kNsPerSecond);
-  out.set_samples(histogram.total());
-  for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) {
-    if (histogram.count(i) == 0) continue;
-    pb::LifetimeBucket& bucket = *out.add_buckets();
-    bucket.set_upper_bound_seconds(LifetimeHistogram::upper_bound_ns(i) / kNsPerSecond);
-    bucket.set_count(histogram.count(i));
-  }
-}
-
-void fill_location(const Location& location, pb::Location& out) {
-  out.set_function(text(location.function));
-  out.set_file(text(location.file));
-  out.set_line(location.line);
-  out.set_start_column(location.start_column);
-  out.set_end_column(location.end_column);
-  out.set_module(text(location.module));
-}
-
 }  // namespace
 
 double pause_quantile_seconds(const memprof_pauses& pauses, double q) {
@@ -161,23 +139,6 @@ pb::Target to_proto(const TargetSnapshot& target) {
   return out;
 }
 
-pb::Site to_proto(const Site& site) {
-  pb::Site out;
-  const CallstackCounters& counters = site.counters;
-  out.set_function(text(site.location.function));
-  out.set_file(text(site.location.file));
-  out.set_line(site.location.line);
-  out.set_samples(counters.allocated.samples);
-  *out.mutable_allocated() = to_proto(counters.allocated);
-  *out.mutable_promoted() = to_proto(counters.promoted);
-  *out.mutable_live() = to_proto(counters.live);
-  *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
-  *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
-  fill_lifetime(counters.lifetime, *out.mutable_lifetime());
-  for (const Location& location : site.callstack) fill_location(location, *out.add_callstack());
-  return out;
-}
-
 pb::Finding to_proto(const Finding& finding) {
   pb::Finding out;
   switch (finding.level) {
@@ -194,42 +155,6 @@ pb::Finding to_proto(const Finding& finding) {
   out.set_subject(text(finding.subject));
   out.set_detail(text(finding.detail));
   out.set_remedy(text(finding.remedy));
-  return out;
-}
-
-absl::StatusOr<SiteQuery> site_query(const pb::ListSitesRequest& request) {
-  SiteQuery query;
-  switch (request.order()) {
-    case pb::SITE_ORDER_UNSPECIFIED:
-    case pb::SITE_ORDER_LIVE:
-      query.order = SiteOrder::kLive;
-      break;
-    case pb::SITE_ORDER_ALLOCATED:
-      query.order = SiteOrder::kAllocated;
-      break;
-    case pb::SITE_ORDER_PROMOTED:
-      query.order = SiteOrder::kPromoted;
-      break;
-    case pb::SITE_ORDER_SAMPLES:
-      query.order = SiteOrder::kSamples;
-      break;
-    case pb::SITE_ORDER_LIFETIME:
-      query.order = SiteOrder::kLifetime;
-      break;
-    default:
-      return absl::InvalidArgumentError("unknown order of sites: use a value of SiteOrder");
-  }
-  query.limit = request.limit();
-  query.pattern = request.pattern();
-  query.with_callstack = !request.no_callstacks();
-  return query;
-}
-
-pb::ListSitesResponse list_sites(const TargetSnapshot& target, const SiteQuery& query) {
-  pb::ListSitesResponse out;
-  *out.mutable_target() = to_proto(target);
-  for (const Site& site : roll_up_sites(target, query)) *out.add_sites() = to_proto(site);
-  out.set_time_unix_ns(static_cast<std::int64_t>(target.time_ns));
   return out;
 }
 

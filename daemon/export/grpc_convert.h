@@ -4,10 +4,7 @@
 
 #include <string_view>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "daemon/export/service.h"
-#include "daemon/store/sites.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
@@ -19,13 +16,7 @@ pb::TargetState to_proto(TargetState state);
 std::string_view state_word(pb::TargetState state);
 pb::Estimate to_proto(const Estimate& estimate);
 pb::Target to_proto(const TargetSnapshot& target);
-pb::Site to_proto(const Site& site);
 pb::Finding to_proto(const Finding& finding);
-
-// kInvalidArgument for values outside the enum.
-absl::StatusOr<SiteQuery> site_query(const pb::ListSitesRequest& request);
-// Target and sites of a snapshot.
-pb::ListSitesResponse list_sites(const TargetSnapshot& target, const SiteQuery& query);
 
 // Upper bound of the bucket in which the fraction q of the pauses lies, in
 // seconds; 0 without pauses.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/grpc_service.h"
+#include "daemon/export/grpc_trace_service.h"
 #include "daemon/export/unix_socket.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
@@ -54,9 +55,14 @@ absl::StatusOr<std::string> tcp_address(const std::string& text) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  explicit Impl(ProfilerService& profiler) : service(profiler) {}
+  Impl(ProfilerService& profiler, const std::string& trace_directory)
+      : service(profiler),
+        traces(profiler, {.directory = trace_directory}),
+        trace_service(traces) {}
 
   GrpcService service;
+  TraceService traces;
+  GrpcTraceService trace_service;
   std::unique_ptr<grpc::Server> server;
   std::string socket_path;
   int port = 0;
@@ -67,13 +73,17 @@ GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOptions& options,
                                                               ProfilerService& service) {
   enable_plugins_once();
-  auto impl = std::make_unique<Impl>(service);
+  if (!options.trace_directory.empty()) {
+    RETURN_IF_ERROR(check_trace_directory(options.trace_directory));
+  }
+  auto impl = std::make_unique<Impl>(service, options.trace_directory);
   grpc::ServerBuilder builder;
   // Two servers on one TCP port would share its connections at random.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetResourceQuota(grpc::ResourceQuota("memprofd").SetMaxThreads(kMaxThreads));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.RegisterService(&impl->service);
+  builder.RegisterService(&impl->trace_service);
   if (!options.socket_path.empty()) {
     RETURN_IF_ERROR(prepare_socket_path(options.socket_path));
     builder.AddListeningPort(absl::StrCat("unix:", options.socket_path),
@@ -99,6 +109,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
 
 GrpcServer::~GrpcServer() {
   impl_->service.stop();
+  impl_->traces.stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
   impl_->server->Wait();
   if (!impl_->socket_path.empty()) ::unlink(impl_->socket_path.c_str());

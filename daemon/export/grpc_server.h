@@ -1,4 +1,4 @@
-// Serves memprof.v1.Profiler, health and reflection.
+// Serves memprof.v1.Profiler and Trace, health and reflection.
 //
 // On the Unix socket its file mode (0660) says who may control the daemon. The
 // TCP address, off by default, has neither encryption nor authentication.
@@ -16,6 +16,8 @@ namespace memprofd {
 struct GrpcServerOptions {
   std::string socket_path;     // empty: no Unix socket
   std::string listen_address;  // host:port; empty: no TCP
+  // Where StartTrace may write; empty: nowhere.
+  std::string trace_directory = {};
 };
 
 class GrpcServer {
@@ -24,7 +26,7 @@ class GrpcServer {
   // for a moment: start it before other threads create files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
                                                            ProfilerService& service);
-  // Ends streams, gives calls in progress two seconds, removes the socket.
+  // Ends streams and traces, gives calls in progress two seconds, removes the socket.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/event_stream.h"
 #include "daemon/export/grpc_convert.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -15,6 +17,8 @@ using std::chrono::steady_clock;
 
 // How soon a stream sees that its client has gone.
 constexpr std::chrono::milliseconds kCancelCheck{100};
+// What a stream whose client does not read keeps of a log that goes on.
+constexpr std::size_t kEventsARead = 4096;
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 
@@ -23,6 +27,13 @@ static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
               static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
 grpc::Status to_grpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
+}
+
+template <typename Response>
+grpc::Status answer(absl::StatusOr<Response> result, Response& response) {
+  if (!result.ok()) return to_grpc(result.status());
+  response = *std::move(result);
+  return grpc::Status::OK;
 }
 
 absl::Status check_pid(int pid) {
@@ -46,9 +57,7 @@ void GrpcService::stop() {
 
 grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
                                       pb::ListTargetsResponse* response) {
-  for (const TargetSnapshotPtr& target : service_.snapshots()) {
-    *response->add_targets() = to_proto(*target);
-  }
+  *response = queries_.list_targets();
   return grpc::Status::OK;
 }
 
@@ -99,12 +108,32 @@ grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
-  const absl::StatusOr<SiteQuery> query = site_query(*request);
-  if (!query.ok()) return to_grpc(query.status());
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
-  if (!target.ok()) return to_grpc(target.status());
-  *response = list_sites(**target, *query);
-  return grpc::Status::OK;
+  return answer(queries_.list_sites(*request), *response);
+}
+
+grpc::Status GrpcService::DiffSites(grpc::ServerContext*, const pb::DiffSitesRequest* request,
+                                    pb::DiffSitesResponse* response) {
+  return answer(queries_.diff_sites(*request), *response);
+}
+
+grpc::Status GrpcService::ListCallers(grpc::ServerContext*, const pb::ListCallersRequest* request,
+                                      pb::ListCallersResponse* response) {
+  return answer(queries_.list_callers(*request), *response);
+}
+
+grpc::Status GrpcService::ListLeaks(grpc::ServerContext*, const pb::ListLeaksRequest* request,
+                                    pb::ListLeaksResponse* response) {
+  return answer(queries_.list_leaks(*request), *response);
+}
+
+grpc::Status GrpcService::GetHistory(grpc::ServerContext*, const pb::GetHistoryRequest* request,
+                                     pb::GetHistoryResponse* response) {
+  return answer(queries_.get_history(*request), *response);
+}
+
+grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileRequest* request,
+                                     pb::GetProfileResponse* response) {
+  return answer(queries_.get_profile(*request), *response);
 }
 
 bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
@@ -120,8 +149,6 @@ bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point un
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
-  const absl::StatusOr<SiteQuery> query = site_query(request->query());
-  if (!query.ok()) return to_grpc(query.status());
   const double seconds = interval_seconds(request->interval_seconds());
   if (seconds == 0) {
     return to_grpc(absl::InvalidArgumentError(
@@ -131,11 +158,34 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
       std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
   auto next = steady_clock::now();
   do {
-    const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->query().pid());
-    if (!target.ok()) return to_grpc(target.status());
-    if (!writer->Write(list_sites(**target, *query))) break;
+    const absl::StatusOr<pb::ListSitesResponse> sites = queries_.list_sites(request->query());
+    if (!sites.ok()) return to_grpc(sites.status());
+    if (!writer->Write(*sites)) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
   } while (wait(*context, next));
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
+                                       const pb::StreamEventsRequest* request,
+                                       grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
+  absl::StatusOr<EventQuery> query = event_query(*request);
+  if (!query.ok()) return to_grpc(query.status());
+  absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (!target.ok()) return to_grpc(target.status());
+  if ((*target)->events == nullptr) {
+    return to_grpc(absl::FailedPreconditionError(
+        absl::StrCat("pid ", request->pid(), " has no events to stream: attach to it first")));
+  }
+  absl::StatusOr<EventReader> reader = EventReader::open((*target)->events, query->cursor);
+  if (!reader.ok()) return to_grpc(reader.status());
+  EventStream stream(*std::move(query), (*target)->symbolizer);
+  target->reset();  // its counts are not needed
+  const auto send = [&](const pb::StreamEventsResponse& message) { return writer->Write(message); };
+  while (wait(*context, steady_clock::now())) {
+    const EventRead read = reader->read(kEventsARead, kCancelCheck);
+    if (!stream.put(read, send) || read.ended) break;
+  }
   return grpc::Status::OK;
 }
 

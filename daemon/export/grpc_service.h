@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "daemon/export/query_service.h"
 #include "daemon/export/service.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
@@ -13,7 +14,7 @@ namespace memprofd {
 
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
-  explicit GrpcService(ProfilerService& service) : service_(service) {}
+  explicit GrpcService(ProfilerService& service) : service_(service), queries_(service) {}
   // Ends all streams soon.
   void stop();
 
@@ -32,6 +33,24 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   grpc::Status WatchSites(grpc::ServerContext* context,
                           const ::memprof::v1::WatchSitesRequest* request,
                           grpc::ServerWriter<::memprof::v1::ListSitesResponse>* writer) override;
+  grpc::Status StreamEvents(
+      grpc::ServerContext* context, const ::memprof::v1::StreamEventsRequest* request,
+      grpc::ServerWriter<::memprof::v1::StreamEventsResponse>* writer) override;
+  grpc::Status DiffSites(grpc::ServerContext* context,
+                         const ::memprof::v1::DiffSitesRequest* request,
+                         ::memprof::v1::DiffSitesResponse* response) override;
+  grpc::Status ListCallers(grpc::ServerContext* context,
+                           const ::memprof::v1::ListCallersRequest* request,
+                           ::memprof::v1::ListCallersResponse* response) override;
+  grpc::Status ListLeaks(grpc::ServerContext* context,
+                         const ::memprof::v1::ListLeaksRequest* request,
+                         ::memprof::v1::ListLeaksResponse* response) override;
+  grpc::Status GetHistory(grpc::ServerContext* context,
+                          const ::memprof::v1::GetHistoryRequest* request,
+                          ::memprof::v1::GetHistoryResponse* response) override;
+  grpc::Status GetProfile(grpc::ServerContext* context,
+                          const ::memprof::v1::GetProfileRequest* request,
+                          ::memprof::v1::GetProfileResponse* response) override;
   grpc::Status Diagnose(grpc::ServerContext* context, const ::memprof::v1::DiagnoseRequest* request,
                         ::memprof::v1::DiagnoseResponse* response) override;
 
@@ -40,6 +59,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
   ProfilerService& service_;
+  QueryService queries_;
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopping_ = false;  // guarded by mutex_

@@ -26,7 +26,6 @@
 namespace memprofd {
 namespace {
 
-constexpr unsigned kThreads = 4;
 constexpr unsigned kConnections = 128;
 constexpr unsigned kIdleSeconds = 30;
 constexpr int kBacklog = 64;
@@ -59,6 +58,11 @@ MHD_Result send_response(MHD_Connection* connection, const HttpResponse& respons
       body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY);
   if (message == nullptr) return MHD_NO;
   MHD_add_response_header(message, "Content-Type", response.content_type.c_str());
+  if (!response.file_name.empty()) {
+    const std::string disposition =
+        absl::StrCat("attachment; filename=\"", response.file_name, "\"");
+    MHD_add_response_header(message, "Content-Disposition", disposition.c_str());
+  }
   MHD_add_response_header(message, "Vary", "Accept-Encoding");
   MHD_add_response_header(message, "X-Content-Type-Options", "nosniff");
   MHD_add_response_header(message, "Cache-Control", "no-store");
@@ -108,8 +112,8 @@ struct HttpCallbacks {
   }
 
   static MHD_Result on_query(void* query, MHD_ValueKind, const char* name, const char* value) {
-    auto& out = *static_cast<std::map<std::string, std::string>*>(query);
-    out[name] = value == nullptr ? "" : value;
+    auto& out = *static_cast<std::multimap<std::string, std::string>*>(query);
+    out.emplace(name, value == nullptr ? "" : value);
     return MHD_YES;
   }
 
@@ -158,7 +162,8 @@ absl::StatusOr<UniqueFd> HttpServer::open_socket(const std::string& listen_addre
 
 absl::Status HttpServer::listen(const std::string& listen_address, const WebConfig& config) {
   ASSIGN_OR_RETURN(UniqueFd socket, open_socket(listen_address));
-  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_USE_ERROR_LOG;
+  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+                   MHD_USE_AUTO | MHD_USE_ERROR_LOG;
   std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
   const std::string priorities = tls_priorities(config.min_tls_minor);
   if (!config.cert_file.empty()) {
@@ -174,8 +179,8 @@ absl::Status HttpServer::listen(const std::string& listen_address, const WebConf
   daemon_ = MHD_start_daemon(
       flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
       &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
-      MHD_OPTION_THREAD_POOL_SIZE, kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections,
-      MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
+      MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+      MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
     const char* remedy = cert_.empty() ? "" : "; check certificate and key";
     const std::lock_guard lock(log_mutex_);

@@ -23,17 +23,18 @@ class BasicAuth;
 struct WebConfig;
 
 struct HttpRequest {
-  std::string path;                          // decoded, without the query
-  std::map<std::string, std::string> query;  // decoded; the last of equal names
+  std::string path;                               // decoded, without the query
+  std::multimap<std::string, std::string> query;  // decoded; equal names in their order
 };
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::string file_name;  // suggested for saving; empty: none
 };
 
-// Runs on a server thread, several at a time.
+// Runs on a thread of its connection, and may take its time.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 using HttpRoutes = std::map<std::string, HttpHandler>;  // by exact path
 

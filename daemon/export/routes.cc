@@ -21,6 +21,10 @@ constexpr char kPageHead[] =
     "td.n{text-align:right;white-space:nowrap}</style></head><body>\n<h1>memprofd</h1>\n";
 constexpr char kLinks[] =
     "<ul>\n<li><a href=\"/metrics\">/metrics</a>: everything, for Prometheus</li>\n"
+    "<li><a href=\"/debug/pprof/heap\">/debug/pprof/heap</a>, "
+    "<a href=\"/debug/pprof/allocs\">/debug/pprof/allocs</a>: for <code>go tool pprof</code>, "
+    "Parca, Pyroscope</li>\n"
+    "<li><a href=\"/api/v1/profile?format=html\">/api/v1/profile?format=html</a>: flame graph</li>\n"
     "<li><a href=\"/-/healthy\">/-/healthy</a>, <a href=\"/-/ready\">/-/ready</a></li>\n"
     "<li>on the command line: <code>memprofctl report</code>, <code>memprofctl top</code></li>\n"
     "</ul>\n";

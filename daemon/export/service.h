@@ -31,18 +31,12 @@ struct Finding {
 struct SelfStats {
   double cpu_seconds = 0;
   std::uint64_t resident_bytes = 0;
-  std::uint64_t events = 0;  // ring buffer records consumed, all targets
+  std::uint64_t events = 0;         // ring buffer records consumed, all targets
+  std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
 };
 
-class ProfilerService {
+class ProfilerService : public SnapshotSource {
  public:
-  virtual ~ProfilerService() = default;
-
-  // Fresh snapshots of all targets, those that ended included, ordered by pid.
-  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
-  // kNotFound when the pid is not a target.
-  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
-
   // Returns when sampling runs or, for an idle target, when it waits for it.
   virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
   virtual absl::Status detach(int pid) = 0;

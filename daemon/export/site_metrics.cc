@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/store/sites.h"
+#include "daemon/store/groups.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -34,13 +34,13 @@ SiteKey key_of(const Location& location) {
   return key;
 }
 
-SiteSeries series_of(const CallstackCounters& counters) {
+SiteSeries series_of(const Counters& counters) {
   constexpr double kSquared = kBytesPerWord * kBytesPerWord;
   SiteSeries series;
   series.counts.allocated_bytes = counters.allocated.bytes();
   series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
   series.counts.promoted_bytes = counters.promoted.bytes();
-  series.counts.add(counters.lifetime);
+  series.counts.add(counters.deaths.histogram());
   series.live_bytes = counters.live.bytes();
   series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
   return series;
@@ -60,11 +60,8 @@ prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
 }  // namespace
 
 SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
-  SiteQuery query;
-  query.order = SiteOrder::kAllocated;
-  query.with_callstack = false;
   SiteSeriesMap sites;
-  for (const Site& site : roll_up_sites(snapshot, query)) {
+  for (const Group& site : all_sites(snapshot)) {
     sites[key_of(site.location)] += series_of(site.counters);
   }
   return sites;

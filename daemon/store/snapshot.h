@@ -7,13 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "daemon/aggregate/callstack.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/store/history_view.h"
+#include "daemon/store/profile.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/util/drops.h"
 
 namespace memprofd {
+
+class EventLog;
 
 // Where a target is on its way. The words shown are those of state_name().
 enum class TargetState {
@@ -39,11 +44,6 @@ struct TargetInfo {
   double paused_seconds = 0;  // sum of the time the target was stopped by us
 };
 
-struct CallstackStats {
-  std::shared_ptr<const Callstack> callstack;  // never null
-  CallstackCounters counters;
-};
-
 struct TargetSnapshot {
   TargetInfo info;
   std::uint64_t time_ns = 0;      // CLOCK_REALTIME of this snapshot
@@ -55,10 +55,23 @@ struct TargetSnapshot {
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
-  std::vector<CallstackStats> callstacks;
+  std::vector<ProfileRow> rows;  // classes with samples, by id
+  HistoryView history;           // empty: none is kept
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
+  std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
 };
 using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
+
+// Where snapshots come from: a daemon, a file. Calls may come from any thread.
+class SnapshotSource {
+ public:
+  virtual ~SnapshotSource() = default;
+
+  // Fresh snapshots of all targets, those that ended included, ordered by pid.
+  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
+  // kNotFound when the pid is not a target.
+  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
+};
 
 }  // namespace memprofd

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 namespace memprofd {
 
@@ -18,26 +17,19 @@ Location site_of(Symbolizer& symbolizer, const Callstack& callstack) {
 }
 
 std::vector<Location> symbolize(Symbolizer& symbolizer, const Callstack& callstack,
-                                std::size_t max_locations) {
+                                std::size_t max_locations,
+                                const std::function<bool(const Location&)>& keep) {
   std::vector<Location> result;
-  // alloc_idx belongs to the innermost frame; further frames, also of the same
-  // address, are calls.
   const auto append = [&](std::uint64_t address, std::int32_t alloc_idx, std::uint64_t times) {
-    const std::vector<Location> frame = symbolizer.locations(address, alloc_idx);
-    for (; times > 0 && result.size() < max_locations; --times) {
+    if (result.size() >= max_locations) return;
+    std::vector<Location> frame = symbolizer.locations(address, alloc_idx);
+    if (keep) std::erase_if(frame, [&](const Location& location) { return !keep(location); });
+    for (; times > 0 && !frame.empty() && result.size() < max_locations; --times) {
       const std::size_t room = std::min(frame.size(), max_locations - result.size());
       result.insert(result.end(), frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(room));
     }
   };
-  bool innermost = true;
-  callstack.for_each_run([&](std::uint64_t address, std::uint64_t times) {
-    if (result.size() >= max_locations) return;
-    if (std::exchange(innermost, false)) {
-      append(address, callstack.alloc_idx, 1);
-      --times;
-    }
-    if (times > 0) append(address, -1, times);
-  });
+  callstack.for_each_frame(append);
   return result;
 }
 

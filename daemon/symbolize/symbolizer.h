@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ class Symbolizer {
 // Innermost location of a callstack: its site. "(unknown)" for an empty one.
 Location site_of(Symbolizer& symbolizer, const Callstack& callstack);
 // All locations innermost first, inlined frames included, at most max_locations.
+// With keep only those for which it holds; others do not count.
 std::vector<Location> symbolize(Symbolizer& symbolizer, const Callstack& callstack,
-                                std::size_t max_locations);
+                                std::size_t max_locations,
+                                const std::function<bool(const Location&)>& keep = {});
 
 }  // namespace memprofd

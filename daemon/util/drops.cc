@@ -29,6 +29,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"follow", "session_end"},
     {"follow", "stale_session"},
     {"follow", "callstacks_full"},
+    {"follow", "classes_full"},
 }};
 
 static_assert(static_cast<int>(Drop::kKernelLifecycleRingFull) == MEMPROF_DROP_LIFECYCLE_RING_FULL);

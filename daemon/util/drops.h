@@ -33,6 +33,7 @@ enum class Drop {
   kFollowSessionEnd,      // live block no longer followed: sampling restarted
   kFollowStaleSession,    // record of an earlier session
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
+  kFollowClassesFull,     // allocation class table full; counted under "unknown"
   kCount,
 };
 inline constexpr int kDrops = static_cast<int>(Drop::kCount);

@@ -56,6 +56,10 @@ constexpr std::array<Unit, 7> kDurationUnits{{
     {"d", 86400},
 }};
 
+constexpr std::array<Unit, 7> kDurationSuffixes{{
+    {"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
+constexpr double kLongestDuration = 100 * 365.25 * 86400;
+
 // A plain decimal number; no hex, inf or nan.
 std::optional<double> parse_decimal(std::string_view text) {
   if (text.empty() || text.find_first_not_of("0123456789.eE+-") != text.npos) return std::nullopt;
@@ -109,6 +113,20 @@ absl::StatusOr<std::uint64_t> parse_size(std::string_view text) {
   const double bytes = *value * unit->scale;
   if (bytes < 1 || bytes >= 0x1p63) return bad_size(whole);
   return static_cast<std::uint64_t>(bytes);
+}
+
+absl::StatusOr<double> parse_duration(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  const std::string_view suffix = digits == text.npos ? "" : text.substr(digits);
+  const std::optional<double> value = parse_decimal(text.substr(0, digits));
+  const auto unit = std::find_if(kDurationSuffixes.begin(), kDurationSuffixes.end(),
+                                 [&](const Unit& u) { return u.name == suffix; });
+  if (!value || unit == kDurationSuffixes.end() || *value * unit->scale > kLongestDuration) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad duration \"", absl::string_view(text.data(), text.size()),
+                     "\": write a number and a unit, such as 90s, 5m or 2h"));
+  }
+  return *value * unit->scale;
 }
 
 absl::Status check_rate(double rate) {

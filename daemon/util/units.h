@@ -16,6 +16,9 @@ inline constexpr double kMinSamplingRate = 1e-12;
 // of 1024, with "B" powers of 1000; case does not matter. At least 1 byte.
 absl::StatusOr<std::uint64_t> parse_size(std::string_view text);
 
+// Seconds: "90", "90s", "1.5m", "2h", "7d", "250ms". Not negative, at most 100 years.
+absl::StatusOr<double> parse_duration(std::string_view text);
+
 // Samples per word, kMinSamplingRate <= rate <= 1: "1e-5", "0.0001".
 absl::StatusOr<double> parse_rate(std::string_view text);
 // The same check for a number that is there already.

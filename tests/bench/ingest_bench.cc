@@ -106,7 +106,7 @@ void bytes_per_live_sample(benchmark::State& state) {
   for (auto _ : state) {
     LiveSet live(samples);
     for (std::uint64_t id = 1; id <= samples; ++id) {
-      live.insert(SampleId(id), {id, 1, CallstackId(1), Heap::kMinor});
+      live.insert(SampleId(id), {id, 1, ClassId(1), Heap::kMinor});
     }
     bytes = static_cast<double>(live.memory_bytes());
   }
@@ -121,7 +121,7 @@ void snapshot(benchmark::State& state) {
   for (auto _ : state) {
     TargetSnapshot snapshot;
     target.pipeline.fill(snapshot);
-    benchmark::DoNotOptimize(snapshot.callstacks.data());
+    benchmark::DoNotOptimize(snapshot.rows.data());
   }
   state.counters["callstacks"] = static_cast<double>(kStacks);
 }

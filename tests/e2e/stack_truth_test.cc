@@ -32,14 +32,16 @@ constexpr double kRate = 2e-4;
 
 class Collector : public SampleObserver {
  public:
-  void on_record(const memprof_record& record, CallstackId callstack, double) override {
+  void on_batch_end() override {}
+  void on_event(const SampleEvent& event, double) override {
+    const memprof_record& record = event.record;
     const auto kind = MEMPROF_ORIGIN_KIND(record.origin);
     if (kind != MEMPROF_ALLOC_MINOR && kind != MEMPROF_ALLOC_MAJOR) return;
-    callstacks[record.sample_id] = callstack;
+    classes[record.sample_id] = event.alloc_class;
     ++by_source[MEMPROF_ORIGIN_SOURCE(record.origin)];
     threads[MEMPROF_ORIGIN_TID(record.origin)]++;
   }
-  std::map<std::uint64_t, CallstackId> callstacks;
+  std::map<std::uint64_t, ClassId> classes;
   std::map<std::uint32_t, std::size_t> by_source;
   std::map<std::uint32_t, std::size_t> threads;
 };
@@ -132,7 +134,7 @@ class StackTruth : public ::testing::Test {
 TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
   attach();
   ASSERT_TRUE(consume_until([&] {
-    return collector_.callstacks.size() >= kWantedStacks &&
+    return collector_.classes.size() >= kWantedStacks &&
            collector_.by_source[MEMPROF_SOURCE_MARSHAL] >= kWantedRare &&
            collector_.by_source[MEMPROF_SOURCE_CUSTOM] >= kWantedRare;
   }));
@@ -142,9 +144,10 @@ TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
   const auto truth = read_truth(truth_path_);
 
   std::size_t compared = 0, mismatched = 0, longest = 0;
-  for (const auto& [id, callstack_id] : collector_.callstacks) {
+  for (const auto& [id, class_id] : collector_.classes) {
     ASSERT_TRUE(truth.contains(id));
-    const Slots ours = slots_of(attachment_->target(), *pipeline_.callstack(callstack_id));
+    const CallstackId callstack = pipeline_.alloc_class(class_id).callstack;
+    const Slots ours = slots_of(attachment_->target(), *pipeline_.callstack(callstack));
     longest = std::max(longest, ours.size());
     ++compared;
     if (ours != truth.at(id)) ++mismatched;

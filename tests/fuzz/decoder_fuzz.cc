@@ -35,7 +35,7 @@ void check_sums(const Pipeline& pipeline) {
   TargetSnapshot snapshot;
   pipeline.fill(snapshot);
   std::uint64_t live = 0, allocated = 0, promoted = 0;
-  for (const CallstackStats& stats : snapshot.callstacks) {
+  for (const ProfileRow& stats : snapshot.rows) {
     require(stats.callstack != nullptr, "callstack is null");
     require(stats.callstack->expand(100).size() <= 100, "expanded beyond the cap");
     require(stats.counters.live.samples <= stats.counters.allocated.samples, "live > allocated");

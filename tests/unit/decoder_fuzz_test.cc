@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 
+#define LLVMFuzzerTestOneInput decoder_fuzz_one_input
 #include "tests/fuzz/decoder_fuzz.cc"
 #include "tests/unit/ring_events.h"
 

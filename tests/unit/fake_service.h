@@ -45,8 +45,8 @@ struct Samples {
   std::uint64_t lifetime_ns = 0;
 };
 
-inline CallstackCounters counters_of(const Samples& samples) {
-  CallstackCounters out;
+inline Counters counters_of(const Samples& samples) {
+  Counters out;
   const auto add = [](Estimate& to, std::uint32_t n) {
     if (n > 0) to.add(n, kRate);
   };
@@ -56,7 +56,10 @@ inline CallstackCounters counters_of(const Samples& samples) {
   add(out.deallocated[0], samples.died_young);
   add(out.deallocated[1], samples.died_old);
   const std::uint32_t died = samples.died_young + samples.died_old;
-  if (died > 0) out.lifetime.add(samples.lifetime_ns, died);
+  if (died > 0) {
+    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young);
+    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old);
+  }
   return out;
 }
 
@@ -64,11 +67,13 @@ inline CallstackCounters counters_of(const Samples& samples) {
 inline void add_callstack(TargetSnapshot& target, std::vector<std::uint64_t> addresses,
                           const Samples& samples) {
   auto callstack = std::make_shared<Callstack>();
-  callstack->hash = StackHash(target.callstacks.size() + 1);
+  callstack->hash = StackHash(target.rows.size() + 1);
   callstack->n_frames = static_cast<std::uint32_t>(addresses.size());
   callstack->entries = std::move(addresses);
-  const CallstackCounters counters = counters_of(samples);
-  target.callstacks.push_back({std::move(callstack), counters});
+  const Counters counters = counters_of(samples);
+  const auto id = static_cast<std::uint32_t>(target.rows.size() + 1);
+  target.rows.push_back(
+      {ClassId(id), {.callstack = CallstackId(id)}, std::move(callstack), counters});
   target.counters.allocated[0][0] += counters.allocated;
   target.counters.promoted += counters.promoted;
   target.counters.live += counters.live;

@@ -6,6 +6,7 @@
 #include "daemon/ctl/render_table.h"
 #include "daemon/export/grpc_convert.h"
 #include "daemon/export/prometheus_text.h"
+#include "daemon/export/query_service.h"
 #include "daemon/export/routes.h"
 #include "tests/unit/fake_service.h"
 
@@ -40,7 +41,12 @@ pb::ListTargetsResponse targets_response() {
   return response;
 }
 
-pb::ListSitesResponse sites_response() { return list_sites(*fixed_target(), SiteQuery{}); }
+pb::ListSitesResponse sites_response() {
+  FakeService service({fixed_target()});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  return QueryService(service).list_sites(request).value();
+}
 
 TEST(Golden, Metrics) {
   FakeService service(both());
@@ -50,12 +56,13 @@ TEST(Golden, Metrics) {
 TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }
 TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
 TEST(Golden, Report) {
-  expect_golden("report.txt", ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE));
+  expect_golden("report.txt",
+                ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE));
 }
 
 TEST(Golden, Tables) {
   expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));
-  expect_golden("sites.txt", ctl::sites_table(sites_response(), false, {}));
+  expect_golden("sites.txt", ctl::sites_table(sites_response(), pb::GROUP_BY_SITE, false, {}));
 }
 
 TEST(Golden, LandingPage) { expect_golden("landing.html", landing_page(both(), "0.1.0")); }

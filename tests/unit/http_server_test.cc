@@ -291,7 +291,7 @@ TEST_F(HttpServerTest, SaysWhenTheCertificateIsUnusable) {
 }
 
 TEST_F(HttpServerTest, QueriesAreDecoded) {
-  std::map<std::string, std::string> seen;
+  std::multimap<std::string, std::string> seen;
   HttpRoutes routes;
   routes["/q"] = [&](const HttpRequest& request) {
     seen = request.query;
@@ -299,8 +299,9 @@ TEST_F(HttpServerTest, QueriesAreDecoded) {
   };
   const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
   ASSERT_TRUE(server.ok());
-  EXPECT_EQ(get((*server)->port(), "/q?pid=42&s=a%20b&flag").body, "ok");
-  EXPECT_EQ(seen, (std::map<std::string, std::string>{{"pid", "42"}, {"s", "a b"}, {"flag", ""}}));
+  EXPECT_EQ(get((*server)->port(), "/q?pid=42&s=a%20b&flag&s=c").body, "ok");
+  EXPECT_EQ(seen, (std::multimap<std::string, std::string>{
+                      {"pid", "42"}, {"s", "a b"}, {"s", "c"}, {"flag", ""}}));
 }
 
 TEST(Gzip, RoundTrips) {

@@ -5,8 +5,8 @@
 namespace memprofd {
 namespace {
 
-LiveSample sample(std::uint32_t callstack, Heap heap = Heap::kMinor) {
-  return {1000 + callstack, 3, CallstackId(callstack), heap};
+LiveSample sample(std::uint32_t id, Heap heap = Heap::kMinor) {
+  return {1000 + id, 3, ClassId(id), heap};
 }
 
 TEST(LiveSetTest, InsertFindTake) {
@@ -19,7 +19,7 @@ TEST(LiveSetTest, InsertFindTake) {
   const auto taken = live.take(SampleId(5));
   ASSERT_TRUE(taken.has_value());
   EXPECT_EQ(taken->heap(), Heap::kMajor);
-  EXPECT_EQ(taken->callstack(), CallstackId(7));
+  EXPECT_EQ(taken->alloc_class(), ClassId(7));
   EXPECT_EQ(taken->alloc_time_ns(), 1007u);
   EXPECT_EQ(taken->n_samples(), 3u);
   EXPECT_EQ(live.find(SampleId(5)), nullptr);
@@ -31,7 +31,7 @@ TEST(LiveSetTest, SecondInsertOfAnIdChangesNothing) {
   LiveSet live(10);
   live.insert(SampleId(1), sample(1));
   EXPECT_EQ(live.insert(SampleId(1), sample(2)), LiveSet::Inserted::kAlreadyThere);
-  EXPECT_EQ(live.find(SampleId(1))->callstack(), CallstackId(1));
+  EXPECT_EQ(live.find(SampleId(1))->alloc_class(), ClassId(1));
 }
 
 TEST(LiveSetTest, Cap) {
@@ -44,10 +44,9 @@ TEST(LiveSetTest, Cap) {
   EXPECT_EQ(live.insert(SampleId(3), sample(1)), LiveSet::Inserted::kYes);
 }
 
-TEST(LiveSetTest, CallstackIdsThatDoNotFitBecomeUnknown) {
-  EXPECT_EQ(sample(LiveSample::kMaxCallstackId).callstack(),
-            CallstackId(LiveSample::kMaxCallstackId));
-  EXPECT_EQ(sample(LiveSample::kMaxCallstackId + 1).callstack(), CallstackId());
+TEST(LiveSetTest, ClassIdsThatDoNotFitBecomeUnknown) {
+  EXPECT_EQ(sample(LiveSample::kMaxClassId).alloc_class(), ClassId(LiveSample::kMaxClassId));
+  EXPECT_EQ(sample(LiveSample::kMaxClassId + 1).alloc_class(), ClassId());
 }
 
 TEST(LiveSetTest, AMillionSamplesStayUnder100MBAndAreGivenBack) {

@@ -15,14 +15,22 @@ constexpr std::uint32_t kGeneration = 1;
 
 class Recorder : public SampleObserver {
  public:
-  void on_record(const memprof_record& record, CallstackId callstack, double rate) override {
-    records.push_back(record);
-    callstacks[record.sample_id] = callstack;
+  explicit Recorder(const Pipeline& pipeline) : pipeline_(pipeline) {}
+
+  void on_event(const SampleEvent& event, double rate) override {
+    records.push_back(event.record);
+    callstacks[event.record.sample_id] = pipeline_.alloc_class(event.alloc_class).callstack;
     last_rate = rate;
   }
+  void on_batch_end() override { ++batches; }
+
   std::vector<memprof_record> records;
   std::map<std::uint64_t, CallstackId> callstacks;
   double last_rate = 0;
+  int batches = 0;
+
+ private:
+  const Pipeline& pipeline_;
 };
 
 class PipelineTest : public testing::Test {
@@ -70,8 +78,8 @@ class PipelineTest : public testing::Test {
     return pipeline_.callstack(seen_.callstacks.at(id))->hash.value();
   }
 
-  Recorder seen_;
   Pipeline pipeline_;
+  Recorder seen_{pipeline_};
 };
 
 TEST_F(PipelineTest, LifeOfABlock) {
@@ -84,11 +92,11 @@ TEST_F(PipelineTest, LifeOfABlock) {
   const TargetSnapshot result = snapshot();
   EXPECT_EQ(result.live_samples_tracked, 0u);
   EXPECT_EQ(result.stacks_interned, 1u);
-  ASSERT_EQ(result.callstacks.size(), 1u);
-  EXPECT_EQ(result.callstacks[0].callstack->entries, (std::vector<std::uint64_t>{0x10, 0x20}));
-  EXPECT_DOUBLE_EQ(result.callstacks[0].counters.allocated.words, 2 / kRate);
-  EXPECT_EQ(result.callstacks[0].counters.promoted.samples, 2u);
-  EXPECT_EQ(result.callstacks[0].counters.lifetime.sum_ns(), 2 * 5000.0);
+  ASSERT_EQ(result.rows.size(), 1u);
+  EXPECT_EQ(result.rows[0].callstack->entries, (std::vector<std::uint64_t>{0x10, 0x20}));
+  EXPECT_DOUBLE_EQ(result.rows[0].counters.allocated.words, 2 / kRate);
+  EXPECT_EQ(result.rows[0].counters.promoted.samples, 2u);
+  EXPECT_EQ(result.rows[0].counters.deaths.sum_ns(), 2 * 5000.0);
   EXPECT_EQ(result.drops.total(), 0u);
   EXPECT_EQ(seen_.records.size(), 3u);
   EXPECT_EQ(seen_.last_rate, kRate);
@@ -106,7 +114,7 @@ TEST_F(PipelineTest, RepeatedStackComesAsItsId) {
   EXPECT_EQ(stack_of(2), 77u);
   EXPECT_EQ(seen_.callstacks[3], CallstackId());
   EXPECT_EQ(dropped(Drop::kPairUnknownStack), 1u);
-  EXPECT_EQ(snapshot().callstacks.size(), 2u) << "unknown counts as one";
+  EXPECT_EQ(snapshot().rows.size(), 2u) << "unknown counts as one";
 }
 
 TEST_F(PipelineTest, StackWithoutFramesIsNoLoss) {
@@ -303,7 +311,10 @@ class ModelRun : public SampleObserver {
     model_.run(4000);
   }
 
-  void on_record(const memprof_record& record, CallstackId callstack, double) override {
+  void on_batch_end() override {}
+  void on_event(const SampleEvent& event, double) override {
+    const memprof_record& record = event.record;
+    const CallstackId callstack = pipeline.alloc_class(event.alloc_class).callstack;
     const std::uint64_t stack = pipeline.callstack(callstack)->hash.value();
     if (stack == 0) {
       unknown += is_alloc(record) ? 1 : 0;

@@ -83,6 +83,19 @@ TEST(ProcFs, ReadsAFakeTree) {
   EXPECT_EQ(proc.path(42, "exe"), dir.path("42/exe"));
 }
 
+TEST(ProcFs, FindsWholeVariablesOfTheEnvironment) {
+  TempDir dir;
+  using namespace std::string_view_literals;
+  dir.write("42/environ", "XOCAMLRUNPARAM=no\0OCAMLRUNPARAM=s=4k,b\0LAST=\0"sv);
+  dir.write("43/environ", "");
+  const ProcFs proc(dir.path());
+  EXPECT_EQ(*proc.environment(42, "OCAMLRUNPARAM"), "s=4k,b");
+  EXPECT_EQ(*proc.environment(42, "LAST"), "");
+  EXPECT_EQ(*proc.environment(42, "RUNPARAM"), "");
+  EXPECT_EQ(*proc.environment(43, "OCAMLRUNPARAM"), "");
+  EXPECT_TRUE(absl::IsNotFound(proc.environment(44, "OCAMLRUNPARAM").status()));
+}
+
 TEST(ProcFs, MissingProcessIsNotFound) {
   TempDir dir;
   const ProcFs proc(dir.path());

@@ -193,7 +193,7 @@ TEST(PrometheusText, NewAttachStartsWithoutTheOldSites) {
   scrape(exporter);
   auto again = fixed_target();
   again->attached_ns += 1;
-  again->callstacks.clear();
+  again->rows.clear();
   again->gc = GcStats{};
   service.set({again});
   auto series = scrape(exporter);

@@ -12,6 +12,7 @@
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
+#include "daemon/export/query_service.h"
 #include "daemon/util/utf8.h"
 #include "tests/unit/fake_service.h"
 
@@ -23,7 +24,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-pb::ListSitesResponse sites() { return list_sites(*fixed_target(), SiteQuery{}); }
+pb::ListSitesResponse sites() {
+  memprofd::testing::FakeService service({fixed_target()});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  return QueryService(service).list_sites(request).value();
+}
 
 TEST(TextTable, AlignsByWidthOnTheTerminal) {
   TextTable table({{"NUMBER", Align::kRight}, {"NAME"}, {"LAST"}});
@@ -73,12 +79,14 @@ TEST(TargetsJson, HasTheFieldsThatScriptsRelyOn) {
 }
 
 TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {
-  EXPECT_THAT(sites_table(sites(), true, {}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(sites_table(sites(), true, {}), HasSubstr("\n    Server.loop  bin/server.ml:81\n"));
-  const std::string screen = sites_table(sites(), false, {.color = true, .width = 40});
+  EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}),
+              HasSubstr("\n    Server.loop  bin/server.ml:81\n"));
+  const std::string screen =
+      sites_table(sites(), pb::GROUP_BY_SITE, false, {.color = true, .width = 40});
   EXPECT_THAT(screen, HasSubstr("\x1b[1m"));
   EXPECT_THAT(screen, Not(HasSubstr("bin/")));
-  EXPECT_EQ(sites_table({}, false, {}), "no sites yet\n");
+  EXPECT_EQ(sites_table({}, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
   EXPECT_EQ(targets_table({}, {}), "no targets; attach with: memprofctl attach PID\n");
 }
 
@@ -86,9 +94,9 @@ TEST(Tables, NamesCannotWriteToTheTerminal) {
   pb::ListSitesResponse response = sites();
   response.mutable_target()->set_comm("x\x1b]0;evil\x07");
   response.mutable_sites(0)->set_function("f\x1b[2J\n");
-  for (const std::string& text :
-       {sites_table(response, true, {}), report_text(response, pb::SITE_ORDER_LIVE),
-        target_line(response.target())}) {
+  for (const std::string& text : {sites_table(response, pb::GROUP_BY_SITE, true, {}),
+                                  report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+                                  target_line(response.target())}) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
     EXPECT_EQ(text.find('\x07'), std::string::npos);
   }
@@ -104,7 +112,7 @@ TEST(TargetLine, SaysStateRateAndReason) {
 }
 
 TEST(Report, CopesWithNothing) {
-  const std::string text = report_text({}, pb::SITE_ORDER_LIVE);
+  const std::string text = report_text({}, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
@@ -112,7 +120,8 @@ TEST(Report, CopesWithNothing) {
 TEST(Report, CutsLongCallstacks) {
   pb::ListSitesResponse response = sites();
   for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
-  EXPECT_THAT(report_text(response, pb::SITE_ORDER_LIVE), HasSubstr("... 79 more\n"));
+  EXPECT_THAT(report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+              HasSubstr("... 79 more\n"));
 }
 
 TEST(Top, ShowsRatesBetweenFrames) {

@@ -1,0 +1,36 @@
+// What blocks that are counted together have in common.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "daemon/aggregate/heap.h"
+#include "daemon/aggregate/size_bucket.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+struct AllocClass {
+  // Domain and thread of blocks whose class does not tell.
+  static constexpr std::uint32_t kAnyThread = 0;
+
+  CallstackId callstack;
+  std::uint32_t thread = kAnyThread;  // as gettid() says in the target
+  std::uint16_t domain = 0;           // 0 in OCaml 4, which has one
+  SizeBucket size;
+  Heap heap = Heap::kMinor;  // allocated in
+  Source source = Source::kNormal;
+
+  friend bool operator==(const AllocClass&, const AllocClass&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const AllocClass& c) {
+    return H::combine(std::move(h), c.callstack, c.thread, c.domain, c.size.index(),
+                      static_cast<int>(c.heap), static_cast<int>(c.source));
+  }
+};
+
+// Dense index of a class within one target; 0 is the class of blocks about which
+// nothing is known.
+using ClassId = Id<struct ClassIdTag, std::uint32_t>;
+
+}  // namespace memprofd

@@ -1,0 +1,38 @@
+// The allocation classes of one target, each kept once.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/aggregate/alloc_class.h"
+
+namespace memprofd {
+
+struct AllocClassLimits {
+  std::size_t classes = 131072;  // the unknown one not counted
+  // Threads told apart; the blocks of all later ones have AllocClass::kAnyThread.
+  std::size_t threads = 64;
+};
+
+// Ids are dense, start at 1 and are never reused.
+class AllocClassTable {
+ public:
+  explicit AllocClassTable(const AllocClassLimits& limits = {});
+
+  // The unknown class when the table is full and the class is new.
+  ClassId intern(AllocClass alloc_class);
+  // The unknown class for an id that this table did not give.
+  const AllocClass& get(ClassId id) const;
+  // Classes kept, the unknown one not counted.
+  std::size_t size() const { return classes_.size() - 1; }
+
+ private:
+  AllocClassLimits limits_;
+  absl::flat_hash_map<AllocClass, ClassId> ids_;
+  absl::flat_hash_set<std::uint32_t> threads_;
+  std::vector<AllocClass> classes_;  // by id
+};
+
+}  // namespace memprofd

@@ -1,0 +1,53 @@
+// How many samples of one class died in which heap after which time. Made for
+// size: most classes know a few lifetimes only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/aggregate/heap.h"
+#include "daemon/aggregate/lifetime_histogram.h"
+
+namespace memprofd {
+
+class DeathCounts {
+ public:
+  // Where and after what time; n in samples, saturating.
+  struct Entry {
+    std::uint8_t code = 0;  // heap and bucket of LifetimeHistogram
+    std::uint32_t n = 0;
+
+    Heap heap() const { return (code & 0x80) != 0 ? Heap::kMajor : Heap::kMinor; }
+    int bucket() const { return code & 0x7f; }
+  };
+  static_assert(LifetimeHistogram::kBuckets <= 0x80);
+  static constexpr std::uint8_t code_of(Heap heap, int bucket) {
+    return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
+  }
+
+  void add(Heap heap, std::uint64_t lifetime_ns, std::uint32_t n_samples) {
+    add_code(code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples,
+             static_cast<double>(lifetime_ns) * n_samples);
+  }
+  // For lifetimes known by their bucket only, which count with its middle.
+  void add_code(std::uint8_t code, std::uint32_t n_samples);
+  DeathCounts& operator+=(const DeathCounts& other);
+  // Takes back what was added before; to the bucket's precision.
+  void remove_code(std::uint8_t code, std::uint32_t n_samples);
+  // Keeps the memory.
+  void clear();
+
+  bool empty() const { return entries_.empty(); }
+  // In no order; each code once, n above 0.
+  const std::vector<Entry>& entries() const { return entries_; }
+  double sum_ns() const { return sum_ns_; }
+  LifetimeHistogram histogram() const;
+
+ private:
+  void add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns);
+
+  std::vector<Entry> entries_;
+  double sum_ns_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,45 @@
+// What happened to each class since the last cut: the raw material of history.
+//
+//   cut                                                  cut
+//    | class 7: alloc 2   class 9: alloc 1                |
+//    | class 7: dies young after 3 ms                     |
+//    '---- cells: 7 {alloc 2, deaths [(minor, 3 ms) 1]}, 9 {alloc 1} ----> history
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "daemon/aggregate/alloc_class.h"
+#include "daemon/aggregate/death_counts.h"
+
+namespace memprofd {
+
+// Samples of one class. What is live grows by allocated - deaths - forgotten.
+struct IntervalCell {
+  ClassId alloc_class;
+  std::uint32_t allocated = 0;
+  std::uint32_t promoted = 0;
+  std::uint32_t forgotten = 0;  // no longer followed, or never
+  DeathCounts deaths;           // sum_ns is not kept in history
+};
+
+// All of one sampling rate. In steady state nothing allocates.
+class Interval {
+ public:
+  // The cell of a class, made when it is not there.
+  IntervalCell& cell(ClassId alloc_class);
+  bool empty() const { return used_ == 0; }
+  // In no order.
+  std::span<const IntervalCell> cells() const { return {cells_.data(), used_}; }
+  // Keeps the memory.
+  void clear();
+
+ private:
+  std::vector<IntervalCell> cells_;  // the first used_ are in use
+  std::size_t used_ = 0;
+  std::vector<std::uint32_t> index_;  // by class: its cell's number + 1; 0: none
+};
+
+}  // namespace memprofd

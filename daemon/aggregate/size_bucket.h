@@ -1,0 +1,53 @@
+// Block sizes on a scale: exact up to 64 words, then 16 buckets an octave, so
+// that a bucket's middle is within 3.2 % of every size in it.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace memprofd {
+
+// Size in words, the header not counted.
+class SizeBucket {
+ public:
+  static constexpr std::uint64_t kExactWords = 64;
+  // 2^48 words and more share the last bucket.
+  static constexpr int kLargestOctave = 48;
+
+  constexpr SizeBucket() = default;
+  static constexpr SizeBucket from_index(std::uint16_t index) { return SizeBucket(index); }
+  static constexpr SizeBucket of(std::uint64_t words) {
+    if (words <= kExactWords) return SizeBucket(static_cast<std::uint16_t>(words));
+    const int octave = std::bit_width(words) - 1;
+    if (octave >= kLargestOctave) return SizeBucket(kLastIndex);
+    const std::uint64_t sixteenth = (words >> (octave - 4)) & 15;
+    return SizeBucket(static_cast<std::uint16_t>(kExactWords + 1 + (octave - 6) * 16 +
+                                                 static_cast<int>(sixteenth)));
+  }
+
+  // The range of sizes in the bucket, both inclusive.
+  constexpr std::uint64_t smallest_words() const {
+    if (index_ <= kExactWords) return index_;
+    const unsigned above = index_ - kExactWords - 1;
+    const unsigned octave = 6 + above / 16;
+    const std::uint64_t low = (16ULL + above % 16) << (octave - 4);
+    return low == kExactWords ? kExactWords + 1 : low;
+  }
+  constexpr std::uint64_t largest_words() const {
+    if (index_ <= kExactWords) return index_;
+    return from_index(static_cast<std::uint16_t>(index_ + 1)).smallest_words() - 1;
+  }
+  // What stands for every size in the bucket.
+  constexpr double middle_words() const {
+    return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;
+  }
+  constexpr std::uint16_t index() const { return index_; }
+  friend constexpr auto operator<=>(const SizeBucket&, const SizeBucket&) = default;
+
+ private:
+  static constexpr std::uint16_t kLastIndex = kExactWords + 1 + (kLargestOctave - 6) * 16;
+  constexpr explicit SizeBucket(std::uint16_t index) : index_(index) {}
+  std::uint16_t index_ = 0;
+};
+
+}  // namespace memprofd

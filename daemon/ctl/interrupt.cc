@@ -1,0 +1,44 @@
+#include "daemon/ctl/interrupt.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+namespace memprofd::ctl {
+namespace {
+
+// Ends the wait when nothing is to be interrupted any more.
+constexpr int kDone = SIGUSR1;
+
+sigset_t signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, kDone);
+  return set;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  const sigset_t set = signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void Interrupt::on_signal(std::function<void()> stop) {
+  thread_ = std::thread([stop = std::move(stop)] {
+    const sigset_t set = signals();
+    int signal = 0;
+    if (sigwait(&set, &signal) == 0 && signal != kDone) stop();
+  });
+}
+
+Interrupt::~Interrupt() {
+  if (!thread_.joinable()) return;
+  pthread_kill(thread_.native_handle(), kDone);
+  thread_.join();
+}
+
+}  // namespace memprofd::ctl

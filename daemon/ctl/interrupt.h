@@ -1,0 +1,22 @@
+// Ctrl-C ends a stream, not the program: what was received stays.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace memprofd::ctl {
+
+// Calls stop once when SIGINT or SIGTERM comes. Lives as long as the work; made
+// before the program has other threads, which inherit the blocked signals.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  // Not more than once.
+  void on_signal(std::function<void()> stop);
+
+ private:
+  std::thread thread_;
+};
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,59 @@
+#include "daemon/ctl/output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace memprofd::ctl {
+
+Style stdout_style() {
+  if (::isatty(STDOUT_FILENO) == 0) return {};
+  winsize size{};
+  ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+  return {true, size.ws_col};
+}
+
+absl::Status print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    return absl::InternalError("cannot write to stdout");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status print_json(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  options.add_whitespace = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
+    return absl::InternalError("the answer cannot be written as JSON");
+  }
+  return print(text);
+}
+
+absl::Status write_result(const std::string& data, const std::string& file) {
+  if (file.empty()) return print(data);
+  std::FILE* out = std::fopen(file.c_str(), "wb");
+  bool written = out != nullptr && std::fwrite(data.data(), 1, data.size(), out) == data.size();
+  if (out != nullptr) written = std::fclose(out) == 0 && written;
+  if (written) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cannot write ", file, ": ", std::strerror(errno)));
+}
+
+absl::Status write_binary(const std::string& data, const std::string& file,
+                          const std::string& suggested_name) {
+  if (file.empty() && ::isatty(STDOUT_FILENO) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this format is nothing for a terminal; add --out ", suggested_name));
+  }
+  return write_result(data, file);
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,23 @@
+// Where results go.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/ctl/render_table.h"
+#include "google/protobuf/message.h"
+
+namespace memprofd::ctl {
+
+// Colours and width of stdout, if it is a terminal.
+Style stdout_style();
+absl::Status print(const std::string& text);
+// As the HTTP API says it; ends in a newline.
+absl::Status print_json(const google::protobuf::Message& message);
+// To the file, or to stdout when there is none.
+absl::Status write_result(const std::string& data, const std::string& file);
+// The same for bytes that are no text: refuses a terminal.
+absl::Status write_binary(const std::string& data, const std::string& file,
+                          const std::string& suggested_name);
+
+}  // namespace memprofd::ctl

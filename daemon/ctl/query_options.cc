@@ -1,0 +1,177 @@
+#include "daemon/ctl/query_options.h"
+
+#include <map>
+
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd::ctl {
+namespace {
+
+const std::map<std::string, pb::SiteOrder> kOrders{
+    {"live", pb::SITE_ORDER_LIVE},
+    {"allocated", pb::SITE_ORDER_ALLOCATED},
+    {"promoted", pb::SITE_ORDER_PROMOTED},
+    {"samples", pb::SITE_ORDER_SAMPLES},
+    {"lifetime", pb::SITE_ORDER_LIFETIME},
+    {"died-young", pb::SITE_ORDER_DIED_YOUNG},
+    {"died-old", pb::SITE_ORDER_DIED_OLD},
+    {"allocated-objects", pb::SITE_ORDER_ALLOCATED_OBJECTS},
+    {"live-objects", pb::SITE_ORDER_LIVE_OBJECTS}};
+const std::map<std::string, pb::GroupBy> kGroups{
+    {"site", pb::GROUP_BY_SITE},       {"function", pb::GROUP_BY_FUNCTION},
+    {"file", pb::GROUP_BY_FILE},       {"module", pb::GROUP_BY_MODULE},
+    {"library", pb::GROUP_BY_LIBRARY}, {"callstack", pb::GROUP_BY_CALLSTACK},
+    {"thread", pb::GROUP_BY_THREAD},   {"domain", pb::GROUP_BY_DOMAIN}};
+const std::map<std::string, pb::Fate> kFates{{"dead", pb::FATE_DEAD}, {"alive", pb::FATE_ALIVE}};
+const std::map<std::string, pb::BlockHeap> kHeaps{{"minor", pb::BLOCK_HEAP_MINOR},
+                                                  {"major", pb::BLOCK_HEAP_MAJOR}};
+const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURCE_NORMAL},
+                                                      {"marshal", pb::BLOCK_SOURCE_MARSHAL},
+                                                      {"custom", pb::BLOCK_SOURCE_CUSTOM}};
+
+// An option whose words stand for values.
+template <typename Value, typename Set>
+void add_choice(CLI::App& app, const std::string& name, const std::map<std::string, Value>& words,
+                Set set, const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&words, set](const std::string& word) { set(words.at(word)); }, help)
+      ->check(CLI::IsMember(words));
+}
+
+// Each use adds one.
+template <typename Add>
+void add_patterns(CLI::App& app, const std::string& name, Add add, const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [add](const std::vector<std::string>& patterns) {
+           for (const std::string& pattern : patterns) add(pattern);
+         },
+         help)
+      ->type_name("REGEX")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_lifetimes(CLI::App& app, QueryOptions& options) {
+  pb::Filter& filter = options.filter;
+  app.add_option("--min-lifetime", options.min_lifetime,
+                 "Blocks that lived at least so long, or live and are so old")
+      ->type_name("DURATION");
+  app.add_option("--max-lifetime", options.max_lifetime, "Blocks that lived at most so long")
+      ->type_name("DURATION");
+  add_choice(
+      app, "--fate", kFates, [&](pb::Fate fate) { filter.set_fate(fate); },
+      "dead or alive at the end of the range");
+  app.add_flag_callback(
+      "--new", [&] { filter.set_allocated_in_range(true); },
+      "Only blocks allocated in the range; live: still alive at its end");
+}
+
+}  // namespace
+
+void add_target(CLI::App& app, QueryOptions& options) {
+  app.add_option("target,-p,--pid", options.target,
+                 "Process or trace file, TARGET[@FROM..TO]; may be omitted when there is one")
+      ->type_name("TARGET");
+}
+
+void add_range(CLI::App& app, QueryOptions& options) {
+  app.add_option("--range", options.range,
+                 "Only what happened FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
+      ->type_name("RANGE");
+  app.add_option("--last", options.last, "Only the last DURATION, such as 5m")
+      ->type_name("DURATION")
+      ->excludes("--range");
+  app.add_flag("--peak", options.until_peak, "As it was when the most bytes were live")
+      ->excludes("--range")
+      ->excludes("--last");
+}
+
+void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
+  pb::Filter& filter = options.filter;
+  app.add_option_function<std::string>(
+         "-m,--match", [&](const std::string& text) { filter.set_pattern(text); },
+         "Only sites whose function or file matches")
+      ->type_name("REGEX");
+  add_patterns(
+      app, "--require", [&](const std::string& p) { filter.add_require(p); },
+      "Only callstacks with such a frame; repeatable");
+  add_patterns(
+      app, "--forbid", [&](const std::string& p) { filter.add_forbid(p); },
+      "Only callstacks without such a frame; repeatable");
+  add_patterns(
+      app, "--hide", [&](const std::string& p) { filter.add_hide(p); },
+      "Leave such frames out; repeatable");
+  app.add_option("--min-size", options.min_size, "Of blocks")->type_name("SIZE");
+  app.add_option("--max-size", options.max_size, "Of blocks")->type_name("SIZE");
+  add_choice(
+      app, "--heap", kHeaps, [&](pb::BlockHeap heap) { filter.set_heap(heap); },
+      "Allocated in the minor or the major heap");
+  add_choice(
+      app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
+      "How allocated: normal, marshal or custom");
+  app.add_option_function<std::vector<std::uint32_t>>(
+      "--thread",
+      [&](const std::vector<std::uint32_t>& ids) {
+        filter.mutable_threads()->Add(ids.begin(), ids.end());
+      },
+      "Only of these threads");
+  app.add_option_function<std::vector<std::uint32_t>>(
+      "--domain",
+      [&](const std::vector<std::uint32_t>& ids) {
+        filter.mutable_domains()->Add(ids.begin(), ids.end());
+      },
+      "Only of these domains");
+  if (with_lifetimes) add_lifetimes(app, options);
+}
+
+void add_grouping(CLI::App& app, QueryOptions& options) {
+  add_choice(
+      app, "-g,--group-by", kGroups, [&](pb::GroupBy group) { options.group_by = group; },
+      "Default site");
+}
+
+void add_order(CLI::App& app, QueryOptions& options) {
+  add_choice(
+      app, "-s,--sort", kOrders, [&](pb::SiteOrder order) { options.order = order; },
+      "By what, largest first; default live");
+  app.add_option("-n,--limit", options.limit, "So many at most; 0: all")
+      ->check(CLI::NonNegativeNumber);
+}
+
+absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options) {
+  pb::Filter filter = options.filter;
+  if (!options.min_size.empty()) {
+    ASSIGN_OR_RETURN(const std::uint64_t bytes, parse_size(options.min_size));
+    filter.set_min_size_bytes(bytes);
+  }
+  if (!options.max_size.empty()) {
+    ASSIGN_OR_RETURN(const std::uint64_t bytes, parse_size(options.max_size));
+    filter.set_max_size_bytes(bytes);
+  }
+  if (!options.min_lifetime.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.min_lifetime));
+    filter.set_min_lifetime_seconds(seconds);
+  }
+  if (!options.max_lifetime.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_lifetime));
+    filter.set_max_lifetime_seconds(seconds);
+  }
+  return filter;
+}
+
+absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int64_t now_ns) {
+  ASSIGN_OR_RETURN(SelectionSpec selection, parse_selection(options.target, now_ns));
+  if (!options.range.empty()) {
+    ASSIGN_OR_RETURN(selection.range, parse_range(options.range, now_ns));
+  }
+  if (!options.last.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.last));
+    selection.range.set_last_seconds(seconds);
+  }
+  if (options.until_peak) selection.range.set_until_peak(true);
+  return selection;
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,42 @@
+// The options that say which blocks a command is about; the same for all.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/ctl/selection_spec.h"
+
+namespace memprofd::ctl {
+
+// As given on the command line; checked and turned into messages later.
+struct QueryOptions {
+  std::string target;  // TARGET[@RANGE]
+  std::string range;
+  std::string last;  // duration
+  bool until_peak = false;
+  std::string min_size, max_size;          // sizes
+  std::string min_lifetime, max_lifetime;  // durations
+  pb::Filter filter;                       // all that needs no parsing
+  pb::GroupBy group_by = pb::GROUP_BY_SITE;
+  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
+  int limit = -1;  // 0: all; -1: the command's default
+};
+
+// TARGET and --pid.
+void add_target(CLI::App& app, QueryOptions& options);
+// --range, --last, --peak.
+void add_range(CLI::App& app, QueryOptions& options);
+// --match, --require, ...; with_lifetimes: also those about what became of blocks.
+void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes);
+// --group-by.
+void add_grouping(CLI::App& app, QueryOptions& options);
+// --sort and --limit.
+void add_order(CLI::App& app, QueryOptions& options);
+
+absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options);
+// The target, and the range of either place. now_ns: CLOCK_REALTIME.
+absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int64_t now_ns);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,205 @@
+// Commands that ask a running memprofd or a trace file.
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/output.h"
+#include "daemon/ctl/questions.h"
+#include "daemon/ctl/render_answers.h"
+#include "daemon/ctl/render_json.h"
+#include "daemon/ctl/render_report.h"
+#include "daemon/ctl/render_table.h"
+#include "daemon/ctl/site_join.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd::ctl {
+namespace {
+
+constexpr int kTableLimit = 20;
+constexpr int kReportLimit = 10;
+
+// Who is asked, and what about.
+struct Question {
+  std::unique_ptr<Questions> source;
+  pb::Selection selection;
+};
+
+absl::StatusOr<Question> question_of(const SelectionSpec& spec, const pb::Filter& filter,
+                                     const Endpoint& endpoint) {
+  ASSIGN_OR_RETURN(Asked asked, ask(spec.target, endpoint));
+  Question question{std::move(asked.source), {}};
+  question.selection.set_pid(asked.pid);
+  *question.selection.mutable_range() = spec.range;
+  *question.selection.mutable_filter() = filter;
+  return question;
+}
+
+std::int64_t now_ns() { return static_cast<std::int64_t>(realtime_ns()); }
+
+absl::StatusOr<Question> question_of(const Options& options) {
+  ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options.query));
+  return question_of(spec, filter, options.endpoint);
+}
+
+std::uint32_t limit_of(const Options& options, int standard) {
+  return static_cast<std::uint32_t>(options.query.limit >= 0 ? options.query.limit : standard);
+}
+
+absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int default_limit) {
+  ASSIGN_OR_RETURN(Question question, question_of(options));
+  pb::ListSitesRequest request;
+  request.set_pid(question.selection.pid());
+  *request.mutable_range() = question.selection.range();
+  *request.mutable_filter() = question.selection.filter();
+  request.set_order(options.query.order);
+  request.set_group_by(options.query.group_by);
+  request.set_limit(limit_of(options, default_limit));
+  return question.source->list_sites(request);
+}
+
+absl::Status report_leaks(const Options& options) {
+  ASSIGN_OR_RETURN(Question question, question_of(options));
+  pb::ListLeaksRequest request;
+  *request.mutable_selection() = question.selection;
+  request.set_group_by(options.query.group_by);
+  if (options.query.limit > 0) request.set_limit(limit_of(options, 0));
+  ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
+  if (options.json()) return print_json(response);
+  return write_result(leaks_text(response, options.query.group_by), options.out);
+}
+
+pb::ProfileFormat profile_format(const std::string& word) {
+  if (word == "pprof") return pb::PROFILE_FORMAT_PPROF;
+  if (word == "collapsed") return pb::PROFILE_FORMAT_COLLAPSED;
+  if (word == "speedscope") return pb::PROFILE_FORMAT_SPEEDSCOPE;
+  return word == "html" ? pb::PROFILE_FORMAT_HTML : pb::PROFILE_FORMAT_UNSPECIFIED;
+}
+
+absl::Status report_profile(const Options& options, pb::ProfileFormat format) {
+  ASSIGN_OR_RETURN(Question question, question_of(options));
+  pb::GetProfileRequest request;
+  request.add_pids(question.selection.pid());
+  *request.mutable_range() = question.selection.range();
+  *request.mutable_filter() = question.selection.filter();
+  request.set_format(format);
+  request.set_measure(options.query.order);
+  ASSIGN_OR_RETURN(const pb::GetProfileResponse response, question.source->get_profile(request));
+  if (format == pb::PROFILE_FORMAT_COLLAPSED) return write_result(response.data(), options.out);
+  return write_binary(response.data(), options.out, response.file_name());
+}
+
+// The answers of two sources, put together here.
+absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Question& other,
+                                                   const pb::DiffSitesRequest& request) {
+  const auto sites = [&](const Question& question) {
+    pb::ListSitesRequest one;
+    one.set_pid(question.selection.pid());
+    *one.mutable_range() = question.selection.range();
+    *one.mutable_filter() = question.selection.filter();
+    one.set_group_by(request.group_by());
+    one.set_order(request.order());
+    return question.source->list_sites(one);
+  };
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse before, sites(base));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse after, sites(other));
+  return join_sites(before, after, request);
+}
+
+}  // namespace
+
+absl::Status run_sites(const Options& options) {
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
+                   ask_sites(options, options.json() ? 0 : kTableLimit));
+  if (options.json()) return write_result(sites_json(response), options.out);
+  return write_result(
+      sites_table(response, options.query.group_by, options.callstacks, stdout_style()),
+      options.out);
+}
+
+absl::Status run_report(const Options& options) {
+  if (options.leaks) return report_leaks(options);
+  if (const auto format = profile_format(options.format); format != 0) {
+    return report_profile(options, format);
+  }
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit));
+  return write_result(options.json()
+                          ? sites_json(response)
+                          : report_text(response, options.query.order, options.query.group_by),
+                      options.out);
+}
+
+absl::Status run_diff(const Options& options) {
+  ASSIGN_OR_RETURN(const SelectionSpec base_spec, parse_selection(options.base, now_ns()));
+  ASSIGN_OR_RETURN(const SelectionSpec other_spec, parse_selection(options.other, now_ns()));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options.query));
+  ASSIGN_OR_RETURN(Question base, question_of(base_spec, filter, options.endpoint));
+  pb::DiffSitesRequest request;
+  *request.mutable_base() = base.selection;
+  request.set_group_by(options.query.group_by);
+  request.set_order(options.query.order);
+  request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
+  request.set_per_second(options.per_second);
+  pb::DiffSitesResponse response;
+  if (base_spec.target.file == other_spec.target.file) {
+    request.mutable_other()->set_pid(other_spec.target.pid != 0 ? other_spec.target.pid
+                                                                : base.selection.pid());
+    *request.mutable_other()->mutable_range() = other_spec.range;
+    *request.mutable_other()->mutable_filter() = filter;
+    ASSIGN_OR_RETURN(response, base.source->diff_sites(request));
+  } else {
+    ASSIGN_OR_RETURN(const Question other, question_of(other_spec, filter, options.endpoint));
+    ASSIGN_OR_RETURN(response, diff_sources(base, other, request));
+  }
+  if (options.json()) return print_json(response);
+  return write_result(diff_text(response, request, stdout_style()), options.out);
+}
+
+absl::Status run_callers(const Options& options) {
+  ASSIGN_OR_RETURN(Question question, question_of(options));
+  pb::ListCallersRequest request;
+  *request.mutable_selection() = question.selection;
+  request.set_function(options.function);
+  request.set_order(options.query.order);
+  request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
+  ASSIGN_OR_RETURN(const pb::ListCallersResponse response, question.source->list_callers(request));
+  if (options.json()) return print_json(response);
+  return write_result(callers_text(response, request, stdout_style()), options.out);
+}
+
+absl::Status run_history(const Options& options) {
+  ASSIGN_OR_RETURN(Question question, question_of(options));
+  pb::GetHistoryRequest request;
+  *request.mutable_selection() = question.selection;
+  request.set_group_by(options.query.group_by);
+  request.set_measure(options.query.order);
+  request.set_limit(limit_of(options, kReportLimit));
+  request.set_points(options.points);
+  ASSIGN_OR_RETURN(const pb::GetHistoryResponse response, question.source->get_history(request));
+  if (options.json()) return print_json(response);
+  return write_result(history_text(response, request, stdout_style()), options.out);
+}
+
+absl::Status run_top_command(const Options& options) {
+  if (options.json()) {
+    return absl::InvalidArgumentError("top has no JSON; use: memprofctl sites -o json");
+  }
+  ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
+  if (!spec.target.file.empty()) {
+    return absl::InvalidArgumentError("a file does not change; use: memprofctl report FILE");
+  }
+  ASSIGN_OR_RETURN(const Asked asked, ask(spec.target, options.endpoint));
+  TopOptions top = options.top;
+  top.pid = asked.pid;
+  top.order = options.query.order;
+  top.pattern = options.query.filter.pattern();
+  if (options.query.limit >= 0) top.limit = limit_of(options, 0);
+  top.plain |= ::isatty(STDOUT_FILENO) == 0 || ::isatty(STDIN_FILENO) == 0;
+  Client client(options.endpoint);
+  return run_top(client, top);
+}
+
+}  // namespace memprofd::ctl

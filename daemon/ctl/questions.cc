@@ -1,0 +1,94 @@
+#include "daemon/ctl/questions.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "daemon/ctl/arguments.h"
+#include "daemon/export/query_service.h"
+#include "daemon/trace/replay.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd::ctl {
+namespace {
+
+// Both kinds of source have methods of the same names.
+template <typename Source>
+class QuestionsTo : public Questions {
+ public:
+  absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest& request) override {
+    return source().list_sites(request);
+  }
+  absl::StatusOr<pb::DiffSitesResponse> diff_sites(const pb::DiffSitesRequest& request) override {
+    return source().diff_sites(request);
+  }
+  absl::StatusOr<pb::ListCallersResponse> list_callers(
+      const pb::ListCallersRequest& request) override {
+    return source().list_callers(request);
+  }
+  absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request) override {
+    return source().list_leaks(request);
+  }
+  absl::StatusOr<pb::GetHistoryResponse> get_history(
+      const pb::GetHistoryRequest& request) override {
+    return source().get_history(request);
+  }
+  absl::StatusOr<pb::GetProfileResponse> get_profile(
+      const pb::GetProfileRequest& request) override {
+    return source().get_profile(request);
+  }
+  absl::StatusOr<pb::ListTargetsResponse> list_targets() override {
+    return source().list_targets();
+  }
+
+ private:
+  virtual Source& source() = 0;
+};
+
+class DaemonQuestions : public QuestionsTo<Client> {
+ public:
+  explicit DaemonQuestions(const Endpoint& endpoint) : client_(endpoint) {}
+
+ private:
+  Client& source() override { return client_; }
+  Client client_;
+};
+
+class FileQuestions : public QuestionsTo<QueryService> {
+ public:
+  explicit FileQuestions(Replay replay) : file_(std::move(replay)), queries_(file_) {}
+
+ private:
+  QueryService& source() override { return queries_; }
+  TraceFileSource file_;
+  QueryService queries_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path) {
+  ASSIGN_OR_RETURN(Replay replay, replay_trace(path));
+  if (const std::string losses = replay.summary.losses(); !losses.empty()) {
+    std::fprintf(stderr, "memprofctl: %s: %s\n", path.c_str(), losses.c_str());
+  }
+  return std::make_unique<FileQuestions>(std::move(replay));
+}
+
+std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint) {
+  return std::make_unique<DaemonQuestions>(endpoint);
+}
+
+absl::StatusOr<Asked> ask(const TargetSpec& target, const Endpoint& endpoint) {
+  Asked asked;
+  if (target.file.empty()) {
+    asked.source = ask_daemon(endpoint);
+  } else {
+    ASSIGN_OR_RETURN(asked.source, ask_file(target.file));
+  }
+  asked.pid = target.pid;
+  if (asked.pid != 0) return asked;
+  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, asked.source->list_targets());
+  ASSIGN_OR_RETURN(asked.pid, choose_pid(0, targets));
+  return asked;
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,36 @@
+// Whom a command asks: a running memprofd, or a trace file. Answers are the same
+// messages, so that all renderings serve both.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "daemon/ctl/client.h"
+#include "daemon/ctl/selection_spec.h"
+
+namespace memprofd::ctl {
+
+class Questions {
+ public:
+  virtual ~Questions() = default;
+  virtual absl::StatusOr<pb::ListTargetsResponse> list_targets() = 0;
+  virtual absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest&) = 0;
+  virtual absl::StatusOr<pb::DiffSitesResponse> diff_sites(const pb::DiffSitesRequest&) = 0;
+  virtual absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest&) = 0;
+  virtual absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest&) = 0;
+  virtual absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest&) = 0;
+  virtual absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest&) = 0;
+};
+
+// Reads the file at once; what of it is damaged is said on stderr.
+absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
+std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);
+
+// A target of a source: the source, and the pid to ask it for.
+struct Asked {
+  std::unique_ptr<Questions> source;
+  int pid = 0;
+};
+absl::StatusOr<Asked> ask(const TargetSpec& target, const Endpoint& endpoint);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,128 @@
+#include "daemon/export/api_routes.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/request_params.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+using Params = std::multimap<std::string, std::string>;
+
+constexpr double kLongestWait = 600;  // seconds
+
+HttpResponse failure(const absl::Status& status) {
+  const int code = status.code() == absl::StatusCode::kNotFound          ? 404
+                   : status.code() == absl::StatusCode::kInvalidArgument ? 400
+                   : status.code() == absl::StatusCode::kUnavailable     ? 503
+                                                                         : 500;
+  return {code, "text/plain; charset=utf-8", absl::StrCat(std::string(status.message()), "\n")};
+}
+
+HttpResponse json(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
+    return failure(absl::InternalError("the answer cannot be written as JSON"));
+  }
+  return {200, "application/json", std::move(text)};
+}
+
+// A route whose parameters are Request's fields and whose answer is JSON.
+template <typename Request, typename Response>
+HttpHandler question(QueryService& queries,
+                     absl::StatusOr<Response> (QueryService::*ask)(const Request&)) {
+  return [&queries, ask](const HttpRequest& http) {
+    Request request;
+    if (absl::Status status = fill_from_params(http.query, request); !status.ok()) {
+      return failure(status);
+    }
+    const absl::StatusOr<Response> answer = (queries.*ask)(request);
+    return answer.ok() ? json(*answer) : failure(answer.status());
+  };
+}
+
+absl::StatusOr<pb::GetProfileResponse> profile(QueryService& queries, const Params& params,
+                                               pb::GetProfileRequest request) {
+  RETURN_IF_ERROR(fill_from_params(params, request));
+  return queries.get_profile(request);
+}
+
+HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
+  if (!answer.ok()) return failure(answer.status());
+  HttpResponse response{200, answer->content_type(), std::move(*answer->mutable_data())};
+  response.file_name = answer->file_name();
+  return response;
+}
+
+// Takes a parameter out; empty when it is not there.
+std::string take(Params& params, const std::string& name) {
+  const auto found = params.find(name);
+  if (found == params.end()) return "";
+  std::string value = std::move(found->second);
+  params.erase(name);
+  return value;
+}
+
+// Waits and sets the request's range, if the parameters ask for a delta.
+absl::Status wait_for_delta(Params& params, StopSignal& stop, pb::GetProfileRequest& request) {
+  const std::string text = take(params, "seconds");
+  if (text.empty()) return absl::OkStatus();
+  double seconds = 0;
+  if (!absl::SimpleAtod(text, &seconds) || !(seconds > 0) || seconds > kLongestWait) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad value \"", text, "\" of parameter seconds: it is 1 to 600"));
+  }
+  request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  request.mutable_filter()->set_allocated_in_range(true);
+  if (!stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
+    return absl::UnavailableError("memprofd stops");
+  }
+  return absl::OkStatus();
+}
+
+HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure) {
+  return [&queries, &stop, measure](const HttpRequest& http) {
+    Params params = http.query;
+    take(params, "debug");  // of Go's own endpoint: text is not made
+    take(params, "gc");
+    pb::GetProfileRequest request;
+    request.set_measure(measure);
+    for (std::string pid; !(pid = take(params, "pid")).empty();) params.emplace("pids", pid);
+    if (absl::Status status = wait_for_delta(params, stop, request); !status.ok()) {
+      return failure(status);
+    }
+    return profile_response(profile(queries, params, request));
+  };
+}
+
+}  // namespace
+
+void add_api_routes(QueryService& queries, StopSignal& stop, HttpRoutes& routes) {
+  routes["/debug/pprof/heap"] = pprof(queries, stop, pb::SITE_ORDER_LIVE);
+  routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::SITE_ORDER_ALLOCATED);
+  routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
+  routes["/api/v1/diff"] = question(queries, &QueryService::diff_sites);
+  routes["/api/v1/callers"] = question(queries, &QueryService::list_callers);
+  routes["/api/v1/leaks"] = question(queries, &QueryService::list_leaks);
+  routes["/api/v1/history"] = question(queries, &QueryService::get_history);
+  routes["/api/v1/targets"] = [&queries](const HttpRequest&) {
+    return json(queries.list_targets());
+  };
+  routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {
+    return profile_response(profile(queries, http.query, {}));
+  };
+}
+
+}  // namespace memprofd

@@ -1,0 +1,21 @@
+// The questions of the gRPC API over HTTP.
+//
+//   /debug/pprof/heap, /debug/pprof/allocs   pprof; what `go tool pprof` fetches
+//   /api/v1/targets, sites, diff, callers, leaks, history   JSON of the messages
+//   /api/v1/profile                           any format
+//
+// Parameters are fields of the request messages, see request_params.h. pprof:
+// pid (none: all targets), seconds=N waits so long and answers what was allocated
+// meanwhile, in use being what of that is still alive; all else as for profile.
+#pragma once
+
+#include "daemon/export/http_server.h"
+#include "daemon/export/query_service.h"
+#include "daemon/util/stop_signal.h"
+
+namespace memprofd {
+
+// Both must outlive the routes. Waiting requests end when stop is raised.
+void add_api_routes(QueryService& queries, StopSignal& stop, HttpRoutes& routes);
+
+}  // namespace memprofd

@@ -1,0 +1,99 @@
+// Profiles in formats of other tools, for QueryService.
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/flame_html.h"
+#include "daemon/export/flame_json.h"
+#include "daemon/export/flat_profiles.h"
+#include "daemon/export/pprof.h"
+#include "daemon/export/query_convert.h"
+#include "daemon/export/query_service.h"
+#include "daemon/store/select.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+struct Rendered {
+  std::string data;
+  std::string content_type;
+  std::string extension;
+};
+
+absl::StatusOr<Rendered> render(const std::vector<TargetProfile>& profiles,
+                                pb::ProfileFormat format, Measure measure) {
+  switch (format) {
+    case pb::PROFILE_FORMAT_UNSPECIFIED:
+    case pb::PROFILE_FORMAT_PPROF: {
+      const bool allocs = measure == Measure::kAllocated || measure == Measure::kAllocatedObjects;
+      return Rendered{pprof_profile(profiles, allocs ? PprofKind::kAllocs : PprofKind::kHeap),
+                      "application/octet-stream", ".pb.gz"};
+    }
+    case pb::PROFILE_FORMAT_COLLAPSED: {
+      ASSIGN_OR_RETURN(std::string text, collapsed_stacks(profiles, measure));
+      return Rendered{std::move(text), "text/plain; charset=utf-8", ".collapsed"};
+    }
+    case pb::PROFILE_FORMAT_SPEEDSCOPE:
+      return Rendered{speedscope_json(profiles), "application/json", ".speedscope.json"};
+    case pb::PROFILE_FORMAT_HTML:
+      return Rendered{flame_html(flame_json(profiles)), "text/html; charset=utf-8", ".html"};
+    case pb::PROFILE_FORMAT_FLAME_JSON:
+      return Rendered{flame_json(profiles), "application/json", ".flame.json"};
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("unknown profile format ", format));
+  }
+}
+
+// Letters that do no harm in any file system or header.
+std::string file_name(const std::vector<TargetProfile>& profiles, const std::string& extension) {
+  std::string name = "memprofd";
+  if (profiles.size() == 1) name = absl::StrCat(profiles[0].comm, "-", profiles[0].pid);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '_';
+  }
+  return name + extension;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
+    const pb::GetProfileRequest& request) {
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
+  std::vector<TargetSnapshotPtr> targets;
+  for (const int pid : request.pids()) {
+    ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
+    targets.push_back(std::move(target));
+  }
+  if (request.pids().empty()) targets = source_.snapshots();
+  std::vector<TargetProfile> result;
+  for (const TargetSnapshotPtr& target : targets) {
+    ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));
+    ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));
+    result.push_back(std::move(profile));
+  }
+  return result;
+}
+
+absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
+    const pb::GetProfileRequest& request) {
+  ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
+  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request));
+  ASSIGN_OR_RETURN(Rendered rendered, render(selected, request.format(), measure));
+  pb::GetProfileResponse out;
+  out.set_file_name(file_name(selected, rendered.extension));
+  out.set_content_type(std::move(rendered.content_type));
+  out.set_data(std::move(rendered.data));
+  return out;
+}
+
+pb::ListTargetsResponse QueryService::list_targets() {
+  pb::ListTargetsResponse out;
+  for (const TargetSnapshotPtr& target : source_.snapshots()) {
+    *out.add_targets() = to_proto(*target);
+  }
+  return out;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,92 @@
+#include "daemon/export/query_service.h"
+
+#include <utility>
+
+#include "daemon/export/query_convert.h"
+#include "daemon/store/select.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
+                                     const Filter& filter) {
+  ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.time_ns));
+  return memprofd::select(target, range, filter);
+}
+
+}  // namespace
+
+absl::StatusOr<TargetProfile> QueryService::profile(const pb::Selection& selection) {
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(selection.filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
+  return select(*target, selection.range(), filter);
+}
+
+absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
+    const pb::ListSitesRequest& request) {
+  GroupQuery query;
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  query.with_callstack = !request.no_callstacks();
+  ASSIGN_OR_RETURN(Filter filter, from_proto(request.filter()));
+  filter.patterns.push_back(request.pattern());
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
+  ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, request.range(), filter));
+  const GroupResult result = roll_up(profile, query);
+  pb::ListSitesResponse out;
+  *out.mutable_target() = to_proto(*target);
+  for (const Group& group : result.groups) *out.add_sites() = to_proto(group);
+  out.set_time_unix_ns(static_cast<std::int64_t>(target->time_ns));
+  *out.mutable_range() = to_proto(profile.range);
+  *out.mutable_total() = to_proto(result.total);
+  out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  return out;
+}
+
+absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
+    const pb::DiffSitesRequest& request) {
+  DiffQuery query;
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  query.with_callstack = !request.no_callstacks();
+  query.per_second = request.per_second();
+  ASSIGN_OR_RETURN(const Filter base_filter, from_proto(request.base().filter()));
+  ASSIGN_OR_RETURN(const Filter other_filter, from_proto(request.other().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr base, source_.snapshot(request.base().pid()));
+  TargetSnapshotPtr other = base;  // one instant for both
+  if (request.other().pid() != request.base().pid()) {
+    ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
+  }
+  ASSIGN_OR_RETURN(const TargetProfile from, select(*base, request.base().range(), base_filter));
+  ASSIGN_OR_RETURN(const TargetProfile to, select(*other, request.other().range(), other_filter));
+  const DiffResult result = diff(from, to, query);
+  pb::DiffSitesResponse out;
+  for (const GroupDiff& group : result.diffs) *out.add_diffs() = to_proto(group);
+  *out.mutable_base_range() = to_proto(from.range);
+  *out.mutable_other_range() = to_proto(to.range);
+  *out.mutable_total() = to_proto(result.total);
+  out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  return out;
+}
+
+absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
+    const pb::ListCallersRequest& request) {
+  CallersQuery query;
+  query.function = request.function();
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  ASSIGN_OR_RETURN(const TargetProfile from, profile(request.selection()));
+  ASSIGN_OR_RETURN(const CallersResult result, callers_of(from, query));
+  pb::ListCallersResponse out;
+  *out.mutable_self() = to_proto(result.self);
+  *out.mutable_total() = to_proto(result.total);
+  for (const Group& group : result.callers) *out.add_callers() = to_proto(group);
+  for (const Group& group : result.callees) *out.add_callees() = to_proto(group);
+  *out.mutable_range() = to_proto(from.range);
+  return out;
+}
+
+}  // namespace memprofd

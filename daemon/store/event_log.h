@@ -1,0 +1,167 @@
+// The latest events of one target, for readers that want every one of them. One
+// writer, the ingest thread, which never waits for a reader; any number of
+// readers, each at its own pace. What a reader was too slow for is counted.
+//
+// Events are numbered over the life of the target, those that nobody asked for
+// included, so that every hole has a size. The kept ones have no hole:
+//
+//     number   0 ........ 900 ............ 1500 ...... 2000 ...... 2400
+//              not recorded |  pushed out    [   chunk   ][  chunk  ) next
+//                       began ^
+//     reader at 2100: gets 2100 .. 2400 and is at 2400
+//     reader at 1200: is told of 300 dropped events, gets 1500 .. 2400
+//     cursor of  700: is told of 800 dropped events, gets 1500 .. 2400
+//
+// Recording runs while there are readers and for a while after the last one, so
+// that its cursor can be resumed without loss. With nobody there it costs nothing.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/aggregate/alloc_class.h"
+#include "daemon/aggregate/callstack.h"
+#include "daemon/aggregate/sample_event.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+
+struct EventClass {
+  ClassId id;
+  AllocClass alloc_class;
+  std::shared_ptr<const Callstack> callstack;  // never null
+};
+
+// Some events in a row, of one session.
+struct EventChunk {
+  std::uint64_t first = 0;          // number of the first event
+  std::vector<SampleEvent> events;  // at least one
+  double rate = 0;                  // samples per word
+  std::vector<EventClass> classes;  // of all its events, by id
+
+  // Null for a class that no event here has.
+  const EventClass* find(ClassId id) const;
+  std::uint64_t end() const { return first + events.size(); }
+};
+using EventChunkPtr = std::shared_ptr<const EventChunk>;
+
+// Where a reader is. Can be kept and resumed at the same log.
+struct EventCursor {
+  std::uint64_t log = 0;
+  std::uint64_t next_event = 0;
+  friend bool operator==(const EventCursor&, const EventCursor&) = default;
+};
+
+// A chunk without its events that the reader has had before.
+struct EventSlice {
+  EventChunkPtr chunk;
+  std::size_t skip = 0;
+
+  std::span<const SampleEvent> events() const {
+    return std::span<const SampleEvent>(chunk->events).subspan(skip);
+  }
+  std::uint64_t first() const { return chunk->first + skip; }
+};
+
+struct EventRead {
+  std::uint64_t dropped = 0;       // events lost before these
+  std::vector<EventSlice> slices;  // in order, without holes
+  // Behind these. Unset: recording has not begun; nothing is missed from the
+  // first read on that sets it.
+  std::optional<EventCursor> next;
+  bool ended = false;  // the target has ended and the reader has everything
+};
+
+struct EventLogOptions {
+  // 13 MB with the 48 bytes an event has, and at most as much again for classes.
+  std::size_t max_events = 262'144;
+  // Of a slow target, whose chunks are small: more than a minute, and 5 MB.
+  std::size_t max_chunks = 16'384;
+  std::chrono::nanoseconds kept_after_last_reader = std::chrono::seconds(60);
+  std::function<std::uint64_t()> now_ns = monotonic_ns;
+};
+
+class EventReader;
+
+class EventLog {
+ public:
+  explicit EventLog(EventLogOptions options = {});
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  // Random: tells the logs of all attaches and daemons apart.
+  std::uint64_t id() const { return id_; }
+
+  // ---- The writer's.
+
+  // Whether to record.
+  bool wanted() const;
+  // Recording begins with that number, which is not below any before.
+  void begin(std::uint64_t next_event);
+  // Only while recording. chunk->first is the number begin() said or the end of
+  // the chunk before.
+  void append(EventChunkPtr chunk);
+  // Recording ends and what is kept goes. False, and nothing happened, when a
+  // reader has come meanwhile.
+  bool stop();
+  // No events will follow; readers get the rest. stop() still lets go of it.
+  void close();
+
+ private:
+  friend class EventReader;
+  absl::StatusOr<std::optional<std::uint64_t>> join(const std::optional<EventCursor>& cursor);
+  void leave();
+  EventRead read(std::optional<std::uint64_t>& position, std::size_t max_events,
+                 std::chrono::milliseconds timeout);
+  void collect(std::uint64_t position, std::size_t max_events, EventRead& into) const;
+
+  const EventLogOptions options_;
+  const std::uint64_t id_;
+  std::atomic<int> readers_{0};
+  std::atomic<std::uint64_t> kept_until_ns_{0};  // 0: nobody has read yet
+
+  std::mutex mutex_;  // guards all below; held for moves of pointers only
+  std::condition_variable changed_;
+  std::deque<EventChunkPtr> chunks_;  // without holes, up to next_
+  std::size_t events_ = 0;            // in chunks_
+  std::uint64_t next_ = 0;
+  std::uint64_t began_ = 0;  // where recording last began
+  bool recording_ = false;
+  bool closed_ = false;
+};
+
+// Reads from one log; while it lives, the log is recorded. Not thread-safe.
+class EventReader {
+ public:
+  // Without a cursor: from the next event on. kOutOfRange: the cursor is of
+  // another log.
+  static absl::StatusOr<EventReader> open(std::shared_ptr<EventLog> log,
+                                          const std::optional<EventCursor>& cursor = {});
+  ~EventReader();
+  EventReader(EventReader&& other) noexcept = default;
+  EventReader& operator=(EventReader&&) = delete;
+
+  // Waits until there is something to tell. Whole chunks, until there are at
+  // least max_events.
+  EventRead read(std::size_t max_events, std::chrono::milliseconds timeout);
+
+ private:
+  EventReader(std::shared_ptr<EventLog> log, std::optional<std::uint64_t> position)
+      : log_(std::move(log)), position_(position) {}
+
+  std::shared_ptr<EventLog> log_;  // null when moved from
+  std::optional<std::uint64_t> position_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,182 @@
+#include "daemon/store/leaks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "daemon/store/cell_measure.h"
+#include "daemon/store/range_counter.h"
+#include "daemon/store/select.h"
+#include "daemon/util/estimate.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kQuantile95 = 1.645;
+constexpr std::size_t kSteps = 20;
+// Ages looked at, youngest first, each so many times the one before.
+constexpr std::uint64_t kYoungestAge = 1'000'000'000;
+constexpr std::uint64_t kAgeFactor = 4;
+constexpr int kNoGroup = -1;
+
+struct Growth {
+  Portion begin, end, born;   // live at both ends; born in the range and alive
+  std::vector<double> live;   // bytes at the end of each step
+  std::vector<double> older;  // words older than each age
+};
+
+// Groups of a profile, and the group of each row of the snapshot.
+struct Grouping {
+  VisibleFrames frames;
+  Grouper grouper;
+  std::vector<int> group_of_row;
+
+  Grouping(const RangeCounter& counter, const TargetSnapshot& snapshot,
+           const TargetProfile& profile, GroupBy by)
+      : frames(profile), grouper(frames, by), group_of_row(snapshot.rows.size(), kNoGroup) {
+    for (const ProfileRow& row : profile.rows) {
+      group_of_row[counter.row_of(row.id)] =
+          static_cast<int>(grouper.group_of(row.alloc_class, *row.callstack));
+    }
+  }
+  // Adds each row's portion to what member(group) answers.
+  template <typename Member>
+  void add(const std::vector<Portion>& rows, Member member) const {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (group_of_row[row] == kNoGroup) continue;
+      Portion& to = member(group_of_row[row]);
+      to.samples += rows[row].samples;
+      to.words += rows[row].words;
+      to.variance_words2 += rows[row].variance_words2;
+    }
+  }
+};
+
+std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
+  std::vector<std::uint64_t> ages;
+  for (std::uint64_t age = kYoungestAge; age < span_ns; age *= kAgeFactor) ages.push_back(age);
+  return ages;
+}
+
+void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
+               const Grouping& grouping, std::vector<Growth>& growths) {
+  const auto windows = counter.steps(range.begin_ns, range.end_ns, kSteps * 4);
+  const std::size_t each = std::max<std::size_t>(1, windows.size() / kSteps);
+  std::vector<double> now(growths.size());
+  for (std::size_t i = 0; i < growths.size(); ++i) {
+    now[i] = growths[i].begin.words * kBytesPerWord;
+    growths[i].live.push_back(now[i]);
+  }
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    windows[i]->for_each_cell([&](const WindowCell& cell, double rate) {
+      const int row = counter.row_of(cell.alloc_class);
+      if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
+      now[grouping.group_of_row[row]] +=
+          cell_samples(cell, Measure::kLive) *
+          sample_weight(snapshot.rows[row].alloc_class, rate, Measure::kLive);
+    });
+    if ((i + 1) % each != 0) continue;
+    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);
+  }
+}
+
+void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
+              std::uint64_t end_ns, const Grouping& grouping, std::vector<Growth>& growths) {
+  for (const std::uint64_t age : ages) {
+    const std::uint64_t until = counter.resolve({end_ns - age, end_ns}).begin_ns;
+    std::vector<Portion> older(growths.size());
+    grouping.add(counter.survivors(counter.begin_ns(), until, end_ns),
+                 [&](int group) -> Portion& { return older[group]; });
+    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].older.push_back(older[g].words);
+  }
+}
+
+// Between the ages on the log scale.
+double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>& ages,
+                          std::uint64_t span_ns) {
+  if (growth.end.words <= 0) return 0;
+  double age = 0, share = 1;  // share of the words that are older than age
+  for (std::size_t i = 0; i <= ages.size(); ++i) {
+    const double next_age = static_cast<double>(i < ages.size() ? ages[i] : span_ns);
+    const double next = i < ages.size() ? std::min(share, growth.older[i] / growth.end.words) : 0;
+    if (next <= 0.5) {
+      const double part = share > next ? (share - 0.5) / (share - next) : 0;
+      const double ns = age == 0 ? next_age * part : age * std::pow(next_age / age, part);
+      return ns / 1e9;
+    }
+    age = next_age;
+    share = next;
+  }
+  return age / 1e9;
+}
+
+double steadiness(const std::vector<double>& live) {
+  if (live.size() < 2) return 0;
+  int grew = 0;
+  for (std::size_t i = 1; i < live.size(); ++i) grew += live[i] > live[i - 1] ? 1 : 0;
+  return grew / static_cast<double>(live.size() - 1);
+}
+
+void set_growth(const Growth& growth, const TimeRange& range, LeakSuspect& out) {
+  const double died = std::max(
+      0.0, growth.begin.variance_words2 + growth.born.variance_words2 - growth.end.variance_words2);
+  out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
+  out.growth_bytes_stderr = std::sqrt(growth.born.variance_words2 + died) * kBytesPerWord;
+  if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();
+  if (out.growth_bytes_stderr > 0) {
+    out.confidence = 0.5 * std::erfc(-out.growth_bytes / out.growth_bytes_stderr / std::sqrt(2));
+  }
+  out.steadiness = steadiness(growth.live);
+}
+
+double at_least(const LeakSuspect& suspect) {
+  return suspect.growth_bytes - kQuantile95 * suspect.growth_bytes_stderr;
+}
+
+}  // namespace
+
+absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& asked,
+                                      const Filter& filter, const LeakQuery& query) {
+  if (!filter.lifetime.takes_all()) {
+    return absl::InvalidArgumentError(
+        "the search for leaks looks at ages itself; leave the lifetime filters out");
+  }
+  const RangeCounter counter(snapshot);
+  ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
+  const TimeRange range = counter.resolve(asked);
+  const Grouping grouping(counter, snapshot, profile, query.group_by);
+  std::vector<Growth> growths(grouping.grouper.size());
+  grouping.add(counter.live_at(range.begin_ns),
+               [&](int g) -> Portion& { return growths[g].begin; });
+  grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
+  grouping.add(counter.survivors(range.begin_ns, range.end_ns, range.end_ns),
+               [&](int g) -> Portion& { return growths[g].born; });
+  const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
+  const std::vector<std::uint64_t> ages = ages_within(span_ns);
+  add_steps(counter, snapshot, range, grouping, growths);
+  add_ages(counter, ages, range.end_ns, grouping, growths);
+
+  LeakAnswer answer{range, {}};
+  ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
+  GroupResult groups = roll_up(at_end, {.group_by = query.group_by, .order = Measure::kLive});
+  std::map<GroupName, std::size_t> numbers;
+  for (std::size_t g = 0; g < growths.size(); ++g) numbers.emplace(grouping.grouper.name(g), g);
+  for (Group& group : groups.groups) {
+    const Growth& growth = growths[numbers.at(group)];
+    LeakSuspect suspect;
+    set_growth(growth, range, suspect);
+    if (query.limit == 0 && suspect.growth_bytes <= suspect.growth_bytes_stderr) continue;
+    suspect.median_age_seconds = median_age_seconds(growth, ages, span_ns);
+    suspect.group = std::move(group);
+    answer.suspects.push_back(std::move(suspect));
+  }
+  std::stable_sort(
+      answer.suspects.begin(), answer.suspects.end(),
+      [](const LeakSuspect& a, const LeakSuspect& b) { return at_least(a) > at_least(b); });
+  if (query.limit > 0 && answer.suspects.size() > query.limit) answer.suspects.resize(query.limit);
+  return answer;
+}
+
+}  // namespace memprofd

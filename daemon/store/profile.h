@@ -1,0 +1,53 @@
+// What a question about the memory of a target is answered from and with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/aggregate/alloc_class.h"
+#include "daemon/aggregate/callstack.h"
+#include "daemon/aggregate/counters.h"
+#include "daemon/store/query.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// The counts of one allocation class.
+struct ProfileRow {
+  ClassId id;
+  AllocClass alloc_class;
+  std::shared_ptr<const Callstack> callstack;  // never null
+  Counters counters;
+};
+
+// Whether a location matches some pattern. Thread-safe.
+class LocationMatcher {
+ public:
+  virtual ~LocationMatcher() = default;
+  virtual bool matches(const Location& location) const = 0;
+};
+
+// The rows of one target in one range that passed a filter.
+struct TargetProfile {
+  int pid = 0;
+  std::string comm;
+  std::string exe;
+  std::string runtime_version;
+  double sampling_rate = 0;  // per word, of the running session
+  std::uint64_t dropped_events = 0;
+  TimeRange range;  // of the counts; both ends set
+  std::vector<ProfileRow> rows;
+  std::shared_ptr<Symbolizer> symbolizer;         // never null
+  std::shared_ptr<const LocationMatcher> hidden;  // frames to leave out; null: none
+};
+
+// Locations that are not hidden, innermost first, inlined ones included, at most
+// max_locations. "(unknown)" when nothing is known; "(hidden)" when all is hidden.
+std::vector<Location> visible_callstack(const TargetProfile& profile, const ProfileRow& row,
+                                        std::size_t max_locations);
+// The innermost of them.
+Location visible_site(const TargetProfile& profile, const ProfileRow& row);
+
+}  // namespace memprofd

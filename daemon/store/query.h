@@ -1,0 +1,76 @@
+// Questions: one model behind command line, gRPC and HTTP. The fields mean what
+// proto/memprof/v1/profiler.proto says of those with the same names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/aggregate/heap.h"
+
+namespace memprofd {
+
+// CLOCK_REALTIME, half open. 0: the attach, or now.
+struct TimeRange {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+  bool until_peak = false;  // instead: from the attach to the peak of live bytes
+
+  double seconds() const { return static_cast<double>(end_ns - begin_ns) / 1e9; }
+  friend bool operator==(const TimeRange&, const TimeRange&) = default;
+};
+
+enum class Fate { kAny, kDead, kAlive };
+
+// Which blocks by what became of them. Default: all.
+struct LifetimeFilter {
+  double min_seconds = 0;
+  double max_seconds = 0;  // 0: any
+  Fate fate = Fate::kAny;
+  bool allocated_in_range = false;
+
+  bool takes_all() const {
+    return min_seconds <= 0 && max_seconds <= 0 && fate == Fate::kAny && !allocated_in_range;
+  }
+};
+
+struct Filter {
+  // RE2, found anywhere in function or file; empty ones count for nothing.
+  std::vector<std::string> patterns;  // of the site; all match
+  std::vector<std::string> require;
+  std::vector<std::string> forbid;
+  std::vector<std::string> hide;
+  std::uint64_t min_size_bytes = 0;
+  std::uint64_t max_size_bytes = 0;  // 0: any
+  LifetimeFilter lifetime;
+  std::optional<Heap> heap;
+  std::optional<Source> source;
+  std::vector<std::uint32_t> threads;  // empty: all
+  std::vector<std::uint32_t> domains;  // empty: all
+};
+
+enum class GroupBy {
+  kSite,
+  kFunction,
+  kFile,
+  kModule,
+  kLibrary,
+  kCallstack,
+  kThread,
+  kDomain,
+};
+
+enum class Measure {
+  kLive,
+  kAllocated,
+  kPromoted,
+  kSamples,
+  kLifetime,
+  kDiedYoung,
+  kDiedOld,
+  kAllocatedObjects,
+  kLiveObjects,
+};
+
+}  // namespace memprofd

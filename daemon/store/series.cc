@@ -1,0 +1,173 @@
+#include "daemon/store/series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "daemon/store/cell_measure.h"
+#include "daemon/store/range_counter.h"
+#include "daemon/store/select.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// Windows read for one point at most; more would only cost time.
+constexpr std::size_t kWindowsPerPoint = 4;
+constexpr int kNoGroup = -1;
+
+struct Value {
+  double sum = 0;
+  double variance = 0;
+
+  void add(double samples, double weight) {
+    sum += samples * weight;
+    variance += samples * weight * weight;
+  }
+};
+
+class SeriesMaker {
+ public:
+  SeriesMaker(const TargetSnapshot& snapshot, const TargetProfile& profile,
+              const SeriesQuery& query)
+      : snapshot_(snapshot),
+        query_(query),
+        counter_(snapshot),
+        range_(profile.range),
+        frames_(profile),
+        grouper_(frames_, query.group_by),
+        group_of_row_(snapshot.rows.size(), kNoGroup) {
+    for (const ProfileRow& row : profile.rows) {
+      group_of_row_[counter_.row_of(row.id)] =
+          static_cast<int>(grouper_.group_of(row.alloc_class, *row.callstack));
+    }
+    cut_into_points();
+  }
+
+  SeriesAnswer make() {
+    const std::vector<std::size_t> chosen = choose();
+    SeriesAnswer answer{.range = range_};
+    std::vector<int> column(grouper_.size(), static_cast<int>(chosen.size()));  // the last: other
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      column[chosen[i]] = static_cast<int>(i);
+      answer.series.push_back({.name = grouper_.name(chosen[i])});
+    }
+    for_each_point(column, chosen.size() + 1, [&](const SeriesPoint& point, const auto& values) {
+      answer.points.push_back(point);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        Series& series = i < chosen.size() ? answer.series[i] : answer.other;
+        series.values.push_back(scaled(std::max(0.0, values[i].sum), point));
+        series.stderrs.push_back(scaled(std::sqrt(std::max(0.0, values[i].variance)), point));
+      }
+    });
+    return answer;
+  }
+
+ private:
+  using Windows = std::vector<HistoryWindowPtr>;
+
+  void cut_into_points() {
+    const Windows windows =
+        counter_.steps(range_.begin_ns, range_.end_ns, query_.points * kWindowsPerPoint);
+    const std::size_t each = (windows.size() + query_.points - 1) / query_.points;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      if (i % each == 0) steps_.emplace_back();
+      steps_.back().push_back(windows[i]);
+    }
+    // The unfinished window may be so short that its rates mean nothing.
+    if (steps_.size() < 2 || length_ns(steps_.back()) * 2 >= length_ns(*(steps_.end() - 2))) return;
+    Windows last = std::move(steps_.back());
+    steps_.pop_back();
+    steps_.back().insert(steps_.back().end(), last.begin(), last.end());
+  }
+
+  static std::uint64_t length_ns(const Windows& step) {
+    return step.back()->end_ns() - step.front()->begin_ns();
+  }
+
+  double scaled(double value, const SeriesPoint& point) const {
+    return is_level(query_.measure) || point.seconds <= 0 ? value : value / point.seconds;
+  }
+
+  // Groups by their mean, largest first, ties by name.
+  std::vector<std::size_t> choose() {
+    std::vector<int> column(grouper_.size());
+    std::iota(column.begin(), column.end(), 0);
+    std::vector<double> area(grouper_.size());
+    for_each_point(column, column.size(), [&](const SeriesPoint& point, const auto& values) {
+      const double weight = is_level(query_.measure) ? point.seconds : 1;
+      for (std::size_t i = 0; i < values.size(); ++i) area[i] += values[i].sum * weight;
+    });
+    std::vector<std::size_t> order(grouper_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    const std::size_t count = std::min(query_.limit, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
+                      order.end(), [&](std::size_t a, std::size_t b) {
+                        if (area[a] != area[b]) return area[a] > area[b];
+                        return grouper_.name(a) < grouper_.name(b);
+                      });
+    order.resize(count);
+    return order;
+  }
+
+  // Calls fn(point, values by column) for each step.
+  template <typename Fn>
+  void for_each_point(const std::vector<int>& column, std::size_t columns, Fn fn) {
+    std::vector<Value> values(columns);
+    if (is_level(query_.measure)) add_start(column, values);
+    for (const Windows& step : steps_) {
+      if (!is_level(query_.measure)) values.assign(columns, {});
+      for (const HistoryWindowPtr& window : step) add_window(*window, column, values);
+      const HistoryWindow& last = *step.back();
+      fn(SeriesPoint{last.end_ns(), static_cast<double>(length_ns(step)) / 1e9, last.at_end()},
+         values);
+    }
+  }
+
+  void add_window(const HistoryWindow& window, const std::vector<int>& column,
+                  std::vector<Value>& values) const {
+    window.for_each_cell([&](const WindowCell& cell, double rate) {
+      const int row = counter_.row_of(cell.alloc_class);
+      if (row < 0 || group_of_row_[row] == kNoGroup) return;
+      const double weight = sample_weight(snapshot_.rows[row].alloc_class, rate, query_.measure);
+      values[column[group_of_row_[row]]].add(cell_samples(cell, query_.measure), weight);
+    });
+  }
+
+  void add_start(const std::vector<int>& column, std::vector<Value>& values) const {
+    const std::vector<Portion> live = counter_.live_at(range_.begin_ns);
+    for (std::size_t row = 0; row < live.size(); ++row) {
+      if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
+      const double rate = live[row].samples / live[row].words;
+      values[column[group_of_row_[row]]].add(
+          live[row].samples, sample_weight(snapshot_.rows[row].alloc_class, rate, query_.measure));
+    }
+  }
+
+  const TargetSnapshot& snapshot_;
+  const SeriesQuery& query_;
+  const RangeCounter counter_;
+  const TimeRange range_;
+  VisibleFrames frames_;
+  Grouper grouper_;
+  std::vector<int> group_of_row_;  // of the snapshot
+  std::vector<Windows> steps_;     // one for each point
+};
+
+}  // namespace
+
+absl::StatusOr<SeriesAnswer> history_series(const TargetSnapshot& snapshot, const TimeRange& range,
+                                            const Filter& filter, const SeriesQuery& query) {
+  RETURN_IF_ERROR(check_summable(query.measure));
+  if (!filter.lifetime.takes_all()) {
+    return absl::InvalidArgumentError(
+        "history knows no lifetimes of blocks; leave the lifetime filters out");
+  }
+  // All rows of the target, so that what died before the range's end is there.
+  ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
+  profile.range = RangeCounter(snapshot).resolve(range);
+  return SeriesMaker(snapshot, profile, query).make();
+}
+
+}  // namespace memprofd

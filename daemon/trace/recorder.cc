@@ -1,0 +1,118 @@
+#include "daemon/trace/recorder.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kEventsARead = 4096;
+constexpr std::chrono::milliseconds kStep{100};
+// What finish() takes at most: more has happened since it was called than before.
+constexpr std::size_t kLastEvents = 1u << 18;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
+  return name.data();
+}
+
+// "5.2.0": the first with domains was 5.
+bool has_domains(const std::string& runtime_version) {
+  return !runtime_version.empty() && runtime_version[0] >= '5' && runtime_version[0] <= '9';
+}
+
+ctf::TraceInfo trace_info(const TargetInfo& target) {
+  return {.sampling_rate = target.sampling_rate,
+          .executable = target.exe,
+          .host = host_name(),
+          .ocamlrunparam = ProcFs().environment(target.pid, "OCAMLRUNPARAM").value_or(""),
+          .context = "memprofd",
+          .pid = static_cast<std::uint64_t>(target.pid)};
+}
+
+RecordingOptions recording_options(const RecorderOptions& options, const TargetInfo& target) {
+  RecordingOptions result = options.recording;
+  const int by_runtime =
+      has_domains(target.runtime_version) ? ctf::kVersionDomains : ctf::kVersionOneDomain;
+  result.version = options.version != 0 ? options.version : by_runtime;
+  return result;
+}
+
+absl::Status check_recordable(const TargetSnapshot& target) {
+  const TargetInfo& info = target.info;
+  const bool lives = info.state == TargetState::kSampling || info.state == TargetState::kWaiting;
+  if (lives && target.events != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("pid ", info.pid, " is ", std::string(state_name(info.state)),
+                   ": there is nothing to record; attach to it first"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
+    SnapshotSource& source, int pid, TraceOutput& output, const RecorderOptions& options) {
+  ASSIGN_OR_RETURN(TargetSnapshotPtr target, source.snapshot(pid));
+  RETURN_IF_ERROR(check_recordable(*target));
+  ASSIGN_OR_RETURN(EventReader reader, EventReader::open(target->events));
+  // The log begins to record at the latest when the next snapshot is made.
+  ASSIGN_OR_RETURN(target, source.snapshot(pid));
+  return std::unique_ptr<TraceRecorder>(
+      new TraceRecorder(source, *target, std::move(reader), output, options));
+}
+
+TraceRecorder::TraceRecorder(SnapshotSource& source, const TargetSnapshot& target,
+                             EventReader reader, TraceOutput& output,
+                             const RecorderOptions& options)
+    : source_(source),
+      pid_(target.info.pid),
+      reader_(std::move(reader)),
+      recording_(output, target.symbolizer, trace_info(target.info),
+                 recording_options(options, target.info)),
+      options_(options) {}
+
+bool TraceRecorder::step() {
+  const EventRead read = reader_.read(kEventsARead, kStep);
+  if (!recording_.put(read)) return false;
+  if (read.ended) return recording_.end(end_of_target());
+  const auto now = steady_clock::now();
+  if (options_.max_seconds > 0 &&
+      std::chrono::duration<double>(now - began_).count() >= options_.max_seconds) {
+    finish(
+        absl::StrCat("the time limit of ", format_duration(options_.max_seconds), " is reached"));
+    return false;
+  }
+  if (flushed_ && now - *flushed_ < options_.flush_interval) return true;
+  flushed_ = now;
+  return recording_.flush();
+}
+
+void TraceRecorder::finish(const std::string& why) {
+  // Brings what still waits in the target into the log.
+  source_.snapshot(pid_).IgnoreError();
+  for (std::size_t events = 0; events < kLastEvents;) {
+    const EventRead read = reader_.read(kEventsARead, std::chrono::milliseconds(0));
+    if (!recording_.put(read) || read.slices.empty()) break;
+    for (const EventSlice& slice : read.slices) events += slice.events().size();
+  }
+  recording_.end(why);
+}
+
+std::string TraceRecorder::end_of_target() {
+  const absl::StatusOr<TargetSnapshotPtr> target = source_.snapshot(pid_);
+  const bool known = target.ok() && !(*target)->info.message.empty() &&
+                     (*target)->info.state != TargetState::kWaiting;
+  return absl::StrCat("pid ", pid_, ": ",
+                      known ? (*target)->info.message : "it is no longer profiled");
+}
+
+}  // namespace memprofd

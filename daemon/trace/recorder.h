@@ -1,0 +1,58 @@
+// Records a live target: from its event log through a TraceRecording to an
+// output. Only a reader of the log: it holds up nobody, and what it is too slow
+// for is counted.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/store/event_log.h"
+#include "daemon/store/snapshot.h"
+#include "daemon/trace/recording.h"
+
+namespace memprofd {
+
+struct RecorderOptions {
+  int version = 0;             // 2 or 3; 0: 2 for runtimes that have one domain only
+  double max_seconds = 0;      // 0: no limit
+  RecordingOptions recording;  // its version is not used
+  std::chrono::milliseconds flush_interval{1000};
+};
+
+// Not thread-safe.
+class TraceRecorder {
+ public:
+  // Events that happen after it has returned are recorded. source and output must
+  // outlive the recorder. kNotFound: not a target; kFailedPrecondition: nothing
+  // will happen to it any more.
+  static absl::StatusOr<std::unique_ptr<TraceRecorder>> start(SnapshotSource& source, int pid,
+                                                              TraceOutput& output,
+                                                              const RecorderOptions& options);
+
+  // Takes what has happened, or waits a tenth of a second for it. False: the
+  // recording has ended, by a limit or with the target, and the output is complete.
+  bool step();
+  // Takes what has happened up to now and ends.
+  void finish(const std::string& why);
+
+  const RecordingStats& stats() const { return recording_.stats(); }
+  const std::string& ended() const { return recording_.ended(); }
+
+ private:
+  TraceRecorder(SnapshotSource& source, const TargetSnapshot& target, EventReader reader,
+                TraceOutput& output, const RecorderOptions& options);
+  std::string end_of_target();
+
+  SnapshotSource& source_;
+  const int pid_;
+  EventReader reader_;
+  TraceRecording recording_;
+  const RecorderOptions options_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> flushed_;
+};
+
+}  // namespace memprofd

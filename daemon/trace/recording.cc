@@ -1,0 +1,167 @@
+#include "daemon/trace/recording.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/trace/trace_codes.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+namespace {
+
+// The writer refuses more; no program has so much memory.
+constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
+constexpr std::uint64_t kMaxBlockId = (std::uint64_t{1} << 48) - 1;
+
+ctf::Source source_of(const memprof_record& record) {
+  if (MEMPROF_ORIGIN_SOURCE(record.origin) == MEMPROF_SOURCE_CUSTOM) {
+    return ctf::Source::kExternal;
+  }
+  return MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_ALLOC_MAJOR ? ctf::Source::kMajor
+                                                                   : ctf::Source::kMinor;
+}
+
+}  // namespace
+
+TraceRecording::TraceRecording(TraceOutput& output, std::shared_ptr<Symbolizer> symbolizer,
+                               ctf::TraceInfo info, RecordingOptions options)
+    : output_(output),
+      symbolizer_(std::move(symbolizer)),
+      info_(std::move(info)),
+      options_(options),
+      unix_offset_ns_(realtime_ns() - monotonic_ns()) {}
+
+std::uint64_t TraceRecording::unix_us(std::uint64_t monotonic_ns) const {
+  return (monotonic_ns + unix_offset_ns_) / 1000;
+}
+
+bool TraceRecording::put(const EventRead& read) {
+  if (!ended_.empty()) return false;
+  stats_.dropped_events += read.dropped;
+  for (const EventSlice& slice : read.slices) {
+    for (const SampleEvent& event : slice.events()) {
+      if (!put(*slice.chunk, event)) return false;
+    }
+  }
+  return true;
+}
+
+bool TraceRecording::put(const EventChunk& chunk, const SampleEvent& event) {
+  if (!open_file_for(chunk.rate, event.record.time_ns)) return false;
+  const std::uint32_t kind = MEMPROF_ORIGIN_KIND(event.record.origin);
+  const EventClass* alloc_class = chunk.find(event.alloc_class);
+  absl::Status status;
+  if (kind != MEMPROF_ALLOC_MINOR && kind != MEMPROF_ALLOC_MAJOR) {
+    status = put_fate(event, kind == MEMPROF_PROMOTE);
+  } else if (alloc_class != nullptr) {
+    status = put_alloc(event, *alloc_class);
+  }
+  stats_.bytes = bytes_before_ + writer_->bytes_written();
+  return status.ok() || fail(status);
+}
+
+bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
+  // What happened just before may arrive just after.
+  if (writer_ == nullptr) return begin_file(rate, std::min(time_ns, began_ns_));
+  std::string why;
+  if (rate != info_.sampling_rate) {
+    why = absl::StrCat("the sampling rate changed to ", format_rate(rate),
+                       ", and a trace has one rate");
+  } else if (is_full()) {
+    why = absl::StrCat("the size limit of ", format_bytes(static_cast<double>(options_.max_bytes)),
+                       " is reached");
+  } else {
+    return true;
+  }
+  if (!options_.rotate) return end(why);
+  if (!flush()) return false;
+  close_file();
+  return begin_file(rate, time_ns);
+}
+
+absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClass& alloc_class) {
+  trace_callstack(*alloc_class.callstack, codes_);
+  const std::uint16_t domain = alloc_class.alloc_class.domain;
+  if (options_.version >= ctf::kVersionDomains) domains_.insert(domain);
+  ASSIGN_OR_RETURN(
+      const std::uint64_t id,
+      writer_->alloc({.time_us = unix_us(event.record.time_ns),
+                      .domain = domain,
+                      .length_words = std::min<std::uint64_t>(event.record.size_words, kMaxWords),
+                      .n_samples = event.record.n_samples,
+                      .source = source_of(event.record),
+                      .callstack = codes_}));
+  ++stats_.events;
+  ++stats_.samples;
+  if (blocks_.size() < options_.max_blocks && id <= kMaxBlockId) {
+    blocks_.insert_or_assign(SampleId(event.record.sample_id), Block{id, domain});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TraceRecording::put_fate(const SampleEvent& event, bool promoted) {
+  const auto block = blocks_.find(SampleId(event.record.sample_id));
+  if (block == blocks_.end()) {
+    ++stats_.unfollowed_events;
+    return absl::OkStatus();
+  }
+  const ctf::BlockEvent fate{.time_us = unix_us(event.record.time_ns),
+                             .id = block->second.id,
+                             .domain = static_cast<std::uint16_t>(block->second.domain)};
+  if (!promoted) blocks_.erase(block);
+  RETURN_IF_ERROR(promoted ? writer_->promote(fate) : writer_->collect(fate));
+  ++stats_.events;
+  return absl::OkStatus();
+}
+
+bool TraceRecording::is_full() const {
+  if (options_.max_bytes == 0) return false;
+  const std::size_t packets = 1 + std::max<std::size_t>(domains_.size(), 1);
+  return writer_->bytes_written() + packets * ctf::kMaxPacketBytes > options_.max_bytes;
+}
+
+bool TraceRecording::begin_file(double rate, std::uint64_t start_ns) {
+  if (absl::Status status = output_.begin_file(); !status.ok()) return fail(status);
+  info_.sampling_rate = rate;
+  info_.start_time_us = unix_us(start_ns);
+  writer_ = std::make_unique<ctf::Writer>(
+      [this](std::span<const std::byte> packet) { return output_.write(packet); },
+      [this](std::uint64_t code) { return trace_locations(*symbolizer_, code); }, info_,
+      ctf::WriterOptions{.version = options_.version});
+  return true;
+}
+
+void TraceRecording::close_file() {
+  if (writer_ == nullptr) return;
+  bytes_before_ += writer_->bytes_written();
+  writer_.reset();
+  blocks_.clear();
+  domains_.clear();
+}
+
+bool TraceRecording::flush() {
+  if (!ended_.empty()) return false;
+  if (writer_ == nullptr && !begin_file(info_.sampling_rate, began_ns_)) return false;
+  const absl::Status status = writer_->flush();
+  stats_.bytes = bytes_before_ + writer_->bytes_written();
+  return status.ok() || fail(status);
+}
+
+bool TraceRecording::end(const std::string& why) {
+  if (!flush()) return false;
+  ended_ = why;
+  close_file();
+  return false;
+}
+
+// What was not written yet is lost; it was counted as it came.
+bool TraceRecording::fail(const absl::Status& status) {
+  ended_ = std::string(status.message());
+  if (writer_ != nullptr) stats_.events -= std::min(stats_.events, writer_->events_lost());
+  close_file();
+  return false;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,125 @@
+// Turns the events of one target into a trace: one file or several in a row.
+//
+//   daemon's event          in the file
+//   alloc of block 812      alloc, gets id 0         812 -> 0
+//   promote of block 812    promote 0
+//   dealloc of block 700    nothing: it was allocated before the file began, and
+//                           counts as unfollowed
+//   dealloc of block 812    collect 0                812 is forgotten
+//
+// Each file is a trace of its own: one that begins because the one before is full
+// or the sampling rate has changed knows none of the blocks in that one.
+//
+// The format tells the minor heap, the major heap and memory outside of both
+// apart. A block counts by the heap it was allocated in, also when it was
+// unmarshalled; Source::kCustom, the memory that a custom block stands for, is the
+// one that lies outside (ctf::Source::kExternal).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/store/event_log.h"
+#include "daemon/symbolize/symbolizer.h"
+#include "daemon/trace/ctf_writer.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+
+// Where the files of a recording go.
+class TraceOutput {
+ public:
+  virtual ~TraceOutput() = default;
+  // The file before, if any, is complete; what is written from here on is the next.
+  virtual absl::Status begin_file() = 0;
+  virtual absl::Status write(std::span<const std::byte> packet) = 0;
+};
+
+struct RecordingOptions {
+  // Below this a file would hardly hold anything beside its description.
+  static constexpr std::uint64_t kMinFileBytes = 256 << 10;
+
+  int version = ctf::kVersionOneDomain;
+  // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
+  // more for each further domain. 0: no limit.
+  std::uint64_t max_bytes = 0;
+  // Whether another file follows one that is full or whose sampling rate is past.
+  bool rotate = false;
+  // Blocks followed at a time, of 16 bytes each; of others only the allocation
+  // is in the file.
+  std::size_t max_blocks = AggregatorLimits().live_samples;
+};
+
+// Of all files together.
+struct RecordingStats {
+  std::uint64_t bytes = 0;
+  std::uint64_t events = 0;             // allocations, promotions and collections
+  std::uint64_t samples = 0;            // allocations
+  std::uint64_t dropped_events = 0;     // pushed out of the log before they were read
+  std::uint64_t unfollowed_events = 0;  // of blocks that are not in the file
+};
+
+// Not thread-safe.
+class TraceRecording {
+ public:
+  // info: what all files have in common; the rate and the start are set for each.
+  // output must outlive the recording.
+  TraceRecording(TraceOutput& output, std::shared_ptr<Symbolizer> symbolizer, ctf::TraceInfo info,
+                 RecordingOptions options);
+
+  // All three: false when the recording has ended.
+  bool put(const EventRead& read);
+  // Afterwards the output has everything so far: a complete file, also when
+  // nothing has happened yet.
+  bool flush();
+  // Flushes. why is one line; the reason of an earlier end stays.
+  bool end(const std::string& why);
+
+  const RecordingStats& stats() const { return stats_; }
+  // Why; empty while the recording goes on.
+  const std::string& ended() const { return ended_; }
+
+ private:
+  struct Block {
+    std::uint64_t id : 48;  // in the file
+    std::uint64_t domain : 16;
+  };
+  static_assert(sizeof(Block) == 8);
+
+  bool put(const EventChunk& chunk, const SampleEvent& event);
+  absl::Status put_alloc(const SampleEvent& event, const EventClass& alloc_class);
+  absl::Status put_fate(const SampleEvent& event, bool promoted);
+  // A file for an event of that rate and time: the current one or the next.
+  bool open_file_for(double rate, std::uint64_t time_ns);
+  bool begin_file(double rate, std::uint64_t start_ns);
+  bool is_full() const;
+  bool fail(const absl::Status& status);
+  void close_file();
+  std::uint64_t unix_us(std::uint64_t monotonic_ns) const;
+
+  TraceOutput& output_;
+  const std::shared_ptr<Symbolizer> symbolizer_;
+  ctf::TraceInfo info_;  // of the current or next file
+  const RecordingOptions options_;
+  const std::uint64_t unix_offset_ns_;  // of CLOCK_MONOTONIC
+  const std::uint64_t began_ns_ = monotonic_ns();
+
+  std::unique_ptr<ctf::Writer> writer_;          // of the current file; null: not begun yet
+  absl::flat_hash_map<SampleId, Block> blocks_;  // alive, allocated in the current file
+  std::set<std::uint16_t> domains_;              // in the current file
+  std::vector<std::uint64_t> codes_;
+
+  RecordingStats stats_;
+  std::uint64_t bytes_before_ = 0;  // in the files before the current one
+  std::string ended_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,244 @@
+#include "daemon/trace/replay.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "bpf/events.h"
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/store/history.h"
+#include "daemon/trace/trace_order.h"
+#include "daemon/trace/trace_symbolizer.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// A file is read once, by a program that does nothing else.
+constexpr CallstackTableLimits kCallstackLimits{.callstacks = 1u << 20, .entries = 32u << 20};
+constexpr AggregatorLimits kAggregatorLimits{.live_samples = 14'680'064,
+                                             .classes = {.classes = 1u << 20}};
+constexpr std::size_t kHistoryBytes = 256u << 20;
+constexpr std::size_t kReorderedEvents = 1u << 20;
+// Far beyond any clock, and no overflow in nanoseconds.
+constexpr std::uint64_t kMaxTimeUs = std::numeric_limits<std::int64_t>::max() / 2000;
+
+enum class What : std::uint8_t { kAlloc, kPromote, kCollect };
+
+struct TraceEvent {
+  std::uint64_t time_us = 0;
+  std::uint64_t id = 0;
+  std::uint64_t length_words = 0;
+  std::uint32_t n_samples = 0;
+  CallstackId callstack;
+  std::uint16_t domain = 0;
+  What what = What::kAlloc;
+  ctf::Source source = ctf::Source::kMinor;
+};
+
+std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
+
+std::uint32_t origin_of(ctf::Source source) {
+  switch (source) {
+    case ctf::Source::kMajor:
+      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MAJOR);
+    case ctf::Source::kExternal:
+      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM, MEMPROF_ALLOC_MINOR);
+    default:
+      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MINOR);
+  }
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool has_samples(const Counters& counters) { return counters.allocated.samples > 0; }
+
+// Aggregates the events of a trace on the trace's clock.
+class Replayer final : public ctf::Visitor {
+ public:
+  Replayer(const ctf::TraceInfo& info, int version)
+      : info_(info),
+        order_(version >= ctf::kVersionDomains ? ctf::kMaxPacketSpanUs : 0, kReorderedEvents),
+        begin_ns_(ns_of(info.start_time_us)),
+        history_(begin_ns_) {
+    aggregator_.begin_session(info.sampling_rate);
+  }
+
+  void on_location(std::uint64_t code, std::span<const ctf::Location> locations) override {
+    symbolizer_->add(code, locations);
+  }
+  void on_alloc(const ctf::Alloc& event) override {
+    put({.time_us = event.time_us,
+         .id = event.id,
+         .length_words = event.length_words,
+         .n_samples = static_cast<std::uint32_t>(
+             std::min<std::uint64_t>(event.n_samples, std::numeric_limits<std::uint32_t>::max())),
+         .callstack = intern(event.callstack),
+         .domain = event.domain,
+         .what = What::kAlloc,
+         .source = event.source});
+  }
+  void on_promote(const ctf::Promote& event) override { put(event, What::kPromote); }
+  void on_collect(const ctf::Collect& event) override { put(event, What::kCollect); }
+
+  TargetSnapshotPtr finish();
+
+ private:
+  void put(const ctf::BlockEvent& event, What what) {
+    put({.time_us = event.time_us, .id = event.id, .what = what});
+  }
+  void put(const TraceEvent& event) {
+    order_.put(event, [this](const TraceEvent& next) { take(next); });
+  }
+  CallstackId intern(std::span<const std::uint64_t> codes);
+  void take(const TraceEvent& event);
+  void alloc(const TraceEvent& event);
+  void collect(const TraceEvent& event);
+  void advance(std::uint64_t time_ns);
+  void cut(std::uint64_t time_ns);
+
+  const ctf::TraceInfo info_;
+  TraceOrder<TraceEvent> order_;
+  std::shared_ptr<TraceSymbolizer> symbolizer_ = std::make_shared<TraceSymbolizer>();
+  CallstackTable callstacks_{kCallstackLimits};
+  DropCounters drops_;
+  Aggregator aggregator_{kAggregatorLimits, drops_};
+  const std::uint64_t begin_ns_;
+  std::uint64_t now_ns_ = begin_ns_;  // of the last event
+  History history_;
+  std::vector<std::uint64_t> entries_;
+};
+
+// Innermost first, recursion compressed, as the kernel side makes them.
+CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
+  if (codes.empty()) return CallstackId();
+  entries_.clear();
+  std::uint64_t repeats = 0;
+  for (std::size_t i = codes.size(); i-- > 0;) {
+    const bool again = i + 1 < codes.size() && codes[i] == codes[i + 1];
+    repeats = again ? repeats + 1 : 0;
+    if (repeats > 1) {
+      entries_.back() = MEMPROF_RUN_MARK | repeats;
+    } else {
+      entries_.push_back(again ? MEMPROF_RUN_MARK | repeats : codes[i] & ctf::kMaxCode);
+    }
+  }
+  const auto id = callstacks_.intern({.hash = StackHash(absl::HashOf(entries_) | 1),
+                                      .entries = entries_,
+                                      .n_frames = static_cast<std::uint32_t>(codes.size())});
+  if (!id) drops_.add(Drop::kFollowCallstacksFull);
+  return id.value_or(CallstackId());
+}
+
+void Replayer::take(const TraceEvent& event) {
+  advance(ns_of(event.time_us));
+  switch (event.what) {
+    case What::kAlloc:
+      return alloc(event);
+    case What::kPromote:
+      aggregator_.promote({.time_ns = now_ns_, .sample_id = event.id});
+      return;
+    case What::kCollect:
+      return collect(event);
+  }
+}
+
+void Replayer::alloc(const TraceEvent& event) {
+  if (event.n_samples == 0) return drops_.add(Drop::kDecodeBadRecord);
+  aggregator_.alloc({.time_ns = now_ns_,
+                     .sample_id = event.id,
+                     .size_words = event.length_words,
+                     .n_samples = event.n_samples,
+                     .origin = origin_of(event.source)},
+                    event.callstack, event.domain);
+}
+
+void Replayer::collect(const TraceEvent& event) {
+  const LiveSample* block = aggregator_.live().find(SampleId(event.id));
+  const bool in_major = block != nullptr && block->heap() == Heap::kMajor;
+  const std::uint32_t kind = in_major ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR;
+  aggregator_.dealloc({.time_ns = now_ns_,
+                       .sample_id = event.id,
+                       .origin = MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, kind)});
+}
+
+// Windows end at whole seconds. One ends after the last event, so that a long time
+// without events is a window of its own:
+//
+//   events   x  x    x                                      y
+//   windows  |---|---|---|                              |---|
+//                        '------ one without events ----'
+void Replayer::advance(std::uint64_t time_ns) {
+  constexpr std::uint64_t kWidth = kHistoryTierLimits[0].width_ns;
+  if (history_.due(time_ns)) {
+    cut((now_ns_ / kWidth + 1) * kWidth);
+    if (history_.due(time_ns)) cut(time_ns / kWidth * kWidth);
+  }
+  now_ns_ = std::max(now_ns_, time_ns);
+}
+
+void Replayer::cut(std::uint64_t time_ns) {
+  history_.cut(time_ns, [this](const auto& use) { aggregator_.cut(use); },
+               {.live = aggregator_.totals().live, .dropped_events = drops_.total()});
+  history_.see_live(time_ns, aggregator_.totals().live, aggregator_.by_class());
+  while (history_.memory_bytes() > kHistoryBytes && history_.shed()) {
+  }
+}
+
+TargetSnapshotPtr Replayer::finish() {
+  order_.finish([this](const TraceEvent& next) { take(next); });
+  const std::uint64_t end_ns = now_ns_ + 1000;  // behind the last event
+  cut(end_ns);
+  auto snapshot = std::make_shared<TargetSnapshot>();
+  snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),
+                    .comm = base_name(info_.executable),
+                    .exe = info_.executable,
+                    .mode = "trace",
+                    .state = TargetState::kExited,
+                    .sampling_rate = info_.sampling_rate};
+  snapshot->time_ns = end_ns;
+  snapshot->attached_ns = begin_ns_;
+  snapshot->counters = aggregator_.totals();
+  snapshot->drops = drops_;
+  snapshot->live_samples_tracked = aggregator_.live().size();
+  snapshot->stacks_interned = callstacks_.size();
+  snapshot->history = history_.view();
+  snapshot->symbolizer = symbolizer_;
+  const auto& by_class = aggregator_.by_class();
+  for (std::uint32_t id = 0; id < by_class.size(); ++id) {
+    if (!has_samples(by_class[id])) continue;
+    const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
+    snapshot->rows.push_back(
+        {ClassId(id), alloc_class, callstacks_.get(alloc_class.callstack), by_class[id]});
+  }
+  return snapshot;
+}
+
+absl::Status check(const ctf::TraceInfo& info, const std::string& path) {
+  if (info.word_bits == 64) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(path, " is of a program with words of ", info.word_bits,
+                   " bits, and reports are for 64; memprofctl dump shows its events"));
+}
+
+}  // namespace
+
+absl::StatusOr<Replay> replay_trace(const std::string& path) {
+  ASSIGN_OR_RETURN(ctf::Reader reader, ctf::Reader::open(path));
+  RETURN_IF_ERROR(check(reader.info(), path));
+  Replayer replayer(reader.info(), reader.version());
+  ctf::ReadSummary summary = reader.read(replayer);
+  return Replay{replayer.finish(), std::move(summary), reader.version()};
+}
+
+absl::StatusOr<TargetSnapshotPtr> TraceFileSource::snapshot(int pid) {
+  const int own = replay_.snapshot->info.pid;
+  if (pid == 0 || pid == own) return replay_.snapshot;
+  return absl::NotFoundError(absl::StrCat("the trace is of pid ", own, ", not of ", pid));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,47 @@
+// The files of one recording: STEM.ctf, STEM.1.ctf, STEM.2.ctf and so on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/trace/recording.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+// Each is created here, mode 0600: one that is there already is an error, a
+// symbolic link is not followed.
+class TraceFiles : public TraceOutput {
+ public:
+  // directory is an absolute path. stem is a file name's beginning. max_files are
+  // kept, the oldest are removed; 0: all.
+  TraceFiles(std::string directory, std::string stem, std::size_t max_files);
+
+  absl::Status begin_file() override;
+  // When it fails, the file ends with the last packet that is complete.
+  absl::Status write(std::span<const std::byte> packet) override;
+
+  // Absolute paths of those that are there, the oldest first.
+  const std::deque<std::string>& paths() const { return paths_; }
+
+ private:
+  absl::Status error(int number, const std::string& action) const;
+  void remove_oldest();
+
+  const std::string directory_;
+  const std::string stem_;
+  const std::size_t max_files_;
+  UniqueFd file_;
+  std::uint64_t size_ = 0;  // of the current file
+  std::size_t begun_ = 0;   // files so far
+  std::deque<std::string> paths_;
+};
+
+// kFailedPrecondition: no directory, or no files can be created in it.
+absl::Status check_trace_directory(const std::string& directory);
+
+}  // namespace memprofd

@@ -1,0 +1,44 @@
+#include "daemon/trace/trace_symbolizer.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "absl/strings/str_cat.h"
+
+namespace memprofd {
+
+const std::string* TraceSymbolizer::name(const std::string& text) {
+  return &*names_.insert(text).first;
+}
+
+void TraceSymbolizer::add(std::uint64_t code, std::span<const ctf::Location> locations) {
+  if (locations.empty() || size_ + locations.size() > kMaxLocations) return;
+  std::vector<Place> places;
+  places.reserve(locations.size());
+  for (const ctf::Location& at : locations | std::views::reverse) {
+    places.push_back({name(at.function), name(at.file), at.line,
+                      static_cast<std::uint16_t>(std::min(at.start_column, 0xFFFFu)),
+                      static_cast<std::uint16_t>(std::min(at.end_column, 0xFFFFu))});
+  }
+  std::vector<Place>& kept = places_[code];
+  size_ += places.size();
+  size_ -= kept.size();
+  kept = std::move(places);
+}
+
+std::vector<Location> TraceSymbolizer::locations(std::uint64_t code, std::int32_t /*alloc_idx*/) {
+  const auto found = places_.find(code);
+  if (found == places_.end()) return {{.function = absl::StrCat("0x", absl::Hex(code))}};
+  std::vector<Location> result;
+  result.reserve(found->second.size());
+  for (const Place& place : found->second) {
+    result.push_back({.function = *place.function,
+                      .file = *place.file,
+                      .line = place.line,
+                      .start_column = place.start_column,
+                      .end_column = place.end_column});
+  }
+  return result;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,45 @@
+// Locations of a trace's codes, which stand in for return addresses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_set.h"
+#include "daemon/symbolize/symbolizer.h"
+#include "daemon/trace/ctf_format.h"
+
+namespace memprofd {
+
+// Thread-safe once nothing is added any more.
+class TraceSymbolizer : public Symbolizer {
+ public:
+  // Of all codes together, about 40 bytes each; of more only the code is known.
+  static constexpr std::size_t kMaxLocations = 4u << 20;
+
+  // Caller before callee. The last answer for a code stays.
+  void add(std::uint64_t code, std::span<const ctf::Location> locations);
+
+  std::vector<Location> locations(std::uint64_t code, std::int32_t alloc_idx) override;
+
+ private:
+  // Names are kept once.
+  struct Place {
+    const std::string* function;
+    const std::string* file;
+    std::uint32_t line;
+    std::uint16_t start_column;
+    std::uint16_t end_column;
+  };
+
+  const std::string* name(const std::string& text);
+
+  absl::node_hash_set<std::string> names_;
+  absl::flat_hash_map<std::uint64_t, std::vector<Place>> places_;  // innermost first
+  std::size_t size_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,78 @@
+#include "daemon/store/profile.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/profile_model.h"
+
+namespace memprofd {
+namespace {
+
+using testing::ProfileModel;
+using testing::run;
+using Names = std::vector<std::string>;
+
+Names names(const ProfileModel& model, const ProfileRow& row, std::size_t max = 100) {
+  Names result;
+  for (const Location& l : visible_callstack(model.profile, row, max)) result.push_back(l.function);
+  return result;
+}
+std::string site(const ProfileModel& model, const ProfileRow& row) {
+  return visible_site(model.profile, row).function;
+}
+
+TEST(ProfileTest, AllLocationsInnermostFirst) {
+  ProfileModel model;
+  model.name(2, {{.function = "inlined"}, {.function = "outer"}});
+  const ProfileRow row = model.add({1, 2, 3}, 1);
+  EXPECT_EQ(names(model, row), (Names{"f1", "inlined", "outer", "f3"}));
+  EXPECT_EQ(site(model, row), "f1");
+}
+
+TEST(ProfileTest, HiddenLocationsAreLeftOutInlinedOnesToo) {
+  ProfileModel model;
+  model.name(2, {{.function = "inlined"}, {.function = "outer"}});
+  const ProfileRow row = model.add({1, 2, 3}, 1);
+  model.hide({"f1", "inlined"});
+  EXPECT_EQ(names(model, row), (Names{"outer", "f3"}));
+  EXPECT_EQ(site(model, row), "outer");
+}
+
+TEST(ProfileTest, HiddenLocationsDoNotCountToTheMaximum) {
+  ProfileModel model;
+  const ProfileRow row = model.add({1, run(1'000'000), 2, 3}, 1);
+  model.hide({"f1"});
+  EXPECT_EQ(names(model, row, 1), (Names{"f2"}));
+  EXPECT_EQ(names(model, row, 0), Names{});
+}
+
+TEST(ProfileTest, NothingKnownAndAllHidden) {
+  ProfileModel model;
+  const ProfileRow unknown = model.add({}, 1);
+  const ProfileRow garbage = model.add({run(3)}, 1);
+  const ProfileRow known = model.add({1}, 1);
+  EXPECT_EQ(names(model, unknown), (Names{"(unknown)"}));
+  EXPECT_EQ(site(model, unknown), "(unknown)");
+  EXPECT_EQ(names(model, garbage), (Names{"(unknown)"}));
+  model.hide({"f1"});
+  EXPECT_EQ(names(model, known), (Names{"(hidden)"}));
+  EXPECT_EQ(site(model, known), "(hidden)");
+  EXPECT_EQ(names(model, unknown), (Names{"(unknown)"}));
+  EXPECT_EQ(site(model, unknown), "(unknown)");
+}
+
+TEST(ProfileTest, RunsAreExpandedUpToTheMaximum) {
+  ProfileModel model;
+  EXPECT_EQ(names(model, model.add({1, run(2), 2}, 1)), (Names{"f1", "f1", "f1", "f2"}));
+  const ProfileRow deep = model.add({1, run(0xffffffff), 2}, 1);
+  EXPECT_EQ(names(model, deep, 5000).size(), 5000u);
+}
+
+TEST(ProfileTest, AllocIdxBelongsToTheInnermostFrameOnly) {
+  ProfileModel model;
+  model.name(1, {{.function = "second allocation"}}, 1);
+  const ProfileRow row = model.add({1, run(1), 2}, 1, 0, 1);
+  EXPECT_EQ(names(model, row), (Names{"second allocation", "f1", "f2"}));
+}
+
+}  // namespace
+}  // namespace memprofd
