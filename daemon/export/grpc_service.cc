@@ -49,12 +49,6 @@ double interval_seconds(double asked) {
 
 }  // namespace
 
-void GrpcService::stop() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  stop_.notify_all();
-}
-
 grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
                                       pb::ListTargetsResponse* response) {
   *response = queries_.list_targets();
@@ -137,11 +131,11 @@ grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileR
 }
 
 bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
-  std::unique_lock lock(mutex_);
-  while (!stopping_ && !context.IsCancelled()) {
+  while (!context.IsCancelled()) {
     const auto now = steady_clock::now();
+    if (!stop_.wait(std::clamp<steady_clock::duration>(until - now, {}, kCancelCheck)))
+      return false;
     if (now >= until) return true;
-    stop_.wait_until(lock, std::min(until, now + kCancelCheck));
   }
   return false;
 }

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "daemon/export/query_service.h"
 #include "daemon/export/service.h"
+#include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
 namespace memprofd {
@@ -16,7 +15,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   explicit GrpcService(ProfilerService& service) : service_(service), queries_(service) {}
   // Ends all streams soon.
-  void stop();
+  void stop() { stop_.stop(); }
 
   grpc::Status ListTargets(grpc::ServerContext* context,
                            const ::memprof::v1::ListTargetsRequest* request,
@@ -60,9 +59,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
 
   ProfilerService& service_;
   QueryService queries_;
-  std::mutex mutex_;
-  std::condition_variable stop_;
-  bool stopping_ = false;  // guarded by mutex_
+  StopSignal stop_;
 };
 
 }  // namespace memprofd
