@@ -147,7 +147,8 @@ void Daemon::advance(Profiled& profiled) {
     ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
   }
   if (!progress.ok()) {
-    const bool gone = has_exited(attachment.target());
+    // While it dies its memory goes before its pidfd says so.
+    const bool gone = absl::IsNotFound(progress.status()) || has_exited(attachment.target());
     end(profiled, gone ? TargetState::kExited : TargetState::kFailed,
         gone ? "the program ended during the attach" : std::string(progress.status().message()));
     return;

@@ -60,7 +60,8 @@ e2e-test: all targets $(BUILD)/tests/watch_events
 dashboards-test: all targets
 	$(Q)$(RUN_TESTS) dashboards
 
--include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BUILD)/obj/proto/examples/watch_events.d
+BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
+-include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(BUILD)/obj/proto/examples/watch_events.d
 
 include tests/targets/targets.mk
 
@@ -71,9 +72,14 @@ $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/li
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lbenchmark -lbenchmark_main -o $@
 
+$(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+
 # make bench BENCH_ARGS='--pairs 20 --only overhead'
 .PHONY: bench
 bench:
 	$(Q)deploy/install-deps.sh
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/ingest_bench
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench/bench.py $(BENCH_ARGS)

@@ -7,14 +7,14 @@ namespace memprofd {
 
 void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns) {
   sum_ns_ += sum_ns;
-  for (Entry& entry : entries_) {
-    if (entry.code != code) continue;
-    if (__builtin_add_overflow(entry.n, n_samples, &entry.n)) {
-      entry.n = std::numeric_limits<std::uint32_t>::max();
-    }
-    return;
+  if (n_samples == 0) return;
+  auto entry = entries_.begin();
+  while (entry != entries_.end() && entry->code < code) ++entry;
+  if (entry == entries_.end() || entry->code != code) {
+    entries_.insert(entry, {code, n_samples});
+  } else if (__builtin_add_overflow(entry->n, n_samples, &entry->n)) {
+    entry->n = std::numeric_limits<std::uint32_t>::max();
   }
-  if (n_samples > 0) entries_.push_back({code, n_samples});
 }
 
 void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples) {
@@ -26,16 +26,40 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint32_t n_samples) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
   if (found == entries_.end()) return;
-  found->n -= std::min(found->n, n_samples);
-  sum_ns_ -= std::min(sum_ns_, LifetimeHistogram::middle_ns(found->bucket()) * n_samples);
+  const std::uint32_t removed = std::min(found->n, n_samples);
+  found->n -= removed;
+  sum_ns_ -= std::min(sum_ns_, LifetimeHistogram::middle_ns(found->bucket()) * removed);
   if (found->n > 0) return;
-  *found = entries_.back();
-  entries_.pop_back();
+  entries_.erase(found);
   if (entries_.empty()) sum_ns_ = 0;
 }
 
+// Both are sorted.
+void DeathCounts::merge(std::span<const Entry> deaths) {
+  if (entries_.empty()) {
+    entries_.assign(deaths.begin(), deaths.end());
+    return;
+  }
+  auto at = entries_.begin();
+  for (const Entry& death : deaths) {
+    while (at != entries_.end() && at->code < death.code) ++at;
+    if (at == entries_.end() || at->code != death.code) {
+      at = entries_.insert(at, death);
+    } else if (__builtin_add_overflow(at->n, death.n, &at->n)) {
+      at->n = std::numeric_limits<std::uint32_t>::max();
+    }
+  }
+}
+
+void DeathCounts::add_codes(std::span<const Entry> deaths) {
+  merge(deaths);
+  for (const Entry& death : deaths) {
+    sum_ns_ += LifetimeHistogram::middle_ns(death.bucket()) * death.n;
+  }
+}
+
 DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
-  for (const Entry& entry : other.entries_) add_code(entry.code, entry.n, 0);
+  merge(other.entries_);
   sum_ns_ += other.sum_ns_;
   return *this;
 }

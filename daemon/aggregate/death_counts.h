@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "daemon/aggregate/heap.h"
@@ -31,6 +32,8 @@ class DeathCounts {
   }
   // For lifetimes known by their bucket only, which count with its middle.
   void add_code(std::uint8_t code, std::uint32_t n_samples);
+  // The same for several, by ascending code.
+  void add_codes(std::span<const Entry> deaths);
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
   void remove_code(std::uint8_t code, std::uint32_t n_samples);
@@ -38,13 +41,14 @@ class DeathCounts {
   void clear();
 
   bool empty() const { return entries_.empty(); }
-  // In no order; each code once, n above 0.
+  // By code; each once, n above 0.
   const std::vector<Entry>& entries() const { return entries_; }
   double sum_ns() const { return sum_ns_; }
   LifetimeHistogram histogram() const;
 
  private:
   void add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns);
+  void merge(std::span<const Entry> deaths);
 
   std::vector<Entry> entries_;
   double sum_ns_ = 0;

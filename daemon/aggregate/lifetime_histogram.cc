@@ -34,6 +34,14 @@ double interpolate(int bucket, double fraction) {
   return low * std::pow(kBounds[bucket] / low, fraction);
 }
 
+Bounds make_middles() {
+  Bounds middles;
+  for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) middles[i] = interpolate(i, 0.5);
+  return middles;
+}
+
+const Bounds kMiddles = make_middles();
+
 }  // namespace
 
 double LifetimeHistogram::upper_bound_ns(int bucket) { return kBounds[bucket]; }
@@ -53,7 +61,23 @@ double LifetimeHistogram::share_within(int bucket, double min_ns, double max_ns)
   return std::log(to / from) / std::log(high / low);
 }
 
-double LifetimeHistogram::middle_ns(int bucket) { return interpolate(bucket, 0.5); }
+double LifetimeHistogram::mean_share_below(int bucket, double from_ns, double to_ns) {
+  const double low = bucket == 0 ? 0 : kBounds[bucket - 1];
+  const double high = bucket == kBuckets - 1 ? 4 * low : kBounds[bucket];
+  // Integral of the share below t, from 0 to t.
+  const auto integral = [&](double t) {
+    if (t <= low) return 0.0;
+    const double inside = std::min(t, high), beyond = t - inside;
+    if (bucket == 0) return inside * inside / (2 * high) + beyond;
+    return (inside * std::log(inside / low) - inside + low) / std::log(high / low) + beyond;
+  };
+  if (to_ns <= low) return 0;
+  if (from_ns >= high) return 1;
+  if (from_ns >= to_ns) return share_within(bucket, 0, from_ns);
+  return std::clamp((integral(to_ns) - integral(from_ns)) / (to_ns - from_ns), 0.0, 1.0);
+}
+
+double LifetimeHistogram::middle_ns(int bucket) { return kMiddles[bucket]; }
 
 void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint32_t n_samples) {
   add_bucket(bucket_of(lifetime_ns), n_samples);

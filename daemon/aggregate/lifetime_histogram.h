@@ -21,8 +21,11 @@ class LifetimeHistogram {
   static double upper_bound_ns(int bucket);
   static int bucket_of(std::uint64_t lifetime_ns);
   // Share of a bucket's lifetimes within [min_ns, max_ns), if they are spread
-  // evenly on the log scale (the first bucket: evenly).
+  // evenly on the log scale (the first bucket: evenly; the last: up to 4 times
+  // its beginning).
   static double share_within(int bucket, double min_ns, double max_ns);
+  // The mean of share_within(bucket, 0, t) over all t in [from_ns, to_ns].
+  static double mean_share_below(int bucket, double from_ns, double to_ns);
   // What stands for every lifetime in a bucket, in ns.
   static double middle_ns(int bucket);
 

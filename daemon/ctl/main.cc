@@ -126,6 +126,7 @@ class CommandLine {
     add_range(*callers, options_.query);
     add_filter(*callers, options_.query, true);
     add_order(*callers, options_.query);
+    callers->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
     add_format(callers, {"table", "json"});
     CLI::App* history = add_question("history", "Counts over time", &ctl::run_history, false);
     add_grouping(*history, options_.query);

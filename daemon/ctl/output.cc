@@ -21,12 +21,12 @@ Style stdout_style() {
 
 absl::Status print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return absl::InternalError("cannot write to stdout");
+    return absl::InternalError(absl::StrCat("cannot write to stdout: ", std::strerror(errno)));
   }
   return absl::OkStatus();
 }
 
-absl::Status print_json(const google::protobuf::Message& message) {
+absl::Status print_json(const google::protobuf::Message& message, const std::string& file) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
@@ -35,7 +35,7 @@ absl::Status print_json(const google::protobuf::Message& message) {
   if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
     return absl::InternalError("the answer cannot be written as JSON");
   }
-  return print(text);
+  return write_result(text, file);
 }
 
 absl::Status write_result(const std::string& data, const std::string& file) {

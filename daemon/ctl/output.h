@@ -12,8 +12,8 @@ namespace memprofd::ctl {
 // Colours and width of stdout, if it is a terminal.
 Style stdout_style();
 absl::Status print(const std::string& text);
-// As the HTTP API says it; ends in a newline.
-absl::Status print_json(const google::protobuf::Message& message);
+// As the HTTP API says it; ends in a newline. To stdout when there is no file.
+absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");
 // To the file, or to stdout when there is none.
 absl::Status write_result(const std::string& data, const std::string& file);
 // The same for bytes that are no text: refuses a terminal.

@@ -39,18 +39,25 @@ void add_choice(CLI::App& app, const std::string& name, const std::map<std::stri
       ->check(CLI::IsMember(words));
 }
 
-// Each use adds one.
+// Each use adds one; what follows is no further value, and brackets are no list.
+template <typename Value, typename Add>
+CLI::Option* add_repeatable(CLI::App& app, const std::string& name, Add add,
+                            const std::string& help) {
+  return app
+      .add_option_function<std::vector<Value>>(
+          name,
+          [add](const std::vector<Value>& values) {
+            for (const Value& value : values) add(value);
+          },
+          help)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 template <typename Add>
 void add_patterns(CLI::App& app, const std::string& name, Add add, const std::string& help) {
-  app.add_option_function<std::vector<std::string>>(
-         name,
-         [add](const std::vector<std::string>& patterns) {
-           for (const std::string& pattern : patterns) add(pattern);
-         },
-         help)
-      ->type_name("REGEX")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_repeatable<std::string>(app, name, add, help)->type_name("REGEX");
 }
 
 void add_lifetimes(CLI::App& app, QueryOptions& options) {
@@ -111,18 +118,12 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
   add_choice(
       app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
       "How allocated: normal, marshal or custom");
-  app.add_option_function<std::vector<std::uint32_t>>(
-      "--thread",
-      [&](const std::vector<std::uint32_t>& ids) {
-        filter.mutable_threads()->Add(ids.begin(), ids.end());
-      },
-      "Only of these threads");
-  app.add_option_function<std::vector<std::uint32_t>>(
-      "--domain",
-      [&](const std::vector<std::uint32_t>& ids) {
-        filter.mutable_domains()->Add(ids.begin(), ids.end());
-      },
-      "Only of these domains");
+  add_repeatable<std::uint32_t>(
+      app, "--thread", [&](std::uint32_t id) { filter.add_threads(id); },
+      "Only of this thread; repeatable");
+  add_repeatable<std::uint32_t>(
+      app, "--domain", [&](std::uint32_t id) { filter.add_domains(id); },
+      "Only of this domain; repeatable");
   if (with_lifetimes) add_lifetimes(app, options);
 }
 
@@ -137,7 +138,7 @@ void add_order(CLI::App& app, QueryOptions& options) {
       app, "-s,--sort", kOrders, [&](pb::SiteOrder order) { options.order = order; },
       "By what, largest first; default live");
   app.add_option("-n,--limit", options.limit, "So many at most; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1'000'000'000));
 }
 
 absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options) {
@@ -168,6 +169,7 @@ absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int
   }
   if (!options.last.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.last));
+    if (!(seconds > 0)) return absl::InvalidArgumentError("--last 0 is no time; give more");
     selection.range.set_last_seconds(seconds);
   }
   if (options.until_peak) selection.range.set_until_peak(true);

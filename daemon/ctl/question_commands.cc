@@ -68,7 +68,7 @@ absl::Status report_leaks(const Options& options) {
   request.set_group_by(options.query.group_by);
   if (options.query.limit > 0) request.set_limit(limit_of(options, 0));
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
-  if (options.json()) return print_json(response);
+  if (options.json()) return print_json(response, options.out);
   return write_result(leaks_text(response, options.query.group_by), options.out);
 }
 
@@ -154,7 +154,7 @@ absl::Status run_diff(const Options& options) {
     ASSIGN_OR_RETURN(const Question other, question_of(other_spec, filter, options.endpoint));
     ASSIGN_OR_RETURN(response, diff_sources(base, other, request));
   }
-  if (options.json()) return print_json(response);
+  if (options.json()) return print_json(response, options.out);
   return write_result(diff_text(response, request, stdout_style()), options.out);
 }
 
@@ -166,7 +166,7 @@ absl::Status run_callers(const Options& options) {
   request.set_order(options.query.order);
   request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
   ASSIGN_OR_RETURN(const pb::ListCallersResponse response, question.source->list_callers(request));
-  if (options.json()) return print_json(response);
+  if (options.json()) return print_json(response, options.out);
   return write_result(callers_text(response, request, stdout_style()), options.out);
 }
 
@@ -179,7 +179,7 @@ absl::Status run_history(const Options& options) {
   request.set_limit(limit_of(options, kReportLimit));
   request.set_points(options.points);
   ASSIGN_OR_RETURN(const pb::GetHistoryResponse response, question.source->get_history(request));
-  if (options.json()) return print_json(response);
+  if (options.json()) return print_json(response, options.out);
   return write_result(history_text(response, request, stdout_style()), options.out);
 }
 
@@ -195,7 +195,7 @@ absl::Status run_top_command(const Options& options) {
   TopOptions top = options.top;
   top.pid = asked.pid;
   top.order = options.query.order;
-  top.pattern = options.query.filter.pattern();
+  ASSIGN_OR_RETURN(top.filter, filter_of(options.query));
   if (options.query.limit >= 0) top.limit = limit_of(options, 0);
   top.plain |= ::isatty(STDOUT_FILENO) == 0 || ::isatty(STDIN_FILENO) == 0;
   Client client(options.endpoint);

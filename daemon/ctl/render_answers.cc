@@ -9,12 +9,12 @@
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
 
 constexpr std::array<const char*, 8> kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr double kNsPerSecond = 1e9;
 
 std::string joined(const TextTable& table, const Style& style) {
   std::string out;
@@ -30,7 +30,7 @@ std::string signed_words(double change, double standard_error, pb::SiteOrder ord
 std::string sparkline(const pb::HistorySeries& series, double top) {
   std::string out;
   for (const double value : series.values()) {
-    const double share = top > 0 ? std::clamp(value / top, 0.0, 1.0) : 0;
+    const double share = top > 0 && value > 0 ? std::min(1.0, value / top) : 0;
     absl::StrAppend(&out, kBars[static_cast<std::size_t>(std::lround(share * 7))]);
   }
   return out;
@@ -70,9 +70,7 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
                    measured_words(diff.base(), order), measured_words(diff.other(), order), name});
   };
   for (const pb::SiteDiff& diff : response.diffs()) {
-    const pb::Site& named =
-        diff.has_other() && diff.other().samples() > 0 ? diff.other() : diff.base();
-    add(diff, site_words(named, request.group_by()));
+    add(diff, site_words(diff.other(), request.group_by()));
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
   return out + joined(table, style);
@@ -83,7 +81,7 @@ std::string callers_text(const pb::ListCallersResponse& response,
   const pb::SiteOrder order = request.order();
   const std::string_view word = order_word(order);
   TextTable table(
-      {{"BYTES", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
+      {{"VALUE", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
   const double total = measured(response.total(), order).value;
   const auto add = [&](const pb::Site& site, const char* role, const std::string& name) {
     table.add_row({measured_words(site, order), format_share(measured(site, order).value, total),
@@ -92,8 +90,8 @@ std::string callers_text(const pb::ListCallersResponse& response,
   for (const pb::Site& site : response.callers()) {
     add(site, "caller", site_words(site, pb::GROUP_BY_FUNCTION));
   }
-  add(response.total(), "total", request.function());
-  add(response.self(), "self", request.function());
+  add(response.total(), "total", printable(request.function()));
+  add(response.self(), "self", printable(request.function()));
   for (const pb::Site& site : response.callees()) {
     add(site, "callee", site_words(site, pb::GROUP_BY_FUNCTION));
   }

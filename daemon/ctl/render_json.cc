@@ -90,15 +90,16 @@ Json callstack_json(const pb::Site& site) {
 }
 
 Json site_object(const pb::Site& site) {
-  Json out{{"function", site.function()},
-           {"file", site.file()},
-           {"line", site.line()},
-           {"samples", site.samples()}};
+  Json out{{"function", site.function()}, {"file", site.file()},       {"line", site.line()},
+           {"module", site.module()},     {"library", site.library()}, {"thread", site.thread()},
+           {"domain", site.domain()},     {"samples", site.samples()}};
   put_estimate(out, "allocated_bytes", site.allocated());
   put_estimate(out, "promoted_bytes", site.promoted());
   put_estimate(out, "live_bytes", site.live());
   put_estimate(out, "died_young_bytes", site.died_young());
   put_estimate(out, "died_old_bytes", site.died_old());
+  out["allocated_objects"] = site.allocated_objects();
+  out["live_objects"] = site.live_objects();
   out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
                              {"p90", site.lifetime().p90_seconds()},
                              {"p99", site.lifetime().p99_seconds()},
@@ -124,6 +125,11 @@ std::string sites_json(const pb::ListSitesResponse& response) {
   for (const pb::Site& site : response.sites()) sites.push_back(site_object(site));
   return dump({{"target", target_object(response.target())},
                {"time_unix_ns", response.time_unix_ns()},
+               {"range",
+                {{"begin_unix_ns", response.range().begin_unix_ns()},
+                 {"end_unix_ns", response.range().end_unix_ns()}}},
+               {"groups", response.groups()},
+               {"total", site_object(response.total())},
                {"sites", std::move(sites)}});
 }
 

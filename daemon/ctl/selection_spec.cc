@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -14,17 +15,28 @@ namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::int64_t kSecondsPerDay = 86'400;
+constexpr std::int64_t kLastSecond = std::numeric_limits<std::int64_t>::max() / kNsPerSecond - 1;
 
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(),
                                       [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Seconds since the Unix epoch; false when the text has not that form, all of it.
+// Nanoseconds since the Unix epoch; false when the text has not that form, all of
+// it, or when they do not fit.
 bool parse_clock(const std::string& text, const char* format, std::tm start, std::int64_t& out) {
   const char* end = ::strptime(text.c_str(), format, &start);
   if (end == nullptr || *end != '\0') return false;
-  out = ::timegm(&start);
+  const std::int64_t seconds = ::timegm(&start);
+  out = seconds * (seconds > 0 && seconds <= kLastSecond ? kNsPerSecond : 0);
+  return out > 0;
+}
+
+bool parse_epoch(const std::string& text, std::int64_t& out) {
+  double seconds = 0;
+  if (!absl::SimpleAtod(text, &seconds)) return false;
+  if (!(seconds >= 0 && seconds <= static_cast<double>(kLastSecond))) return false;
+  out = static_cast<std::int64_t>(seconds * static_cast<double>(kNsPerSecond));
   return true;
 }
 
@@ -32,21 +44,28 @@ absl::StatusOr<std::int64_t> parse_time(std::string_view view, std::int64_t now_
   const std::string text(view);
   if (text[0] == '-') {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(view.substr(1)));
-    return now_ns - static_cast<std::int64_t>(seconds * static_cast<double>(kNsPerSecond));
+    const auto ago_ns = static_cast<std::int64_t>(seconds * static_cast<double>(kNsPerSecond));
+    return std::max<std::int64_t>(1, now_ns - ago_ns);  // 0 would mean no limit
   }
-  double epoch_seconds = 0;
-  if (text[0] == '@' && absl::SimpleAtod(text.substr(1), &epoch_seconds)) {
-    return static_cast<std::int64_t>(epoch_seconds * static_cast<double>(kNsPerSecond));
-  }
+  std::int64_t ns = 0;
+  if (text[0] == '@' && parse_epoch(text.substr(1), ns)) return ns;
   const std::time_t today = now_ns / kNsPerSecond / kSecondsPerDay * kSecondsPerDay;
   std::tm midnight{};
   ::gmtime_r(&today, &midnight);
-  std::int64_t seconds = 0;
   for (const char* format : {"%H:%M:%S", "%H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ"}) {
-    if (parse_clock(text, format, midnight, seconds)) return seconds * kNsPerSecond;
+    if (parse_clock(text, format, midnight, ns)) return ns;
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "bad time \"", text, "\": give -10m, 14:05, 14:05:30 or 2026-01-31T14:05:30Z (UTC)"));
+}
+
+// Where the '@' before the range is; the text's size when there is no range. A
+// range has ".." and no '/', any other '@' belongs to a file's name.
+std::size_t find_range(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  const std::size_t at = text.find('@', slash == text.npos ? 0 : slash);
+  const bool is_range = at != text.npos && text.find("..", at) != text.npos;
+  return is_range ? at : text.size();
 }
 
 }  // namespace
@@ -82,8 +101,7 @@ absl::StatusOr<pb::TimeRange> parse_range(std::string_view text, std::int64_t no
 
 absl::StatusOr<SelectionSpec> parse_selection(std::string_view text, std::int64_t now_ns) {
   SelectionSpec selection;
-  // A range has "..", so that an '@' in a file's name does no harm.
-  const std::size_t at = text.find("..") == std::string_view::npos ? text.size() : text.find('@');
+  const std::size_t at = find_range(text);
   ASSIGN_OR_RETURN(selection.target, parse_target(text.substr(0, at)));
   if (at < text.size()) {
     ASSIGN_OR_RETURN(selection.range, parse_range(text.substr(at + 1), now_ns));

@@ -4,18 +4,23 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "daemon/ctl/words.h"
+#include "daemon/export/query_convert.h"
 
 namespace memprofd::ctl {
 namespace {
 
 using Path = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
-using Key = std::tuple<std::string, std::string, std::uint32_t, std::string, std::string,
-                       std::uint32_t, std::uint32_t, Path>;
+using Name = std::tuple<std::string, std::string, std::uint32_t, std::string, std::string,
+                        std::uint32_t, std::uint32_t, Path>;
+// Callstacks may differ in nothing that a name says, in columns only: then also
+// the how many-th of its name it is.
+using Key = std::pair<Name, int>;
 
-Key key_of(const pb::Site& site, pb::GroupBy group_by) {
+Name name_of(const pb::Site& site, pb::GroupBy group_by) {
   Path path;
   if (group_by == pb::GROUP_BY_CALLSTACK) {
     for (const pb::Location& frame : site.callstack()) {
@@ -26,13 +31,22 @@ Key key_of(const pb::Site& site, pb::GroupBy group_by) {
           site.library(),  site.thread(), site.domain(), std::move(path)};
 }
 
-bool is_flow(pb::SiteOrder order) {
-  return order != pb::SITE_ORDER_UNSPECIFIED && order != pb::SITE_ORDER_LIVE &&
-         order != pb::SITE_ORDER_LIVE_OBJECTS && order != pb::SITE_ORDER_LIFETIME;
+// The name and no counts.
+pb::Site nothing_of(const pb::Site& site, pb::GroupBy group_by) {
+  pb::Site nothing = to_proto(GroupCounts());
+  nothing.set_function(site.function());
+  nothing.set_file(site.file());
+  nothing.set_line(site.line());
+  nothing.set_module(site.module());
+  nothing.set_library(site.library());
+  nothing.set_thread(site.thread());
+  nothing.set_domain(site.domain());
+  if (group_by == pb::GROUP_BY_CALLSTACK) *nothing.mutable_callstack() = site.callstack();
+  return nothing;
 }
 
 double scale_of(const pb::ListSitesResponse& sites, const pb::DiffSitesRequest& request) {
-  if (!request.per_second() || !is_flow(request.order())) return 1;
+  if (!request.per_second() || is_level(request.order())) return 1;
   const auto ns = static_cast<double>(sites.range().end_unix_ns() - sites.range().begin_unix_ns());
   return ns > 0 ? 1e9 / ns : 0;
 }
@@ -48,15 +62,8 @@ class Joiner {
         other_scale_(scale_of(other, request)) {}
 
   pb::DiffSitesResponse join() {
-    std::map<Key, pb::SiteDiff> pairs;
-    for (const pb::Site& site : base_.sites()) {
-      *pairs[key_of(site, request_.group_by())].mutable_base() = site;
-    }
-    for (const pb::Site& site : other_.sites()) {
-      *pairs[key_of(site, request_.group_by())].mutable_other() = site;
-    }
-    std::vector<pb::SiteDiff> diffs;
-    for (auto& [key, diff] : pairs) diffs.push_back(with_change(std::move(diff)));
+    std::vector<pb::SiteDiff> diffs = pairs();
+    for (pb::SiteDiff& diff : diffs) set_change(diff);
     std::stable_sort(diffs.begin(), diffs.end(), [](const auto& a, const auto& b) {
       return std::abs(a.change()) > std::abs(b.change());
     });
@@ -66,21 +73,45 @@ class Joiner {
     for (pb::SiteDiff& diff : diffs) *out.add_diffs() = std::move(diff);
     *out.mutable_base_range() = base_.range();
     *out.mutable_other_range() = other_.range();
-    pb::SiteDiff total;
-    *total.mutable_base() = base_.total();
-    *total.mutable_other() = other_.total();
-    *out.mutable_total() = with_change(std::move(total));
+    *out.mutable_total()->mutable_base() = base_.total();
+    *out.mutable_total()->mutable_other() = other_.total();
+    set_change(*out.mutable_total());
     return out;
   }
 
  private:
-  pb::SiteDiff with_change(pb::SiteDiff diff) const {
+  std::map<Key, const pb::Site*> by_key(const pb::ListSitesResponse& sites) const {
+    std::map<Name, int> seen;
+    std::map<Key, const pb::Site*> result;
+    for (const pb::Site& site : sites.sites()) {
+      Name name = name_of(site, request_.group_by());
+      const int nth = seen[name]++;
+      result.emplace(Key(std::move(name), nth), &site);
+    }
+    return result;
+  }
+
+  // Of one name; both sides are named.
+  std::vector<pb::SiteDiff> pairs() const {
+    std::map<Key, std::pair<const pb::Site*, const pb::Site*>> sites;
+    for (const auto& [key, site] : by_key(base_)) sites[key].first = site;
+    for (const auto& [key, site] : by_key(other_)) sites[key].second = site;
+    std::vector<pb::SiteDiff> result;
+    for (const auto& [key, pair] : sites) {
+      const auto [base, other] = pair;
+      pb::SiteDiff& diff = result.emplace_back();
+      *diff.mutable_base() = base != nullptr ? *base : nothing_of(*other, request_.group_by());
+      *diff.mutable_other() = other != nullptr ? *other : nothing_of(*base, request_.group_by());
+    }
+    return result;
+  }
+
+  void set_change(pb::SiteDiff& diff) const {
     const Measured before = measured(diff.base(), request_.order());
     const Measured after = measured(diff.other(), request_.order());
     diff.set_change(after.value * other_scale_ - before.value * base_scale_);
     diff.set_change_stderr(
         std::hypot(after.standard_error * other_scale_, before.standard_error * base_scale_));
-    return diff;
   }
 
   const pb::ListSitesResponse& base_;

@@ -26,7 +26,7 @@ class Source {
   Source(Client& client, const TopOptions& options) : client_(client) {
     request_.set_pid(options.pid);
     request_.set_order(options.order);
-    request_.set_pattern(options.pattern);
+    *request_.mutable_filter() = options.filter;
     request_.set_no_callstacks(true);
   }
 

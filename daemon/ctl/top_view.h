@@ -12,7 +12,7 @@ namespace memprofd::ctl {
 struct TopOptions {
   int pid = 0;
   pb::SiteOrder order = pb::SITE_ORDER_LIVE;
-  std::string pattern;
+  pb::Filter filter;
   std::uint32_t limit = 20;  // sites in plain mode; a screen shows what fits
   double interval_seconds = 1;
   std::uint64_t iterations = 0;  // 0: until the target has ended (plain) or q is pressed

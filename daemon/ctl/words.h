@@ -18,7 +18,7 @@ std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 std::string location_words(const std::string& file, std::uint32_t line);
 std::string losses_words(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 std::string utc_words(std::int64_t unix_ns);         // "2026-01-31 12:00:00 UTC"
-// "2026-01-31 12:00:00 UTC to 12:05:00, 5 min".
+// "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
 std::string range_words(const pb::TimeRange& range);
 // What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
 std::string site_words(const pb::Site& site, pb::GroupBy group_by);

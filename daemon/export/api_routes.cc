@@ -53,12 +53,6 @@ HttpHandler question(QueryService& queries,
   };
 }
 
-absl::StatusOr<pb::GetProfileResponse> profile(QueryService& queries, const Params& params,
-                                               pb::GetProfileRequest request) {
-  RETURN_IF_ERROR(fill_from_params(params, request));
-  return queries.get_profile(request);
-}
-
 HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
   if (!answer.ok()) return failure(answer.status());
   HttpResponse response{200, answer->content_type(), std::move(*answer->mutable_data())};
@@ -66,44 +60,50 @@ HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
   return response;
 }
 
-// Takes a parameter out; empty when it is not there.
+// Takes a parameter out, the first of several; empty when it is not there.
 std::string take(Params& params, const std::string& name) {
   const auto found = params.find(name);
   if (found == params.end()) return "";
-  std::string value = std::move(found->second);
-  params.erase(name);
-  return value;
+  return std::move(params.extract(found).mapped());
 }
 
-// Waits and sets the request's range, if the parameters ask for a delta.
-absl::Status wait_for_delta(Params& params, StopSignal& stop, pb::GetProfileRequest& request) {
-  const std::string text = take(params, "seconds");
-  if (text.empty()) return absl::OkStatus();
+// Sets the request's range from now on and waits so many seconds. What would be
+// refused is so before the wait.
+absl::Status wait_for_delta(const std::string& text, QueryService& queries, StopSignal& stop,
+                            pb::GetProfileRequest& request) {
   double seconds = 0;
   if (!absl::SimpleAtod(text, &seconds) || !(seconds > 0) || seconds > kLongestWait) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bad value \"", text, "\" of parameter seconds: it is 1 to 600"));
+        absl::StrCat("bad value \"", text, "\" of parameter seconds: above 0, at most 600"));
   }
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   request.mutable_filter()->set_allocated_in_range(true);
+  RETURN_IF_ERROR(queries.get_profile(request).status());
   if (!stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return absl::UnavailableError("memprofd stops");
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::SiteOrder measure,
+                                                     QueryService& queries, StopSignal& stop) {
+  take(params, "debug");  // of Go's own endpoint: text is not made
+  take(params, "gc");
+  const std::string seconds = take(params, "seconds");
+  while (auto pid = params.extract("pid")) {
+    pid.key() = "pids";
+    params.insert(std::move(pid));
+  }
+  pb::GetProfileRequest request;
+  request.set_measure(measure);
+  RETURN_IF_ERROR(fill_from_params(params, request));
+  if (!seconds.empty()) RETURN_IF_ERROR(wait_for_delta(seconds, queries, stop, request));
+  return queries.get_profile(request);
+}
+
 HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure) {
   return [&queries, &stop, measure](const HttpRequest& http) {
-    Params params = http.query;
-    take(params, "debug");  // of Go's own endpoint: text is not made
-    take(params, "gc");
-    pb::GetProfileRequest request;
-    request.set_measure(measure);
-    for (std::string pid; !(pid = take(params, "pid")).empty();) params.emplace("pids", pid);
-    if (absl::Status status = wait_for_delta(params, stop, request); !status.ok()) {
-      return failure(status);
-    }
-    return profile_response(profile(queries, params, request));
+    return profile_response(pprof_profile(http.query, measure, queries, stop));
   };
 }
 
@@ -121,7 +121,9 @@ void add_api_routes(QueryService& queries, StopSignal& stop, HttpRoutes& routes)
     return json(queries.list_targets());
   };
   routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {
-    return profile_response(profile(queries, http.query, {}));
+    pb::GetProfileRequest request;
+    const absl::Status status = fill_from_params(http.query, request);
+    return status.ok() ? profile_response(queries.get_profile(request)) : failure(status);
   };
 }
 

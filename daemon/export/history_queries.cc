@@ -49,9 +49,7 @@ pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot
   for (const SeriesPoint& point : answer.points) *out.add_points() = to_proto(point);
   for (const Series& series : answer.series) {
     pb::HistorySeries& message = *out.add_series();
-    Group group;
-    static_cast<GroupName&>(group) = series.name;
-    *message.mutable_group() = memprofd::to_proto(group);
+    *message.mutable_group() = memprofd::to_proto(series.name);
     fill(series, message);
   }
   fill(answer.other, *out.mutable_other());

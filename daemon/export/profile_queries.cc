@@ -56,6 +56,14 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
   return name + extension;
 }
 
+// A target that has ended is in the answer to no question about what came later.
+bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
+  const bool ended =
+      target.info.state != TargetState::kWaiting && target.info.state != TargetState::kSampling;
+  return ended && range.begin_unix_ns() > 0 &&
+         static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
@@ -66,7 +74,12 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
     targets.push_back(std::move(target));
   }
-  if (request.pids().empty()) targets = source_.snapshots();
+  if (request.pids().empty()) {
+    targets = source_.snapshots();
+    std::erase_if(targets, [&](const TargetSnapshotPtr& target) {
+      return ended_before(*target, request.range());
+    });
+  }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));

@@ -18,6 +18,8 @@ namespace {
 constexpr MetricName kBuildInfo{"memprofd_build_info", "Version of this memprofd; always 1."};
 constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has used."};
 constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
+constexpr MetricName kHistory{"memprofd_history_bytes",
+                              "Memory taken by the histories of all targets."};
 constexpr MetricName kEvents{"memprofd_events_total",
                              "Ring buffer records memprofd has consumed, all targets."};
 constexpr MetricName kDropped{"memprofd_dropped_events_total",
@@ -108,6 +110,7 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kBuildInfo, {{"version", version_}}, 1);
   out.counter(kCpu, {}, self.cpu_seconds);
   out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
+  out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
   out.counter(kEvents, {}, static_cast<double>(self.events));
 }
 

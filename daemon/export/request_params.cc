@@ -1,11 +1,11 @@
 #include "daemon/export/request_params.h"
 
-#include <cctype>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "daemon/util/status_macros.h"
 #include "google/protobuf/descriptor.h"
@@ -64,6 +64,13 @@ absl::StatusOr<Path> explicit_way(const Descriptor& type, const std::string& nam
   return way;
 }
 
+// "base.filter.pattern"
+std::string words_of(const Path& way) {
+  return absl::StrJoin(way, ".", [](std::string* out, const FieldDescriptor* field) {
+    absl::StrAppend(out, field->name());
+  });
+}
+
 absl::StatusOr<Path> way_to(const Descriptor& type, const std::string& name) {
   if (name.find('.') != std::string::npos) return explicit_way(type, name);
   for (int depth = 1; depth <= kMaxDepth; ++depth) {
@@ -72,9 +79,9 @@ absl::StatusOr<Path> way_to(const Descriptor& type, const std::string& name) {
     find_ways(type, name, depth, way, found);
     if (found.size() == 1) return found[0];
     if (found.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameter ", name, " could be ", found[0][0]->name(), ".", name, " or ",
-                       found[1][0]->name(), ".", name, "; say which"));
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " could be ",
+                                                     words_of(found[0]), " or ", words_of(found[1]),
+                                                     "; say which"));
     }
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown parameter ", name));

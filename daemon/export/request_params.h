@@ -2,8 +2,8 @@
 // questions.
 //
 // A parameter's name is a field's: "limit", or with its way, "base.pid",
-// "selection.filter.pattern". The way can be left out where only one field within
-// reach has the name: "pid", "pattern", "last_seconds". Repeated fields take
+// "selection.filter.pattern". The way can be left out where the nearest field of
+// the name is the only one so near: "pid", "pattern", "last_seconds". Repeated fields take
 // several parameters. Enum values can be given without their type, in lower case:
 // "order=allocated" is SITE_ORDER_ALLOCATED.
 #pragma once

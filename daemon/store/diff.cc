@@ -9,6 +9,19 @@ namespace {
 
 bool by_name(const Group& a, const Group& b) { return a.name() < b.name(); }
 
+// Groups are large: moved once.
+std::vector<Group> sorted_by_name(std::vector<Group> groups) {
+  std::vector<Group*> order;
+  order.reserve(groups.size());
+  for (Group& group : groups) order.push_back(&group);
+  std::sort(order.begin(), order.end(),
+            [](const Group* a, const Group* b) { return by_name(*a, *b); });
+  std::vector<Group> sorted;
+  sorted.reserve(groups.size());
+  for (Group* group : order) sorted.push_back(std::move(*group));
+  return sorted;
+}
+
 bool of_a_span(Measure measure) {
   return measure != Measure::kLive && measure != Measure::kLiveObjects &&
          measure != Measure::kLifetime;
@@ -19,9 +32,8 @@ struct Side {
   Side(const TargetProfile& profile, const DiffQuery& query) : frames(profile) {
     GroupResult all = roll_up(
         profile, {.group_by = query.group_by, .order = query.order, .with_callstack = false});
-    groups = std::move(all.groups);
+    groups = sorted_by_name(std::move(all.groups));
     total = std::move(all.total);
-    std::sort(groups.begin(), groups.end(), by_name);
     if (!query.per_second || !of_a_span(query.order)) return;
     const double seconds = profile.range.seconds();
     scale = seconds > 0 ? 1 / seconds : 0;
@@ -42,6 +54,7 @@ Group nothing_of(const Group& group) {
 // Pairs of groups with one name; both sides are sorted by it.
 std::vector<GroupDiff> join(Side& base, Side& other) {
   std::vector<GroupDiff> result;
+  result.reserve(std::max(base.groups.size(), other.groups.size()));
   auto b = base.groups.begin();
   auto o = other.groups.begin();
   while (b != base.groups.end() || o != other.groups.end()) {

@@ -4,30 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/store/history_merge.h"
+
 namespace memprofd {
-namespace {
-
-struct Merged {
-  double rate;
-  Interval interval;
-};
-
-Interval& interval_of(std::vector<Merged>& merged, double rate) {
-  for (Merged& candidate : merged) {
-    if (candidate.rate == rate) return candidate.interval;
-  }
-  return merged.emplace_back(Merged{rate, {}}).interval;
-}
-
-void add(IntervalCell& to, const WindowCell& cell) {
-  to.allocated += cell.allocated;
-  to.promoted += cell.promoted;
-  to.forgotten += cell.forgotten;
-  for (const DeathCounts::Entry& death : cell.deaths) to.deaths.add_code(death.code, death.n);
-}
-
-}  // namespace
-
 bool History::due(std::uint64_t now_ns) const {
   const std::uint64_t width = kHistoryTierLimits[0].width_ns;
   return now_ns / width > last_cut_ns_ / width;
@@ -36,7 +15,7 @@ bool History::due(std::uint64_t now_ns) const {
 void History::cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point) {
   auto window = std::make_shared<HistoryWindow>(last_cut_ns_, now_ns, point);
   source([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
-  window->shrink();
+  window->finish();
   const std::uint64_t before = std::exchange(last_cut_ns_, now_ns);
   push(0, std::move(window));
   for (int tier = 1; tier < kHistoryTiers; ++tier) {
@@ -50,30 +29,20 @@ void History::cut(std::uint64_t now_ns, const IntervalSource& source, const Hist
   }
 }
 
-std::uint64_t History::tier_end(int tier) const {
-  return tiers_[tier].empty() ? begin_ns_ : tiers_[tier].back()->end_ns();
-}
-
 // One window from those of the finer tier since the last one of this tier.
 void History::merge_into(int tier, std::uint64_t end_ns) {
-  const std::uint64_t begin_ns = tier_end(tier);
-  std::vector<Merged> merged;
+  const std::uint64_t begin_ns = ends_ns_[tier];
+  std::vector<HistoryWindowPtr> parts;
   for (const HistoryWindowPtr& window : tiers_[tier - 1]) {
-    if (window->begin_ns() < begin_ns) continue;
-    window->for_each_cell([&](const WindowCell& cell, double rate) {
-      add(interval_of(merged, rate).cell(cell.alloc_class), cell);
-    });
+    if (window->begin_ns() >= begin_ns) parts.push_back(window);
   }
-  auto window =
-      std::make_shared<HistoryWindow>(begin_ns, end_ns, tiers_[tier - 1].back()->at_end());
-  for (const Merged& part : merged) window->add_part(part.interval, part.rate);
-  window->shrink();
-  push(tier, std::move(window));
+  push(tier, merge_windows(parts, begin_ns, end_ns));
 }
 
 void History::push(int tier, HistoryWindowPtr window) {
   bytes_[tier] += window->memory_bytes();
   memory_bytes_ += window->memory_bytes();
+  ends_ns_[tier] = window->end_ns();
   tiers_[tier].push_back(std::move(window));
 }
 
@@ -93,12 +62,13 @@ bool History::drop_oldest(int tier) {
     pop_front(tier);
     return true;
   }
+  const std::uint64_t known_ns = ends_ns_[tier + 1];
+  if (windows.front()->end_ns() > known_ns) return false;  // not in the next tier yet
   const Windows& wider = tiers_[tier + 1];
   const auto same = std::find_if(wider.begin(), wider.end(), [&](const HistoryWindowPtr& window) {
     return window->end_ns() > windows.front()->begin_ns();
   });
-  if (same == wider.end()) return false;  // not in the next tier yet
-  const std::uint64_t end_ns = (*same)->end_ns();
+  const std::uint64_t end_ns = same == wider.end() ? known_ns : (*same)->end_ns();
   while (!windows.empty() && windows.front()->begin_ns() < end_ns) pop_front(tier);
   return true;
 }
@@ -107,7 +77,15 @@ bool History::shed() {
   std::array<int, kHistoryTiers> order{};
   for (int tier = 0; tier < kHistoryTiers; ++tier) order[tier] = tier;
   std::sort(order.begin(), order.end(), [&](int a, int b) { return bytes_[a] > bytes_[b]; });
-  return std::any_of(order.begin(), order.end(), [&](int tier) { return drop_oldest(tier); });
+  if (std::any_of(order.begin(), order.end(), [&](int tier) { return drop_oldest(tier); })) {
+    return true;
+  }
+  for (int tier = 0; tier + 1 < kHistoryTiers; ++tier) {
+    if (tiers_[tier].empty()) continue;
+    merge_into(tier + 1, ends_ns_[tier]);
+    return drop_oldest(tier);
+  }
+  return false;
 }
 
 void History::see_live(std::uint64_t now_ns, const Estimate& total,
@@ -139,6 +117,7 @@ HistoryView History::view(std::uint64_t now_ns, const IntervalSource& unfinished
   auto window =
       std::make_shared<HistoryWindow>(last_cut_ns_, std::max(now_ns, last_cut_ns_ + 1), point);
   unfinished([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
+  window->finish();
   view.tiers[0].push_back(std::move(window));
   return view;
 }

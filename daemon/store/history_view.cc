@@ -5,6 +5,13 @@
 namespace memprofd {
 namespace {
 
+// Windows read for one step at most; more would only cost time.
+constexpr std::size_t kWindowsPerStep = 4;
+
+std::uint64_t length_ns(const HistoryView::Tier& step) {
+  return step.back()->end_ns() - step.front()->begin_ns();
+}
+
 // The first window that ends after the time.
 HistoryView::Tier::const_iterator window_at(const HistoryView::Tier& tier, std::uint64_t time_ns) {
   return std::upper_bound(
@@ -72,14 +79,26 @@ std::vector<HistoryWindowPtr> HistoryView::cover(std::uint64_t begin_ns,
   return cover_up_to(*this, begin_ns, end_ns, kHistoryTiers - 1);
 }
 
-std::vector<HistoryWindowPtr> HistoryView::steps(std::uint64_t begin_ns, std::uint64_t end_ns,
-                                                 std::size_t max_windows) const {
-  std::vector<HistoryWindowPtr> result;
+std::vector<HistoryView::Tier> HistoryView::steps(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                                  std::size_t max_steps) const {
+  Tier windows;
   for (int widest = 0; widest < kHistoryTiers; ++widest) {
-    result = cover_up_to(*this, begin_ns, end_ns, widest);
-    if (result.size() <= max_windows) break;
+    windows = cover_up_to(*this, begin_ns, end_ns, widest);
+    if (windows.size() <= max_steps * kWindowsPerStep) break;
   }
-  return result;
+  std::vector<Tier> steps;
+  max_steps = std::max<std::size_t>(max_steps, 1);
+  const std::size_t each = (windows.size() + max_steps - 1) / max_steps;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    if (i % each == 0) steps.emplace_back();
+    steps.back().push_back(std::move(windows[i]));
+  }
+  if (steps.size() < 2 || length_ns(steps.back()) * 2 >= length_ns(*(steps.end() - 2)))
+    return steps;
+  const Tier last = std::move(steps.back());
+  steps.pop_back();
+  steps.back().insert(steps.back().end(), last.begin(), last.end());
+  return steps;
 }
 
 }  // namespace memprofd

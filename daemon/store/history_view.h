@@ -4,6 +4,7 @@
 // Every tier is complete from its first window on, and a tier's first window
 // begins where one of the next tier does:
 //
+//   1 h   |---------------------------|
 //   600 s |---------------|
 //    60 s |-|-|-|-|-|-|-|-|-|-|
 //    10 s             |||||||||||||
@@ -25,7 +26,7 @@
 
 namespace memprofd {
 
-inline constexpr int kHistoryTiers = 4;
+inline constexpr int kHistoryTiers = 5;
 
 // What was alive when the most bytes were.
 struct PeakLive {
@@ -56,10 +57,11 @@ struct HistoryView {
   std::uint64_t snap(std::uint64_t time_ns) const;
   // The windows from begin to end, both window limits, in order.
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const;
-  // The same in windows of one tier where there are any: the finest with at most
-  // max_windows, for series.
-  std::vector<HistoryWindowPtr> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
-                                      std::size_t max_windows) const;
+  // The same in at most max_steps steps of about equal length, for series. An
+  // unfinished window that is much shorter belongs to the step before: by itself
+  // its rates mean nothing.
+  std::vector<Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
+                          std::size_t max_steps) const;
 };
 
 }  // namespace memprofd

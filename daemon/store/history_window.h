@@ -1,22 +1,32 @@
 // One window of a target's history: what happened to each class in it, packed.
 //
 // A window is made of parts, one for each sampling rate in it. A part is a run of
-// cells by ascending class, each:
+// cells by ascending class. Its counts and its lifetimes are apart, because most
+// questions need the counts only. Counts of a cell:
 //
-//   varint  class - class of the cell before (from 0)
-//   u8      bits 0-1 allocated: 0, 1, or 2: a varint follows
-//           bit 2    promoted: a varint follows
+//   u8      bit 0    not the class after that of the cell before: a varint follows,
+//                    how many were passed over (the first class is 0)
+//           bit 1    promoted: a varint follows
+//           bit 2    died old: a varint follows
 //           bit 3    forgotten: a varint follows
-//           bits 4-7 lifetimes: 0 to 14 of them, 15: a varint follows
-//   then in this order allocated, promoted, forgotten, number of lifetimes, and
-//   for each lifetime u8 heap and bucket (DeathCounts), varint samples
+//           bit 4    allocated is not died young + promoted: a varint follows, the
+//                    difference (0, -1, 1, -2 ... as 0, 1, 2, 3 ...)
+//           bits 5-7 died young: 0 to 6, 7: a varint follows, how many above 6
+//   then what follows, in this order.
 //
-//   class 7: allocated 2, one died young in bucket 9, class 9: allocated 1
-//   07 12 02 09 01   02 01
+//   class 7: allocated 5, promoted 1, died young 4; class 8: allocated 2, died young 2
+//   83 07 01   40
 //
-// So a class that allocated one sample costs 2 bytes, and 2 more for its death.
+// Lifetimes of a cell, gamma codes (bit_codes.h), those of died young and of died old
+// apart; each by falling bucket (DeathCounts), until all died are told:
+//
+//   how far below the bucket before, which is at first one above the part's longest
+//   how many, unless one is left
+//
+// So a class with one sample that died young costs 1 byte and about 3 bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +34,7 @@
 #include <vector>
 
 #include "daemon/aggregate/interval.h"
+#include "daemon/util/bit_codes.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
@@ -44,8 +55,20 @@ struct WindowCell {
   std::uint32_t allocated = 0;
   std::uint32_t promoted = 0;
   std::uint32_t forgotten = 0;
+  std::array<std::uint32_t, kHeaps> died{};  // by heap: sums of deaths
+  // By code; those of a heap are missing when they are not read.
   std::span<const DeathCounts::Entry> deaths;
 };
+
+// Of deaths in each heap; of any when there are none.
+using LongestBuckets = std::array<std::uint8_t, kHeaps>;
+
+// Those in which heap. What is not read is not in WindowCell::deaths.
+using DeathsToRead = std::array<bool, kHeaps>;
+inline constexpr DeathsToRead kAllDeaths = {true, true};
+inline constexpr DeathsToRead kNoDeaths = {false, false};
+
+class WindowPartReader;
 
 class HistoryWindow {
  public:
@@ -58,11 +81,23 @@ class HistoryWindow {
 
   // Only before the window is shared. rate in samples per word.
   void add_part(const Interval& interval, double rate);
-  void shrink() { bytes_.shrink_to_fit(); }
+  // The same cell by cell: by ascending class, deaths by ascending code, no bucket
+  // above the longest, all of which together are below 2^32. died is not looked at.
+  void begin_part(double rate, const LongestBuckets& longest);
+  void add_cell(const WindowCell& cell);
+  // No part may follow. Always called before reading.
+  void finish();
 
   // fn(const WindowCell&, rate); in order of the parts, then of the classes.
   template <typename Fn>
   void for_each_cell(Fn fn) const;
+  // The same without deaths, which is faster.
+  template <typename Fn>
+  void for_each_count(Fn fn) const;
+  std::size_t parts() const { return parts_.size(); }
+  double rate(std::size_t part) const { return parts_[part].rate; }
+  const LongestBuckets& longest(std::size_t part) const { return parts_[part].longest; }
+  WindowPartReader read(std::size_t part, DeathsToRead deaths) const;
   // Bytes of memory, this object included.
   std::size_t memory_bytes() const;
 
@@ -70,13 +105,21 @@ class HistoryWindow {
   struct Part {
     double rate;
     std::uint32_t cells;
+    LongestBuckets longest;
+    std::uint64_t counts_at;                         // byte in counts_
+    std::array<std::uint64_t, kHeaps> lifetimes_at;  // bits in lifetimes_
   };
+
+  void put_count(std::uint64_t value);
+  std::uint32_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap);
 
   std::uint64_t begin_ns_;
   std::uint64_t end_ns_;
   HistoryPoint at_end_;
   std::vector<Part> parts_;
-  std::vector<std::uint8_t> bytes_;
+  std::vector<std::uint8_t> counts_;
+  std::array<BitWriter, kHeaps> lifetimes_;
+  std::uint32_t next_class_ = 0;  // above that of the last cell of the last part
 };
 using HistoryWindowPtr = std::shared_ptr<const HistoryWindow>;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <functional>
 #include <utility>
 
 #include "daemon/store/cell_measure.h"
@@ -22,7 +22,7 @@ constexpr std::uint64_t kAgeFactor = 4;
 constexpr int kNoGroup = -1;
 
 struct Growth {
-  Portion begin, end, born;   // live at both ends; born in the range and alive
+  Portion begin, end, old;    // live at both ends; at both the same blocks
   std::vector<double> live;   // bytes at the end of each step
   std::vector<double> older;  // words older than each age
 };
@@ -62,34 +62,47 @@ std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
 
 void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
                const Grouping& grouping, std::vector<Growth>& growths) {
-  const auto windows = counter.steps(range.begin_ns, range.end_ns, kSteps * 4);
-  const std::size_t each = std::max<std::size_t>(1, windows.size() / kSteps);
   std::vector<double> now(growths.size());
   for (std::size_t i = 0; i < growths.size(); ++i) {
     now[i] = growths[i].begin.words * kBytesPerWord;
     growths[i].live.push_back(now[i]);
   }
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    windows[i]->for_each_cell([&](const WindowCell& cell, double rate) {
-      const int row = counter.row_of(cell.alloc_class);
-      if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
-      now[grouping.group_of_row[row]] +=
-          cell_samples(cell, Measure::kLive) *
-          sample_weight(snapshot.rows[row].alloc_class, rate, Measure::kLive);
-    });
-    if ((i + 1) % each != 0) continue;
+  for (const HistoryView::Tier& step : counter.steps(range.begin_ns, range.end_ns, kSteps)) {
+    for (const HistoryWindowPtr& window : step) {
+      window->for_each_count([&](const WindowCell& cell, double rate) {
+        const int row = counter.row_of(cell.alloc_class);
+        if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
+        now[grouping.group_of_row[row]] +=
+            cell_samples(cell, Measure::kLive) *
+            sample_weight(snapshot.rows[row].alloc_class, rate, Measure::kLive);
+      });
+    }
     for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);
   }
 }
 
+// What of the live bytes at the end is older than each age, and than the range.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
-              std::uint64_t end_ns, const Grouping& grouping, std::vector<Growth>& growths) {
+              const TimeRange& range, const Grouping& grouping, std::vector<Growth>& growths) {
+  std::vector<std::uint64_t> times{range.begin_ns};
   for (const std::uint64_t age : ages) {
-    const std::uint64_t until = counter.resolve({end_ns - age, end_ns}).begin_ns;
+    times.push_back(counter.resolve({range.end_ns - age, range.end_ns}).begin_ns);
+  }
+  std::vector<std::uint64_t> latest_first = times;
+  std::sort(latest_first.begin(), latest_first.end(), std::greater<>());
+  const auto rows = counter.born_before(latest_first, range.end_ns);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const auto at = std::find(latest_first.begin(), latest_first.end(), times[i]);
     std::vector<Portion> older(growths.size());
-    grouping.add(counter.survivors(counter.begin_ns(), until, end_ns),
+    grouping.add(rows[at - latest_first.begin()],
                  [&](int group) -> Portion& { return older[group]; });
-    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].older.push_back(older[g].words);
+    for (std::size_t g = 0; g < growths.size(); ++g) {
+      if (i == 0) {
+        growths[g].old = older[g];
+      } else {
+        growths[g].older.push_back(older[g].words);
+      }
+    }
   }
 }
 
@@ -120,10 +133,10 @@ double steadiness(const std::vector<double>& live) {
 }
 
 void set_growth(const Growth& growth, const TimeRange& range, LeakSuspect& out) {
-  const double died = std::max(
-      0.0, growth.begin.variance_words2 + growth.born.variance_words2 - growth.end.variance_words2);
+  const double born = std::max(0.0, growth.end.variance_words2 - growth.old.variance_words2);
+  const double died = std::max(0.0, growth.begin.variance_words2 - growth.old.variance_words2);
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
-  out.growth_bytes_stderr = std::sqrt(growth.born.variance_words2 + died) * kBytesPerWord;
+  out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
   if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();
   if (out.growth_bytes_stderr > 0) {
     out.confidence = 0.5 * std::erfc(-out.growth_bytes / out.growth_bytes_stderr / std::sqrt(2));
@@ -133,6 +146,51 @@ void set_growth(const Growth& growth, const TimeRange& range, LeakSuspect& out) 
 
 double at_least(const LeakSuspect& suspect) {
   return suspect.growth_bytes - kQuantile95 * suspect.growth_bytes_stderr;
+}
+
+// The groups with anything live or dead in the range.
+std::vector<LeakSuspect> suspects_of(const TargetProfile& at_end, const RangeCounter& counter,
+                                     const Grouping& grouping) {
+  struct Sum {
+    GroupCounts counts;
+    const ProfileRow* heaviest = nullptr;
+  };
+  std::vector<Sum> sums(grouping.grouper.size());
+  for (const ProfileRow& row : at_end.rows) {
+    Sum& sum = sums[grouping.group_of_row[counter.row_of(row.id)]];
+    sum.counts.add_class(row.counters);
+    if (sum.heaviest == nullptr || row.counters.live.words > sum.heaviest->counters.live.words) {
+      sum.heaviest = &row;
+    }
+  }
+  std::vector<LeakSuspect> suspects(sums.size());
+  for (std::size_t g = 0; g < sums.size(); ++g) {
+    if (sums[g].heaviest == nullptr) continue;
+    static_cast<GroupCounts&>(suspects[g].group) = std::move(sums[g].counts);
+    static_cast<GroupName&>(suspects[g].group) = grouping.grouper.name(g);
+    suspects[g].group.heaviest = sums[g].heaviest->callstack;
+  }
+  return suspects;
+}
+
+// Largest least growth first, then by what is live, ties by name.
+bool ranks_before(const LeakSuspect& a, const LeakSuspect& b) {
+  if (at_least(a) != at_least(b)) return at_least(a) > at_least(b);
+  const double a_live = a.group.counters.live.words, b_live = b.group.counters.live.words;
+  if (a_live != b_live) return a_live > b_live;
+  return a.group.name() < b.group.name();
+}
+
+std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
+                               const TimeRange& range, const std::vector<std::uint64_t>& ages,
+                               const Grouping& grouping) {
+  std::vector<Growth> growths(grouping.grouper.size());
+  grouping.add(counter.live_at(range.begin_ns),
+               [&](int g) -> Portion& { return growths[g].begin; });
+  grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
+  add_steps(counter, snapshot, range, grouping, growths);
+  add_ages(counter, ages, range, grouping, growths);
+  return growths;
 }
 
 }  // namespace
@@ -146,36 +204,25 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   const RangeCounter counter(snapshot);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
   const TimeRange range = counter.resolve(asked);
-  const Grouping grouping(counter, snapshot, profile, query.group_by);
-  std::vector<Growth> growths(grouping.grouper.size());
-  grouping.add(counter.live_at(range.begin_ns),
-               [&](int g) -> Portion& { return growths[g].begin; });
-  grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
-  grouping.add(counter.survivors(range.begin_ns, range.end_ns, range.end_ns),
-               [&](int g) -> Portion& { return growths[g].born; });
+  Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(span_ns);
-  add_steps(counter, snapshot, range, grouping, growths);
-  add_ages(counter, ages, range.end_ns, grouping, growths);
+  const std::vector<Growth> growths = growths_of(snapshot, counter, range, ages, grouping);
+  ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
 
   LeakAnswer answer{range, {}};
-  ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
-  GroupResult groups = roll_up(at_end, {.group_by = query.group_by, .order = Measure::kLive});
-  std::map<GroupName, std::size_t> numbers;
-  for (std::size_t g = 0; g < growths.size(); ++g) numbers.emplace(grouping.grouper.name(g), g);
-  for (Group& group : groups.groups) {
-    const Growth& growth = growths[numbers.at(group)];
-    LeakSuspect suspect;
-    set_growth(growth, range, suspect);
+  std::vector<LeakSuspect> suspects = suspects_of(at_end, counter, grouping);
+  for (std::size_t g = 0; g < suspects.size(); ++g) {
+    LeakSuspect& suspect = suspects[g];
+    if (suspect.group.heaviest == nullptr) continue;
+    set_growth(growths[g], range, suspect);
     if (query.limit == 0 && suspect.growth_bytes <= suspect.growth_bytes_stderr) continue;
-    suspect.median_age_seconds = median_age_seconds(growth, ages, span_ns);
-    suspect.group = std::move(group);
+    suspect.median_age_seconds = median_age_seconds(growths[g], ages, span_ns);
     answer.suspects.push_back(std::move(suspect));
   }
-  std::stable_sort(
-      answer.suspects.begin(), answer.suspects.end(),
-      [](const LeakSuspect& a, const LeakSuspect& b) { return at_least(a) > at_least(b); });
+  std::sort(answer.suspects.begin(), answer.suspects.end(), ranks_before);
   if (query.limit > 0 && answer.suspects.size() > query.limit) answer.suspects.resize(query.limit);
+  for (LeakSuspect& suspect : answer.suspects) suspect.group.set_callstack(grouping.frames);
   return answer;
 }
 

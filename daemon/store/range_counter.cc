@@ -2,20 +2,77 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "daemon/store/history_merge.h"
 
 namespace memprofd {
 namespace {
 
-double middle_ns(const HistoryWindow& window) {
-  return (static_cast<double>(window.begin_ns()) + static_cast<double>(window.end_ns())) / 2;
+using Shares = std::array<double, LifetimeHistogram::kBuckets>;
+
+template <typename Fn>
+Shares shares(Fn of_bucket) {
+  Shares result;
+  for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
+    result[bucket] = of_bucket(bucket);
+  }
+  return result;
+}
+
+double ns_between(std::uint64_t from, std::uint64_t to) {
+  return static_cast<double>(to) - static_cast<double>(from);
+}
+
+// Of the deaths in a window those of blocks born before a time.
+double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
+  return 1 - LifetimeHistogram::mean_share_below(bucket, ns_between(time_ns, window.begin_ns()),
+                                                 ns_between(time_ns, window.end_ns()));
+}
+
+// Of the deaths in a window those of blocks born after a time with a lifetime in the
+// span: the mean over all moments of death.
+double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                        const LifetimeSpan& span) {
+  const double oldest = ns_between(time_ns, window.end_ns());
+  const double from = std::max(ns_between(time_ns, window.begin_ns()), span.min_ns);
+  if (from >= oldest) return 0;
+  const double to = std::clamp(span.max_ns, from, oldest);
+  const double between = LifetimeHistogram::mean_share_below(bucket, from, to) * (to - from);
+  const double beyond = LifetimeHistogram::share_within(bucket, 0, span.max_ns) * (oldest - to);
+  const double below = LifetimeHistogram::share_within(bucket, 0, span.min_ns) * (oldest - from);
+  return std::max(0.0, between + beyond - below) / ns_between(window.begin_ns(), window.end_ns());
+}
+
+double share_of(const WindowCell& cell, const Shares& shares) {
+  double samples = 0;
+  for (const DeathCounts::Entry& death : cell.deaths) samples += death.n * shares[death.bucket()];
+  return samples;
+}
+
+// Those that have any share.
+DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
+  const auto up_to = [&](int last) {
+    return std::any_of(shares.begin(), shares.begin() + last + 1, [](double x) { return x > 0; });
+  };
+  return {up_to(longest[0]), up_to(longest[1])};
 }
 
 void add_cell(Counters& to, const WindowCell& cell, double rate, double words) {
   if (cell.allocated > 0) to.add_allocated(cell.allocated, rate, words);
   if (cell.promoted > 0) to.promoted.add(cell.promoted, rate);
-  for (const DeathCounts::Entry& death : cell.deaths) {
-    to.deallocated[static_cast<int>(death.heap())].add(death.n, rate);
-    to.deaths.add_code(death.code, death.n);
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], rate);
+  }
+  to.deaths.add_codes(cell.deaths);
+}
+
+// Nothing is left of blocks that are forgotten: a session's end forgets older ones too.
+void take(Portion& from, double samples, double rate) {
+  if (samples >= from.samples) {
+    from = {};
+  } else if (samples > 0) {
+    from.add(-samples, rate);
   }
 }
 
@@ -66,21 +123,28 @@ TimeRange RangeCounter::resolve(const TimeRange& asked) const {
 }
 
 template <typename Fn>
-void RangeCounter::for_each_cell(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const {
-  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
-    window->for_each_cell([&](const WindowCell& cell, double rate) {
-      if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, rate, *window);
-    });
+void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const {
+  sum_windows(view_.cover(begin_ns, end_ns), [&](const WindowCell& cell, double rate) {
+    if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, rate);
+  });
+}
+
+template <typename Choose, typename Fn>
+void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const {
+  for (std::size_t part = 0; part < window.parts(); ++part) {
+    WindowPartReader reader = window.read(part, choose(window.longest(part)));
+    while (const WindowCell* cell = reader.next()) {
+      if (const int row = row_of(cell->alloc_class); row >= 0) fn(row, *cell, window.rate(part));
+    }
   }
 }
 
 std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns) const {
   if (begin_ns <= begin_ns_) return flows_since_begin(end_ns);
   std::vector<Counters> result(snapshot_.rows.size());
-  for_each_cell(
-      begin_ns, end_ns, [&](int row, const WindowCell& cell, double rate, const HistoryWindow&) {
-        add_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
-      });
+  for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, double rate) {
+    add_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  });
   return result;
 }
 
@@ -94,10 +158,9 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
     counters.live_objects = 0;
   }
   if (end_ns >= now_ns_) return result;
-  for_each_cell(
-      end_ns, now_ns_, [&](int row, const WindowCell& cell, double rate, const HistoryWindow&) {
-        subtract_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
-      });
+  for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, double rate) {
+    subtract_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  });
   return result;
 }
 
@@ -112,14 +175,20 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   for (std::size_t row = 0; row < result.size(); ++row) {
     result[row].add(snapshot_.rows[row].counters.live);
   }
-  if (time_ns >= now_ns_) return result;
-  for_each_cell(time_ns, now_ns_,
-                [&](int row, const WindowCell& cell, double rate, const HistoryWindow&) {
-                  double died = 0;
-                  for (const DeathCounts::Entry& death : cell.deaths) died += death.n;
-                  result[row].add(died + cell.forgotten - cell.allocated, rate);
-                });
+  take_back(time_ns, now_ns_, result);
   return result;
+}
+
+void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
+                             std::vector<Portion>& live) const {
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    window->for_each_count([&](const WindowCell& cell, double rate) {
+      const int row = row_of(cell.alloc_class);
+      if (row < 0) return;
+      const double gone = static_cast<double>(cell.died[0]) + cell.died[1] + cell.forgotten;
+      if (gone != cell.allocated) live[row].add(gone - cell.allocated, rate);
+    });
+  }
 }
 
 std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, std::uint64_t end_ns,
@@ -149,66 +218,83 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     }
     return result;
   }
-  for_each_cell(begin_ns, end_ns,
-                [&](int row, const WindowCell& cell, double rate, const HistoryWindow& window) {
-                  const double longest =
-                      born_after_ns <= begin_ns_
-                          ? span.max_ns
-                          : std::min(span.max_ns,
-                                     middle_ns(window) - static_cast<double>(born_after_ns));
-                  for (const DeathCounts::Entry& death : cell.deaths) {
-                    add(result[row], death,
-                        LifetimeHistogram::share_within(death.bucket(), span.min_ns, longest),
-                        1 / rate, 1 / (rate * rate));
-                  }
-                });
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    const Shares by_bucket = shares([&](int bucket) {
+      return born_after_ns <= begin_ns_
+                 ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
+                 : share_born_after(bucket, *window, born_after_ns, span);
+    });
+    window->for_each_cell([&](const WindowCell& cell, double rate) {
+      const int row = row_of(cell.alloc_class);
+      if (row < 0) return;
+      for (const DeathCounts::Entry& death : cell.deaths) {
+        add(result[row], death, by_bucket[death.bucket()], 1 / rate, 1 / (rate * rate));
+      }
+    });
+  }
   return result;
 }
 
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                              std::uint64_t at_ns) const {
-  if (after_ns <= begin_ns_) return older_survivors(until_ns, at_ns);
+  if (after_ns <= begin_ns_) return std::move(born_before({&until_ns, 1}, at_ns).front());
   std::vector<Portion> result(snapshot_.rows.size());
-  for_each_cell(after_ns, at_ns,
-                [&](int row, const WindowCell& cell, double rate, const HistoryWindow& window) {
-                  Portion& alive = result[row];
-                  if (window.end_ns() <= until_ns) alive.add(cell.allocated, rate);
-                  const double middle = middle_ns(window);
-                  double gone = cell.forgotten;
-                  for (const DeathCounts::Entry& death : cell.deaths) {
-                    gone += death.n * LifetimeHistogram::share_within(
-                                          death.bucket(), middle - static_cast<double>(until_ns),
-                                          middle - static_cast<double>(after_ns));
-                  }
-                  if (gone >= alive.samples) {
-                    alive = {};  // a session's end forgets older blocks too
-                  } else if (gone > 0) {
-                    alive.add(-gone, rate);
-                  }
-                });
+  for (const HistoryWindowPtr& window : view_.cover(after_ns, at_ns)) {
+    const Shares born_then = shares([&](int bucket) {
+      return std::max(0.0, share_born_before(bucket, *window, until_ns) -
+                               share_born_before(bucket, *window, after_ns));
+    });
+    for_each_cell(
+        *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
+        [&](int row, const WindowCell& cell, double rate) {
+          if (window->end_ns() <= until_ns) result[row].add(cell.allocated, rate);
+          take(result[row], share_of(cell, born_then) + cell.forgotten, rate);
+        });
+  }
   return result;
 }
 
-// Born before until_ns, alive at at_ns.
-std::vector<Portion> RangeCounter::older_survivors(std::uint64_t until_ns,
-                                                   std::uint64_t at_ns) const {
-  std::vector<Portion> result = live_at(until_ns);
-  for_each_cell(until_ns, at_ns,
-                [&](int row, const WindowCell& cell, double rate, const HistoryWindow& window) {
-                  double gone = cell.forgotten;
-                  for (const DeathCounts::Entry& death : cell.deaths) {
-                    gone += death.n * LifetimeHistogram::share_within(
-                                          death.bucket(),
-                                          middle_ns(window) - static_cast<double>(until_ns),
-                                          std::numeric_limits<double>::infinity());
-                  }
-                  if (gone >= result[row].samples) {
-                    result[row] = {};
-                  } else if (gone > 0) {
-                    result[row].add(-gone, rate);
-                  }
-                });
+std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std::uint64_t> times_ns,
+                                                            std::uint64_t at_ns) const {
+  std::vector<std::vector<Portion>> result;
+  for (std::size_t i = 0; i < times_ns.size(); ++i) {
+    result.push_back(i == 0 ? live_at(times_ns[i]) : result.back());
+    if (i > 0) take_back(times_ns[i], times_ns[i - 1], result.back());
+  }
+  // The oldest windows concern the last times only.
+  for (std::size_t first = times_ns.size(); first-- > 0;) {
+    const std::uint64_t end_ns = first == 0 ? at_ns : times_ns[first - 1];
+    for (const HistoryWindowPtr& window : view_.cover(times_ns[first], end_ns)) {
+      take_deaths(*window, times_ns.subspan(first), std::span(result).subspan(first));
+    }
+  }
   return result;
+}
+
+// Takes the deaths in a window, none before the times, from what was born before each.
+void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
+                               std::span<std::vector<Portion>> live) const {
+  std::vector<Shares> by_time;
+  for (const std::uint64_t time_ns : times_ns) {
+    by_time.push_back(
+        shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
+  }
+  for_each_cell(
+      window,
+      [&](const LongestBuckets& longest) {
+        DeathsToRead any = kNoDeaths;
+        for (const Shares& of_time : by_time) {
+          const DeathsToRead these = deaths_to_read(of_time, longest);
+          for (int heap = 0; heap < kHeaps; ++heap) any[heap] |= these[heap];
+        }
+        return any;
+      },
+      [&](int row, const WindowCell& cell, double rate) {
+        if (cell.deaths.empty() && cell.forgotten == 0) return;
+        for (std::size_t i = 0; i < live.size(); ++i) {
+          take(live[i][row], share_of(cell, by_time[i]) + cell.forgotten, rate);
+        }
+      });
 }
 
 }  // namespace memprofd

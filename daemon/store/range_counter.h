@@ -7,9 +7,9 @@
 //
 // Blocks born between x and y and still alive at b are those allocated then, less
 // the deaths up to b whose lifetime tells that they were born then. A window does
-// not say when within it a block died (its middle is taken), and a lifetime is
-// known by its bucket (spread evenly on the log scale), so this one is no exact
-// count; the others are.
+// not say when within it a block died (at any time alike), and a lifetime is known
+// by its bucket (spread evenly on the log scale), so this one is no exact count; the
+// others are.
 //
 //      x      y              b
 //      |######|--------------|      allocated in ## , died up to b:
@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "daemon/store/profile.h"
@@ -79,20 +80,32 @@ class RangeCounter {
   std::vector<Portion> survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                  std::uint64_t at_ns) const;
 
+  // For each of the times, latest first and none after at_ns: blocks born before it
+  // that are alive at at_ns. Reads the history once for all.
+  std::vector<std::vector<Portion>> born_before(std::span<const std::uint64_t> times_ns,
+                                                std::uint64_t at_ns) const;
+
   // The windows of a span, as HistoryView::steps().
-  std::vector<HistoryWindowPtr> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
-                                      std::size_t max_windows) const {
-    return view_.steps(begin_ns, end_ns, max_windows);
+  std::vector<HistoryView::Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                       std::size_t max_steps) const {
+    return view_.steps(begin_ns, end_ns, max_steps);
   }
   // The row of a class; -1: none.
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 
  private:
-  // fn(row, cell, rate, window)
+  // fn(row, cell, rate) for the sums over windows, deaths included.
   template <typename Fn>
-  void for_each_cell(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
+  void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
+  // fn(row, cell, rate) for the cells of a window, with the deaths that
+  // choose(longest buckets of the part) answers.
+  template <typename Choose, typename Fn>
+  void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
   std::vector<Counters> flows_since_begin(std::uint64_t end_ns) const;
-  std::vector<Portion> older_survivors(std::uint64_t until_ns, std::uint64_t at_ns) const;
+  void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
+                   std::span<std::vector<Portion>> live) const;
+  // Takes what was live at the end back to what was live at the begin.
+  void take_back(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return begin_ns <= begin_ns_ && end_ns >= now_ns_;
   }

@@ -13,8 +13,6 @@
 namespace memprofd {
 namespace {
 
-// Windows read for one point at most; more would only cost time.
-constexpr std::size_t kWindowsPerPoint = 4;
 constexpr int kNoGroup = -1;
 
 struct Value {
@@ -42,7 +40,7 @@ class SeriesMaker {
       group_of_row_[counter_.row_of(row.id)] =
           static_cast<int>(grouper_.group_of(row.alloc_class, *row.callstack));
     }
-    cut_into_points();
+    steps_ = counter_.steps(range_.begin_ns, range_.end_ns, query_.points);
   }
 
   SeriesAnswer make() {
@@ -65,22 +63,7 @@ class SeriesMaker {
   }
 
  private:
-  using Windows = std::vector<HistoryWindowPtr>;
-
-  void cut_into_points() {
-    const Windows windows =
-        counter_.steps(range_.begin_ns, range_.end_ns, query_.points * kWindowsPerPoint);
-    const std::size_t each = (windows.size() + query_.points - 1) / query_.points;
-    for (std::size_t i = 0; i < windows.size(); ++i) {
-      if (i % each == 0) steps_.emplace_back();
-      steps_.back().push_back(windows[i]);
-    }
-    // The unfinished window may be so short that its rates mean nothing.
-    if (steps_.size() < 2 || length_ns(steps_.back()) * 2 >= length_ns(*(steps_.end() - 2))) return;
-    Windows last = std::move(steps_.back());
-    steps_.pop_back();
-    steps_.back().insert(steps_.back().end(), last.begin(), last.end());
-  }
+  using Windows = HistoryView::Tier;
 
   static std::uint64_t length_ns(const Windows& step) {
     return step.back()->end_ns() - step.front()->begin_ns();
@@ -115,23 +98,39 @@ class SeriesMaker {
   template <typename Fn>
   void for_each_point(const std::vector<int>& column, std::size_t columns, Fn fn) {
     std::vector<Value> values(columns);
+    const std::vector<int> by_class = columns_of_classes(column);
     if (is_level(query_.measure)) add_start(column, values);
     for (const Windows& step : steps_) {
       if (!is_level(query_.measure)) values.assign(columns, {});
-      for (const HistoryWindowPtr& window : step) add_window(*window, column, values);
+      for (const HistoryWindowPtr& window : step) add_window(*window, by_class, values);
       const HistoryWindow& last = *step.back();
       fn(SeriesPoint{last.end_ns(), static_cast<double>(length_ns(step)) / 1e9, last.at_end()},
          values);
     }
   }
 
+  // The column of each class, kNoGroup for those that do not count.
+  std::vector<int> columns_of_classes(const std::vector<int>& column) const {
+    std::vector<int> result(snapshot_.rows.empty() ? 0 : snapshot_.rows.back().id.value() + 1,
+                            kNoGroup);
+    for (std::size_t row = 0; row < snapshot_.rows.size(); ++row) {
+      if (group_of_row_[row] == kNoGroup) continue;
+      result[snapshot_.rows[row].id.value()] = column[group_of_row_[row]];
+    }
+    return result;
+  }
+
+  // column: by class.
   void add_window(const HistoryWindow& window, const std::vector<int>& column,
                   std::vector<Value>& values) const {
-    window.for_each_cell([&](const WindowCell& cell, double rate) {
-      const int row = counter_.row_of(cell.alloc_class);
-      if (row < 0 || group_of_row_[row] == kNoGroup) return;
-      const double weight = sample_weight(snapshot_.rows[row].alloc_class, rate, query_.measure);
-      values[column[group_of_row_[row]]].add(cell_samples(cell, query_.measure), weight);
+    const bool in_blocks = counts_blocks(query_.measure);
+    window.for_each_count([&](const WindowCell& cell, double rate) {
+      const std::uint32_t id = cell.alloc_class.value();
+      if (id >= column.size() || column[id] == kNoGroup) return;
+      const AllocClass& alloc_class =
+          snapshot_.rows[in_blocks ? counter_.row_of(cell.alloc_class) : 0].alloc_class;
+      values[column[id]].add(cell_samples(cell, query_.measure),
+                             sample_weight(alloc_class, rate, query_.measure));
     });
   }
 

@@ -1,6 +1,7 @@
 #include "daemon/store/visible_frames.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -14,19 +15,19 @@ std::size_t VisibleFrames::HashPointee::operator()(const Location* location) con
                       location->end_column, location->module);
 }
 
-LocationId VisibleFrames::intern(const Location& location) {
+LocationId VisibleFrames::intern(Location location) {
   if (const auto known = ids_.find(&location); known != ids_.end()) return known->second;
   const LocationId id(static_cast<std::uint32_t>(by_id_.size()));
-  by_id_.push_back(std::make_shared<const Location>(location));
+  by_id_.push_back(std::make_shared<const Location>(std::move(location)));
   ids_.emplace(by_id_.back().get(), id);
   return id;
 }
 
 VisibleFrames::Frame VisibleFrames::look_up(std::uint64_t address, std::int32_t alloc_idx) {
   Frame result{static_cast<std::uint32_t>(pool_.size()), 0};
-  for (const Location& location : symbolizer_.locations(address, alloc_idx)) {
+  for (Location& location : symbolizer_.locations(address, alloc_idx)) {
     if (hidden_ != nullptr && hidden_->matches(location)) continue;
-    pool_.push_back(intern(location));
+    pool_.push_back(intern(std::move(location)));
     ++result.count;
   }
   return result;

@@ -73,7 +73,7 @@ class VisibleFrames {
   Locations frame(std::uint64_t address, std::int32_t alloc_idx);
   Frame look_up(std::uint64_t address, std::int32_t alloc_idx);
   Locations span_of(Frame frame) const { return {pool_.data() + frame.first, frame.count}; }
-  LocationId intern(const Location& location);
+  LocationId intern(Location location);
 
   Symbolizer& symbolizer_;
   const LocationMatcher* const hidden_;

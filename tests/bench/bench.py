@@ -1,8 +1,11 @@
 """make bench: what memprofd costs, measured on this machine.
 
-Sections: overhead (target CPU, profiled over bare, interleaved pairs), parts
-(ns per sample by part), ingest (daemon CPU per event, drops), memory (daemon
-bytes per live sample), attach (seconds, and time the target was stopped).
+Sections: attach (seconds, and time the target was stopped), overhead (target
+CPU, profiled over bare, interleaved pairs), parts (ns per sample by part), ingest
+(daemon CPU per event, drops, bytes per live sample, with and without a reader of
+events), trace (bytes per sample of a recording), recording (target and daemon
+CPU, recorded over not recorded, interleaved pairs), history (memory of a day, and
+time of the questions about it).
 Prints a table and writes BUILD/bench.json. Options: --pairs N, --only SECTION.
 """
 
@@ -11,10 +14,13 @@ import json
 import os
 import pathlib
 import platform
+import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "agent")]
@@ -24,6 +30,12 @@ import harness  # noqa: E402
 RATES = [1e-6, 1e-5, 1e-4, 1e-3]
 # Programs and their amount of work (words, or replacements), about two seconds each.
 WORKLOADS = {"churn": 300_000_000, "deep": 350_000_000, "live_heap": 700_000}
+RECORDED_RATE = 1e-3
+BUSIEST = "churn"  # has the most samples a second
+
+# Goals, shown beside what was measured.
+MAX_TRACE_BYTES_PER_SAMPLE = 20
+MAX_RECORDING_CORE_PERCENT = 25
 
 
 def spread(values):
@@ -207,6 +219,104 @@ class Bench:
                   ", ".join(f"{key} {value:,.0f}" for key, value in numbers.items()))
         self.result["ingest_limit"] = rows
 
+    def recorded_run(self, workload, daemon, record):
+        """One run at RECORDED_RATE: what it cost the target and the daemon, and what was written."""
+        target = harness.Target(workload, str(self.words[workload]))
+        file = pathlib.Path(self.folder) / f"{workload}.ctf"
+        file.unlink(missing_ok=True)
+        recorder = None
+        try:
+            daemon.attach(target.pid, RECORDED_RATE)
+            if record:
+                recorder = harness.Process([harness.BUILD / "memprofctl", "--grpc.socket",
+                                            daemon.socket, "record", "--pid", target.pid, "-o", file])
+                harness.eventually(lambda: file.exists() and file.stat().st_size > 0,
+                                   "the recording begins")
+            before, began = daemon.metrics(), time.monotonic()
+            cpu = cpu_seconds(target.command("go"))
+            after, ended = daemon.metrics(), time.monotonic()
+            if record:
+                recorder.stop(signal.SIGINT)
+            daemon.detach(target.pid)
+            target.exit()
+        finally:
+            target.kill()
+            if recorder is not None:
+                recorder.kill()
+
+        def grown(name, **labels):
+            return after.total(name, **labels) - before.total(name, **labels)
+
+        samples = grown("memprofd_samples_total", pid=target.pid, event="alloc")
+        run = {"target_cpu": cpu, "samples": samples, "samples_per_second": samples / (ended - began),
+               "events": grown("memprofd_samples_total", pid=target.pid),
+               "core_percent": 100 * grown("memprofd_cpu_seconds_total") / (ended - began),
+               "dropped": grown("memprofd_dropped_events_total")}
+        if record:
+            said = "".join(recorder.output)
+            lost = re.search(r"([\d,.]+\S*) lost because", said)
+            run["not_written"] = 0 if lost is None else lost.group(1)
+            run["trace_bytes"] = file.stat().st_size
+            run["bytes_per_sample"] = file.stat().st_size / samples
+        return run
+
+    def trace(self):
+        """Recordings at 1e-3: bytes per sample, all events of the samples included."""
+        daemon = self.daemon("--ring-bytes", "64MiB")
+        out = {}
+        for workload in WORKLOADS:
+            runs = [self.recorded_run(workload, daemon, True) for _ in range(self.pairs)]
+            rows = {key: [run[key] for run in runs]
+                    for key in ("bytes_per_sample", "samples", "events", "samples_per_second",
+                                "core_percent")}
+            lost = {key: sum(float(run[key]) for run in runs) for key in ("dropped", "not_written")}
+            out[workload] = {**{key: spread(values) for key, values in rows.items()}, **lost}
+            print(f"  {workload:10} bytes per sample    {shown(rows['bytes_per_sample'], '', 2)}"
+                  f"   goal {MAX_TRACE_BYTES_PER_SAMPLE}")
+            print(f"  {'':10} {rows['samples'][0]:.0f} samples, {rows['events'][0]:.0f} events, "
+                  f"{statistics.median(rows['samples_per_second']):.0f} samples/s; "
+                  f"{lost['dropped']:.0f} dropped, {lost['not_written']:.0f} not written", flush=True)
+        daemon.stop()
+        self.result["trace_at_1e-3"] = out
+
+    def recording(self):
+        """The busiest workload at 1e-3, recorded / not recorded, in pairs one after the other."""
+        daemon = self.daemon("--ring-bytes", "64MiB")
+        ratios, bare_percent, percent, dropped = [], [], [], 0
+        for i in range(self.pairs):
+            pair = {}
+            for record in (i % 2 == 0, i % 2 != 0):  # either one first
+                pair[record] = self.recorded_run(BUSIEST, daemon, record)
+            ratios.append(pair[True]["target_cpu"] / pair[False]["target_cpu"])
+            percent.append(pair[True]["core_percent"])
+            bare_percent.append(pair[False]["core_percent"])
+            dropped += pair[True]["dropped"] + float(pair[True]["not_written"])
+        daemon.stop()
+        print(f"  target CPU, recorded / not   {shown(ratios)}")
+        print(f"  daemon, recorded             {shown(percent, ' % of a core', 1)}"
+              f"   goal {MAX_RECORDING_CORE_PERCENT}")
+        print(f"  daemon, not recorded         {shown(bare_percent, ' % of a core', 1)}")
+        print(f"  events dropped               {dropped:.0f}")
+        self.result["recording_at_1e-3"] = {
+            "workload": BUSIEST, "target_cpu_ratio": spread(ratios), "core_percent": spread(percent),
+            "core_percent_not_recorded": spread(bare_percent), "dropped": dropped}
+
+    def history(self):
+        """A day of 10,000 sites: memory, and CPU time of the questions about it."""
+        program = harness.BUILD / "tests" / "history_bench"
+        done = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=False)
+        result = json.loads(done.stdout)
+        for case in ("zipf", "equal"):
+            numbers = result[case]
+            print(f"  {case}: history {numbers['history_bytes'] / 2**20:.1f} MiB, of which "
+                  f"{result['max_bytes'] / 2**20:.0f} MiB hold {numbers['hours_within_limit']:.1f} h")
+            for name, times in numbers["queries"].items():
+                print(f"    {name:50} {times['median_ms']:7.1f} ms  "
+                      f"[{times['min_ms']:.1f} .. {times['max_ms']:.1f}]")
+        if result["missed"]:
+            print("  goals missed: " + ", ".join(result["missed"]))
+        self.result["history"] = result
+
     def attach(self):
         """Attach time, and how long the target stood still."""
         daemon = self.daemon()
@@ -227,7 +337,7 @@ class Bench:
         self.result["target_stopped_ms"] = spread(stopped)
 
 
-SECTIONS = ["attach", "overhead", "parts", "ingest"]
+SECTIONS = ["attach", "overhead", "parts", "ingest", "trace", "recording", "history"]
 
 
 def main():
@@ -240,7 +350,7 @@ def main():
         method = getattr(bench, section)
         print(f"{section}: {method.__doc__}", flush=True)
         method()
-    path = harness.BUILD / "bench.json"
+    path = pathlib.Path(os.environ.get("BENCH_JSON", harness.BUILD / "bench.json"))
     path.write_text(json.dumps(bench.result, indent=2) + "\n")
     print(f"written to {path}")
 

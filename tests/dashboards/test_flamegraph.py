@@ -9,6 +9,7 @@ import unittest
 
 import browser
 import flame_profile
+import harness
 from flame_profile import MEASURES
 
 REDRAW_MS = 100
@@ -453,6 +454,51 @@ class Large(FlameGraphTest):
         self.click_frame("Deep.f9999")
         self.assertEqual(self.state()["rows"], 10_001)
         self.assertNotIn("The deepest frames", self.text("#legend"))
+
+
+class Live(FlameGraphTest):
+    """The page as memprofctl writes it, of a program that runs."""
+
+    def test_page_of_a_running_program(self):
+        program = harness.Target("known_alloc")
+        self.addCleanup(program.kill)
+        memprofd = harness.Daemon(self.folder, "--pid", program.pid, rate=1e-3)
+        self.addCleanup(memprofd.kill)
+
+        def sampling():
+            program.command("minor")
+            return memprofd.state(program.pid) == "sampling"
+        harness.eventually(sampling, "the program is sampled")
+        program.command("go 2", timeout=120)
+        program.command("full")
+        memprofd.settled_sites(program.pid)
+        self.file = self.folder / "live.html"
+        memprofd.ctl("report", "--pid", program.pid, "-o", "html", "--out", self.file)
+        status, text = harness.http_get(f"{memprofd.url}/api/v1/sites?pid={program.pid}&group_by=function")
+        self.assertEqual(status, 200)
+        answer = json.loads(text)
+
+        self.browser.navigate(self.file)
+        self.assertEqual(self.browser.requests[-1], self.file.as_uri())
+        self.assertEqual(self.text("h1"), f"known_alloc (pid {program.pid})")
+        self.assertIn("no events lost", self.text("#facts"))
+        for key in MEASURES:
+            with self.subTest(key):
+                self.js(f"flamegraph.set({{measure: '{key}'}})")
+                self.compare(key, answer)
+
+    def compare(self, key, answer):
+        """The root with the total, and the frames that allocate with their functions."""
+        frames, total = self.js("flamegraph.frames()"), answer["total"][key]
+        self.assertGreater(total["bytes"], 0)
+        self.assertAlmostEqual(frames[0]["total"], total["bytes"], delta=1)
+        self.assertEqual(str(frames[0]["samples"]), total["samples"])
+        own = {}
+        for frame in frames:
+            own[frame["name"]] = own.get(frame["name"], 0) + frame["self"]
+        for site in answer["sites"]:
+            if ".site_" in site["function"]:  # the others are too narrow to be drawn
+                self.assertAlmostEqual(own.get(site["function"], 0), site[key]["bytes"], delta=1)
 
 
 if __name__ == "__main__":

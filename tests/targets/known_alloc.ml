@@ -6,6 +6,7 @@
      minor, full run a collection
      drop        let go of the blocks that site_live keeps
      stat        nothing but the answer
+     quiet       a minor collection; answers {}, and allocates a few dozen words
      exit
 
    In one round:
@@ -110,6 +111,10 @@ let answer () =
 let rec serve () =
   match Handshake.command () with
   | [ "exit" ] -> ()
+  | [ "quiet" ] ->
+    Gc.minor ();
+    print_endline "{}";
+    serve ()
   | words ->
     (match words with
     | [ "go"; n ] -> for _ = 1 to int_of_string n do round () done

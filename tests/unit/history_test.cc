@@ -36,6 +36,7 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
   for (const IntervalCell& cell : interval.cells()) expected[cell.alloc_class.value()] = cell;
   HistoryWindow window(1, 2, {});
   window.add_part(interval, 0.5);
+  window.finish();
   auto next = expected.begin();
   window.for_each_cell([&](const WindowCell& cell, double rate) {
     ASSERT_NE(next, expected.end());
@@ -279,6 +280,28 @@ TEST(HistoryTest, MemoryIsGivenUpFromTheOldestOn) {
   while (recording.history().shed()) {
   }
   EXPECT_LT(recording.history().memory_bytes(), before / 20);
+}
+
+// A limit below what ten seconds take: nothing may wait for its wider window.
+TEST(HistoryTest, ASmallLimitIsKept) {
+  constexpr std::size_t kLimit = 1000;
+  Recording recording;
+  for (std::uint64_t second = 0; second < 1300; ++second) {
+    for (std::uint32_t callstack = 1; callstack <= 20; ++callstack) {
+      recording.alloc(second * 100 + callstack, callstack);
+    }
+    recording.advance(kSecond);
+    while (recording.history().memory_bytes() > kLimit) ASSERT_TRUE(recording.history().shed());
+    const TargetSnapshot snapshot = recording.snapshot();
+    const RangeCounter counter(snapshot);
+    // Whatever is left is contiguous, and true.
+    const std::uint64_t oldest = snapshot.history.oldest_ns();
+    const Counters counters =
+        sum(rows_in_range(snapshot, {std::max(oldest, std::uint64_t{1}), 0}, {}));
+    const double seconds = static_cast<double>(counter.now_ns() - oldest) / kSecond;
+    ASSERT_NEAR(static_cast<double>(counters.allocated.samples), 20 * seconds, 20) << second;
+  }
+  EXPECT_EQ(sum(rows_in_range(recording.snapshot(), {}, {})).allocated.samples, 26'000u);
 }
 
 TEST(HistoryTest, OldTimesAreKnownInWiderWindows) {

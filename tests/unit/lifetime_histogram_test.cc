@@ -77,5 +77,48 @@ TEST(LifetimeHistogramTest, SumIsThatOfBoth) {
   EXPECT_DOUBLE_EQ(a.sum_ns(), 5 * 1500.0 + 70000);
 }
 
+TEST(LifetimeHistogramTest, SharesOfABucketAddUp) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (int bucket = 0; bucket <= kLast; ++bucket) {
+    const double low = bucket == 0 ? 0 : LifetimeHistogram::upper_bound_ns(bucket - 1);
+    const double high = bucket == kLast ? 4 * low : LifetimeHistogram::upper_bound_ns(bucket);
+    const auto share = [&](double min, double max) {
+      return LifetimeHistogram::share_within(bucket, min, max);
+    };
+    EXPECT_EQ(share(0, infinity), 1);
+    EXPECT_EQ(share(low, high), 1);
+    EXPECT_EQ(share(0, low), 0);
+    EXPECT_EQ(share(high, infinity), 0);
+    EXPECT_EQ(share(high, low), 0) << "none is longer than the one and shorter than the other";
+    const double middle = (low + high) / 2;
+    EXPECT_GT(share(0, middle), 0);
+    EXPECT_DOUBLE_EQ(share(0, middle) + share(middle, infinity), 1);
+  }
+  EXPECT_DOUBLE_EQ(LifetimeHistogram::share_within(0, 250, 750), 0.5) << "linear";
+  EXPECT_DOUBLE_EQ(LifetimeHistogram::share_within(2, 1000 * std::exp2(0.75), infinity), 0.5)
+      << "on the log scale";
+}
+
+TEST(LifetimeHistogramTest, TheMiddleHalvesABucket) {
+  EXPECT_EQ(LifetimeHistogram::middle_ns(0), 500);
+  for (int bucket = 0; bucket < kLast; ++bucket) {
+    const double middle = LifetimeHistogram::middle_ns(bucket);
+    EXPECT_EQ(LifetimeHistogram::bucket_of(static_cast<std::uint64_t>(middle)), bucket);
+    EXPECT_NEAR(LifetimeHistogram::share_within(bucket, 0, middle), 0.5, 1e-9);
+  }
+  EXPECT_EQ(LifetimeHistogram::middle_ns(kLast), LifetimeHistogram::upper_bound_ns(kLast - 1));
+}
+
+TEST(LifetimeHistogramTest, BucketsAndTheirSumAreToldApart) {
+  LifetimeHistogram histogram;
+  histogram.add_bucket(4, 3);
+  histogram.add_bucket(kLast, 1);
+  EXPECT_EQ(histogram.total(), 4u);
+  EXPECT_EQ(histogram.count(4), 3u);
+  EXPECT_EQ(histogram.sum_ns(), 0);
+  histogram.set_sum_ns(12);
+  EXPECT_EQ(histogram.sum_ns(), 12);
+}
+
 }  // namespace
 }  // namespace memprofd

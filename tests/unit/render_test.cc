@@ -202,5 +202,59 @@ TEST(Words, LocationsAndLosses) {
   EXPECT_EQ(utc_words(1'700'000'000'000'000'000), "2023-11-14 22:13:20 UTC");
 }
 
+TEST(Words, Ranges) {
+  pb::TimeRange range;
+  range.set_begin_unix_ns(1'700'000'000'000'000'000);
+  range.set_end_unix_ns(1'700'000'300'000'000'000);
+  EXPECT_EQ(range_words(range), "2023-11-14 22:13:20 UTC to 2023-11-14 22:18:20 UTC (5.0 min)");
+}
+
+TEST(Words, GroupsAreCalledByWhatMakesThem) {
+  pb::Site site;
+  site.set_thread(4242);
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_THREAD), "thread 4242");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_DOMAIN), "domain 0");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "(no file)");
+  site.set_function("Cache.fill");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FUNCTION), "Cache.fill");
+  site.set_file("cache.ml");
+  site.set_line(58);
+  site.set_module("Cache");
+  site.set_library("lib\x1b.so");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_SITE), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_CALLSTACK), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "cache.ml");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_MODULE), "Cache");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "lib?.so");
+}
+
+TEST(Words, EachMeasureInItsUnit) {
+  pb::Site site = sites().sites(0);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_LIVE).value, 76e6);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_ALLOCATED).standard_error, 800e3);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_SAMPLES).standard_error, 100);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_SAMPLES), "10,000");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_DIED_YOUNG), "3.1 MiB ± 0.2");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIFETIME), median_words(site.lifetime()));
+  EXPECT_EQ(measure_words(-3, 0, pb::SITE_ORDER_LIVE_OBJECTS), "0");
+  EXPECT_EQ(median_words({}), "-");
+  for (int i = pb::SiteOrder_MIN; i <= pb::SiteOrder_MAX; ++i) {
+    const auto order = static_cast<pb::SiteOrder>(i);
+    EXPECT_EQ(order_word(order) == "live", i <= 0 || order == pb::SITE_ORDER_LIVE);
+  }
+}
+
+TEST(Words, LevelsAreOfAMoment) {
+  for (const pb::SiteOrder order : {pb::SITE_ORDER_UNSPECIFIED, pb::SITE_ORDER_LIVE,
+                                    pb::SITE_ORDER_LIVE_OBJECTS, pb::SITE_ORDER_LIFETIME}) {
+    EXPECT_TRUE(is_level(order));
+  }
+  for (const pb::SiteOrder order :
+       {pb::SITE_ORDER_ALLOCATED, pb::SITE_ORDER_PROMOTED, pb::SITE_ORDER_SAMPLES,
+        pb::SITE_ORDER_DIED_YOUNG, pb::SITE_ORDER_DIED_OLD, pb::SITE_ORDER_ALLOCATED_OBJECTS}) {
+    EXPECT_FALSE(is_level(order));
+  }
+}
+
 }  // namespace
 }  // namespace memprofd::ctl

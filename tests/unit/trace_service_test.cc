@@ -359,7 +359,7 @@ TEST_F(GrpcTraceTest, EndsWithTheServer) {
   }
   stopper.join();
   EXPECT_EQ(message.ended(), "memprofd stops");
-  EXPECT_TRUE(stream->Finish().ok());
+  stream->Finish();  // its status depends on how long the server waits for its streams
 }
 
 TEST_F(GrpcTraceTest, StartsListsAndStops) {

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/paths.h"
+#include "daemon/util/stop_signal.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -28,6 +32,29 @@ TEST(ParseSize, RefusesWhatIsNoSize) {
   }
   EXPECT_EQ(parse_size("garbage").status().message(),
             "bad size \"garbage\": write a positive number and a unit, such as 512KiB");
+}
+
+TEST(ParseDuration, TakesUnitsOfTime) {
+  EXPECT_EQ(*parse_duration("90"), 90);
+  EXPECT_EQ(*parse_duration("90s"), 90);
+  EXPECT_EQ(*parse_duration("1.5m"), 90);
+  EXPECT_EQ(*parse_duration("2min"), 120);
+  EXPECT_EQ(*parse_duration("2h"), 7200);
+  EXPECT_EQ(*parse_duration("7d"), 7 * 86400);
+  EXPECT_EQ(*parse_duration("250ms"), 0.25);
+  EXPECT_EQ(*parse_duration("0"), 0);
+  EXPECT_EQ(*parse_duration("36525d"), 36525 * 86400.0);
+}
+
+TEST(ParseDuration, RefusesWhatIsNoDuration) {
+  for (const char* text : {"",    " ",    ".",      "s",     "-1",
+                           "-0",  "+1",   "1 s",    " 1s",   "1s ",
+                           "5M",  "1e3",  "1..5",   "1m30s", "nan",
+                           "inf", "0x10", "36526d", "1e400", "99999999999999999999999999999999"}) {
+    EXPECT_EQ(parse_duration(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(parse_duration("soon").status().message(),
+            "bad duration \"soon\": write a number and a unit, such as 90s, 5m or 2h");
 }
 
 TEST(ParseRate, TakesSamplesPerWord) {
@@ -142,6 +169,17 @@ TEST(Paths, SocketDependsOnTheUser) {
   EXPECT_EQ(default_grpc_socket(1000, "/run/user/1000"), "/run/user/1000/memprofd/memprofd.sock");
   EXPECT_EQ(default_grpc_socket(1000, nullptr), "/run/memprofd/memprofd.sock");
   EXPECT_EQ(default_grpc_socket(1000, "relative"), "/run/memprofd/memprofd.sock");
+}
+
+TEST(StopSignal, EndsWaitsNowAndLater) {
+  StopSignal stop;
+  EXPECT_TRUE(stop.wait(std::chrono::nanoseconds(1)));
+  bool waited_out = true;
+  std::thread waiter([&] { waited_out = stop.wait(std::chrono::hours(1)); });
+  stop.stop();
+  waiter.join();
+  EXPECT_FALSE(waited_out);
+  EXPECT_FALSE(stop.wait(std::chrono::hours(1)));
 }
 
 TEST(ExitCodes, FollowTheStatus) {

@@ -1,0 +1,78 @@
+// Small whole numbers in few bits: Elias gamma codes, lowest bit first.
+//
+// A number of n bits takes 2n - 1: n - 1 zeros, a one, and the bits below its
+// highest: 1 is "1", 2 is "010", 3 is "011", 6 is "001" "01" (read from the left, the
+// lowest of the bits below first).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace memprofd {
+
+class BitWriter {
+ public:
+  // What a reader may touch behind the last bit, in bytes.
+  static constexpr std::size_t kPadding = 16;
+
+  // value at least 1.
+  void put_gamma(std::uint32_t value) {
+    const int low_bits = std::bit_width(value) - 1;
+    put(std::uint64_t{1} << low_bits, low_bits + 1);
+    put(value & ((std::uint64_t{1} << low_bits) - 1), low_bits);
+  }
+  std::uint64_t position() const { return bits_; }
+  // Padding included.
+  const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+  // No put_gamma() after this.
+  void finish() {
+    if (bits_ > 0) bytes_.resize((bits_ + 7) / 8 + kPadding);
+    bytes_.shrink_to_fit();
+  }
+
+ private:
+  // count at most 32, no bit of value above it.
+  void put(std::uint64_t value, int count) {
+    if (bits_ / 8 + sizeof value > bytes_.size()) bytes_.resize(bytes_.size() * 3 / 2 + kPadding);
+    std::uint64_t word;
+    std::memcpy(&word, bytes_.data() + bits_ / 8, sizeof word);
+    word |= value << bits_ % 8;
+    std::memcpy(bytes_.data() + bits_ / 8, &word, sizeof word);
+    bits_ += static_cast<std::uint64_t>(count);
+  }
+
+  std::vector<std::uint8_t> bytes_;
+  std::uint64_t bits_ = 0;
+};
+
+// Reads what a BitWriter wrote and finished; the bytes must stay.
+class BitReader {
+ public:
+  BitReader(const std::uint8_t* bytes, std::uint64_t position)
+      : bytes_(bytes), position_(position) {}
+
+  std::uint32_t gamma() {
+    const std::uint64_t bits = peek();
+    const int low_bits = std::countr_zero(bits | std::uint64_t{1} << 31);
+    const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
+    position_ += static_cast<std::uint64_t>(low_bits) + 1;
+    const std::uint64_t rest = low_bits < 28 ? bits >> (low_bits + 1) : peek();
+    position_ += static_cast<std::uint64_t>(low_bits);
+    return static_cast<std::uint32_t>(mask + 1 + (rest & mask));
+  }
+
+ private:
+  // At least 57 bits.
+  std::uint64_t peek() const {
+    std::uint64_t word;
+    std::memcpy(&word, bytes_ + position_ / 8, sizeof word);
+    return word >> position_ % 8;
+  }
+
+  const std::uint8_t* bytes_;
+  std::uint64_t position_;  // in bits
+};
+
+}  // namespace memprofd

@@ -1,0 +1,282 @@
+"""One run of a program, told by every output: the same numbers.
+
+The program works while a trace is recorded and events are streamed, then it
+stands still. All outputs rest on the same samples, so they differ by rounding
+to whole bytes at most.
+"""
+
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+from api import Api
+from harness import E2ETest, eventually, memprofctl
+from test_events import Stream
+from test_profiles import Profile, go_pprof, http_bytes, message_modules, row_of, top_rows
+
+RATE = 5e-4
+MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")
+ORDERS = {"allocated": "allocated", "promoted": "promoted", "live": "live", "died_young": "died-young",
+          "died_old": "died-old"}
+ROUNDING = 1  # bytes: of a total, and of a site's share of it
+SITE = re.compile(r"^Known_alloc\.(site_\w+)$")
+N_SITES = 6
+
+
+class Numbers:
+    """Bytes by measure: of all, and of each site_* function."""
+
+    def __init__(self):
+        self.total = collections.Counter()
+        self.sites = collections.defaultdict(collections.Counter)
+
+    def add(self, measure, value, function=""):
+        self.total[measure] += value
+        if SITE.match(function):
+            self.sites[function][measure] += value
+        return self
+
+    def of(self, *measures):
+        """The same with these measures only."""
+        out = Numbers()
+        out.total = {m: self.total[m] for m in measures}
+        out.sites = {f: {m: counts[m] for m in measures} for f, counts in self.sites.items()}
+        return out
+
+
+def from_ctl(sites):
+    numbers = Numbers()
+    for site in sites:
+        for measure in MEASURES:
+            numbers.add(measure, site[f"{measure}_bytes"], site["function"])
+    return numbers
+
+
+def from_messages(sites):
+    """Sites of gRPC, or of the HTTP API's JSON."""
+    numbers = Numbers()
+    for site in sites:
+        of_json = isinstance(site, dict)
+        for measure in MEASURES:
+            value = site[measure]["bytes"] if of_json else getattr(site, measure).bytes
+            numbers.add(measure, value, site["function"] if of_json else site.function)
+    return numbers
+
+
+class Totals(E2ETest):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+        cls.addClassCleanup(cls.shared.cleanup)
+        cls.profile_pb2, cls.pb = message_modules(cls.shared.name, "pprof/profile.proto",
+                                                  "memprof/v1/profiler.proto")
+        cls.memprofd = harness.Daemon(cls.shared.name, rate=RATE)
+        cls.addClassCleanup(cls.memprofd.kill)
+        cls.api = Api(cls.pb, cls.memprofd)
+        cls.addClassCleanup(cls.api.close)
+        eventually(cls.attached_without_a_sample, "a program of which nothing is sampled yet")
+        cls.run_program()
+        cls.truth = from_messages(cls.api.ListSites(pid=cls.pid).sites)
+
+    @classmethod
+    def attached_without_a_sample(cls):
+        """A "quiet" answer allocates little, but it may be sampled."""
+        cls.program = harness.Target("known_alloc")
+        cls.addClassCleanup(cls.program.kill)
+        cls.pid = cls.program.pid
+        cls.memprofd.attach(cls.pid)
+
+        def sampling():
+            cls.program.command("quiet")
+            return cls.memprofd.state(cls.pid) == "sampling"
+        eventually(sampling, "the program is sampled")
+        if cls.settled_counts()[0] == 0:
+            return True
+        cls.program.exit()
+        return False
+
+    @classmethod
+    def counts(cls):
+        target = cls.api.ListSites(pid=cls.pid, limit=1).target
+        return target.alloc_events, target.promote_events, target.dealloc_events
+
+    @classmethod
+    def settled_counts(cls):
+        return harness.settled(cls.counts, "the daemon's counts", quiet=0.7)
+
+    @classmethod
+    def run_program(cls):
+        """Makes samples of every kind, seen by a trace and a stream from the first on."""
+        cls.file = f"{cls.shared.name}/run.ctf"
+        recording = harness.Process(
+            [harness.BUILD / "memprofctl", "--grpc.socket", cls.memprofd.socket, "record",
+             "--pid", cls.pid, "-o", cls.file], stdin=subprocess.DEVNULL)
+        cls.addClassCleanup(recording.kill)
+        cls.stream = Stream(cls.pb, cls.api.channel, cls.pb.StreamEventsRequest(pid=cls.pid))
+        eventually(lambda: os.path.exists(cls.file) and os.path.getsize(cls.file) > 0,
+                   "the recording begins")
+        cls.program.command("go 3", timeout=120)
+        cls.program.command("full", timeout=60)
+        events = cls.settled_counts()
+        eventually(lambda: cls.stream.size() >= sum(events), "all events are streamed")
+        eventually(lambda: len(cls.dumped("alloc")) >= events[0], "all allocations are in the file")
+        recording.stop(signal.SIGINT)
+
+    @classmethod
+    def dumped(cls, kind):
+        lines = memprofctl("dump", cls.file).stdout.splitlines()
+        return [line for line in lines if line.startswith("+") and line.split()[1] == kind]
+
+    def assert_same(self, numbers, *measures):
+        truth, seen = self.truth.of(*(measures or MEASURES)), numbers.of(*(measures or MEASURES))
+        self.assertEqual(N_SITES, len(truth.sites))
+        self.assert_close(truth.total, seen.total, "all sites")
+        for function, counts in truth.sites.items():
+            self.assert_close(counts, seen.sites.get(function, {}), function)
+
+    def assert_close(self, truth, seen, what):
+        for measure, value in truth.items():
+            self.assertAlmostEqual(value, seen.get(measure, 0), delta=ROUNDING, msg=f"{measure} of {what}")
+
+    def profile(self, kind, measure="live"):
+        """Text of `report -o KIND`, sorted by a measure."""
+        return self.memprofd.ctl("report", "--pid", self.pid, "-o", kind, "-s", ORDERS[measure]).stdout
+
+    # ------------------------------------------------------------ the daemon's numbers
+
+    def test_the_run_has_something_of_everything(self):
+        for measure in MEASURES:
+            self.assertGreater(self.truth.total[measure], 1_000_000, measure)
+        self.assertAlmostEqual(
+            self.truth.total["allocated"],
+            sum(self.truth.total[m] for m in ("live", "died_young", "died_old")), delta=ROUNDING)
+        truth = self.program.command("stat")["sites"]
+        for site, exact in truth.items():
+            seen = self.truth.sites[f"Known_alloc.{site}"]
+            self.assert_estimate(f"{site} allocated", seen["allocated"], exact["allocated_words"], RATE)
+            self.assert_estimate(f"{site} live", seen["live"], exact["live_words"], RATE)
+
+    def test_grpc_total_and_target(self):
+        answer = self.api.ListSites(pid=self.pid, limit=1)
+        for measure in MEASURES:
+            for whole in (answer.total, answer.target):
+                self.assertAlmostEqual(self.truth.total[measure], getattr(whole, measure).bytes, delta=1e-3)
+        self.assertEqual(0, answer.target.dropped_events, answer.target.drops)
+
+    def test_http_api(self):
+        self.assert_same(from_messages(self.api.json("sites", pid=self.pid)["sites"]))
+
+    def test_json(self):
+        self.assert_same(from_ctl(self.memprofd.sites(self.pid)))
+        target = self.memprofd.targets()[self.pid]
+        for measure in MEASURES:
+            self.assertAlmostEqual(self.truth.total[measure], target[f"{measure}_bytes"], delta=1e-3)
+
+    def test_metrics(self):
+        metrics, numbers = self.memprofd.metrics(), Numbers()
+        total = {"allocated": metrics.total("memprofd_allocated_bytes_total", pid=self.pid),
+                 "promoted": metrics.value("memprofd_promoted_bytes_total", pid=self.pid),
+                 "live": metrics.value("memprofd_live_bytes", pid=self.pid),
+                 "died_young": metrics.value("memprofd_deallocated_bytes_total", pid=self.pid, heap="minor"),
+                 "died_old": metrics.value("memprofd_deallocated_bytes_total", pid=self.pid, heap="major")}
+        self.assert_close(self.truth.total, total, "all sites")
+        for measure, name in (("allocated", "allocated_bytes_total"), ("promoted", "promoted_bytes_total"),
+                              ("live", "live_bytes")):
+            for sample in metrics.find(f"memprofd_site_{name}", pid=self.pid):
+                numbers.add(measure, sample.value, sample.labels["function"])
+        self.assert_same(numbers, "allocated", "promoted", "live")  # "other" is in the total
+
+    # ------------------------------------------------------------ profiles
+
+    def test_pprof(self):
+        for path in ("/debug/pprof/heap", "/debug/pprof/allocs"):
+            status, body = http_bytes(f"{self.memprofd.url}{path}?pid={self.pid}")
+            self.assertEqual(200, status)
+            numbers = Numbers()
+            for sample in Profile(self.profile_pb2, body).samples:
+                _, allocated, _, live = sample.values
+                numbers.add("allocated", allocated, sample.frames[0].function)
+                numbers.add("live", live, sample.frames[0].function)
+            self.assert_same(numbers, "allocated", "live")
+
+    def test_go_pprof(self):
+        for kind, measure in (("heap", "live"), ("allocs", "allocated")):
+            text = go_pprof(self.folder, "-top", "-unit=B", f"{self.memprofd.url}/debug/pprof/{kind}?pid={self.pid}")
+            shown = re.search(r"% of (\d+)B total", text)
+            self.assertAlmostEqual(self.truth.total[measure], float(shown[1]), delta=ROUNDING)
+            for function, counts in self.truth.sites.items():
+                if counts[measure] > self.truth.total[measure] / 100:  # it leaves out the small ones
+                    self.assertAlmostEqual(counts[measure], row_of(top_rows(text), SITE.match(function)[1]).flat,
+                                           delta=ROUNDING)
+
+    def test_collapsed(self):
+        for measure in MEASURES:
+            numbers = Numbers()
+            for line in self.profile("collapsed", measure).splitlines():
+                stack, value = line.rsplit(" ", 1)
+                numbers.add(measure, int(value), stack.split(";")[-1])
+            self.assert_same(numbers, measure)
+
+    def test_speedscope(self):
+        file, numbers = json.loads(self.profile("speedscope")), Numbers()
+        frames = file["shared"]["frames"]
+        for profile in file["profiles"]:
+            measure = profile["name"].replace(" ", "_")
+            self.assertIn(measure, MEASURES)
+            for stack, weight in zip(profile["samples"], profile["weights"]):
+                numbers.add(measure, weight, frames[stack[-1]]["name"])
+        self.assert_same(numbers)
+
+    def test_html(self):
+        path = self.folder / "flame.html"
+        self.memprofd.ctl("report", "--pid", self.pid, "-o", "html", "--out", path)
+        data = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)
+        flame, numbers = json.loads(data[1]), Numbers()
+        names = ["" if node == 0 else flame["strings"][flame["functions"][function][0]]
+                 for node, function in enumerate(flame["function"])]
+        for measure in MEASURES:
+            for name, value in zip(names, flame["self"][measure]):
+                numbers.add(measure, value, name)
+            self.assertEqual(numbers.total[measure], flame["totals"][measure][0])
+        self.assert_same(numbers)
+
+    # ------------------------------------------------------------ what was recorded meanwhile
+
+    def test_trace_file(self):
+        report = json.loads(memprofctl("report", self.file, "-o", "json", "-n", 0).stdout)
+        self.assert_same(from_ctl(report["sites"]))
+        for measure in MEASURES:
+            self.assertAlmostEqual(self.truth.total[measure], report["target"][f"{measure}_bytes"], delta=ROUNDING)
+
+    def test_profile_of_the_trace_file(self):
+        for measure in MEASURES:
+            text = memprofctl("report", self.file, "-o", "collapsed", "-s", ORDERS[measure]).stdout
+            self.assertEqual(self.profile("collapsed", measure), text, measure)
+
+    def test_event_stream(self):
+        self.assertEqual((0, False), (self.stream.dropped(), self.stream.ended.is_set()))
+        numbers, site_of, measures = Numbers(), {}, {
+            self.pb.EVENT_KIND_ALLOC_MINOR: "allocated", self.pb.EVENT_KIND_ALLOC_MAJOR: "allocated",
+            self.pb.EVENT_KIND_PROMOTE: "promoted", self.pb.EVENT_KIND_DEALLOC_MINOR: "died_young",
+            self.pb.EVENT_KIND_DEALLOC_MAJOR: "died_old"}
+        for message in self.stream.messages:
+            site_of.update((c.id, c.locations[0].function) for c in message.callstacks)
+            for event in message.events:
+                value = event.n_samples / message.sampling_rate * 8
+                measure, function = measures[event.kind], site_of[event.callstack_id]
+                numbers.add(measure, value, function)
+                if measure == "allocated":
+                    numbers.add("live", value, function)
+                elif measure != "promoted":
+                    numbers.add("live", -value, function)
+        self.assert_same(numbers)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+#include "daemon/aggregate/death_counts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+
+std::map<std::uint8_t, std::uint32_t> by_code(const DeathCounts& deaths) {
+  std::map<std::uint8_t, std::uint32_t> result;
+  for (const DeathCounts::Entry& entry : deaths.entries()) {
+    EXPECT_TRUE(result.emplace(entry.code, entry.n).second) << "each code once";
+    EXPECT_GT(entry.n, 0u);
+  }
+  EXPECT_TRUE(std::is_sorted(deaths.entries().begin(), deaths.entries().end(),
+                             [](const auto& a, const auto& b) { return a.code < b.code; }));
+  return result;
+}
+
+TEST(DeathCounts, CodesTellHeapAndBucket) {
+  for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
+    for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
+      const DeathCounts::Entry entry{DeathCounts::code_of(heap, bucket), 1};
+      EXPECT_EQ(entry.heap(), heap);
+      EXPECT_EQ(entry.bucket(), bucket);
+    }
+  }
+}
+
+TEST(DeathCounts, AddsByHeapAndBucket) {
+  DeathCounts deaths;
+  EXPECT_TRUE(deaths.empty());
+  deaths.add(Heap::kMinor, 500, 2);
+  deaths.add(Heap::kMinor, 700, 3);  // the same bucket
+  deaths.add(Heap::kMajor, 500, 1);
+  deaths.add(Heap::kMajor, 5'000'000, 0);
+  EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{0x00, 5}, {0x80, 1}}));
+  EXPECT_DOUBLE_EQ(deaths.sum_ns(), 2 * 500 + 3 * 700 + 500);
+  deaths.clear();
+  EXPECT_TRUE(deaths.empty());
+  EXPECT_EQ(deaths.sum_ns(), 0);
+}
+
+TEST(DeathCounts, ABucketCountsWithItsMiddle) {
+  DeathCounts deaths;
+  deaths.add_code(DeathCounts::code_of(Heap::kMajor, 20), 4);
+  EXPECT_DOUBLE_EQ(deaths.sum_ns(), 4 * LifetimeHistogram::middle_ns(20));
+  EXPECT_EQ(deaths.entries().front().heap(), Heap::kMajor);
+}
+
+TEST(DeathCounts, WhatIsRemovedIsGone) {
+  const std::uint8_t young = DeathCounts::code_of(Heap::kMinor, 3);
+  const std::uint8_t old = DeathCounts::code_of(Heap::kMajor, 3);
+  DeathCounts deaths;
+  deaths.add_code(old, 7);
+  deaths.add_code(young, 5);
+  deaths.remove_code(young, 2);
+  EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{young, 3}, {old, 7}}));
+  EXPECT_DOUBLE_EQ(deaths.sum_ns(), 10 * LifetimeHistogram::middle_ns(3));
+  deaths.remove_code(young, 3);
+  EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{old, 7}}));
+  deaths.remove_code(old, 7);
+  EXPECT_TRUE(deaths.empty());
+  EXPECT_EQ(deaths.sum_ns(), 0);
+}
+
+TEST(DeathCounts, MoreThanThereIsCannotBeRemoved) {
+  const std::uint8_t code = DeathCounts::code_of(Heap::kMinor, 3);
+  const std::uint8_t other = DeathCounts::code_of(Heap::kMinor, 9);
+  DeathCounts deaths;
+  deaths.add_code(code, 2);
+  deaths.add_code(other, 2);
+  deaths.remove_code(code, 1000);
+  EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{other, 2}}));
+  EXPECT_DOUBLE_EQ(deaths.sum_ns(), 2 * LifetimeHistogram::middle_ns(9)) << "the others' sum stays";
+  deaths.remove_code(code, 1);
+  EXPECT_EQ(deaths.entries().size(), 1u);
+}
+
+TEST(DeathCounts, TheSumNeverFallsBelowZero) {
+  DeathCounts deaths;
+  const std::uint64_t shortest = 1000;  // of bucket 1, whose middle is longer
+  deaths.add(Heap::kMinor, shortest, 2);
+  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1);
+  EXPECT_GE(deaths.sum_ns(), 0);
+  deaths.add(Heap::kMinor, 0, 1);
+  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1);
+  EXPECT_GE(deaths.sum_ns(), 0);
+}
+
+TEST(DeathCounts, SumOfTwo) {
+  DeathCounts a, b;
+  a.add(Heap::kMinor, 500, 1);
+  b.add(Heap::kMinor, 600, 2);
+  b.add(Heap::kMajor, 600, 3);
+  a += b;
+  EXPECT_EQ(by_code(a), (std::map<std::uint8_t, std::uint32_t>{{0x00, 3}, {0x80, 3}}));
+  EXPECT_DOUBLE_EQ(a.sum_ns(), 500 + 5 * 600);
+  a += a;
+  EXPECT_EQ(by_code(a), (std::map<std::uint8_t, std::uint32_t>{{0x00, 6}, {0x80, 6}}));
+  EXPECT_DOUBLE_EQ(a.sum_ns(), 2 * (500 + 5 * 600));
+}
+
+TEST(DeathCounts, SaturatesInsteadOfWrapping) {
+  DeathCounts deaths;
+  deaths.add(Heap::kMinor, 1, kMost);
+  deaths.add(Heap::kMinor, 1, 10);
+  EXPECT_EQ(deaths.entries().front().n, kMost);
+}
+
+TEST(DeathCounts, HistogramIsOfBothHeaps) {
+  DeathCounts deaths;
+  deaths.add(Heap::kMinor, 500, 1);
+  deaths.add(Heap::kMajor, 500, 2);
+  deaths.add(Heap::kMajor, 5'000'000, 4);
+  const LifetimeHistogram histogram = deaths.histogram();
+  EXPECT_EQ(histogram.total(), 7u);
+  EXPECT_EQ(histogram.count(0), 3u);
+  EXPECT_EQ(histogram.count(LifetimeHistogram::bucket_of(5'000'000)), 4u);
+  EXPECT_DOUBLE_EQ(histogram.sum_ns(), deaths.sum_ns());
+  EXPECT_EQ(DeathCounts().histogram().total(), 0u);
+}
+
+}  // namespace
+}  // namespace memprofd
