@@ -16,10 +16,19 @@ fail() {
 	exit 1
 }
 
+# A failed apt-get: what it said last is the cause.
+fail_apt() {
+	tail -n 15 "$log" >&2
+	fail "apt-get $* failed, see $log"
+}
+
 wanted() {
 	awk -v groups=" $groups " '
 		/^# group: / { on = index(groups, " " $3 " ") }
-		/^[^#]/ && on { print $1 }' "$root/deploy/packages.txt"
+		/^[^#]/ && on { print $1, $2 }' "$root/deploy/packages.txt" |
+		while read -r package command; do
+			[ -n "$command" ] && command -v "$command" > /dev/null || echo "$package"
+		done
 }
 
 # Prints the wanted packages that are not installed.
@@ -62,8 +71,8 @@ mkdir -p "$root/build"
 : > "$log"
 echo "installing what is missing ($count from Debian, log: $log)"
 forbid_service_starts
-run_apt update || fail "apt-get update failed, see $log"
-run_apt install --no-install-recommends $packages || fail "apt-get install failed, see $log"
+run_apt update || fail_apt update
+run_apt install --no-install-recommends $packages || fail_apt install
 for service in prometheus ocsigenserver; do
 	if echo "$packages" | grep -qx $service && command -v systemctl > /dev/null; then
 		systemctl disable $service.service >> "$log" 2>&1 || true
