@@ -212,17 +212,24 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
 
   LeakAnswer answer{range, {}};
   std::vector<LeakSuspect> suspects = suspects_of(at_end, counter, grouping);
+  std::vector<LeakSuspect*> chosen;  // large: moved once
   for (std::size_t g = 0; g < suspects.size(); ++g) {
     LeakSuspect& suspect = suspects[g];
     if (suspect.group.heaviest == nullptr) continue;
     set_growth(growths[g], range, suspect);
     if (query.limit == 0 && suspect.growth_bytes <= suspect.growth_bytes_stderr) continue;
     suspect.median_age_seconds = median_age_seconds(growths[g], ages, span_ns);
-    answer.suspects.push_back(std::move(suspect));
+    chosen.push_back(&suspect);
   }
-  std::sort(answer.suspects.begin(), answer.suspects.end(), ranks_before);
-  if (query.limit > 0 && answer.suspects.size() > query.limit) answer.suspects.resize(query.limit);
-  for (LeakSuspect& suspect : answer.suspects) suspect.group.set_callstack(grouping.frames);
+  const std::size_t n = query.limit == 0 ? chosen.size() : std::min(query.limit, chosen.size());
+  std::partial_sort(
+      chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(n), chosen.end(),
+      [](const LeakSuspect* a, const LeakSuspect* b) { return ranks_before(*a, *b); });
+  chosen.resize(n);
+  for (LeakSuspect* suspect : chosen) {
+    suspect->group.set_callstack(grouping.frames);
+    answer.suspects.push_back(std::move(*suspect));
+  }
   return answer;
 }
 

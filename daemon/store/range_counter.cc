@@ -172,6 +172,7 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
     }
     return result;
   }
+  if (time_ns <= begin_ns_) return result;  // nothing was followed yet
   for (std::size_t row = 0; row < result.size(); ++row) {
     result[row].add(snapshot_.rows[row].counters.live);
   }
@@ -258,14 +259,24 @@ std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std:
                                                             std::uint64_t at_ns) const {
   std::vector<std::vector<Portion>> result;
   for (std::size_t i = 0; i < times_ns.size(); ++i) {
-    result.push_back(i == 0 ? live_at(times_ns[i]) : result.back());
-    if (i > 0) take_back(times_ns[i], times_ns[i - 1], result.back());
+    if (i == 0 || times_ns[i] <= begin_ns_) {
+      result.push_back(live_at(times_ns[i]));
+    } else {
+      result.push_back(result.back());
+      take_back(times_ns[i], times_ns[i - 1], result.back());
+    }
   }
+  // Before the attach nothing was born.
+  const auto known = static_cast<std::size_t>(
+      std::find_if(times_ns.begin(), times_ns.end(),
+                   [&](std::uint64_t time_ns) { return time_ns <= begin_ns_; }) -
+      times_ns.begin());
   // The oldest windows concern the last times only.
-  for (std::size_t first = times_ns.size(); first-- > 0;) {
+  for (std::size_t first = known; first-- > 0;) {
     const std::uint64_t end_ns = first == 0 ? at_ns : times_ns[first - 1];
     for (const HistoryWindowPtr& window : view_.cover(times_ns[first], end_ns)) {
-      take_deaths(*window, times_ns.subspan(first), std::span(result).subspan(first));
+      take_deaths(*window, times_ns.subspan(first, known - first),
+                  std::span(result).subspan(first, known - first));
     }
   }
   return result;

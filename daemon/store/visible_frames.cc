@@ -10,16 +10,18 @@ namespace memprofd {
 VisibleFrames::VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden)
     : symbolizer_(symbolizer), hidden_(hidden) {}
 
-std::size_t VisibleFrames::HashPointee::operator()(const Location* location) const {
-  return absl::HashOf(location->function, location->file, location->line, location->start_column,
-                      location->end_column, location->module);
-}
+VisibleFrames::LocationKey::LocationKey(const Location& from)
+    : location(&from),
+      hash(absl::HashOf(from.function, from.file, from.line, from.start_column, from.end_column,
+                        from.module)) {}
 
 LocationId VisibleFrames::intern(Location location) {
-  if (const auto known = ids_.find(&location); known != ids_.end()) return known->second;
+  LocationKey key(location);
+  if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
   const LocationId id(static_cast<std::uint32_t>(by_id_.size()));
   by_id_.push_back(std::make_shared<const Location>(std::move(location)));
-  ids_.emplace(by_id_.back().get(), id);
+  key.location = by_id_.back().get();
+  ids_.emplace(key, id);
   return id;
 }
 

@@ -39,7 +39,10 @@ class VisibleFrames {
   // Both must outlive this. hidden: null when nothing is.
   VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden);
   explicit VisibleFrames(const TargetProfile& profile)
-      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {}
+      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {
+    frames_.reserve(profile.rows.size());
+    ids_.reserve(profile.rows.size());
+  }
 
   // Calls fn(locations, times) for each run of a frame with visible locations,
   // innermost first, until it answers false. When there is none: once, with
@@ -59,11 +62,20 @@ class VisibleFrames {
   std::size_t size() const { return by_id_.size(); }
 
  private:
-  struct HashPointee {
-    std::size_t operator()(const Location* location) const;
-  };
-  struct EqualPointees {
-    bool operator()(const Location* a, const Location* b) const { return *a == *b; }
+  // With its hash, which is long to compute.
+  struct LocationKey {
+    explicit LocationKey(const Location& location);
+
+    friend bool operator==(const LocationKey& a, const LocationKey& b) {
+      return a.hash == b.hash && *a.location == *b.location;
+    }
+    template <typename H>
+    friend H AbslHashValue(H h, const LocationKey& key) {
+      return H::combine(std::move(h), key.hash);
+    }
+
+    const Location* location;
+    std::size_t hash;
   };
   struct Frame {
     std::uint32_t first = 0;  // in pool_
@@ -80,8 +92,8 @@ class VisibleFrames {
   absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, Frame> frames_;
   std::vector<LocationId> pool_;
   std::vector<std::shared_ptr<const Location>> by_id_;
-  // Its keys are those of by_id_.
-  absl::flat_hash_map<const Location*, LocationId, HashPointee, EqualPointees> ids_;
+  // Its keys point to those of by_id_.
+  absl::flat_hash_map<LocationKey, LocationId> ids_;
 };
 
 template <typename Fn>

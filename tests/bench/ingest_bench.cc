@@ -5,10 +5,14 @@
 // deallocation for each allocation, in batches of 512 records from 4 threads.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+#include <memory>
 #include <random>
 #include <vector>
 
+#include "daemon/event_tap.h"
 #include "daemon/pipeline.h"
+#include "daemon/store/event_log.h"
 #include "tests/unit/ring_events.h"
 
 namespace memprofd {
@@ -99,6 +103,34 @@ void ingest(benchmark::State& state) {
   if (lost > 0) state.SkipWithError("events were dropped");
 }
 BENCHMARK(ingest)->Arg(10'000)->Arg(1'000'000)->ArgName("live");
+
+// The same while somebody reads every event; the reader's own work does not count.
+void ingest_with_reader(benchmark::State& state) {
+  SyntheticTarget target(static_cast<std::uint64_t>(state.range(0)));
+  EventTap tap(target.pipeline, std::make_shared<EventLog>());
+  auto reader = EventReader::open(tap.log());
+  if (!reader.ok()) return state.SkipWithError("no reader");
+  std::int64_t events = 0;
+  std::uint64_t read = 0, dropped = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    target.fill_batch(/*keep=*/false);
+    state.ResumeTiming();
+    tap.update();
+    events += static_cast<std::int64_t>(target.send());
+    tap.flush();
+    state.PauseTiming();
+    const EventRead got = reader->read(1 << 20, std::chrono::milliseconds(0));
+    dropped += got.dropped;
+    for (const EventSlice& slice : got.slices) read += slice.events().size();
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(events);
+  state.counters["cpu_per_event"] = benchmark::Counter(
+      static_cast<double>(events), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  if (read == 0 || dropped > 0) state.SkipWithError("events were not read");
+}
+BENCHMARK(ingest_with_reader)->Arg(10'000)->Arg(1'000'000)->ArgName("live");
 
 void bytes_per_live_sample(benchmark::State& state) {
   const auto samples = static_cast<std::uint64_t>(state.range(0));

@@ -120,5 +120,27 @@ TEST(LifetimeHistogramTest, BucketsAndTheirSumAreToldApart) {
   EXPECT_EQ(histogram.sum_ns(), 12);
 }
 
+TEST(LifetimeHistogramTest, AMeanShareIsTheMeanOfShares) {
+  for (const int bucket : {0, 1, 30, LifetimeHistogram::kBuckets - 1}) {
+    const double high = bucket == LifetimeHistogram::kBuckets - 1
+                            ? 4 * LifetimeHistogram::upper_bound_ns(bucket - 1)
+                            : LifetimeHistogram::upper_bound_ns(bucket);
+    for (const double from : {-0.5, 0.0, 0.3, 0.8, 1.5}) {
+      for (const double length : {0.0, 0.1, 0.6, 3.0}) {
+        double sum = 0;
+        constexpr int kSteps = 20'000;
+        for (int i = 0; i < kSteps; ++i) {
+          const double t = high * (from + length * (i + 0.5) / kSteps);
+          sum += LifetimeHistogram::share_within(bucket, 0, t);
+        }
+        EXPECT_NEAR(
+            LifetimeHistogram::mean_share_below(bucket, high * from, high * (from + length)),
+            sum / kSteps, 1e-3)
+            << bucket << " from " << from << " length " << length;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace memprofd
