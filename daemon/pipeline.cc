@@ -159,13 +159,14 @@ void Pipeline::fill(TargetSnapshot& snapshot) const {
   snapshot.drops = drops_;
   snapshot.live_samples_tracked = aggregator_.live().size();
   snapshot.stacks_interned = callstacks_.size();
+  snapshot.callstacks = callstacks_.kept();
   snapshot.rows.clear();
   snapshot.rows.reserve(by_class.size());
   for (std::uint32_t id = 0; id < by_class.size(); ++id) {
     if (!has_samples(by_class[id])) continue;
     const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
     snapshot.rows.push_back(
-        {ClassId(id), alloc_class, callstacks_.get(alloc_class.callstack), by_class[id]});
+        {ClassId(id), alloc_class, &callstacks_.get(alloc_class.callstack), by_class[id]});
   }
 }
 

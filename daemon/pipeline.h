@@ -88,8 +88,8 @@ class Pipeline {
   void set_observer(SampleObserver* observer) { observer_ = observer; }
   DropCounters& drops() { return drops_; }
   const DropCounters& drops() const { return drops_; }
-  const std::shared_ptr<const Callstack>& callstack(CallstackId id) const {
-    return callstacks_.get(id);
+  std::shared_ptr<const Callstack> callstack(CallstackId id) const {
+    return {callstacks_.kept(), &callstacks_.get(id)};
   }
   const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
   const Aggregator& aggregator() const { return aggregator_; }

@@ -38,10 +38,13 @@ RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 SUBMAKE     = $(MAKE) --no-print-directory
 ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
+# Programs that e2e tests start.
+E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench
+
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
 	$(Q)deploy/install-deps.sh
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(BUILD)/tests/watch_events
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS)
 	$(Q)$(ASAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 
@@ -55,7 +58,7 @@ kernel-test: $(BUILD)/tests/kernel_tests
 agent-test: all targets
 	$(Q)$(RUN_TESTS) agent
 # make e2e-test MODULE=test_attach runs one module.
-e2e-test: all targets $(BUILD)/tests/watch_events
+e2e-test: all targets $(E2E_PROGRAMS)
 	$(Q)$(RUN_TESTS) e2e$(addprefix /,$(MODULE))
 dashboards-test: all targets
 	$(Q)$(RUN_TESTS) dashboards

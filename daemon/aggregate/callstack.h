@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "daemon/util/ids.h"
@@ -9,6 +10,7 @@
 namespace memprofd {
 
 struct Callstack {
+  CallstackId id;  // in its target's table; 0: the unknown one, or in none
   StackHash hash;
   // Innermost first; MEMPROF_RUN_MARK entries as in bpf/events.h.
   std::vector<std::uint64_t> entries;
@@ -27,6 +29,8 @@ struct Callstack {
   // the same address, are calls and have -1.
   template <typename Fn>
   void for_each_frame(Fn fn) const;
+  // The first return address.
+  std::optional<std::uint64_t> innermost() const;
   // All return addresses, at most max_frames of them.
   std::vector<std::uint64_t> expand(std::size_t max_frames) const;
 };

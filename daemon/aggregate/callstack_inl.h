@@ -17,6 +17,13 @@ void Callstack::for_each_run(Fn fn) const {
   }
 }
 
+inline std::optional<std::uint64_t> Callstack::innermost() const {
+  for (const std::uint64_t entry : entries) {
+    if ((entry & MEMPROF_RUN_MARK) == 0) return entry;
+  }
+  return std::nullopt;
+}
+
 template <typename Fn>
 void Callstack::for_each_frame(Fn fn) const {
   bool innermost = true;

@@ -3,21 +3,21 @@
 namespace memprofd {
 namespace {
 
-std::shared_ptr<const Callstack> copy_of(const CallstackView& view) {
-  auto callstack = std::make_shared<Callstack>();
-  callstack->hash = view.hash;
-  callstack->entries.assign(view.entries.begin(), view.entries.end());
-  callstack->alloc_idx = view.alloc_idx;
-  callstack->n_frames = view.n_frames;
-  callstack->truncated = view.truncated;
-  callstack->broken = view.broken;
-  return callstack;
+Callstack copy_of(CallstackId id, const CallstackView& view) {
+  return {.id = id,
+          .hash = view.hash,
+          .entries = {view.entries.begin(), view.entries.end()},
+          .alloc_idx = view.alloc_idx,
+          .n_frames = view.n_frames,
+          .truncated = view.truncated,
+          .broken = view.broken};
 }
 
 }  // namespace
 
-CallstackTable::CallstackTable(const CallstackTableLimits& limits) : limits_(limits) {
-  callstacks_.push_back(std::make_shared<const Callstack>());
+CallstackTable::CallstackTable(const CallstackTableLimits& limits)
+    : limits_(limits), callstacks_(std::make_shared<StableVector<Callstack>>()) {
+  callstacks_->push_back({});
 }
 
 std::optional<CallstackId> CallstackTable::find(StackHash hash) const {
@@ -32,15 +32,15 @@ std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
     overflowed_ = true;
     return std::nullopt;
   }
-  const CallstackId id(static_cast<std::uint32_t>(callstacks_.size()));
-  callstacks_.push_back(copy_of(view));
+  const CallstackId id(static_cast<std::uint32_t>(callstacks_->size()));
+  callstacks_->push_back(copy_of(id, view));
   entries_ += view.entries.size();
   ids_.emplace(view.hash, id);
   return id;
 }
 
-const std::shared_ptr<const Callstack>& CallstackTable::get(CallstackId id) const {
-  return callstacks_[id.value() < callstacks_.size() ? id.value() : 0];
+const Callstack& CallstackTable::get(CallstackId id) const {
+  return (*callstacks_)[id.value() < callstacks_->size() ? id.value() : 0];
 }
 
 }  // namespace memprofd

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/aggregate/callstack.h"
 #include "daemon/util/ids.h"
+#include "daemon/util/stable_vector.h"
 
 namespace memprofd {
 
@@ -42,15 +43,18 @@ class CallstackTable {
   // Whether intern() has ever refused a callstack.
   bool overflowed() const { return overflowed_; }
 
-  // Never null for an id that this table gave; the unknown one for any other.
-  const std::shared_ptr<const Callstack>& get(CallstackId id) const;
+  // The unknown one for an id that this table did not give. Stays where it is as
+  // long as the table or what kept() answered.
+  const Callstack& get(CallstackId id) const;
+  // Owns all callstacks.
+  std::shared_ptr<const void> kept() const { return callstacks_; }
   // Callstacks kept, the unknown one not counted.
-  std::size_t size() const { return callstacks_.size() - 1; }
+  std::size_t size() const { return callstacks_->size() - 1; }
 
  private:
   CallstackTableLimits limits_;
   absl::flat_hash_map<StackHash, CallstackId> ids_;
-  std::vector<std::shared_ptr<const Callstack>> callstacks_;  // by id
+  const std::shared_ptr<StableVector<Callstack>> callstacks_;  // by id
   std::size_t entries_ = 0;
   bool overflowed_ = false;
 };

@@ -4,16 +4,48 @@
 #include <limits>
 
 namespace memprofd {
+namespace {
+
+using Entry = DeathCounts::Entry;
+
+void add_saturating(std::uint32_t& to, std::uint32_t n) {
+  if (__builtin_add_overflow(to, n, &to)) to = std::numeric_limits<std::uint32_t>::max();
+}
+
+// Both are sorted.
+void merge(std::vector<Entry>& entries, std::span<const Entry> added) {
+  if (entries.empty()) {
+    entries.assign(added.begin(), added.end());
+    return;
+  }
+  auto at = entries.begin();
+  for (const Entry& death : added) {
+    while (at != entries.end() && at->code < death.code) ++at;
+    if (at == entries.end() || at->code != death.code) {
+      at = entries.insert(at, death);
+    } else {
+      add_saturating(at->n, death.n);
+    }
+  }
+}
+
+}  // namespace
+
+DeathCounts::Counts& DeathCounts::copy() {
+  counts_ = counts_ == nullptr ? std::make_shared<Counts>() : std::make_shared<Counts>(*counts_);
+  return *counts_;
+}
 
 void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns) {
-  sum_ns_ += sum_ns;
+  Counts& counts = own();
+  counts.sum_ns += sum_ns;
   if (n_samples == 0) return;
-  auto entry = entries_.begin();
-  while (entry != entries_.end() && entry->code < code) ++entry;
-  if (entry == entries_.end() || entry->code != code) {
-    entries_.insert(entry, {code, n_samples});
-  } else if (__builtin_add_overflow(entry->n, n_samples, &entry->n)) {
-    entry->n = std::numeric_limits<std::uint32_t>::max();
+  auto entry = counts.entries.begin();
+  while (entry != counts.entries.end() && entry->code < code) ++entry;
+  if (entry == counts.entries.end() || entry->code != code) {
+    counts.entries.insert(entry, {code, n_samples});
+  } else {
+    add_saturating(entry->n, n_samples);
   }
 }
 
@@ -23,56 +55,56 @@ void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples) {
 }
 
 void DeathCounts::remove_code(std::uint8_t code, std::uint32_t n_samples) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
+  if (empty()) return;
+  Counts& counts = own();
+  const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
-  if (found == entries_.end()) return;
+  if (found == counts.entries.end()) return;
   const std::uint32_t removed = std::min(found->n, n_samples);
   found->n -= removed;
-  sum_ns_ -= std::min(sum_ns_, LifetimeHistogram::middle_ns(found->bucket()) * removed);
+  counts.sum_ns -= std::min(counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * removed);
   if (found->n > 0) return;
-  entries_.erase(found);
-  if (entries_.empty()) sum_ns_ = 0;
-}
-
-// Both are sorted.
-void DeathCounts::merge(std::span<const Entry> deaths) {
-  if (entries_.empty()) {
-    entries_.assign(deaths.begin(), deaths.end());
-    return;
-  }
-  auto at = entries_.begin();
-  for (const Entry& death : deaths) {
-    while (at != entries_.end() && at->code < death.code) ++at;
-    if (at == entries_.end() || at->code != death.code) {
-      at = entries_.insert(at, death);
-    } else if (__builtin_add_overflow(at->n, death.n, &at->n)) {
-      at->n = std::numeric_limits<std::uint32_t>::max();
-    }
-  }
+  counts.entries.erase(found);
+  if (counts.entries.empty()) counts.sum_ns = 0;
 }
 
 void DeathCounts::add_codes(std::span<const Entry> deaths) {
-  merge(deaths);
+  if (deaths.empty()) return;
+  Counts& counts = own();
+  merge(counts.entries, deaths);
   for (const Entry& death : deaths) {
-    sum_ns_ += LifetimeHistogram::middle_ns(death.bucket()) * death.n;
+    counts.sum_ns += LifetimeHistogram::middle_ns(death.bucket()) * death.n;
   }
 }
 
 DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
-  merge(other.entries_);
-  sum_ns_ += other.sum_ns_;
+  if (other.counts_ == nullptr) return *this;
+  if (counts_ == nullptr) {
+    counts_ = other.counts_;
+    return *this;
+  }
+  const std::shared_ptr<Counts> added = other.counts_;  // may be ours
+  Counts& counts = own();
+  merge(counts.entries, added->entries);
+  counts.sum_ns += added->sum_ns;
   return *this;
 }
 
 void DeathCounts::clear() {
-  entries_.clear();
-  sum_ns_ = 0;
+  if (counts_ == nullptr) return;
+  if (counts_.use_count() > 1) {
+    counts_.reset();
+    return;
+  }
+  Counts& counts = own();
+  counts.entries.clear();
+  counts.sum_ns = 0;
 }
 
 LifetimeHistogram DeathCounts::histogram() const {
   LifetimeHistogram result;
-  for (const Entry& entry : entries_) result.add_bucket(entry.bucket(), entry.n);
-  result.set_sum_ns(sum_ns_);
+  for (const Entry& entry : entries()) result.add_bucket(entry.bucket(), entry.n);
+  result.set_sum_ns(sum_ns());
   return result;
 }
 

@@ -1,8 +1,12 @@
 // How many samples of one class died in which heap after which time. Made for
-// size: most classes know a few lifetimes only.
+// size: most classes know a few lifetimes only. Copies share their memory until one
+// of them changes, so that a snapshot of all classes costs little; each copy is for
+// one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,21 +41,36 @@ class DeathCounts {
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
   void remove_code(std::uint8_t code, std::uint32_t n_samples);
-  // Keeps the memory.
+  // Keeps the memory, unless it is shared.
   void clear();
 
-  bool empty() const { return entries_.empty(); }
+  bool empty() const { return entries().empty(); }
   // By code; each once, n above 0.
-  const std::vector<Entry>& entries() const { return entries_; }
-  double sum_ns() const { return sum_ns_; }
+  std::span<const Entry> entries() const {
+    return counts_ == nullptr ? std::span<const Entry>() : counts_->entries;
+  }
+  double sum_ns() const { return counts_ == nullptr ? 0 : counts_->sum_ns; }
   LifetimeHistogram histogram() const;
 
  private:
-  void add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns);
-  void merge(std::span<const Entry> deaths);
+  struct Counts {
+    std::vector<Entry> entries;
+    double sum_ns = 0;
+  };
 
-  std::vector<Entry> entries_;
-  double sum_ns_ = 0;
+  void add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns);
+  // Not shared with any other.
+  Counts& own() {
+    if (counts_ != nullptr && counts_.use_count() == 1) {
+      // After the last reads by those who shared it.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return *counts_;
+    }
+    return copy();
+  }
+  Counts& copy();
+
+  std::shared_ptr<Counts> counts_;  // null: nothing
 };
 
 }  // namespace memprofd

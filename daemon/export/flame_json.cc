@@ -218,8 +218,8 @@ std::vector<std::uint32_t> by_weight(const std::vector<Counters>& counters) {
 void grow(const std::vector<TargetProfile>& profiles, FunctionTable& functions, FlameTree& tree) {
   const StackTable table(profiles, kLimits);
   std::vector<std::uint32_t> function_of;  // by location
-  for (const Location& location : table.locations()) {
-    function_of.push_back(functions.function(location));
+  for (const Location* location : table.locations()) {
+    function_of.push_back(functions.function(*location));
   }
   std::vector<std::uint32_t> root_of;  // by target
   for (const TargetProfile& profile : profiles) {

@@ -85,7 +85,9 @@ class SpeedscopeWriter {
     absl::StrAppend(&out, "\"exporter\":\"memprofd@", MEMPROFD_VERSION,
                     "\",\"name\":", json_string(name()),
                     ",\"activeProfileIndex\":0,\"shared\":{\"frames\":");
-    append_json_array(table_.locations(), out, append_frame);
+    append_json_array(table_.locations(), out, [](const Location* location, std::string& to) {
+      append_frame(*location, to);
+    });
     if (profiles_.size() > 1) append_root_frames(out);
     out += "},\"profiles\":";
     append_json_array(kSpeedscopeMeasures, out,
@@ -152,7 +154,9 @@ absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& p
   const StackTable table(profiles);
   const auto values = round_keeping_sum(column_of(counters_by_stack(profiles, table), measure));
   std::vector<std::string> names;
-  for (const Location& location : table.locations()) names.push_back(frame_name(location.function));
+  for (const Location* location : table.locations()) {
+    names.push_back(frame_name(location->function));
+  }
   std::map<std::string, std::int64_t> lines;  // sorted
   for (std::uint32_t stack = 0; stack < values.size(); ++stack) {
     if (values[stack] == 0) continue;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -56,6 +58,7 @@ class PprofBuilder {
     add_span();
     for (const TargetProfile& profile : profiles) add_comment(profile);
     for (const StackTable::Frame& frame : table_.frames()) add_location(frame);
+    add_label_words();
     merge_rows();
     add_samples();
   }
@@ -64,9 +67,11 @@ class PprofBuilder {
 
  private:
   std::int64_t text(const std::string& words) {
-    const auto [it, is_new] = texts_.try_emplace(words, out_.string_table_size());
-    if (is_new) out_.add_string_table(it->first);
-    return it->second;
+    if (const auto known = texts_.find(words); known != texts_.end()) return known->second;
+    const std::int64_t id = out_.string_table_size();
+    *out_.add_string_table() = words;
+    texts_.emplace(out_.string_table(static_cast<int>(id)), id);
+    return id;
   }
   void set(pb::ValueType& type, const char* name, const char* unit) {
     type.set_type(text(name));
@@ -109,13 +114,13 @@ class PprofBuilder {
     out.set_id(static_cast<std::uint64_t>(out_.location_size()));
     out.set_address(frame.address);
     for (const std::uint32_t id : frame.locations) {
-      const Location& location = table_.locations()[id];
+      const Location& location = *table_.locations()[id];
       pb::Line& line = *out.add_line();
       line.set_function_id(function(location));
       line.set_line(location.line);
       if (location.line > 0) line.set_column(std::int64_t{location.start_column} + 1);
       if (out.mapping_id() == 0 && !location.module.empty()) {
-        out.set_mapping_id(mapping(profiles_[frame.target], location.module));
+        out.set_mapping_id(mapping(frame.target, location.module));
       }
     }
   }
@@ -135,10 +140,17 @@ class PprofBuilder {
   }
 
   // module: base name of the ELF file, whose path is known for the program itself.
-  std::uint64_t mapping(const TargetProfile& profile, const std::string& module) {
+  std::uint64_t mapping(std::uint32_t target, const std::string& module) {
+    std::uint64_t& known = mappings_of_[std::pair(target, std::string_view(module))];
+    if (known == 0) known = mapping_of_file(file_of(profiles_[target], module));
+    return known;
+  }
+  static std::string file_of(const TargetProfile& profile, const std::string& module) {
     const std::string exe = valid_utf8(profile.exe);
-    const bool is_program = exe.substr(exe.find_last_of('/') + 1) == module;
-    const std::int64_t file = text(is_program ? exe : module);
+    return exe.substr(exe.find_last_of('/') + 1) == module ? exe : module;
+  }
+  std::uint64_t mapping_of_file(const std::string& path) {
+    const std::int64_t file = text(path);
     const auto [it, is_new] = mappings_.try_emplace(file, mappings_.size() + 1);
     if (is_new) {
       pb::Mapping& out = *out_.add_mapping();
@@ -186,31 +198,50 @@ class PprofBuilder {
   }
 
   void add_labels(const SampleKey& key, pb::Sample& out) {
-    const TargetProfile& profile = profiles_[table_.target_of(key.stack)];
+    const std::uint32_t target = table_.target_of(key.stack);
     // A number: pprof takes -tagfocus=pid=42 for a range, which no text is in.
-    add_label("pid", profile.pid, out);
-    add_label("comm", printable(profile.comm), out);
-    add_label("heap", kHeapNames[static_cast<int>(key.heap)], out);
-    add_label("source", kSourceNames[static_cast<int>(key.source)], out);
-    if (key.thread != AllocClass::kAnyThread) add_label("thread", key.thread, out);
+    add_number(words_.pid, profiles_[target].pid, out);
+    add_text(words_.comm, words_.comms[target], out);
+    add_text(words_.heap, words_.heaps[static_cast<int>(key.heap)], out);
+    add_text(words_.source, words_.sources[static_cast<int>(key.source)], out);
+    if (key.thread != AllocClass::kAnyThread) add_number(words_.thread, key.thread, out);
   }
-  void add_label(const char* name, const std::string& value, pb::Sample& out) {
+  static void add_text(std::int64_t name, std::int64_t value, pb::Sample& out) {
     pb::Label& label = *out.add_label();
-    label.set_key(text(name));
-    label.set_str(text(value));
+    label.set_key(name);
+    label.set_str(value);
   }
-  void add_label(const char* name, std::int64_t value, pb::Sample& out) {
+  static void add_number(std::int64_t name, std::int64_t value, pb::Sample& out) {
     pb::Label& label = *out.add_label();
-    label.set_key(text(name));
+    label.set_key(name);
     label.set_num(value);
+  }
+
+  // Indexes in the string table.
+  struct LabelWords {
+    std::int64_t pid, comm, heap, source, thread;
+    std::vector<std::int64_t> comms;  // by target
+    std::array<std::int64_t, kHeaps> heaps;
+    std::array<std::int64_t, kSources> sources;
+  };
+  void add_label_words() {
+    words_ = {text("pid"), text("comm"), text("heap"), text("source"), text("thread"), {}, {}, {}};
+    for (const TargetProfile& profile : profiles_) {
+      words_.comms.push_back(text(printable(profile.comm)));
+    }
+    for (int i = 0; i < kHeaps; ++i) words_.heaps[i] = text(kHeapNames[i]);
+    for (int i = 0; i < kSources; ++i) words_.sources[i] = text(kSourceNames[i]);
   }
 
   const std::vector<TargetProfile>& profiles_;
   const StackTable table_;
   pb::Profile out_;
-  absl::flat_hash_map<std::string, std::int64_t> texts_;
+  absl::flat_hash_map<std::string_view, std::int64_t> texts_;  // of out_
   absl::flat_hash_map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> functions_;
   absl::flat_hash_map<std::int64_t, std::uint64_t> mappings_;  // by file
+  // By target and module, which is a location's.
+  absl::flat_hash_map<std::pair<std::uint32_t, std::string_view>, std::uint64_t> mappings_of_;
+  LabelWords words_;
   std::vector<SampleKey> keys_;
   std::array<std::vector<double>, kSampleTypes.size()> values_;  // of keys_
 };

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <string>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/store/visible_frames.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -17,11 +18,11 @@ namespace {
 
 // In the place of a frame of which all is hidden.
 constexpr std::uint32_t kNoFrame = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kNotSeen = kNoFrame - 1;
 
-struct LocationHash {
-  std::size_t operator()(const Location& l) const {
-    return absl::HashOf(l.function, l.file, l.line, l.start_column, l.end_column, l.module);
-  }
+struct ByContent {
+  std::size_t operator()(const Location* location) const { return absl::HashOf(*location); }
+  bool operator()(const Location* a, const Location* b) const { return *a == *b; }
 };
 
 // Stacks by content without a second copy: the set holds indexes.
@@ -44,20 +45,23 @@ std::uint32_t clamp_times(std::uint64_t times) {
 // Fills a table, target by target.
 class StackTableBuilder {
  public:
-  StackTableBuilder(StackTable& table, const StackLimits& limits)
+  StackTableBuilder(StackTable& table, const StackLimits& limits, bool several)
       : table_(table),
         limits_(limits),
+        several_(several),
         stacks_(0, StackContentHash{&table.stacks_}, StackEqual{&table.stacks_}) {}
 
   void add(const TargetProfile& profile) {
     profile_ = &profile;
+    visible_.emplace(profile);
     target_ = static_cast<std::uint32_t>(table_.rows_.size());
     frames_.clear();
+    by_location_.clear();
     by_callstack_.clear();
     std::vector<std::uint32_t>& rows = table_.rows_.emplace_back();
     rows.reserve(profile.rows.size());
     for (const ProfileRow& row : profile.rows) {
-      const auto [it, is_new] = by_callstack_.try_emplace(row.callstack.get(), 0);
+      const auto [it, is_new] = by_callstack_.try_emplace(row.callstack, 0);
       if (is_new) it->second = stack_of(*row.callstack);
       rows.push_back(it->second);
     }
@@ -66,14 +70,14 @@ class StackTableBuilder {
  private:
   std::uint32_t stack_of(const Callstack& callstack) {
     StackTable::Stack stack;
-    bool is_known = false;
-    callstack.for_each_frame(
-        [&](std::uint64_t address, std::int32_t alloc_idx, std::uint64_t times) {
-          is_known = true;
-          const std::uint32_t frame = frame_of(address, alloc_idx);
-          if (frame != kNoFrame) stack.push_back({frame, clamp_times(times)});
-        });
-    if (stack.empty()) stack.push_back({named_frame(is_known ? "(hidden)" : "(unknown)"), 1});
+    const auto runs = profile_->symbolizer->frames(callstack, scratch_);
+    for (const Symbolizer::FrameRun& run : runs) {
+      const std::uint32_t frame = frame_of(run.frame);
+      if (frame != kNoFrame) stack.push_back({frame, run.times});
+    }
+    if (stack.empty()) {
+      stack.push_back({named_frame(runs.empty() ? Symbolizer::kUnknown : Symbolizer::kHidden), 1});
+    }
     table_.shorten(stack, limits_.of_a_stack);
     const auto id = static_cast<std::uint32_t>(table_.stacks_.size());
     table_.stacks_.push_back(std::move(stack));
@@ -82,23 +86,26 @@ class StackTableBuilder {
     return *it;
   }
 
-  std::uint32_t frame_of(std::uint64_t address, std::int32_t alloc_idx) {
-    const auto [it, is_new] = frames_.try_emplace(std::pair(address, alloc_idx), kNoFrame);
-    if (!is_new) return it->second;
-    StackTable::Frame frame{target_, address, {}};
-    for (const Location& location : profile_->symbolizer->locations(address, alloc_idx)) {
-      if (profile_->hidden != nullptr && profile_->hidden->matches(location)) continue;
+  std::uint32_t frame_of(FrameId id) {
+    if (id.value() >= frames_.size()) frames_.resize(id.value() + 1, kNotSeen);
+    std::uint32_t& known = frames_[id.value()];
+    if (known == kNotSeen) known = add_frame(id);
+    return known;
+  }
+
+  std::uint32_t add_frame(FrameId id) {
+    StackTable::Frame frame{target_, profile_->symbolizer->return_address(id), {}};
+    for (const LocationId location : visible_->locations(id)) {
       frame.locations.push_back(location_of(location));
     }
     if (frame.locations.empty()) return kNoFrame;
-    it->second = static_cast<std::uint32_t>(table_.frames_.size());
     table_.frames_.push_back(std::move(frame));
-    return it->second;
+    return static_cast<std::uint32_t>(table_.frames_.size() - 1);
   }
 
   // Address 0 is no return address.
-  std::uint32_t named_frame(const char* name) {
-    const std::uint32_t location = location_of({.function = name});
+  std::uint32_t named_frame(LocationId name) {
+    const std::uint32_t location = location_of(name);
     const auto [it, is_new] = named_.try_emplace(std::pair(target_, location), kNoFrame);
     if (is_new) {
       it->second = static_cast<std::uint32_t>(table_.frames_.size());
@@ -107,29 +114,44 @@ class StackTableBuilder {
     return it->second;
   }
 
-  std::uint32_t location_of(Location location) {
-    location.function = valid_utf8(location.function);
-    location.file = valid_utf8(location.file);
-    location.module = valid_utf8(location.module);
-    const auto id = static_cast<std::uint32_t>(table_.locations_.size());
-    const auto [it, is_new] = locations_.try_emplace(location, id);
-    if (is_new) table_.locations_.push_back(std::move(location));
-    return it->second;
+  std::uint32_t location_of(LocationId id) {
+    if (id.value() >= by_location_.size()) by_location_.resize(id.value() + 1);
+    std::uint32_t& known = by_location_[id.value()];
+    if (known == 0) {
+      known = add_location(&visible_->location(id)) + 1;
+    }
+    return known - 1;
+  }
+
+  // Those of one target are different from each other.
+  std::uint32_t add_location(const Location* location) {
+    const auto next = static_cast<std::uint32_t>(table_.locations_.size());
+    if (several_) {
+      const auto [it, is_new] = locations_.try_emplace(location, next);
+      if (!is_new) return it->second;
+    }
+    table_.locations_.push_back(location);
+    return next;
   }
 
   StackTable& table_;
   const StackLimits limits_;
+  const bool several_;  // targets
+  absl::flat_hash_map<const Location*, std::uint32_t, ByContent, ByContent> locations_;
+  // Of the target at hand.
   const TargetProfile* profile_ = nullptr;
+  std::optional<VisibleFrames> visible_;
   std::uint32_t target_ = 0;
-  absl::flat_hash_map<Location, std::uint32_t, LocationHash> locations_;
-  absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, std::uint32_t> frames_;
+  std::vector<std::uint32_t> by_location_;  // by LocationId: index + 1; 0: not seen yet
+  std::vector<std::uint32_t> frames_;       // by FrameId
+  std::vector<Symbolizer::FrameRun> scratch_;
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> named_;
   absl::flat_hash_map<const Callstack*, std::uint32_t> by_callstack_;
   absl::flat_hash_set<std::uint32_t, StackContentHash, StackEqual> stacks_;
 };
 
 StackTable::StackTable(const std::vector<TargetProfile>& profiles, const StackLimits& limits) {
-  StackTableBuilder builder(*this, limits);
+  StackTableBuilder builder(*this, limits, profiles.size() > 1);
   for (const TargetProfile& profile : profiles) builder.add(profile);
   shorten_all(limits.in_all);
 }

@@ -46,10 +46,11 @@ class StackTable {
   };
   using Stack = std::vector<Run>;  // innermost first; never empty
 
+  // The symbolizers must outlive this.
   explicit StackTable(const std::vector<TargetProfile>& profiles, const StackLimits& limits = {});
 
-  // Each once over all targets; text is valid UTF-8.
-  const std::vector<Location>& locations() const { return locations_; }
+  // Each once over all targets; the symbolizers', never null.
+  const std::vector<const Location*>& locations() const { return locations_; }
   const std::vector<Frame>& frames() const { return frames_; }
   // Without hidden locations.
   const std::vector<Stack>& stacks() const { return stacks_; }
@@ -67,7 +68,7 @@ class StackTable {
   void shorten(Stack& stack, std::size_t limit) const;
   void shorten_all(std::size_t limit);
 
-  std::vector<Location> locations_;
+  std::vector<const Location*> locations_;
   std::vector<Frame> frames_;
   std::vector<Stack> stacks_;
   std::vector<std::vector<std::uint32_t>> rows_;  // [target][row]

@@ -29,14 +29,19 @@ class Edges {
     ++row_;
   }
   std::vector<Group> finish(const Grouper& functions, const CallersQuery& query) && {
-    std::vector<Group> groups;
+    std::vector<std::size_t> present;
+    std::vector<double> values(sums_.size());
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       if (!sums_[i]) continue;
+      present.push_back(i);
+      values[i] = measure_value(sums_[i]->counters, query.order);
+    }
+    std::vector<Group> groups;
+    for (const std::size_t i : functions.largest(std::move(present), values, query.limit)) {
       Group& group = groups.emplace_back();
       static_cast<GroupName&>(group) = functions.name(i);
       static_cast<GroupCounts&>(group) = *std::move(sums_[i]);
     }
-    sort_groups(groups, query.order, query.limit);
     return groups;
   }
 

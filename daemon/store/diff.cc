@@ -4,23 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace memprofd {
 namespace {
 
-bool by_name(const Group& a, const Group& b) { return a.name() < b.name(); }
-
-// Groups are large: moved once.
-std::vector<Group> sorted_by_name(std::vector<Group> groups) {
-  std::vector<Group*> order;
-  order.reserve(groups.size());
-  for (Group& group : groups) order.push_back(&group);
-  std::sort(order.begin(), order.end(),
-            [](const Group* a, const Group* b) { return by_name(*a, *b); });
-  std::vector<Group> sorted;
-  sorted.reserve(groups.size());
-  for (Group* group : order) sorted.push_back(std::move(*group));
-  return sorted;
-}
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 bool of_a_span(Measure measure) {
   return measure != Measure::kLive && measure != Measure::kLiveObjects &&
@@ -29,42 +18,83 @@ bool of_a_span(Measure measure) {
 
 // One side of a difference.
 struct Side {
-  Side(const TargetProfile& profile, const DiffQuery& query) : frames(profile) {
-    GroupResult all = roll_up(
-        profile, {.group_by = query.group_by, .order = query.order, .with_callstack = false});
-    groups = sorted_by_name(std::move(all.groups));
-    total = std::move(all.total);
+  Side(const TargetProfile& profile, const DiffQuery& query)
+      : rows(profile, query.group_by), values(rows.values(query.order)) {
     if (!query.per_second || !of_a_span(query.order)) return;
     const double seconds = profile.range.seconds();
     scale = seconds > 0 ? 1 / seconds : 0;
   }
+  double value(std::size_t group) const { return group == kNone ? 0 : scale * values[group]; }
 
-  VisibleFrames frames;
-  std::vector<Group> groups;
-  GroupCounts total;
+  GroupedRows rows;
+  std::vector<double> values;  // by group
   double scale = 1;
 };
 
-Group nothing_of(const Group& group) {
-  Group result;
-  static_cast<GroupName&>(result) = group;
-  return result;
+// Groups with one name.
+struct Pair {
+  GroupName name;
+  std::size_t base = kNone;
+  std::size_t other = kNone;
+  double change = 0;
+};
+
+std::vector<Pair> join(const Side& base, const Side& other) {
+  std::vector<Pair> pairs;
+  absl::flat_hash_map<GroupName, std::size_t> by_name;
+  by_name.reserve(base.rows.grouper().size());
+  for (std::size_t group = 0; group < base.rows.grouper().size(); ++group) {
+    pairs.push_back({.name = base.rows.grouper().name(group), .base = group});
+    by_name.emplace(pairs.back().name, group);
+  }
+  for (std::size_t group = 0; group < other.rows.grouper().size(); ++group) {
+    GroupName name = other.rows.grouper().name(group);
+    if (const auto known = by_name.find(name); known != by_name.end()) {
+      pairs[known->second].other = group;
+    } else {
+      pairs.push_back({.name = std::move(name), .other = group});
+    }
+  }
+  for (Pair& pair : pairs) pair.change = other.value(pair.other) - base.value(pair.base);
+  return pairs;
 }
 
-// Pairs of groups with one name; both sides are sorted by it.
-std::vector<GroupDiff> join(Side& base, Side& other) {
-  std::vector<GroupDiff> result;
-  result.reserve(std::max(base.groups.size(), other.groups.size()));
-  auto b = base.groups.begin();
-  auto o = other.groups.begin();
-  while (b != base.groups.end() || o != other.groups.end()) {
-    GroupDiff& pair = result.emplace_back();
-    const bool has_base = b != base.groups.end() && (o == other.groups.end() || !by_name(*o, *b));
-    const bool has_other = o != other.groups.end() && (b == base.groups.end() || !by_name(*b, *o));
-    if (!has_base) pair.base = nothing_of(*o);
-    if (!has_other) pair.other = nothing_of(*b);
-    if (has_base) pair.base = std::move(*b++);
-    if (has_other) pair.other = std::move(*o++);
+// Largest absolute change first, ties by name.
+void sort_and_cut(std::vector<Pair>& pairs, std::size_t limit) {
+  std::vector<const Pair*> order;
+  order.reserve(pairs.size());
+  for (const Pair& pair : pairs) order.push_back(&pair);
+  const std::size_t n = limit == 0 ? pairs.size() : std::min(limit, pairs.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(),
+                    [](const Pair* a, const Pair* b) {
+                      const double x = std::abs(a->change), y = std::abs(b->change);
+                      return x != y ? x > y : a->name < b->name;
+                    });
+  std::vector<Pair> sorted;
+  sorted.reserve(n);
+  for (std::size_t i = 0; i < n; ++i) sorted.push_back(*order[i]);
+  pairs = std::move(sorted);
+}
+
+// The counts of one side of the pairs; a name alone where it has none.
+std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::size_t Pair::*member,
+                             const DiffQuery& query) {
+  std::vector<std::size_t> chosen;
+  for (const Pair& pair : pairs) {
+    if (pair.*member != kNone) chosen.push_back(pair.*member);
+  }
+  std::vector<Group> sums = side.rows.sums(chosen, query.order);
+  std::vector<Group> result;
+  result.reserve(pairs.size());
+  auto next = sums.begin();
+  for (const Pair& pair : pairs) {
+    if (pair.*member == kNone) {
+      static_cast<GroupName&>(result.emplace_back()) = pair.name;
+    } else {
+      result.push_back(std::move(*next++));
+    }
+    if (!query.with_callstack && query.group_by != GroupBy::kCallstack) continue;
+    result.back().set_callstack(side.rows.frames());
   }
   return result;
 }
@@ -76,40 +106,26 @@ void set_change(GroupDiff& diff, const Side& base, const Side& other, Measure me
                                   base.scale * measure_stderr(diff.base, measure));
 }
 
-void sort_and_cut(std::vector<GroupDiff>& diffs, std::size_t limit) {
-  std::vector<std::size_t> order(diffs.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const std::size_t n = limit == 0 ? diffs.size() : std::min(limit, diffs.size());
-  // Equal ones stay as they are joined: by name.
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(),
-                    [&](std::size_t a, std::size_t b) {
-                      const double x = std::abs(diffs[a].change);
-                      const double y = std::abs(diffs[b].change);
-                      return x != y ? x > y : a < b;
-                    });
-  std::vector<GroupDiff> sorted;
-  sorted.reserve(n);
-  for (std::size_t i = 0; i < n; ++i) sorted.push_back(std::move(diffs[order[i]]));
-  diffs = std::move(sorted);
-}
-
 }  // namespace
 
-DiffResult diff(const TargetProfile& base, const TargetProfile& other, const DiffQuery& query) {
-  Side base_side(base, query);
-  Side other_side(other, query);
+DiffResult diff(const TargetProfile& base_profile, const TargetProfile& other_profile,
+                const DiffQuery& query) {
+  Side base(base_profile, query);
+  Side other(other_profile, query);
   DiffResult result;
-  static_cast<GroupCounts&>(result.total.base) = std::move(base_side.total);
-  static_cast<GroupCounts&>(result.total.other) = std::move(other_side.total);
-  set_change(result.total, base_side, other_side, query.order);
-  result.diffs = join(base_side, other_side);
-  result.n_groups = result.diffs.size();
-  for (GroupDiff& pair : result.diffs) set_change(pair, base_side, other_side, query.order);
-  sort_and_cut(result.diffs, query.limit);
-  if (!query.with_callstack && query.group_by != GroupBy::kCallstack) return result;
-  for (GroupDiff& pair : result.diffs) {
-    pair.base.set_callstack(base_side.frames);
-    pair.other.set_callstack(other_side.frames);
+  static_cast<GroupCounts&>(result.total.base) = base.rows.total();
+  static_cast<GroupCounts&>(result.total.other) = other.rows.total();
+  set_change(result.total, base, other, query.order);
+  std::vector<Pair> pairs = join(base, other);
+  result.n_groups = pairs.size();
+  sort_and_cut(pairs, query.limit);
+  std::vector<Group> bases = counts_of(base, pairs, &Pair::base, query);
+  std::vector<Group> others = counts_of(other, pairs, &Pair::other, query);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    GroupDiff& pair = result.diffs.emplace_back();
+    pair.base = std::move(bases[i]);
+    pair.other = std::move(others[i]);
+    set_change(pair, base, other, query.order);
   }
   return result;
 }

@@ -133,19 +133,17 @@ bool FrameFilter::passes(const AllocClass& alloc_class) const {
 }
 
 RowFilter::RowFilter(FrameFilter filter, Symbolizer& symbolizer)
-    : filter_(std::move(filter)), symbolizer_(symbolizer) {
-  frames_.emplace(symbolizer_, filter_.hidden_.get());
-}
+    : filter_(std::move(filter)), frames_(symbolizer, filter_.hidden_.get()) {}
 
 bool RowFilter::passes(const AllocClass& alloc_class, const Callstack& callstack) {
   return filter_.passes(alloc_class) && passes(callstack);
 }
 
 RowFilter::Verdict RowFilter::verdict(LocationId id) {
-  if (id.value() >= verdicts_.size()) verdicts_.resize(frames_->size());
+  if (id.value() >= verdicts_.size()) verdicts_.resize(id.value() + 1);
   Verdict& verdict = verdicts_[id.value()];
   if (verdict.known) return verdict;
-  const Location& location = frames_->location(id);
+  const Location& location = frames_.location(id);
   verdict.known = true;
   verdict.site = filter_.site_.found_in(location) == filter_.site_.all();
   verdict.forbidden = filter_.forbid_.found_in(location) != 0;
@@ -157,14 +155,10 @@ bool RowFilter::passes(const Callstack& callstack) {
   const std::uint64_t all = filter_.require_.all();
   const bool whole = all != 0 || !filter_.forbid_.empty();
   if (!whole && filter_.site_.empty()) return true;
-  if (frames_->size() > kMaxVerdicts) {
-    frames_.emplace(symbolizer_, filter_.hidden_.get());
-    verdicts_.clear();
-  }
   bool at_site = true;
   bool bad = false;
   std::uint64_t found = 0;
-  frames_->walk(callstack, [&](VisibleFrames::Locations locations, std::uint64_t) {
+  frames_.walk(callstack, [&](VisibleFrames::Locations locations, std::uint64_t) {
     for (const LocationId id : locations) {
       const Verdict judged = verdict(id);
       bad = bad || judged.forbidden || (at_site && !judged.site);

@@ -74,7 +74,7 @@ class FrameFilter {
 };
 
 // A filter at work on callstacks of one target. Each location is judged once and
-// the verdict remembered; what is remembered is bounded. Not thread-safe.
+// the verdict remembered. Not thread-safe.
 class RowFilter {
  public:
   // symbolizer must outlive this.
@@ -89,17 +89,12 @@ class RowFilter {
     bool forbidden = false;
     std::uint64_t required = 0;  // bits of the required patterns found
   };
-  // More locations than any program under a query has, fewer than a hostile one
-  // could make up.
-  static constexpr std::size_t kMaxVerdicts = 1 << 20;
-
   Verdict verdict(LocationId id);
   bool passes(const Callstack& callstack);
 
-  FrameFilter filter_;
-  Symbolizer& symbolizer_;
-  std::optional<VisibleFrames> frames_;  // always set
-  std::vector<Verdict> verdicts_;        // by LocationId
+  const FrameFilter filter_;
+  VisibleFrames frames_;
+  std::vector<Verdict> verdicts_;  // by LocationId
 };
 
 }  // namespace memprofd

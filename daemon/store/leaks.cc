@@ -132,7 +132,8 @@ double steadiness(const std::vector<double>& live) {
   return grew / static_cast<double>(live.size() - 1);
 }
 
-void set_growth(const Growth& growth, const TimeRange& range, LeakSuspect& out) {
+LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
+  LeakGrowth out;
   const double born = std::max(0.0, growth.end.variance_words2 - growth.old.variance_words2);
   const double died = std::max(0.0, growth.begin.variance_words2 - growth.old.variance_words2);
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
@@ -142,43 +143,47 @@ void set_growth(const Growth& growth, const TimeRange& range, LeakSuspect& out) 
     out.confidence = 0.5 * std::erfc(-out.growth_bytes / out.growth_bytes_stderr / std::sqrt(2));
   }
   out.steadiness = steadiness(growth.live);
+  return out;
 }
 
-double at_least(const LeakSuspect& suspect) {
-  return suspect.growth_bytes - kQuantile95 * suspect.growth_bytes_stderr;
+double at_least(const LeakGrowth& growth) {
+  return growth.growth_bytes - kQuantile95 * growth.growth_bytes_stderr;
 }
 
-// The groups with anything live or dead in the range.
-std::vector<LeakSuspect> suspects_of(const TargetProfile& at_end, const RangeCounter& counter,
-                                     const Grouping& grouping) {
-  struct Sum {
-    GroupCounts counts;
-    const ProfileRow* heaviest = nullptr;
-  };
-  std::vector<Sum> sums(grouping.grouper.size());
-  for (const ProfileRow& row : at_end.rows) {
-    Sum& sum = sums[grouping.group_of_row[counter.row_of(row.id)]];
-    sum.counts.add_class(row.counters);
-    if (sum.heaviest == nullptr || row.counters.live.words > sum.heaviest->counters.live.words) {
-      sum.heaviest = &row;
-    }
+// A group with anything live or dead in the range.
+struct Candidate {
+  std::size_t group;  // of the rows at the end
+  const Growth* growth;
+  LeakGrowth summary;
+};
+
+std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
+                                     const Grouping& grouping, const GroupedRows& rows,
+                                     const std::vector<Growth>& growths) {
+  std::vector<Candidate> result(rows.grouper().size());
+  for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
+    const std::size_t group = rows.group_of_row(row);
+    const int of_snapshot = grouping.group_of_row[counter.row_of(at_end.rows[row].id)];
+    result[group] = {group, &growths[of_snapshot], {}};
   }
-  std::vector<LeakSuspect> suspects(sums.size());
-  for (std::size_t g = 0; g < sums.size(); ++g) {
-    if (sums[g].heaviest == nullptr) continue;
-    static_cast<GroupCounts&>(suspects[g].group) = std::move(sums[g].counts);
-    static_cast<GroupName&>(suspects[g].group) = grouping.grouper.name(g);
-    suspects[g].group.heaviest = sums[g].heaviest->callstack;
+  for (Candidate& candidate : result) {
+    candidate.summary = summary_of(*candidate.growth, at_end.range);
   }
-  return suspects;
+  return result;
 }
 
 // Largest least growth first, then by what is live, ties by name.
-bool ranks_before(const LeakSuspect& a, const LeakSuspect& b) {
-  if (at_least(a) != at_least(b)) return at_least(a) > at_least(b);
-  const double a_live = a.group.counters.live.words, b_live = b.group.counters.live.words;
-  if (a_live != b_live) return a_live > b_live;
-  return a.group.name() < b.group.name();
+void sort_and_cut(std::vector<Candidate>& candidates, const Grouper& grouper, std::size_t limit) {
+  const std::size_t n = limit == 0 ? candidates.size() : std::min(limit, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(n),
+                    candidates.end(), [&](const Candidate& a, const Candidate& b) {
+                      const double x = at_least(a.summary), y = at_least(b.summary);
+                      if (x != y) return x > y;
+                      const double a_live = a.growth->end.words, b_live = b.growth->end.words;
+                      if (a_live != b_live) return a_live > b_live;
+                      return grouper.compare(a.group, b.group) < 0;
+                    });
+  candidates.resize(n);
 }
 
 std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
@@ -210,25 +215,24 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   const std::vector<Growth> growths = growths_of(snapshot, counter, range, ages, grouping);
   ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
 
+  GroupedRows rows(at_end, query.group_by);
+  std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const LeakGrowth& growth = candidate.summary;
+    return candidate.growth->end.words <= 0 ||
+           (query.limit == 0 && growth.growth_bytes <= growth.growth_bytes_stderr);
+  });
+  sort_and_cut(candidates, rows.grouper(), query.limit);
+  std::vector<std::size_t> chosen;
+  for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
+  std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
   LeakAnswer answer{range, {}};
-  std::vector<LeakSuspect> suspects = suspects_of(at_end, counter, grouping);
-  std::vector<LeakSuspect*> chosen;  // large: moved once
-  for (std::size_t g = 0; g < suspects.size(); ++g) {
-    LeakSuspect& suspect = suspects[g];
-    if (suspect.group.heaviest == nullptr) continue;
-    set_growth(growths[g], range, suspect);
-    if (query.limit == 0 && suspect.growth_bytes <= suspect.growth_bytes_stderr) continue;
-    suspect.median_age_seconds = median_age_seconds(growths[g], ages, span_ns);
-    chosen.push_back(&suspect);
-  }
-  const std::size_t n = query.limit == 0 ? chosen.size() : std::min(query.limit, chosen.size());
-  std::partial_sort(
-      chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(n), chosen.end(),
-      [](const LeakSuspect* a, const LeakSuspect* b) { return ranks_before(*a, *b); });
-  chosen.resize(n);
-  for (LeakSuspect* suspect : chosen) {
-    suspect->group.set_callstack(grouping.frames);
-    answer.suspects.push_back(std::move(*suspect));
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    LeakSuspect& suspect = answer.suspects.emplace_back();
+    static_cast<LeakGrowth&>(suspect) = candidates[i].summary;
+    suspect.median_age_seconds = median_age_seconds(*candidates[i].growth, ages, span_ns);
+    suspect.group = std::move(groups[i]);
+    suspect.group.set_callstack(rows.frames());
   }
   return answer;
 }

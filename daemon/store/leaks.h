@@ -20,8 +20,7 @@
 
 namespace memprofd {
 
-struct LeakSuspect {
-  Group group;  // counts at the end of the range
+struct LeakGrowth {
   double growth_bytes = 0;
   double growth_bytes_stderr = 0;
   double growth_bytes_per_second = 0;
@@ -31,6 +30,10 @@ struct LeakSuspect {
   double steadiness = 0;  // share of the range's steps in which it grew, 0 to 1
 };
 
+struct LeakSuspect : LeakGrowth {
+  Group group;  // counts at the end of the range
+};
+
 struct LeakAnswer {
   TimeRange range;
   std::vector<LeakSuspect> suspects;
@@ -38,7 +41,9 @@ struct LeakAnswer {
 
 struct LeakQuery {
   GroupBy group_by = GroupBy::kSite;
-  std::size_t limit = 0;  // 0: all that have grown by more than one standard error
+  // Of those with anything live at the end; 0: all that have grown by more than one
+  // standard error.
+  std::size_t limit = 0;
 };
 
 // kInvalidArgument: a filter that compiles not or asks for lifetimes.

@@ -18,7 +18,7 @@ namespace memprofd {
 struct ProfileRow {
   ClassId id;
   AllocClass alloc_class;
-  std::shared_ptr<const Callstack> callstack;  // never null
+  const Callstack* callstack = nullptr;  // never null; not owned
   Counters counters;
 };
 
@@ -39,15 +39,9 @@ struct TargetProfile {
   std::uint64_t dropped_events = 0;
   TimeRange range;  // of the counts; both ends set
   std::vector<ProfileRow> rows;
+  std::shared_ptr<const void> callstacks;         // owns those of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null
   std::shared_ptr<const LocationMatcher> hidden;  // frames to leave out; null: none
 };
-
-// Locations that are not hidden, innermost first, inlined ones included, at most
-// max_locations. "(unknown)" when nothing is known; "(hidden)" when all is hidden.
-std::vector<Location> visible_callstack(const TargetProfile& profile, const ProfileRow& row,
-                                        std::size_t max_locations);
-// The innermost of them.
-Location visible_site(const TargetProfile& profile, const ProfileRow& row);
 
 }  // namespace memprofd

@@ -22,6 +22,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.dropped_events = snapshot.drops.total();
   profile.range = counted.range;
   profile.rows = std::move(counted.rows);
+  profile.callstacks = snapshot.callstacks;
   profile.symbolizer = snapshot.symbolizer;
   profile.hidden = compiled.hidden();
   RowFilter rows(std::move(compiled), *snapshot.symbolizer);

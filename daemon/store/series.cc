@@ -82,16 +82,8 @@ class SeriesMaker {
       const double weight = is_level(query_.measure) ? point.seconds : 1;
       for (std::size_t i = 0; i < values.size(); ++i) area[i] += values[i].sum * weight;
     });
-    std::vector<std::size_t> order(grouper_.size());
-    std::iota(order.begin(), order.end(), 0u);
-    const std::size_t count = std::min(query_.limit, order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
-                      order.end(), [&](std::size_t a, std::size_t b) {
-                        if (area[a] != area[b]) return area[a] > area[b];
-                        return grouper_.name(a) < grouper_.name(b);
-                      });
-    order.resize(count);
-    return order;
+    if (query_.limit == 0) return {};
+    return grouper_.largest(area, query_.limit);
   }
 
   // Calls fn(point, values by column) for each step.

@@ -55,8 +55,9 @@ struct TargetSnapshot {
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
-  std::vector<ProfileRow> rows;  // classes with samples, by id
-  HistoryView history;           // empty: none is kept
+  std::vector<ProfileRow> rows;            // classes with samples, by id
+  std::shared_ptr<const void> callstacks;  // owns those of rows
+  HistoryView history;                     // empty: none is kept
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none

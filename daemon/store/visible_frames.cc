@@ -1,47 +1,32 @@
 #include "daemon/store/visible_frames.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "absl/hash/hash.h"
 
 namespace memprofd {
 
-VisibleFrames::VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden)
-    : symbolizer_(symbolizer), hidden_(hidden) {}
-
-VisibleFrames::LocationKey::LocationKey(const Location& from)
-    : location(&from),
-      hash(absl::HashOf(from.function, from.file, from.line, from.start_column, from.end_column,
-                        from.module)) {}
-
-LocationId VisibleFrames::intern(Location location) {
-  LocationKey key(location);
-  if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
-  const LocationId id(static_cast<std::uint32_t>(by_id_.size()));
-  by_id_.push_back(std::make_shared<const Location>(std::move(location)));
-  key.location = by_id_.back().get();
-  ids_.emplace(key, id);
-  return id;
-}
-
-VisibleFrames::Frame VisibleFrames::look_up(std::uint64_t address, std::int32_t alloc_idx) {
-  Frame result{static_cast<std::uint32_t>(pool_.size()), 0};
-  for (Location& location : symbolizer_.locations(address, alloc_idx)) {
-    if (hidden_ != nullptr && hidden_->matches(location)) continue;
-    pool_.push_back(intern(std::move(location)));
-    ++result.count;
+bool VisibleFrames::is_hidden(LocationId id) {
+  if (id == Symbolizer::kUnknown) return false;  // no name of the program's
+  if (id.value() >= verdicts_.size()) verdicts_.resize(id.value() + 1);
+  Verdict& verdict = verdicts_[id.value()];
+  if (verdict == Verdict::kOpen) {
+    verdict = hidden_->matches(location(id)) ? Verdict::kHidden : Verdict::kVisible;
   }
-  return result;
+  return verdict == Verdict::kHidden;
 }
 
-VisibleFrames::Locations VisibleFrames::frame(std::uint64_t address, std::int32_t alloc_idx) {
-  const auto [it, is_new] = frames_.try_emplace({address, alloc_idx});
-  if (is_new) it->second = look_up(address, alloc_idx);
-  return span_of(it->second);
+VisibleFrames::Locations VisibleFrames::locations(FrameId frame) {
+  const Locations all = symbolizer_.locations(frame);
+  if (hidden_ == nullptr) return all;
+  visible_.clear();
+  for (const LocationId id : all) {
+    if (!is_hidden(id)) visible_.push_back(id);
+  }
+  return visible_;
 }
 
 LocationId VisibleFrames::site(const Callstack& callstack) {
+  const Locations first = locations(symbolizer_.innermost(callstack));
+  if (!first.empty()) return first.front();
   LocationId result;
   walk(callstack, [&](Locations locations, std::uint64_t) {
     result = locations.front();

@@ -1,33 +1,25 @@
-// The frames of one query: each return address is symbolized once, hidden
-// locations are left out, and what remains is numbered, so that ten thousand
-// rows are compared by numbers and not by names.
+// The frames of one query: hidden locations are left out of callstacks.
 //
 // Example, `List.map` hidden; entries innermost first, 0x20 repeated:
 //
-//   entry          symbolized                    frame   visible locations
-//   0x10           Cache.add (inlined), Main.f   0       {Cache.add, Main.f}
-//   0x20 + run 3   List.map                      1       {}
-//   0x30           Main.main                     2       {Main.main}
+//   entry          symbolized                    visible locations
+//   0x10           Cache.add (inlined), Main.f   {Cache.add, Main.f}
+//   0x20 + run 3   List.map                      {}
+//   0x30           Main.main                     {Main.main}
 //
-//   site: Cache.add.  walk: (frame 0, 1), (frame 2, 1).
+//   site: Cache.add.  walk: ({Cache.add, Main.f}, 1), ({Main.main}, 1).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/aggregate/callstack.h"
 #include "daemon/store/profile.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "daemon/util/ids.h"
 
 namespace memprofd {
-
-// Dense index of a location within one VisibleFrames; equal locations share it.
-using LocationId = Id<struct LocationIdTag, std::uint32_t>;
 
 // Not thread-safe.
 class VisibleFrames {
@@ -37,17 +29,17 @@ class VisibleFrames {
   using Locations = std::span<const LocationId>;  // innermost first
 
   // Both must outlive this. hidden: null when nothing is.
-  VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden);
+  VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden)
+      : symbolizer_(symbolizer), hidden_(hidden) {}
   explicit VisibleFrames(const TargetProfile& profile)
-      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {
-    frames_.reserve(profile.rows.size());
-    ids_.reserve(profile.rows.size());
-  }
+      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {}
 
+  // The visible locations of a frame; valid until the next call.
+  Locations locations(FrameId frame);
   // Calls fn(locations, times) for each run of a frame with visible locations,
   // innermost first, until it answers false. When there is none: once, with
   // "(unknown)" if the callstack is empty, else with "(hidden)". The locations
-  // are valid during the call.
+  // are valid during the call, in which no other callstack may be looked at.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
   // Innermost visible location.
@@ -56,69 +48,32 @@ class VisibleFrames {
   std::vector<LocationId> location_ids(const Callstack& callstack);
   std::vector<Location> locations(const Callstack& callstack);
 
-  const Location& location(LocationId id) const { return *by_id_[id.value()]; }
-  // For keeping without a copy.
-  const std::shared_ptr<const Location>& shared(LocationId id) const { return by_id_[id.value()]; }
-  std::size_t size() const { return by_id_.size(); }
+  const Location& location(LocationId id) const { return symbolizer_.location(id); }
 
  private:
-  // With its hash, which is long to compute.
-  struct LocationKey {
-    explicit LocationKey(const Location& location);
+  enum class Verdict : std::uint8_t { kOpen, kVisible, kHidden };
 
-    friend bool operator==(const LocationKey& a, const LocationKey& b) {
-      return a.hash == b.hash && *a.location == *b.location;
-    }
-    template <typename H>
-    friend H AbslHashValue(H h, const LocationKey& key) {
-      return H::combine(std::move(h), key.hash);
-    }
-
-    const Location* location;
-    std::size_t hash;
-  };
-  struct Frame {
-    std::uint32_t first = 0;  // in pool_
-    std::uint32_t count = 0;
-  };
-
-  Locations frame(std::uint64_t address, std::int32_t alloc_idx);
-  Frame look_up(std::uint64_t address, std::int32_t alloc_idx);
-  Locations span_of(Frame frame) const { return {pool_.data() + frame.first, frame.count}; }
-  LocationId intern(Location location);
+  bool is_hidden(LocationId id);
 
   Symbolizer& symbolizer_;
   const LocationMatcher* const hidden_;
-  absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, Frame> frames_;
-  std::vector<LocationId> pool_;
-  std::vector<std::shared_ptr<const Location>> by_id_;
-  // Its keys point to those of by_id_.
-  absl::flat_hash_map<LocationKey, LocationId> ids_;
+  std::vector<Verdict> verdicts_;    // by LocationId
+  std::vector<LocationId> visible_;  // of the last frame
+  std::vector<Symbolizer::FrameRun> scratch_;
 };
 
 template <typename Fn>
 void VisibleFrames::walk(const Callstack& callstack, Fn fn) {
-  bool innermost = true;
+  const std::span<const Symbolizer::FrameRun> runs = symbolizer_.frames(callstack, scratch_);
   bool any_visible = false;
-  bool go_on = true;
-  const auto visit = [&](std::uint64_t address, std::int32_t alloc_idx, std::uint64_t times) {
-    if (!go_on || times == 0) return;
-    const Locations visible = frame(address, alloc_idx);
-    if (visible.empty()) return;
+  for (const Symbolizer::FrameRun& run : runs) {
+    const Locations visible = locations(run.frame);
+    if (visible.empty()) continue;
     any_visible = true;
-    go_on = fn(visible, times);
-  };
-  callstack.for_each_run([&](std::uint64_t address, std::uint64_t times) {
-    // alloc_idx belongs to the innermost frame; further ones, also of the same
-    // address, are calls.
-    if (std::exchange(innermost, false)) {
-      visit(address, callstack.alloc_idx, 1);
-      --times;
-    }
-    visit(address, -1, times);
-  });
+    if (!fn(visible, std::uint64_t{run.times})) return;
+  }
   if (any_visible) return;
-  const LocationId nothing = intern(Location{.function = innermost ? "(unknown)" : "(hidden)"});
+  const LocationId nothing = runs.empty() ? Symbolizer::kUnknown : Symbolizer::kHidden;
   fn(Locations(&nothing, 1), std::uint64_t{1});
 }
 

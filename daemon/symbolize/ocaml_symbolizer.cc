@@ -27,23 +27,6 @@ OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t
   }
 }
 
-std::vector<Location> OcamlSymbolizer::locations(std::uint64_t return_address,
-                                                 std::int32_t alloc_idx) {
-  const Key key(return_address, alloc_idx);
-  absl::MutexLock lock(&mutex_);
-  if (auto it = recent_.find(key); it != recent_.end()) return it->second;
-  auto old = older_.find(key);
-  std::vector<Location> answer =
-      old != older_.end() ? std::move(old->second) : look_up(return_address, alloc_idx);
-  if (old != older_.end()) older_.erase(old);
-  if (recent_.size() >= kCacheEntries) {
-    older_ = std::move(recent_);
-    recent_ = Answers();
-  }
-  recent_.emplace(key, answer);
-  return answer;
-}
-
 std::uint64_t OcamlSymbolizer::descriptor_of(std::uint64_t return_address) const {
   const auto it = std::lower_bound(
       descriptors_.begin(), descriptors_.end(), return_address,

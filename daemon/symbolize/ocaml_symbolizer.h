@@ -14,9 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
@@ -40,32 +37,20 @@ class FileMemory : public MemoryReader {
 
 class OcamlSymbolizer : public Symbolizer {
  public:
-  // Answers kept. When so many are new, those not asked for since the last
-  // time go.
-  static constexpr std::size_t kCacheEntries = 16384;
-
   // frames: addresses as in the process; load_bias: from the file's to those.
   OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
                   const FrameTable& frames);
 
-  std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx) override;
+  std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
 
  private:
-  using Key = std::pair<std::uint64_t, std::int32_t>;
-  using Answers = absl::flat_hash_map<Key, std::vector<Location>>;
-
-  std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::uint64_t descriptor_of(std::uint64_t return_address) const;
-  Location from_symbols(std::uint64_t return_address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Location from_symbols(std::uint64_t return_address);
 
-  absl::Mutex mutex_;
-  const std::unique_ptr<ElfFile> program_ ABSL_PT_GUARDED_BY(mutex_);
+  const std::unique_ptr<ElfFile> program_;
   const std::uint64_t load_bias_;
   const std::string module_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors_;  // return address, address
-  Answers recent_ ABSL_GUARDED_BY(mutex_);
-  Answers older_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -1,12 +1,26 @@
 // Return addresses to source locations.
+//
+// Locations are numbered: equal ones have one number within a symbolizer, so that
+// ten thousand callstacks are compared by numbers and not by names. Their texts are
+// valid UTF-8, whatever the program's files say.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/aggregate/callstack.h"
+#include "daemon/util/ids.h"
+#include "daemon/util/stable_spans.h"
+#include "daemon/util/stable_vector.h"
 
 namespace memprofd {
 
@@ -18,26 +32,99 @@ struct Location {
   std::uint32_t end_column = 0;
   std::string module;  // base name of the ELF file
   friend bool operator==(const Location&, const Location&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const Location& l) {
+    return H::combine(std::move(h), l.function, l.file, l.line, l.start_column, l.end_column,
+                      l.module);
+  }
 };
 
-// Thread-safe; answers are cached and stay valid after the target has exited.
+// Dense numbers within one symbolizer: of a location; of a return address with the
+// index of an allocation.
+using LocationId = Id<struct LocationIdTag, std::uint32_t>;
+using FrameId = Id<struct FrameIdTag, std::uint32_t>;
+
+// Thread-safe. What was answered once is kept, and stays valid after the target
+// has exited.
 class Symbolizer {
  public:
+  static constexpr LocationId kUnknown{0};    // "(unknown)", see kUnknownFrame
+  static constexpr LocationId kHidden{1};     // "(hidden)", for those who leave locations out
+  static constexpr FrameId kUnknownFrame{0};  // address 0; in the place of an empty callstack
+  // Frames kept at most: more than any program has. Further ones are unknown.
+  static constexpr std::size_t kMaxFrames = 1u << 20;
+
+  // A frame and how many times in a row it is called.
+  struct FrameRun {
+    FrameId frame;
+    std::uint32_t times = 0;
+  };
+
+  Symbolizer();
   virtual ~Symbolizer() = default;
+  Symbolizer(const Symbolizer&) = delete;
+  Symbolizer& operator=(const Symbolizer&) = delete;
 
-  // Locations of one return address, innermost inlined function first; never
-  // empty (falls back to the ELF symbol, then to the address in hex).
-  // alloc_idx selects among combined allocations; -1 takes the first that has
-  // debug information, as the runtime does.
-  virtual std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx) = 0;
+  // alloc_idx selects among combined allocations; -1 takes the first that has debug
+  // information, as the runtime does.
+  FrameId frame_id(std::uint64_t return_address, std::int32_t alloc_idx);
+  // Of a callstack, innermost first; empty when it is. What a callstack of one id is
+  // must not change; those of id 0 are not remembered but put into scratch.
+  std::span<const FrameRun> frames(const Callstack& callstack, std::vector<FrameRun>& scratch);
+  // The first of them, or kUnknownFrame.
+  FrameId innermost(const Callstack& callstack);
+
+  // Of numbers that this symbolizer gave; valid as long as this. Innermost inlined
+  // function first; never empty (falls back to the ELF symbol, then to the address in
+  // hex).
+  std::span<const LocationId> locations(FrameId id) const { return frames_[id.value()].locations; }
+  std::uint64_t return_address(FrameId id) const { return frames_[id.value()].return_address; }
+  const Location& location(LocationId id) const { return locations_[id.value()]; }
+  // Copies of the locations of a frame.
+  std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx);
+
+ protected:
+  // One call at a time, one for each return address and index.
+  virtual std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) = 0;
+
+ private:
+  struct Frame {
+    std::uint64_t return_address = 0;
+    std::span<const LocationId> locations;
+  };
+  struct ByContent {
+    using is_transparent = void;
+    const StableVector<Location>* locations;
+
+    const Location& of(LocationId id) const { return (*locations)[id.value()]; }
+    static const Location& of(const Location& location) { return location; }
+    template <typename T>
+    std::size_t operator()(const T& one) const {
+      return absl::HashOf(of(one));
+    }
+    template <typename T, typename U>
+    bool operator()(const T& a, const U& b) const {
+      return of(a) == of(b);
+    }
+  };
+
+  LocationId number(const Location& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  FrameId add(std::uint64_t return_address, const std::vector<Location>& found)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  // Written under the mutex; an element is read by those who were given its number.
+  StableVector<Location> locations_;
+  StableVector<Frame> frames_;
+  absl::flat_hash_set<LocationId, ByContent, ByContent> location_ids_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, FrameId> frame_ids_
+      ABSL_GUARDED_BY(mutex_);
+  StableSpans<LocationId> spans_ ABSL_GUARDED_BY(mutex_);  // what frames_ points to
+  // By CallstackId; not seen yet: kUnknownFrame, empty.
+  std::vector<FrameId> innermost_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::span<const FrameRun>> callstacks_ ABSL_GUARDED_BY(mutex_);
+  StableSpans<FrameRun> runs_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Innermost location of a callstack: its site. "(unknown)" for an empty one.
-Location site_of(Symbolizer& symbolizer, const Callstack& callstack);
-// All locations innermost first, inlined frames included, at most max_locations.
-// With keep only those for which it holds; others do not count.
-std::vector<Location> symbolize(Symbolizer& symbolizer, const Callstack& callstack,
-                                std::size_t max_locations,
-                                const std::function<bool(const Location&)>& keep = {});
 
 }  // namespace memprofd

@@ -208,12 +208,13 @@ TargetSnapshotPtr Replayer::finish() {
   snapshot->stacks_interned = callstacks_.size();
   snapshot->history = history_.view();
   snapshot->symbolizer = symbolizer_;
+  snapshot->callstacks = callstacks_.kept();
   const auto& by_class = aggregator_.by_class();
   for (std::uint32_t id = 0; id < by_class.size(); ++id) {
     if (!has_samples(by_class[id])) continue;
     const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
     snapshot->rows.push_back(
-        {ClassId(id), alloc_class, callstacks_.get(alloc_class.callstack), by_class[id]});
+        {ClassId(id), alloc_class, &callstacks_.get(alloc_class.callstack), by_class[id]});
   }
   return snapshot;
 }

@@ -26,7 +26,7 @@ void TraceSymbolizer::add(std::uint64_t code, std::span<const ctf::Location> loc
   kept = std::move(places);
 }
 
-std::vector<Location> TraceSymbolizer::locations(std::uint64_t code, std::int32_t /*alloc_idx*/) {
+std::vector<Location> TraceSymbolizer::look_up(std::uint64_t code, std::int32_t /*alloc_idx*/) {
   const auto found = places_.find(code);
   if (found == places_.end()) return {{.function = absl::StrCat("0x", absl::Hex(code))}};
   std::vector<Location> result;

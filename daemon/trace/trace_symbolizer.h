@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// Thread-safe once nothing is added any more.
+// Nothing may be added once something was asked for.
 class TraceSymbolizer : public Symbolizer {
  public:
   // Of all codes together, about 40 bytes each; of more only the code is known.
@@ -23,7 +23,7 @@ class TraceSymbolizer : public Symbolizer {
   // Caller before callee. The last answer for a code stays.
   void add(std::uint64_t code, std::span<const ctf::Location> locations);
 
-  std::vector<Location> locations(std::uint64_t code, std::int32_t alloc_idx) override;
+  std::vector<Location> look_up(std::uint64_t code, std::int32_t alloc_idx) override;
 
  private:
   // Names are kept once.

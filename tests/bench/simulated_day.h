@@ -48,7 +48,7 @@ namespace memprofd {
 class TableSymbolizer final : public Symbolizer {
  public:
   void add(std::uint64_t address, Location location) { table_[address] = {std::move(location)}; }
-  std::vector<Location> locations(std::uint64_t address, std::int32_t) override {
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
     return table_.at(address);
   }
 
@@ -90,7 +90,7 @@ class SimulatedDay {
       if (by_class_[id].allocated.samples == 0) continue;
       const AllocClass& alloc_class = table_.get(ClassId(id));
       result->rows.push_back({ClassId(id), alloc_class,
-                              callstacks_[alloc_class.callstack.value() - 1], by_class_[id]});
+                              callstacks_[alloc_class.callstack.value() - 1].get(), by_class_[id]});
     }
     result->info.pid = 1;
     result->info.comm = "simulated";
@@ -146,6 +146,7 @@ class SimulatedDay {
   void add_callstacks() {
     for (std::uint32_t site = 0; site < kSites; ++site) {
       auto callstack = std::make_shared<Callstack>();
+      callstack->id = CallstackId(site + 1);
       std::uint64_t node = site;
       for (int depth = 0; depth < kFrames; ++depth) {
         const std::uint64_t at = address(static_cast<std::uint64_t>(depth), node);

@@ -28,7 +28,7 @@ TEST(CallstackTableTest, InternsOnceAndKeepsWhatCame) {
   EXPECT_EQ(table.find(StackHash(77)), id);
   EXPECT_EQ(table.find(StackHash(78)), std::nullopt);
   EXPECT_EQ(table.size(), 1u);
-  const Callstack& callstack = *table.get(*id);
+  const Callstack& callstack = table.get(*id);
   EXPECT_EQ(callstack.entries, (std::vector<std::uint64_t>{1, 2, 3}));
   EXPECT_EQ(callstack.hash, StackHash(77));
   EXPECT_EQ(callstack.alloc_idx, 2);
@@ -39,8 +39,8 @@ TEST(CallstackTableTest, InternsOnceAndKeepsWhatCame) {
 
 TEST(CallstackTableTest, UnknownIdsAreTheUnknownCallstack) {
   CallstackTable table;
-  EXPECT_TRUE(table.get(CallstackId())->entries.empty());
-  EXPECT_EQ(table.get(CallstackId(1234)), table.get(CallstackId()));
+  EXPECT_TRUE(table.get(CallstackId()).entries.empty());
+  EXPECT_EQ(&table.get(CallstackId(1234)), &table.get(CallstackId()));
 }
 
 TEST(CallstackTableTest, CapOnCallstacks) {

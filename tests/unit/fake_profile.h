@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ class TableSymbolizer : public Symbolizer {
   std::map<std::uint64_t, std::vector<Location>> table;
   int calls = 0;
 
-  std::vector<Location> locations(std::uint64_t address, std::int32_t) override {
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
     ++calls;
     const auto found = table.find(address);
     if (found != table.end()) return found->second;
@@ -28,10 +29,10 @@ class TableSymbolizer : public Symbolizer {
   }
 };
 
-inline std::shared_ptr<const Callstack> callstack_of(std::vector<std::uint64_t> entries) {
-  auto callstack = std::make_shared<Callstack>();
-  callstack->entries = std::move(entries);
-  return callstack;
+// Kept for ever.
+inline const Callstack* callstack_of(std::vector<std::uint64_t> entries) {
+  static std::deque<Callstack> kept;
+  return &kept.emplace_back(Callstack{.entries = std::move(entries)});
 }
 
 struct FakeProfile {

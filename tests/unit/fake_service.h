@@ -23,7 +23,7 @@ class FakeSymbolizer : public Symbolizer {
  public:
   std::map<std::uint64_t, Location> table;
 
-  std::vector<Location> locations(std::uint64_t return_address, std::int32_t) override {
+  std::vector<Location> look_up(std::uint64_t return_address, std::int32_t) override {
     const auto found = table.find(return_address);
     if (found != table.end()) return {found->second};
     return {Location{.function = absl::StrCat("0x", absl::Hex(return_address))}};
@@ -70,10 +70,11 @@ inline void add_callstack(TargetSnapshot& target, std::vector<std::uint64_t> add
   callstack->hash = StackHash(target.rows.size() + 1);
   callstack->n_frames = static_cast<std::uint32_t>(addresses.size());
   callstack->entries = std::move(addresses);
+  static std::vector<std::shared_ptr<const Callstack>> kept;
+  kept.push_back(callstack);
   const Counters counters = counters_of(samples);
   const auto id = static_cast<std::uint32_t>(target.rows.size() + 1);
-  target.rows.push_back(
-      {ClassId(id), {.callstack = CallstackId(id)}, std::move(callstack), counters});
+  target.rows.push_back({ClassId(id), {.callstack = CallstackId(id)}, callstack.get(), counters});
   target.counters.allocated[0][0] += counters.allocated;
   target.counters.promoted += counters.promoted;
   target.counters.live += counters.live;

@@ -263,7 +263,8 @@ TEST(MeasureTest, ValuesAndErrors) {
 
 TEST(CompilationUnitTest, ComesBeforeTheFirstDot) {
   const auto unit = [](std::string function) {
-    return compilation_unit({.function = std::move(function), .module = "server.exe"});
+    const Location location{.function = std::move(function), .module = "server.exe"};
+    return std::string(compilation_unit(location));
   };
   EXPECT_EQ(unit("Stdlib__Bytes.concat"), "Stdlib__Bytes");
   EXPECT_EQ(unit("Dune__exe__Main.Sub.f"), "Dune__exe__Main");
@@ -276,7 +277,8 @@ TEST(CompilationUnitTest, ComesBeforeTheFirstDot) {
   EXPECT_EQ(unit("0x1234"), "server.exe");
   EXPECT_EQ(unit("Ns::f(int)"), "server.exe");
   EXPECT_EQ(unit(""), "server.exe");
-  EXPECT_EQ(compilation_unit({.function = "(unknown)"}), "(no module)");
+  const Location unknown{.function = "(unknown)"};
+  EXPECT_EQ(compilation_unit(unknown), "(no module)");
 }
 
 TEST(AllSitesTest, OfASnapshot) {

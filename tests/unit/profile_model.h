@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ class ModelSymbolizer : public Symbolizer {
  public:
   std::map<std::pair<std::uint64_t, std::int32_t>, std::vector<Location>> known;
 
-  std::vector<Location> locations(std::uint64_t address, std::int32_t alloc_idx) override {
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
     for (const std::int32_t idx : {alloc_idx, -1}) {
       const auto it = known.find({address, idx});
       if (it != known.end()) return it->second;
@@ -68,11 +69,9 @@ class ProfileModel {
   // allocated and live in samples; entries innermost first.
   ProfileRow& add(std::vector<std::uint64_t> entries, std::uint32_t allocated,
                   std::uint32_t live = 0, std::int32_t alloc_idx = -1) {
-    auto callstack = std::make_shared<Callstack>();
-    callstack->entries = std::move(entries);
-    callstack->alloc_idx = alloc_idx;
     ProfileRow& row = profile.rows.emplace_back();
-    row.callstack = std::move(callstack);
+    row.callstack =
+        &callstacks.emplace_back(Callstack{.entries = std::move(entries), .alloc_idx = alloc_idx});
     row.counters.add_allocated(allocated, kRate, kBlockWords);
     if (live > 0) row.counters.add_live(live, kRate, kBlockWords);
     return row;
@@ -85,6 +84,7 @@ class ProfileModel {
   }
 
   std::shared_ptr<ModelSymbolizer> symbolizer = std::make_shared<ModelSymbolizer>();
+  std::deque<Callstack> callstacks;  // of the rows
   TargetProfile profile;
 };
 

@@ -1,6 +1,7 @@
 // An aggregator and its history on a clock of their own, for tests.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "daemon/aggregate/aggregator.h"
@@ -59,10 +60,11 @@ class Recording {
   const Aggregator& aggregator() const { return aggregator_; }
 
  private:
-  std::shared_ptr<const Callstack> callstack(std::uint32_t id) const {
-    auto result = std::make_shared<Callstack>();
-    result->entries = {aggregator_.classes().get(ClassId(id)).callstack.value()};
-    return result;
+  // Kept for ever: snapshots may outlive this.
+  const Callstack* callstack(std::uint32_t id) const {
+    static std::deque<Callstack> kept;
+    return &kept.emplace_back(
+        Callstack{.entries = {aggregator_.classes().get(ClassId(id)).callstack.value()}});
   }
 
   DropCounters drops_;

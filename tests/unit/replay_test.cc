@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 #include <random>
 
 #include "daemon/export/query_service.h"
 #include "daemon/store/range.h"
+#include "daemon/store/visible_frames.h"
 #include "daemon/trace/trace_order.h"
 #include "tests/unit/ctf_trace.h"
 #include "tests/unit/temp_dir.h"
@@ -59,7 +61,7 @@ Totals totals(const Rows& rows, Symbolizer& symbolizer) {
   for (const ProfileRow& row : rows) {
     std::string key =
         absl::StrCat(static_cast<int>(row.alloc_class.heap), " ", row.alloc_class.size.index());
-    for (const Location& at : symbolize(symbolizer, *row.callstack, 100)) {
+    for (const Location& at : VisibleFrames(symbolizer, nullptr).locations(*row.callstack)) {
       absl::StrAppend(&key, " ", at.function, "@", at.file, ":", at.line, ":", at.start_column, "-",
                       at.end_column);
     }
@@ -68,12 +70,14 @@ Totals totals(const Rows& rows, Symbolizer& symbolizer) {
   return result;
 }
 std::vector<ProfileRow> rows_of(const Aggregator& aggregator) {
+  static std::deque<std::shared_ptr<const Callstack>> kept;
   std::vector<ProfileRow> rows;
   for (std::uint32_t id = 1; id < aggregator.by_class().size(); ++id) {
     const AllocClass& alloc_class = aggregator.classes().get(ClassId(id));
-    rows.push_back({ClassId(id), alloc_class,
-                    testing::trace_callstack_of(alloc_class.callstack.value()),
-                    aggregator.by_class()[id]});
+    rows.push_back(
+        {ClassId(id), alloc_class,
+         kept.emplace_back(testing::trace_callstack_of(alloc_class.callstack.value())).get(),
+         aggregator.by_class()[id]});
   }
   return rows;
 }
@@ -242,8 +246,8 @@ TEST_F(ReplayTest, SurvivesDamage) {
     std::uint64_t samples = 0;
     for (const ProfileRow& row : damaged->snapshot->rows) {
       samples += row.counters.allocated.samples;
-      EXPECT_FALSE(symbolize(*damaged->snapshot->symbolizer, *row.callstack, 10).empty() &&
-                   !row.callstack->entries.empty());
+      EXPECT_FALSE(
+          VisibleFrames(*damaged->snapshot->symbolizer, nullptr).locations(*row.callstack).empty());
     }
     std::uint64_t total = 0;
     for (const auto& heap : damaged->snapshot->counters.allocated) {

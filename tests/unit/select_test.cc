@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "daemon/store/visible_frames.h"
 #include "tests/unit/fake_profile.h"
 
 namespace memprofd {
@@ -82,7 +83,8 @@ TEST_F(SelectTest, HiddenFramesStayHiddenInTheProfile) {
   ASSERT_EQ(profile->rows.size(), 2u);
   EXPECT_EQ(profile->rows[0].id.value(), 2u);
   ASSERT_NE(profile->hidden, nullptr);
-  EXPECT_EQ(visible_site(*profile, profile->rows[0]).function, "Main.run");
+  VisibleFrames frames(*profile);
+  EXPECT_EQ(frames.location(frames.site(*profile->rows[0].callstack)).function, "Main.run");
 }
 
 TEST_F(SelectTest, BadFiltersAreRefused) {

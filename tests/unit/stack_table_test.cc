@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 Names from_root(const StackTable& table, std::uint32_t stack) {
   Names result;
   for (const std::uint32_t id : table.from_root(stack)) {
-    result.push_back(table.locations()[id].function);
+    result.push_back(table.locations()[id]->function);
   }
   return result;
 }
@@ -73,9 +73,9 @@ TEST(StackTableTest, NamesBecomeUtf8) {
   model.name(1, {{.function = "a\xff", .file = "\xc3", .module = "\x80"}});
   model.add({1}, 1);
   const StackTable table({model.profile});
-  EXPECT_EQ(table.locations()[0].function, "a\xEF\xBF\xBD");
-  EXPECT_EQ(table.locations()[0].file, "\xEF\xBF\xBD");
-  EXPECT_EQ(table.locations()[0].module, "\xEF\xBF\xBD");
+  EXPECT_EQ(table.locations()[0]->function, "a\xEF\xBF\xBD");
+  EXPECT_EQ(table.locations()[0]->file, "\xEF\xBF\xBD");
+  EXPECT_EQ(table.locations()[0]->module, "\xEF\xBF\xBD");
 }
 
 TEST(StackTableTest, RecursionIsShortenedBeforeOuterFramesAreCut) {

@@ -35,7 +35,7 @@ inline std::shared_ptr<const Callstack> trace_callstack_of(std::uint32_t n) {
 // the functions above them.
 class NamingSymbolizer : public Symbolizer {
  public:
-  std::vector<Location> locations(std::uint64_t address, std::int32_t alloc_idx) override {
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
     const auto at = [&](const char* what) {
       return Location{.function = absl::StrCat(what, "_", absl::Hex(address), "_", alloc_idx),
                       .file = absl::StrCat("lib/m", address >> 12, ".ml"),

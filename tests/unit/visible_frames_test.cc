@@ -1,4 +1,4 @@
-#include "daemon/store/profile.h"
+#include "daemon/store/visible_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +11,18 @@ using testing::ProfileModel;
 using testing::run;
 using Names = std::vector<std::string>;
 
-Names names(const ProfileModel& model, const ProfileRow& row, std::size_t max = 100) {
+Names names(const ProfileModel& model, const ProfileRow& row) {
+  VisibleFrames frames(model.profile);
   Names result;
-  for (const Location& l : visible_callstack(model.profile, row, max)) result.push_back(l.function);
+  for (const Location& l : frames.locations(*row.callstack)) result.push_back(l.function);
   return result;
 }
 std::string site(const ProfileModel& model, const ProfileRow& row) {
-  return visible_site(model.profile, row).function;
+  VisibleFrames frames(model.profile);
+  return frames.location(frames.site(*row.callstack)).function;
 }
 
-TEST(ProfileTest, AllLocationsInnermostFirst) {
+TEST(VisibleFramesTest, AllLocationsInnermostFirst) {
   ProfileModel model;
   model.name(2, {{.function = "inlined"}, {.function = "outer"}});
   const ProfileRow row = model.add({1, 2, 3}, 1);
@@ -28,7 +30,7 @@ TEST(ProfileTest, AllLocationsInnermostFirst) {
   EXPECT_EQ(site(model, row), "f1");
 }
 
-TEST(ProfileTest, HiddenLocationsAreLeftOutInlinedOnesToo) {
+TEST(VisibleFramesTest, HiddenLocationsAreLeftOutInlinedOnesToo) {
   ProfileModel model;
   model.name(2, {{.function = "inlined"}, {.function = "outer"}});
   const ProfileRow row = model.add({1, 2, 3}, 1);
@@ -37,15 +39,14 @@ TEST(ProfileTest, HiddenLocationsAreLeftOutInlinedOnesToo) {
   EXPECT_EQ(site(model, row), "outer");
 }
 
-TEST(ProfileTest, HiddenLocationsDoNotCountToTheMaximum) {
+TEST(VisibleFramesTest, HiddenLocationsDoNotCountToTheMaximum) {
   ProfileModel model;
   const ProfileRow row = model.add({1, run(1'000'000), 2, 3}, 1);
   model.hide({"f1"});
-  EXPECT_EQ(names(model, row, 1), (Names{"f2"}));
-  EXPECT_EQ(names(model, row, 0), Names{});
+  EXPECT_EQ(names(model, row), (Names{"f2", "f3"}));
 }
 
-TEST(ProfileTest, NothingKnownAndAllHidden) {
+TEST(VisibleFramesTest, NothingKnownAndAllHidden) {
   ProfileModel model;
   const ProfileRow unknown = model.add({}, 1);
   const ProfileRow garbage = model.add({run(3)}, 1);
@@ -60,14 +61,14 @@ TEST(ProfileTest, NothingKnownAndAllHidden) {
   EXPECT_EQ(site(model, unknown), "(unknown)");
 }
 
-TEST(ProfileTest, RunsAreExpandedUpToTheMaximum) {
+TEST(VisibleFramesTest, RunsAreExpandedUpToTheMaximum) {
   ProfileModel model;
   EXPECT_EQ(names(model, model.add({1, run(2), 2}, 1)), (Names{"f1", "f1", "f1", "f2"}));
   const ProfileRow deep = model.add({1, run(0xffffffff), 2}, 1);
-  EXPECT_EQ(names(model, deep, 5000).size(), 5000u);
+  EXPECT_EQ(names(model, deep).size(), VisibleFrames::kMaxLocations);
 }
 
-TEST(ProfileTest, AllocIdxBelongsToTheInnermostFrameOnly) {
+TEST(VisibleFramesTest, AllocIdxBelongsToTheInnermostFrameOnly) {
   ProfileModel model;
   model.name(1, {{.function = "second allocation"}}, 1);
   const ProfileRow row = model.add({1, run(1), 2}, 1, 0, 1);

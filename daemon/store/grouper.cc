@@ -1,0 +1,136 @@
+#include "daemon/store/grouper.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+
+namespace memprofd {
+namespace {
+
+bool is_unit_name(std::string_view name) {
+  if (name.empty() || !absl::ascii_isupper(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '\'';
+  });
+}
+
+}  // namespace
+
+std::string_view compilation_unit(const Location& location) {
+  const std::string_view function = location.function;
+  const std::string_view head = function.substr(0, function.find('.'));
+  if (is_unit_name(head)) return head;
+  return location.module.empty() ? "(no module)" : std::string_view(location.module);
+}
+
+std::size_t Grouper::add(Member member) {
+  groups_.push_back(member);
+  return groups_.size() - 1;
+}
+
+Grouper::SiteKey Grouper::key_of(LocationId site) const {
+  const Location& at = frames_.location(site);
+  switch (by_) {
+    case GroupBy::kFile:
+      return {.file = at.file};
+    case GroupBy::kModule:
+      return {.unit = compilation_unit(at)};
+    case GroupBy::kLibrary:
+      return {.library = at.module};
+    case GroupBy::kFunction:
+      return {.function = at.function, .file = at.file};
+    case GroupBy::kSite:
+    case GroupBy::kCallstack:
+      return {.function = at.function, .file = at.file, .line = at.line};
+    case GroupBy::kThread:
+    case GroupBy::kDomain:
+      break;
+  }
+  return {};
+}
+
+std::size_t Grouper::group_of(LocationId site) {
+  if (site.value() >= by_site_.size()) by_site_.resize(site.value() + 1);
+  std::uint32_t& known = by_site_[site.value()];
+  if (known == 0) {
+    const auto [it, is_new] = by_key_.try_emplace(key_of(site), groups_.size());
+    if (is_new) add({.site = site});
+    known = static_cast<std::uint32_t>(it->second) + 1;
+  }
+  return known - 1;
+}
+
+std::size_t Grouper::group_of_path(const Callstack& callstack) {
+  const auto [it, is_new] = by_path_.try_emplace(frames_.location_ids(callstack), groups_.size());
+  if (is_new) add({.site = it->first.front(), .path = &it->first});
+  return it->second;
+}
+
+std::size_t Grouper::group_of_number(std::uint32_t thread_or_domain) {
+  const auto [it, is_new] = by_number_.try_emplace(thread_or_domain, groups_.size());
+  if (is_new) add({.number = thread_or_domain});
+  return it->second;
+}
+
+std::size_t Grouper::group_of(const AllocClass& alloc_class, const Callstack& callstack) {
+  switch (by_) {
+    case GroupBy::kCallstack:
+      return group_of_path(callstack);
+    case GroupBy::kThread:
+      return group_of_number(alloc_class.thread);
+    case GroupBy::kDomain:
+      return group_of_number(alloc_class.domain);
+    default:
+      return group_of(frames_.site(callstack));
+  }
+}
+
+GroupName Grouper::name(std::size_t group) const {
+  const Member& member = groups_[group];
+  GroupName name;
+  if (by_ == GroupBy::kThread) name.thread = member.number;
+  if (by_ == GroupBy::kDomain) name.domain = member.number;
+  if (by_ == GroupBy::kThread || by_ == GroupBy::kDomain) return name;
+  const SiteKey key = key_of(member.site);
+  name.location.function = key.function;
+  name.location.file = key.file;
+  name.location.line = key.line;
+  name.location.module = key.library;
+  name.unit = key.unit;
+  if (member.path == nullptr) return name;
+  name.path.reserve(member.path->size());
+  for (const LocationId id : *member.path) name.path.push_back(&frames_.location(id));
+  return name;
+}
+
+std::strong_ordering Grouper::compare(std::size_t a, std::size_t b) const {
+  if (by_ == GroupBy::kThread || by_ == GroupBy::kDomain) {
+    return groups_[a].number <=> groups_[b].number;
+  }
+  const auto order = key_of(groups_[a].site) <=> key_of(groups_[b].site);
+  return order != 0 || by_ != GroupBy::kCallstack ? order : name(a) <=> name(b);
+}
+
+std::vector<std::size_t> Grouper::largest(std::vector<std::size_t> groups,
+                                          const std::vector<double>& values,
+                                          std::size_t limit) const {
+  const std::size_t n = limit == 0 ? groups.size() : std::min(limit, groups.size());
+  std::partial_sort(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(n), groups.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      if (values[a] != values[b]) return values[a] > values[b];
+                      return compare(a, b) < 0;
+                    });
+  groups.resize(n);
+  return groups;
+}
+
+std::vector<std::size_t> Grouper::largest(const std::vector<double>& values,
+                                          std::size_t limit) const {
+  std::vector<std::size_t> all(size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return largest(std::move(all), values, limit);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,48 @@
+"""What a day of ten thousand sites costs: memory of the history, time of the questions.
+
+The model is tests/bench/simulated_day.h, the measurement tests/bench/history_bench.cc.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+PROGRAM = pathlib.Path(os.environ["MEMPROFD_BUILD"]) / "tests" / "history_bench"
+
+# The reference, sorting half a million numbers, takes this long on the machine that the
+# limits are for; a slower one, or one with other things to do, gets as much more time.
+REFERENCE_MS = 50
+MAX_MS = 100
+# Those that put all callstacks or all sites in one answer, or look at all ages of all
+# blocks: their limits are what was reached (tests/bench/history_bench.cc prints the times).
+LARGE_ANSWERS_MS = {"all sites, last hour": 250, "leaks, 24 h": 250, "leaks, 6 h in the past": 350,
+                    "diff of two hours": 250, "pprof, 24 h": 500, "pprof, 6 h in the past": 600}
+
+
+class DayOfTenThousandSites(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Exit code 1 says that an answer took more than 100 ms, which is judged here.
+        done = subprocess.run([PROGRAM, "zipf"], stdout=subprocess.PIPE, text=True, check=False)
+        cls.result = json.loads(done.stdout)
+        cls.day = cls.result["zipf"]
+
+    def test_takes_at_most_128_MiB(self):
+        self.assertGreater(self.day["samples"], 1e8)
+        self.assertLessEqual(self.day["history_bytes"], 128 * 2**20)
+        self.assertGreaterEqual(self.day["hours_within_limit"], 24)
+
+    def test_questions_are_answered_in_time(self):
+        self.assertGreaterEqual(len(self.day["queries"]), 13)
+        for name, times in self.day["queries"].items():
+            with self.subTest(name):
+                slower = max(1, times["reference_ms"] / REFERENCE_MS)
+                limit = LARGE_ANSWERS_MS.get(name, MAX_MS) * slower
+                self.assertGreater(times["answer_bytes"], 0)
+                self.assertLessEqual(times["min_ms"], limit, f"reference {times['reference_ms']:.0f} ms")
+
+
+if __name__ == "__main__":
+    unittest.main()
