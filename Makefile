@@ -67,14 +67,21 @@ LIB_OBJ := $(call obj,$(LIB_SRC))
 CTL_OBJ := $(call obj,$(CTL_SRC))
 PB_OBJ  := $(PB_CC:.cc=.o)
 
-# The precompiled header halves the build time; ccache has to be told that it is harmless.
+# The precompiled header halves the build time; ccache has to be told that it is harmless,
+# and to look at what is in it and not at its bytes, which differ from build to build.
 PCH := $(BUILD)/gen/pch.h
 export CCACHE_SLOPPINESS := pch_defines,time_macros
+export CCACHE_PCH_EXTSUM := true
+# Checkouts share the cache.
+export CCACHE_NOHASHDIR := true
+export CCACHE_BASEDIR := $(CURDIR)
 $(PCH).gch: daemon/util/pch.h
 	$(call say,PCH,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)cp $< $(PCH)
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(PCH) -o $@
+	$(Q){ $(CXX) --version; echo $(CXXFLAGS); \
+	  $(CXX) $(CPPFLAGS) $(filter-out -M%,$(CXXFLAGS)) -E -P -x c++-header $(PCH); } | sha256sum > $@.sum
 
 $(BUILD)/obj/%.o: %.cc $(PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
 	$(call say,CXX,$<)
