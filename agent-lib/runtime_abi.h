@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the OCaml 4.12-4.14 runtime that the agent uses. Every symbol is
+ * The part of the OCaml 4.11-4.14 runtime that the agent uses. Every symbol is
  * weak: preloaded into a program that is not OCaml, the agent finds nulls and
  * does nothing.
  */
@@ -22,7 +22,8 @@ typedef intptr_t value;
 #define STATIC_HEADER(words, tag) ((uint64_t)(words) << 10 | 0x300 | (tag))
 #define CLOSURE_TAG 247
 #define DOUBLE_TAG 253
-/* Arity 1, environment starts after the two words of the closure. */
+/* Arity 1, environment starts after the two words of the closure. 4.11 has the arity
+ * alone there, but neither looks at it when a closure is called from C. */
 #define CLOSURE_INFO_ARITY_1 ((uint64_t)1 << 56 | 2 << 1 | 1)
 
 #define WEAK __attribute__((weak))

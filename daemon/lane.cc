@@ -17,11 +17,18 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
          counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
 }
 
+PipelineLimits pipeline_limits(const RuntimeAbi& abi) {
+  PipelineLimits limits;
+  limits.pairing.as_one_thread = abi.one_postponed_queue;
+  return limits;
+}
+
 }  // namespace
 
 Lane::Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
            TargetInfo info)
     : attachment_(std::move(attachment)),
+      pipeline_(pipeline_limits(attachment_->target().abi)),
       tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
       attached_ns_(realtime_ns()),

@@ -15,10 +15,8 @@ struct StatWords {
   std::uint64_t heap_words;
   std::uint64_t top_heap_words;
   std::uint64_t compactions;
-  std::uint64_t forced_major_collections;
-  std::uint64_t heap_chunks;
 };
-static_assert(sizeof(StatWords) == 80);
+static_assert(sizeof(StatWords) == 64);
 
 constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 constexpr std::uint64_t kMaxCount = 1ull << 60;
@@ -37,9 +35,11 @@ std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_en
 absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
                                       const RuntimeAbi& abi) {
   StatWords words = {};
+  std::uint64_t heap_chunks = 0;
   std::uint64_t young_ptr = 0;
   std::uint64_t young_alloc_end = 0;
   absl::Status status = memory.read_value(caml_state + abi.stats, words);
+  if (status.ok()) status = memory.read_value(caml_state + abi.heap_chunks, heap_chunks);
   if (status.ok()) status = memory.read_value(caml_state + abi.young_ptr, young_ptr);
   if (status.ok()) status = memory.read_value(caml_state + abi.young_alloc_end, young_alloc_end);
   if (!status.ok()) return status;
@@ -47,7 +47,7 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
       !plausible(words.major_words) || !plausible(words.minor_collections) ||
       !plausible(words.major_collections) || !plausible(words.heap_words) ||
       !plausible(words.top_heap_words) || !plausible(words.compactions) ||
-      !plausible(words.heap_chunks)) {
+      !plausible(heap_chunks)) {
     return absl::DataLossError("the runtime's counters are not readable numbers");
   }
   GcStats stats;
@@ -61,7 +61,7 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   stats.compactions = words.compactions;
   stats.heap_words = words.heap_words;
   stats.top_heap_words = words.top_heap_words;
-  stats.heap_chunks = words.heap_chunks;
+  stats.heap_chunks = heap_chunks;
   return stats;
 }
 

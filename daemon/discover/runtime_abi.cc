@@ -15,23 +15,24 @@ namespace {
 
 struct Layout {
   std::string_view series;
-  bool supported;
   std::uint32_t young_limit;
   std::uint32_t young_ptr;
   std::uint32_t young_alloc_end;
   std::uint32_t bottom_of_stack;
   std::uint32_t last_return_address;
   std::uint32_t stats;
+  std::uint32_t heap_chunks;
+  bool one_postponed_queue;
 };
 
 // runtime/caml/domain_state.tbl of each release series.
 constexpr Layout kLayouts[] = {
-    {"4.11", false, 8, 0, 56, 200, 208, 288},
-    {"4.12", false, 8, 0, 56, 208, 216, 296},
-    {"4.13", true, 0, 8, 56, 208, 216, 296},
-    {"4.14", true, 0, 8, 56, 208, 216, 296},
+    {"4.11", 8, 0, 56, 200, 208, 288, 352, true},
+    {"4.12", 8, 0, 56, 208, 216, 296, 368, false},
+    {"4.13", 0, 8, 56, 208, 216, 296, 368, false},
+    {"4.14", 0, 8, 56, 208, 216, 296, 368, false},
 };
-constexpr std::string_view kSupported = "4.13 and 4.14";
+constexpr std::string_view kSupported = "4.11 to 4.14";
 
 // "4.13" of "4.13.1+flambda"; empty when the text is no version.
 std::string_view series_of(std::string_view version) {
@@ -114,18 +115,20 @@ bool starts_with(std::span<const std::byte> code, std::initializer_list<int> opc
 absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
   const std::string_view series = series_of(version);
   for (const Layout& layout : kLayouts) {
-    if (layout.series != series || !layout.supported) continue;
+    if (layout.series != series) continue;
     return RuntimeAbi{.version = std::string(version),
                       .young_limit = layout.young_limit,
                       .young_ptr = layout.young_ptr,
                       .young_alloc_end = layout.young_alloc_end,
                       .bottom_of_stack = layout.bottom_of_stack,
                       .last_return_address = layout.last_return_address,
-                      .stats = layout.stats};
+                      .stats = layout.stats,
+                      .heap_chunks = layout.heap_chunks,
+                      .one_postponed_queue = layout.one_postponed_queue};
   }
   const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";
   return absl::FailedPreconditionError(
-      fmt::format("OCaml {}{} is not supported yet, only {} are", version, why, kSupported));
+      fmt::format("OCaml {}{} is not supported yet, only {} is", version, why, kSupported));
 }
 
 std::optional<std::string> find_version_string(std::span<const std::byte> section) {

@@ -26,9 +26,13 @@ struct RuntimeAbi {
   std::uint32_t bottom_of_stack = 0;
   std::uint32_t last_return_address = 0;
   // stat_minor_words, _promoted_words, _major_words (doubles), then integers:
-  // minor and major collections, heap words, top heap words, compactions,
-  // forced major collections, heap chunks; consecutive 8-byte words.
+  // minor and major collections, heap words, top heap words, compactions;
+  // consecutive 8-byte words.
   std::uint32_t stats = 0;
+  std::uint32_t heap_chunks = 0;
+  // Blocks allocated by C wait for their callbacks in one queue of the process, which
+  // any thread may empty; else in one of each thread.
+  bool one_postponed_queue = false;
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,

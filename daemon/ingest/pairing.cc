@@ -3,19 +3,13 @@
 #include <algorithm>
 
 namespace memprofd {
-namespace {
-
-// Records keep 24 bits of the thread's id.
-std::uint32_t tid_key(std::uint32_t tid) { return tid & 0xffffffu; }
-
-}  // namespace
 
 Pairer::Pairer(const PairerLimits& limits, DropCounters& drops)
     : limits_(limits), drops_(drops), pool_(limits.captures) {}
 
 void Pairer::on_capture(std::uint32_t tid, const Capture& capture) {
   if (refused_) lost_until_ns_ = std::max(lost_until_ns_, capture.time_ns);
-  Thread* thread = find_or_add(tid_key(tid));
+  Thread* thread = find_or_add(key(tid));
   const bool room = thread != nullptr &&
                     thread->waiting.size + thread->postponed.size < limits_.captures_per_thread;
   refused_ = !room || !pool_.push(thread->waiting, capture);
@@ -33,7 +27,7 @@ void Pairer::refuse(Thread* thread, const Capture& capture) {
 }
 
 CallstackId Pairer::on_alloc(const memprof_record& record) {
-  Thread* thread = find(MEMPROF_ORIGIN_TID(record.origin));
+  Thread* thread = find(key(MEMPROF_ORIGIN_TID(record.origin)));
   if (thread == nullptr) return no_capture();
   if (thread->exit_ns != 0 && record.time_ns > thread->exit_ns) restart(*thread);
 
@@ -129,10 +123,11 @@ void Pairer::misalign(Thread& thread) {
 }
 
 void Pairer::on_thread_exit(std::uint32_t tid, std::uint64_t time_ns) {
-  Thread* thread = find(tid_key(tid));
+  if (limits_.as_one_thread) return;
+  Thread* thread = find(key(tid));
   if (thread == nullptr) return;
   if (thread->exit_ns == 0) {
-    exited_.push_back(tid_key(tid));
+    exited_.push_back(key(tid));
   } else {
     restart(*thread);  // the id was used twice within one batch
   }

@@ -1,6 +1,6 @@
 // Which captured callstack belongs to which alloc record.
 //
-// The runtime (OCaml 4.12 to 4.14) captures the stack when it samples a block
+// The runtime (OCaml 4.11 to 4.14) captures the stack when it samples a block
 // and calls the alloc callback later. Captures come through the ring buffer at
 // once, alloc records in batches; both carry thread and time of one clock. Each
 // thread is paired by itself, in time order: a record admits the captures that
@@ -28,6 +28,9 @@
 //   i: marshal, I is in front                                          -> I
 //   i': marshal, nothing interned in front: I again                    -> I
 //   Next capture: the run is over; what it left outstanding is stale.
+//
+// OCaml 4.11 has one queue of postponed blocks for all threads, which any thread
+// empties: there the process is paired as if it were one thread.
 //
 // Never a wrong stack. When something was lost, it is not known which thread
 // lost it nor what it was. From the instant of the loss a thread pairs direct
@@ -60,6 +63,7 @@ struct PairerLimits {
   std::size_t threads = 4096;
   std::size_t captures_per_thread = 65536;
   std::size_t captures = 262144;  // over all threads, 24 bytes each
+  bool as_one_thread = false;     // see above
 };
 
 class Pairer {
@@ -101,6 +105,8 @@ class Pairer {
     bool misaligned = false;
   };
 
+  // Records keep 24 bits of the thread's id.
+  std::uint32_t key(std::uint32_t tid) const { return limits_.as_one_thread ? 0 : tid & 0xffffffu; }
   Thread* find(std::uint32_t tid);
   Thread* find_or_add(std::uint32_t tid);
   void forget_idle_threads();

@@ -86,4 +86,10 @@ inline std::string build_path(const std::string& name) {
   return std::string(build ? build : "build") + "/" + name;
 }
 
+// A program to profile, of the OCaml that MEMPROFD_TARGETS stands for.
+inline std::string target_path(const std::string& name) {
+  const char* targets = std::getenv("MEMPROFD_TARGETS");
+  return targets ? std::string(targets) + "/" + name : build_path("targets/" + name);
+}
+
 }  // namespace memprofd

@@ -4,7 +4,8 @@ Every wait has a deadline and ends as soon as its condition holds; nothing
 sleeps a fixed time and hopes. Every process is ended by its pid, by the test
 that started it. Standard library only.
 
-Environment: MEMPROFD_BUILD names the build folder (default: build).
+Environment: MEMPROFD_BUILD names the build folder (default: build), MEMPROFD_TARGETS
+that of the programs to profile, by which OCaml they were built (default: its targets).
 """
 
 import atexit
@@ -31,6 +32,7 @@ import weakref
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
+TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
 # daemon/util/exit_codes.h
@@ -177,7 +179,7 @@ class Target(Process):
     """One of the programs of tests/targets, after its "ready" line."""
 
     def __init__(self, name, *arguments, env=None):
-        super().__init__([BUILD / "targets" / name, *arguments], env=env)
+        super().__init__([TARGETS / name, *arguments], env=env)
         words = self.read_line().split()
         if words[0] != "ready":
             raise AssertionError(f"{name} said {words} instead of ready")

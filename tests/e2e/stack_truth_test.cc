@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "daemon/attach/attachment.h"
@@ -83,7 +84,7 @@ class StackTruth : public ::testing::Test {
     truth_path_ =
         std::filesystem::temp_directory_path() / ("memprof_truth." + std::to_string(getpid()));
     child_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{build_path("targets/stacks"), "0"},
+        std::vector<std::string>{target_path("stacks"), "0"},
         std::vector<std::string>{
             "LD_PRELOAD=" +
                 std::filesystem::absolute(build_path("tests/libmemprof_agent_truth.so")).string(),
@@ -100,14 +101,17 @@ class StackTruth : public ::testing::Test {
     auto attachment = Attachment::prepare(*std::move(target), options);
     ASSERT_TRUE(attachment.ok()) << attachment.status();
     attachment_ = *std::move(attachment);
-    pipeline_.set_observer(&collector_);
-    pipeline_.begin_session(attachment_->next_generation(), kRate);
+    PipelineLimits limits;
+    limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
+    pipeline_.emplace(limits);
+    pipeline_->set_observer(&collector_);
+    pipeline_->begin_session(attachment_->next_generation(), kRate);
     ASSERT_TRUE(attachment_->begin(kRate).ok());
   }
 
   void consume() {
     while (attachment_->kernel().consume([this](std::span<const std::byte> record) {
-      pipeline_.on_ring_record(record);
+      pipeline_->on_ring_record(record);
     }) > 0) {
     }
   }
@@ -124,10 +128,13 @@ class StackTruth : public ::testing::Test {
     return true;
   }
 
+  // Memory of custom blocks, as of Bigarray; since 4.12.
+  bool samples_custom() const { return !attachment_->target().abi.version.starts_with("4.11"); }
+
   std::filesystem::path truth_path_;
   std::unique_ptr<ChildProcess> child_;
   std::unique_ptr<Attachment> attachment_;
-  Pipeline pipeline_;
+  std::optional<Pipeline> pipeline_;
   Collector collector_;
 };
 
@@ -136,7 +143,7 @@ TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
   ASSERT_TRUE(consume_until([&] {
     return collector_.classes.size() >= kWantedStacks &&
            collector_.by_source[MEMPROF_SOURCE_MARSHAL] >= kWantedRare &&
-           collector_.by_source[MEMPROF_SOURCE_CUSTOM] >= kWantedRare;
+           (collector_.by_source[MEMPROF_SOURCE_CUSTOM] >= kWantedRare || !samples_custom());
   }));
   attachment_->request_stop();
   ASSERT_TRUE(consume_until([&] { return attachment_->stopped(); }));
@@ -146,8 +153,8 @@ TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
   std::size_t compared = 0, mismatched = 0, longest = 0;
   for (const auto& [id, class_id] : collector_.classes) {
     ASSERT_TRUE(truth.contains(id));
-    const CallstackId callstack = pipeline_.alloc_class(class_id).callstack;
-    const Slots ours = slots_of(attachment_->target(), *pipeline_.callstack(callstack));
+    const CallstackId callstack = pipeline_->alloc_class(class_id).callstack;
+    const Slots ours = slots_of(attachment_->target(), *pipeline_->callstack(callstack));
     longest = std::max(longest, ours.size());
     ++compared;
     if (ours != truth.at(id)) ++mismatched;
@@ -157,7 +164,7 @@ TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
               collector_.threads.size());
   EXPECT_EQ(mismatched, 0u);
   EXPECT_GE(compared, kWantedStacks);
-  EXPECT_EQ(pipeline_.drops().total(), 0u);
+  EXPECT_EQ(pipeline_->drops().total(), 0u);
   // The target does what it is there for.
   EXPECT_GT(longest, 5000u);
   EXPECT_GE(collector_.threads.size(), 4u);

@@ -4,9 +4,9 @@
    Commands: "stat" and "exit", both answered by {"requests":N,"errors":N}. *)
 
 let pairs = 4
-let stopping = Atomic.make false
-let requests = Atomic.make 0
-let errors = Atomic.make 0
+let stopping = ref false
+let requests = ref 0
+let errors = ref 0
 
 type request = { number : int; words : string list }
 
@@ -39,17 +39,17 @@ let ask input output number =
   output_string output (line ^ "\n");
   flush output;
   let expected = answer_to { number; words } in
-  if input_line input <> expected then Atomic.incr errors;
-  Atomic.incr requests
+  if input_line input <> expected then incr errors;
+  incr requests
 
 let client input output first =
   let number = ref first in
   (try
-     while not (Atomic.get stopping) do
+     while not !stopping do
        ask input output !number;
        incr number
      done
-   with _ -> Atomic.incr errors);
+   with _ -> incr errors);
   close_out output
 
 let start_pair index =
@@ -63,7 +63,7 @@ let start_pair index =
   [ server; client ]
 
 let answer () =
-  Printf.printf "{\"requests\":%d,\"errors\":%d}\n%!" (Atomic.get requests) (Atomic.get errors)
+  Printf.printf "{\"requests\":%d,\"errors\":%d}\n%!" !requests !errors
 
 let rec control () =
   match Handshake.command () with
@@ -74,6 +74,6 @@ let () =
   let threads = List.concat_map start_pair (List.init pairs Fun.id) in
   Handshake.ready ();
   control ();
-  Atomic.set stopping true;
+  stopping := true;
   List.iter Thread.join threads;
   answer ()

@@ -148,11 +148,11 @@ module Shapes = struct
   let run i = inlining i; closures i; laziness i; By_int.run i; By_text.run i
 end
 
-let stopping = Atomic.make false
+let stopping = ref false
 
 let background index () =
   let i = ref index in
-  while not (Atomic.get stopping) do
+  while not !stopping do
     Blocks.run !i;
     Shapes.run !i;
     Unmarshal.run !i;
@@ -186,7 +186,7 @@ let () =
   From_c.setup ();
   Handshake.ready ();
   let last = run 1 in
-  Atomic.set stopping true;
+  stopping := true;
   ignore (Unix.setitimer Unix.ITIMER_REAL { it_interval = 0.; it_value = 0. });
   List.iter Thread.join threads;
   answer last

@@ -153,7 +153,7 @@ TEST(Discover, UnsupportedVersion) {
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " (" + patched +
                                 "): OCaml 5.1.07 has no working Gc.Memprof and is not supported "
-                                "yet, only 4.13 and 4.14 are");
+                                "yet, only 4.11 to 4.14 is");
 }
 
 // Between its status and its stat the process has ended.

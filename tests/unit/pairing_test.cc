@@ -244,7 +244,10 @@ struct Outcome {
 class LossyLink {
  public:
   LossyLink(unsigned seed, const ModelOptions& options, const Faults& faults)
-      : model_(seed, options), random_(seed + 1), faults_(faults) {
+      : pairer_(PairerLimits{.as_one_thread = options.one_queue}, drops_),
+        model_(seed, options),
+        random_(seed + 1),
+        faults_(faults) {
     model_.on_capture = [this](const ModelCapture& capture) { carry(capture); };
     model_.on_batch = [this](const ModelBatch& batch) { carry(batch); };
     model_.on_thread_exit = [this](std::uint32_t tid, std::uint64_t time_ns) {
@@ -305,7 +308,7 @@ class LossyLink {
   }
 
   DropCounters drops_;
-  Pairer pairer_{PairerLimits{}, drops_};
+  Pairer pairer_;
   RuntimeModel model_;
   std::mt19937 random_;
   Faults faults_;
@@ -322,6 +325,26 @@ TEST(PairingModelTest, EveryStackIsRightWithoutLoss) {
     EXPECT_GT(outcome.right, 2000u) << "seed " << seed;
     EXPECT_EQ(outcome.wrong, 0u) << "seed " << seed;
     EXPECT_EQ(outcome.unknown, 0u) << "seed " << seed;
+  }
+}
+
+TEST(PairingModelTest, EveryStackIsRightWithOneQueueForAllThreads) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    LossyLink link(seed, {.threads = 1 + static_cast<int>(seed % 7), .one_queue = true}, {});
+    const Outcome outcome = link.run(3000);
+    EXPECT_GT(outcome.right, 2000u) << "seed " << seed;
+    EXPECT_EQ(outcome.wrong, 0u) << "seed " << seed;
+    EXPECT_EQ(outcome.unknown, 0u) << "seed " << seed;
+  }
+}
+
+TEST(PairingModelTest, LossesWithOneQueueGiveNoWrongStacks) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    LossyLink link(seed, {.nested_unmarshalling = true, .one_queue = true},
+                   {.capture_loss_percent = 2, .batch_loss_percent = 10});
+    const Outcome outcome = link.run(2000);
+    EXPECT_EQ(outcome.wrong, 0u) << "seed " << seed;
+    EXPECT_GT(outcome.right, outcome.unknown / 4) << "seed " << seed;
   }
 }
 

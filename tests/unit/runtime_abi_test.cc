@@ -36,7 +36,21 @@ TEST(RuntimeAbi, KnowsTheSupportedVersions) {
     EXPECT_EQ(abi->bottom_of_stack, 208u);
     EXPECT_EQ(abi->last_return_address, 216u);
     EXPECT_EQ(abi->stats, 296u);
+    EXPECT_EQ(abi->heap_chunks, 368u);
+    EXPECT_FALSE(abi->one_postponed_queue);
   }
+  const auto old = runtime_abi_for("4.12.1"), oldest = runtime_abi_for("4.11.1");
+  ASSERT_TRUE(old.ok() && oldest.ok());
+  EXPECT_EQ(old->young_limit, 8u);
+  EXPECT_EQ(old->young_ptr, 0u);
+  EXPECT_EQ(old->bottom_of_stack, 208u);
+  EXPECT_FALSE(old->one_postponed_queue);
+  EXPECT_EQ(oldest->young_ptr, 0u);
+  EXPECT_EQ(oldest->bottom_of_stack, 200u);
+  EXPECT_EQ(oldest->last_return_address, 208u);
+  EXPECT_EQ(oldest->stats, 288u);
+  EXPECT_EQ(oldest->heap_chunks, 352u);
+  EXPECT_TRUE(oldest->one_postponed_queue);
 }
 
 TEST(RuntimeAbi, RefusesOthersInOneLine) {
@@ -45,14 +59,12 @@ TEST(RuntimeAbi, RefusesOthersInOneLine) {
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("4.11.1"), "OCaml 4.11.1 is not supported yet, only 4.13 and 4.14 are");
-  EXPECT_EQ(why("5.3.0"), "OCaml 5.3.0 is not supported yet, only 4.13 and 4.14 are");
-  EXPECT_EQ(
-      why("5.1.0"),
-      "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.13 and 4.14 are");
+  EXPECT_EQ(why("5.3.0"), "OCaml 5.3.0 is not supported yet, only 4.11 to 4.14 is");
+  EXPECT_EQ(why("5.1.0"),
+            "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14 is");
   EXPECT_EQ(
       why("4.08.1"),
-      "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.13 and 4.14 are");
+      "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14 is");
   why("4.1");
   why("4.131");
   why("");

@@ -1,4 +1,4 @@
-// A model of how the OCaml 4.12-4.14 runtime captures stacks and calls back,
+// A model of how the OCaml 4.11-4.14 runtime captures stacks and calls back,
 // with the truth about which stack each sample has.
 //
 // Threads take turns under one lock. A step of a thread is one of: an
@@ -43,6 +43,8 @@ struct ModelOptions {
   // record belongs to which of the two cannot be known.
   bool nested_unmarshalling = false;
   bool thread_exits = true;
+  // OCaml 4.11: any thread calls back what any other has outstanding.
+  bool one_queue = false;
   std::size_t max_batch = 40;
 };
 
@@ -77,8 +79,12 @@ class RuntimeModel {
   };
   struct Thread {
     std::uint32_t tid;
-    std::deque<Entry> outstanding;
+    std::deque<Entry> own;
   };
+
+  std::deque<Entry>& outstanding(Thread& thread) {
+    return options_.one_queue ? threads_.front().own : thread.own;
+  }
 
   std::size_t below(std::size_t n) { return random_() % n; }
   bool chance(int percent) { return below(100) < static_cast<std::size_t>(percent); }
@@ -123,14 +129,14 @@ class RuntimeModel {
 
   void postponed(Thread& thread) {
     const std::uint32_t source = chance(20) ? MEMPROF_SOURCE_CUSTOM : MEMPROF_SOURCE_NORMAL;
-    thread.outstanding.push_back({capture(thread, false, false), source});
+    outstanding(thread).push_back({capture(thread, false, false), source});
   }
 
   void unmarshal(Thread& thread, int depth) {
     const std::uint32_t stack = capture(thread, false, true);
     const std::size_t blocks = 1 + below(5);
     for (std::size_t i = 0; i < blocks; ++i) {
-      thread.outstanding.push_back({stack, MEMPROF_SOURCE_MARSHAL});
+      outstanding(thread).push_back({stack, MEMPROF_SOURCE_MARSHAL});
     }
     if (chance(30)) direct(thread);  // a signal handler runs first
     if (chance(30)) postponed(thread);
@@ -139,9 +145,10 @@ class RuntimeModel {
   }
 
   void call_back_all(Thread& thread) {
-    while (!thread.outstanding.empty()) {
-      const Entry entry = thread.outstanding.front();
-      thread.outstanding.pop_front();
+    std::deque<Entry>& entries = outstanding(thread);
+    while (!entries.empty()) {
+      const Entry entry = entries.front();
+      entries.pop_front();
       alloc_record(thread, entry, chance(50) ? MEMPROF_ALLOC_MINOR : MEMPROF_ALLOC_MAJOR);
     }
   }
@@ -194,7 +201,7 @@ class RuntimeModel {
     exited_.insert(thread.tid);
     now_ += 1 + below(50);
     on_thread_exit(thread.tid, now_);
-    thread.outstanding.clear();
+    if (!options_.one_queue) thread.own.clear();
     if (chance(50)) thread.tid = free_tid();
   }
 

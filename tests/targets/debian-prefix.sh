@@ -1,0 +1,83 @@
+#!/bin/sh
+# OCaml of another Debian release in a folder of its own, for programs to test with.
+#
+#   tests/targets/debian-prefix.sh SUITE      bullseye (4.11), trixie (5.3), forky (5.4)
+#
+# Prints the folder. Downloads (150 MB, from the machine's own mirror) and unpacks
+# once, into ~/.cache/memprofd; touches no package of the system. Needs root for the
+# chroot that ldconfig runs in.
+set -eu
+
+suite=$1
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
+prefix=$cache/$suite
+case $suite in
+bullseye | bookworm | trixie | forky) ;;
+*)
+	echo "debian-prefix: $suite is no suite that is known here" >&2
+	exit 2
+	;;
+esac
+
+packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils"
+
+# The first mirror in the system's sources, one-line style or deb822.
+mirror() {
+	{
+		sed -n 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' /etc/apt/sources.list.d/*.sources
+		sed -n 's/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
+	} 2> /dev/null | grep -v security | head -n 1
+}
+
+# apt with a state of its own: nothing is installed there.
+private_apt() {
+	apt-get -qq -o Dir::State="$work/state" -o Dir::State::lists="$work/lists" \
+		-o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \
+		-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o APT::Sandbox::User=root -o APT::Install-Recommends=false \
+		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
+}
+
+download() {
+	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
+	: > "$work/status"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $suite main" > "$work/sources.list"
+	private_apt update
+	# shellcheck disable=SC2086
+	private_apt -y --download-only install $packages
+}
+
+unpack() {
+	mkdir -p "$new"
+	for dir in bin sbin lib lib64; do
+		mkdir -p "$new/usr/$dir"
+		ln -s "usr/$dir" "$new/$dir"
+	done
+	for deb in "$work"/cache/archives/*.deb; do
+		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$new" --keep-directory-symlink
+	done
+	mkdir -p "$new/dev" "$new/tmp" "$new/proc"
+	: > "$new/dev/null"
+	chmod 666 "$new/dev/null"
+	ln -sf dash "$new/bin/sh"
+	rm -rf "$new/usr/share/doc" "$new/usr/share/man" "$new/usr/share/locale"
+	chroot "$new" /sbin/ldconfig
+	# OCaml's own make-up of a link to the linker and the assembler.
+	chroot "$new" /usr/bin/ocamlopt -version > /dev/null
+}
+
+if [ ! -e "$prefix/.complete" ]; then
+	mkdir -p "$cache"
+	exec 9> "$cache/$suite.lock"
+	flock 9 # another run may be at it
+	if [ ! -e "$prefix/.complete" ]; then
+		work=$(mktemp -d "$cache/$suite.XXXXXX")
+		trap 'rm -rf "$work"' EXIT
+		new=$work/prefix
+		{ download && unpack; } >&2
+		touch "$new/.complete"
+		rm -rf "$prefix"
+		mv "$new" "$prefix"
+	fi
+fi
+echo "$prefix"
