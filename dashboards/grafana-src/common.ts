@@ -56,8 +56,10 @@ const pid = () => query('pid', 'Program',
   `query_result(label_join(last_over_time(memprofd_target_info{${DAEMON}}[$__range]), "program", " ", "comm", "pid"))`)
   .regex('/pid="(?<value>[^"]*)".*program="(?<text>[^"]*)"/');
 
+// Those with the most live bytes first.
 const functions = () => query('function', 'Function',
-  `label_values(memprofd_site_allocated_bytes_total{${PROGRAM}}, function)`).multi(true);
+  `query_result(sort_desc(sum by (function) (last_over_time(memprofd_site_live_bytes{${PROGRAM}}[$__range]))))`)
+  .regex('/function="(.*)"}/').sort(VariableSort.Disabled).multi(true);
 const location = () => everything(query('location', 'Location',
   `label_values(memprofd_site_allocated_bytes_total{${PROGRAM},function=~"$function"}, location)`));
 const top = () => new CustomVariableBuilder('top').label('Sites shown').values('5,10,20,50')
@@ -74,8 +76,24 @@ export const linkTo = (uid: string, kept: string[], fields: string[]) => `/d/${u
   [...['datasource', ...kept].map((name) => '${' + name + ':queryparam}'),
    ...fields.map((name) => `var-${name}=` + '${__data.fields.' + name + '}'), '${__url_time_range}'].join('&');
 
-const others = () => new DashboardLinkBuilder('memprofd').type(DashboardLinkType.Dashboards)
-  .tags(['memprofd']).includeVars(true).keepTime(true).asDropdown(false).icon('external link');
+const BOARDS = [
+  { uid: UID.overview, title: 'Overview', onePid: false },
+  { uid: UID.target, title: 'Program', onePid: true },
+  { uid: UID.site, title: 'Site', onePid: true },
+  { uid: UID.gc, title: 'GC', onePid: false },
+  { uid: UID.health, title: 'Health', onePid: false },
+];
+
+// To all other dashboards, with what is selected here; a program only where it is one.
+function others(uid: string) {
+  const here = BOARDS.find((board) => board.uid === uid)!;
+  return BOARDS.filter((board) => board !== here).map(({ uid: there, title }) => {
+    const kept = ['datasource', 'job', 'instance', ...(here.onePid && there !== UID.overview ? ['pid'] : [])];
+    const values = kept.map((name) => '${' + name + ':queryparam}').join('&');
+    return new DashboardLinkBuilder(title).type(DashboardLinkType.Link).icon('dashboard').tags([])
+      .url(`/d/${there}?${values}`).keepTime(true);
+  });
+}
 
 // ---------------------------------------------------------------- annotations
 
@@ -102,5 +120,5 @@ export const ANNOTATIONS = { alerts, compactions, lost };
 export function dashboard(uid: string, title: string, description: string) {
   return new DashboardBuilder(`memprofd / ${title}`).uid(uid).description(description)
     .tags(['memprofd', 'ocaml', 'memory']).id(null).editable().timezone('browser').refresh('30s')
-    .time({ from: 'now-30m', to: 'now' }).tooltip(DashboardCursorSync.Crosshair).version(1).link(others());
+    .time({ from: 'now-30m', to: 'now' }).tooltip(DashboardCursorSync.Crosshair).version(1).links(others(uid));
 }

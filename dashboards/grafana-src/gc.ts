@@ -46,7 +46,7 @@ function pauses() {
                  description: 'Pauses a second by duration.' }),
     series('Time in GC', [{ expr: PAUSED, legend: '{{phase}}' }], { unit: UNIT.share, stacked: true,
            description: 'Share of time in which the collector pauses the programs.' }),
-    series('Longest pauses by program', [{ legend: '{{program}}', expr: withProgram(
+    series('Pauses by program, p99', [{ legend: '{{program}}', expr: withProgram(
       `histogram_quantile(0.99, sum by (job, instance, pid, le) (${rate('memprofd_ocaml_gc_pause_seconds_bucket', PROGRAM)}))`) }],
            { unit: UNIT.seconds, description: '99 of 100 pauses of any kind are not longer.' }),
   ];

@@ -24,11 +24,13 @@ function requirements(dashboard: Dashboard) {
   ];
 }
 
-// The SDK sets a few keys for every variable and table that belong to others.
+// The SDK sets a few keys that belong to other types, and would put links and
+// annotations into a menu.
 function withoutStrayKeys(dashboard: Dashboard) {
   for (const variable of dashboard.templating?.list ?? []) {
     for (const key of ['auto', 'auto_min', 'auto_count']) delete (variable as Record<string, any>)[key];
   }
+  for (const entry of [...dashboard.links ?? [], ...dashboard.annotations?.list ?? []]) delete entry.placement;
   for (const panel of (dashboard.panels ?? []) as Panel[]) {
     if (panel.type === 'table') delete panel.options.footer;
   }

@@ -6,7 +6,7 @@ The rules of Grafana's Prometheus data source that matter here:
   characters escaped, alternatives in parentheses; "All" is its allValue.
 - A variable with one value becomes that value, backslashes escaped.
 - query_result(...) gives lines `{label="value",...} value time`, from which the
-  variable's regex takes the groups `value` and `text`.
+  variable's regex takes the groups `value` and `text`, or its only group.
 """
 
 import dataclasses
@@ -140,8 +140,9 @@ def options_of(variable, values, prometheus, start, end):
         raise AssertionError(f"{variable['name']}: no query that the Prometheus data source knows: {query}")
     lines = [query_result_line(s) for s in prometheus.query(filled_in(match.group(1), values), time=end)]
     regex = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
-    found = [regex.search(line) for line in lines]
-    return sorted({(m.group("text"), m.group("value")) for m in found if m})
+    found = [m.groupdict() or {"text": m.group(1), "value": m.group(1)} for m in map(regex.search, lines) if m]
+    options = list(dict.fromkeys((m["text"], m["value"]) for m in found))
+    return options if variable["sort"] == 0 else sorted(options)
 
 
 @dataclasses.dataclass

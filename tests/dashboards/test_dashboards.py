@@ -3,6 +3,7 @@ that scrapes two real memprofds on two demo servers."""
 
 import dataclasses
 import math
+import pathlib
 import re
 import tempfile
 import time
@@ -11,8 +12,10 @@ import urllib.parse
 
 import grafana
 import harness
+from browser import Browser
 from grafana import RULES, Prometheus, dashboards, filled_in, panels_of, resolve, targets_of
 from harness import eventually
+from render_dashboards import data_of, draw, write_page
 
 # The expressions of rules that need half an hour and more of data are run for
 # errors only; the others must give results within the test.
@@ -188,7 +191,30 @@ class Dashboards(unittest.TestCase):
             with self.subTest(function=function):
                 self.assertEqual({function}, {one["metric"]["function"] for one in found})
 
+    def test_the_function_with_the_most_live_bytes_is_first(self):
+        (site,) = [d for name, d in dashboards() if name == "memprofd-site.json"]
+        (variable,) = [v for v in site["templating"]["list"] if v["name"] == "function"]
+        now = time.time()
+        offered = grafana.options_of(variable, self.resolved(site).values, self.prometheus, now - 60, now)
+        self.assertIn(offered[0][0], (SITE, "Demo_server.Sessions.make_session"))
+
     # ------------------------------------------------------------ links
+
+    def test_dashboards_lead_to_each_other(self):
+        known = {d["uid"]: {v["name"]: v for v in d["templating"]["list"]} for _, d in dashboards()}
+        for name, dashboard in dashboards():
+            there = set()
+            for link in dashboard["links"]:
+                uid, _, query = link["url"].removeprefix("/d/").partition("?")
+                there.add(uid)
+                with self.subTest(dashboard=name, link=link["url"]):
+                    self.assertTrue(link["keepTime"])
+                    for variable in re.findall(r"\${(\w+):queryparam}", query):
+                        here = known[dashboard["uid"]][variable]
+                        self.assertIn(variable, known[uid])
+                        self.assertTrue(known[uid][variable].get("includeAll") or not here.get("includeAll"),
+                                        f"{variable} may be All, which {uid} does not know")
+            self.assertEqual(set(known) - {dashboard["uid"]}, there)
 
     def test_links_lead_to_dashboards_that_understand_them(self):
         known = {d["uid"]: {v["name"] for v in d["templating"]["list"]} for _, d in dashboards()}
@@ -221,6 +247,23 @@ class Dashboards(unittest.TestCase):
             with self.subTest(url=url):
                 wanted = {name.removeprefix("var-") for name in urllib.parse.parse_qs(parts.query)}
                 self.assertLessEqual(wanted, known[parts.path.removeprefix("/d/")])
+
+    # ------------------------------------------------------------ pictures
+
+    def test_pictures_can_be_drawn(self):
+        now = int(time.time())
+        moment = {"start": now - 60, "end": now, "step": STEP}
+        with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder, Browser() as browser:
+            page, picture = pathlib.Path(folder) / "page.html", pathlib.Path(folder) / "picture.png"
+            for name, dashboard in dashboards():
+                data = data_of(dashboard, self.prometheus, moment, {"pid": self.pid, "function": SITE}, "light")
+                write_page(data, page)
+                draw(browser, page, picture, 1280, 0)
+                with self.subTest(dashboard=name):
+                    self.assertEqual(len(list(panels_of(dashboard))), browser.evaluate(
+                        "[...document.querySelectorAll('section .body')].filter((b) => b.children.length > 0).length"))
+                    self.assertEqual([], [url for url in browser.requests if not url.startswith("file:")])
+                    self.assertGreater(picture.stat().st_size, 20_000)
 
     # ------------------------------------------------------------ rules
 
