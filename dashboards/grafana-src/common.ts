@@ -18,6 +18,12 @@ export const SITE = `${PROGRAM},function=~"$function",location=~"$location"`;
 export const rate = (metric: string, selector: string) =>
   `rate(${metric}{${selector}}[$__rate_interval])`;
 
+// Of a gauge only the series of programs that are sampled: one that has ended keeps its last
+// values, but holds no memory any more. modifier: "@ end()" or nothing.
+export const ofSampled = (gauge: string, modifier = '') =>
+  `(${gauge} ${modifier} and on (job, instance, pid) memprofd_target_up{${PROGRAM}} ${modifier} == 1)`
+    .replaceAll('  ', ' ');
+
 // Root of the sum of squares: the error of a sum of independent estimates.
 export const sumOfErrors = (stderr: string, by = '') => `sqrt(sum${by}(${stderr} ^ 2))`;
 

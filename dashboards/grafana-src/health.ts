@@ -50,7 +50,7 @@ function cost() {
            { unit: UNIT.share, width: 8, description: 'Share of one core that memprofd uses.' }),
     series('Memory', [{ expr: `memprofd_resident_memory_bytes{${DAEMON}}`, legend: '{{instance}}: resident' },
                       { expr: `memprofd_history_bytes{${DAEMON}}`, legend: '{{instance}}: history' }],
-           { unit: UNIT.bytes, width: 8, description: 'History has a limit: --history-memory.' }),
+           { unit: UNIT.bytes, width: 8, description: 'History has a limit: --history.memory.' }),
     series('Scrapes', [{ expr: `scrape_duration_seconds{${DAEMON}}`, legend: '{{instance}}: duration' },
                        { expr: `scrape_samples_scraped{${DAEMON}}`, legend: '{{instance}}: series' }],
            { unit: UNIT.seconds, width: 8, description: 'How long memprofd takes to answer Prometheus, and with how many ' +

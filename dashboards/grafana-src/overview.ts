@@ -1,7 +1,7 @@
 // All programs that memprofd profiles.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, DAEMON, PROGRAM, UID, VARIABLES, dashboard, linkTo, rate, sumOfErrors,
+import { ANNOTATIONS, DAEMON, PROGRAM, UID, VARIABLES, dashboard, linkTo, ofSampled, rate, sumOfErrors,
          withProgram } from './common';
 import { Column, UNIT, grid, numbers, series } from './panels';
 import { allocationBySite, liveBySite, siteTable } from './sites';
@@ -15,10 +15,10 @@ function summary() {
     numbers('Programs', [{ expr: `sum(memprofd_target_up{${PROGRAM}})`, legend: 'sampled' },
                          { expr: `sum(1 - memprofd_target_up{${PROGRAM}})`, legend: 'ended' }],
             { unit: UNIT.count, description: 'Programs that are sampled now, and those that ended and are still known.' }),
-    numbers('Live', [{ expr: `sum(memprofd_live_bytes{${PROGRAM}})`, legend: 'live' },
-                     { expr: `2 * ${sumOfErrors(`memprofd_live_bytes_stderr{${PROGRAM}}`)}`, legend: '± 2 s.e.' }],
-            { unit: UNIT.bytes, description: 'Allocated since the attach and not collected yet, all programs, with ' +
-              'two standard errors.' }),
+    numbers('Live', [{ expr: `sum${ofSampled(`memprofd_live_bytes{${PROGRAM}}`)}`, legend: 'live' },
+                     { expr: `2 * ${sumOfErrors(ofSampled(`memprofd_live_bytes_stderr{${PROGRAM}}`))}`, legend: '± 2 s.e.' }],
+            { unit: UNIT.bytes, description: 'Allocated since the attach and not collected yet, all programs that are ' +
+              'sampled, with two standard errors.' }),
     numbers('Allocation rate', [{ expr: `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`, legend: 'allocated' }],
             { unit: UNIT.bytesPerSecond, description: 'Bytes allocated a second, all programs.' }),
     numbers('Most time in GC', [{ expr: `max(${PAUSES})`, legend: 'paused' }],
@@ -64,9 +64,9 @@ function overTime() {
   const line = (title: string, expr: string, unit: string, description: string) =>
     series(title, [{ expr: withProgram(expr), ...NAMED }], { unit, description });
   return [
-    line('Live bytes', `memprofd_live_bytes{${PROGRAM}}`, UNIT.bytes,
+    line('Live bytes', ofSampled(`memprofd_live_bytes{${PROGRAM}}`), UNIT.bytes,
          'Allocated since the attach and not collected yet. Estimates; errors are in the table above.'),
-    line('Major heap', `memprofd_ocaml_heap_bytes{${PROGRAM}}`, UNIT.bytes,
+    line('Major heap', ofSampled(`memprofd_ocaml_heap_bytes{${PROGRAM}}`), UNIT.bytes,
          'Size of the major heap as the runtime has it: free words and what was there before the attach included.'),
     line('Allocation rate', `sum ${BY} (${rate('memprofd_allocated_bytes_total', PROGRAM)})`, UNIT.bytesPerSecond,
          'Bytes allocated a second in both heaps, estimated from samples.'),
@@ -87,6 +87,6 @@ export function overview() {
   board.withPanel(programs()).withRow(new RowBuilder('Over time'));
   overTime().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Sites of all programs'))
-    .withPanel(liveBySite()).withPanel(allocationBySite()).withPanel(siteTable(true));
+    .withPanel(liveBySite(true)).withPanel(allocationBySite()).withPanel(siteTable(true));
   return board;
 }

@@ -1,6 +1,6 @@
 // Panels about many sites, on the dashboards of all programs and of one.
 
-import { PROGRAM, UID, linkTo, rate, sumOfErrors } from './common';
+import { PROGRAM, UID, linkTo, ofSampled, rate, sumOfErrors } from './common';
 import { Column, Query, UNIT, grid, series } from './panels';
 
 export const LIVE = `memprofd_site_live_bytes{${PROGRAM}}`;
@@ -18,8 +18,10 @@ function largest(expr: string, exprAtEnd: string): Query[] {
   ];
 }
 
-export function liveBySite() {
-  return series('Live bytes by site', largest(LIVE, `${LIVE} @ end()`), { unit: UNIT.bytes, stacked: true,
+// ofAll: the panel is about several programs, those that have ended left out.
+export function liveBySite(ofAll: boolean) {
+  const [live, atEnd] = ofAll ? [ofSampled(LIVE), ofSampled(LIVE, '@ end()')] : [LIVE, `${LIVE} @ end()`];
+  return series('Live bytes by site', largest(live, atEnd), { unit: UNIT.bytes, stacked: true,
     width: 24, height: 11, legendRight: true, description: 'What was allocated since the attach and is not collected yet, by the ' +
     'site that allocated it. Estimates: the table below has their errors.' });
 }
@@ -47,11 +49,10 @@ export function liveByAge(title: string, selector: string, width: number) {
 }
 
 // The largest sites with all that is known of each; a click opens the site's dashboard.
-// ofAll: the table is about several programs.
 export function siteTable(ofAll: boolean) {
   const program = ofAll ? ['instance', 'pid'] : [];
   const BY_ROW = `by (${[...program, 'function', 'location'].join(', ')})`;
-  const live = `sum ${BY_ROW} (${LIVE})`;
+  const live = `sum ${BY_ROW} (${ofAll ? ofSampled(LIVE) : LIVE})`;
   const chosen = `topk($top, ${live})`;
   const of = (expr: string) => `(${expr}) and ${chosen}`;
   const allocated = `memprofd_site_allocated_bytes_total{${PROGRAM}}`;

@@ -81,7 +81,7 @@ export function target() {
     .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.lost()]);
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
-  board.withRow(new RowBuilder('Sites')).withPanel(liveBySite()).withPanel(allocationBySite())
+  board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())
     .withPanel(siteTable(false)).withRow(new RowBuilder('Lifetimes'));
   lifetimes().forEach((panel) => board.withPanel(panel));
   return board;
