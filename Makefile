@@ -174,7 +174,7 @@ $(FINDLIB)/META: agent-lib/findlib/META.in agent-lib/findlib/memprof_agent.ml $(
 
 # ---------------------------------------------------------------- the rest
 
-.PHONY: deps demo install format lint clean help
+.PHONY: deps demo install format lint clean help grafana-dashboards
 deps:
 	$(Q)deploy/install-deps.sh
 
@@ -192,6 +192,12 @@ install: all
 	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
 	$(Q)sed 's,@PREFIX@,$(PREFIX),g' deploy/memprofd.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/memprofd.service
 	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/share/memprofd && cp -r dashboards/grafana dashboards/prometheus $(DESTDIR)$(PREFIX)/share/memprofd/
+	$(Q)sed -i 's,/usr/local,$(PREFIX),g' $(DESTDIR)$(PREFIX)/share/memprofd/grafana/provisioning/dashboards/memprofd.yaml \
+	  $(DESTDIR)$(PREFIX)/share/memprofd/prometheus/scrape.yml
+
+# Writes dashboards/grafana/dashboards anew from dashboards/grafana-src; needs npm.
+grafana-dashboards:
+	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
 SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h)
 format:
@@ -212,6 +218,7 @@ help:
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make bench      measure cost per sample, overhead, ingest rate'
 	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'
+	@echo 'make grafana-dashboards   after changes in dashboards/grafana-src'
 	@echo 'make format, make lint, make clean; V=1 shows commands'
 
 include tests/tests.mk

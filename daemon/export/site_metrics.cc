@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/store/groups.h"
+#include "daemon/store/live_ages.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -22,6 +23,11 @@ constexpr MetricName kLive{
     "Bytes allocated at the site and not deallocated yet, estimated from samples."};
 constexpr MetricName kLiveError{"memprofd_site_live_bytes_stderr",
                                 "One standard error of memprofd_site_live_bytes, in bytes."};
+constexpr MetricName kOlder{
+    "memprofd_site_live_older_bytes",
+    "Bytes of memprofd_site_live_bytes that were allocated more than older_than seconds ago."};
+constexpr MetricName kOlderError{"memprofd_site_live_older_bytes_stderr",
+                                 "One standard error of memprofd_site_live_older_bytes, in bytes."};
 constexpr MetricName kLifetime{
     "memprofd_site_lifetime_seconds",
     "Time from allocation to deallocation of the site's sampled words, weighted by words."};
@@ -34,8 +40,9 @@ SiteKey key_of(const Location& location) {
   return key;
 }
 
+constexpr double kSquared = kBytesPerWord * kBytesPerWord;
+
 SiteSeries series_of(const Counters& counters) {
-  constexpr double kSquared = kBytesPerWord * kBytesPerWord;
   SiteSeries series;
   series.counts.allocated_bytes = counters.allocated.bytes();
   series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
@@ -44,6 +51,19 @@ SiteSeries series_of(const Counters& counters) {
   series.live_bytes = counters.live.bytes();
   series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
   return series;
+}
+
+// Adds each row's old bytes to its group's series.
+void add_ages(const LiveAges& ages, const GroupedRows& rows, std::vector<SiteSeries>& series) {
+  for (SiteSeries& site : series) site.known_ages = ages.known;
+  for (int age = 0; age < ages.known; ++age) {
+    for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
+      const Estimate older = ages.older[age][row].estimate();
+      SiteSeries::Older& sum = series[rows.group_of_row(row)].older[age];
+      sum.bytes += older.bytes();
+      sum.variance_bytes2 += older.variance_words2 * kSquared;
+    }
+  }
 }
 
 prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
@@ -57,13 +77,26 @@ prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
   return histogram;
 }
 
+void add_ages(const MetricLabels& site, const SiteSeries& series, MetricFamilies& out) {
+  for (int age = 0; age < series.known_ages; ++age) {
+    MetricLabels labels = site;
+    labels.push_back({"older_than", absl::StrCat(kLiveAgesSeconds[age])});
+    out.gauge(kOlder, labels, series.older[age].bytes);
+    out.gauge(kOlderError, labels, std::sqrt(series.older[age].variance_bytes2));
+  }
+}
+
 }  // namespace
 
 SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
+  const GroupedRows rows(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite);
+  const std::vector<Group> groups = rows.all_sums();
+  std::vector<SiteSeries> series;
+  series.reserve(groups.size());
+  for (const Group& group : groups) series.push_back(series_of(group.counters));
+  add_ages(live_ages(snapshot), rows, series);
   SiteSeriesMap sites;
-  for (const Group& site : all_sites(snapshot)) {
-    sites[key_of(site.location)] += series_of(site.counters);
-  }
+  for (std::size_t i = 0; i < groups.size(); ++i) sites[key_of(groups[i].location)] += series[i];
   return sites;
 }
 
@@ -75,6 +108,7 @@ void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, Metric
     out.counter(kPromoted, labels, series.counts.promoted_bytes);
     out.gauge(kLive, labels, series.live_bytes);
     out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
+    add_ages(labels, series, out);
     out.histogram(kLifetime, labels, histogram_of(series.counts));
   }
 }

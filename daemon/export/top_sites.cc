@@ -60,6 +60,11 @@ SiteSeries& SiteSeries::operator+=(const SiteSeries& other) {
   counts += other.counts;
   live_bytes += other.live_bytes;
   live_variance_bytes2 += other.live_variance_bytes2;
+  for (int age = 0; age < kLiveAges; ++age) {
+    older[age].bytes += other.older[age].bytes;
+    older[age].variance_bytes2 += other.older[age].variance_bytes2;
+  }
+  known_ages = std::min(known_ages, other.known_ages);
   return *this;
 }
 

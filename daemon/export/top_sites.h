@@ -31,6 +31,7 @@
 #include <tuple>
 
 #include "daemon/aggregate/lifetime_histogram.h"
+#include "daemon/store/live_ages.h"
 
 namespace memprofd {
 
@@ -69,6 +70,14 @@ struct SiteSeries {
   SiteCounts counts;
   double live_bytes = 0;
   double live_variance_bytes2 = 0;
+  // What of it is older than each of kLiveAgesSeconds; those from known_ages on are
+  // not known.
+  struct Older {
+    double bytes = 0;
+    double variance_bytes2 = 0;
+  };
+  std::array<Older, kLiveAges> older{};
+  int known_ages = kLiveAges;
 
   SiteSeries& operator+=(const SiteSeries& other);
 };

@@ -68,6 +68,12 @@ std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen,
   return groups;
 }
 
+std::vector<Group> GroupedRows::all_sums() const {
+  std::vector<std::size_t> all(grouper_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return sums(all, Measure::kAllocated);
+}
+
 GroupCounts GroupedRows::total() const {
   GroupCounts result;
   for (const ProfileRow& row : rows_) result.add_class(row.counters);
@@ -84,13 +90,6 @@ GroupResult roll_up(const TargetProfile& profile, const GroupQuery& query) {
   if (!query.with_callstack && query.group_by != GroupBy::kCallstack) return result;
   for (Group& group : result.groups) group.set_callstack(rows.frames());
   return result;
-}
-
-std::vector<Group> all_sites(const TargetSnapshot& snapshot) {
-  const GroupedRows rows(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite);
-  std::vector<std::size_t> all(rows.grouper().size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return rows.sums(all, Measure::kAllocated);
 }
 
 }  // namespace memprofd

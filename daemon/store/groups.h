@@ -27,9 +27,6 @@ struct GroupResult {
 };
 
 GroupResult roll_up(const TargetProfile& profile, const GroupQuery& query);
-// All sites since the attach, in no order, without callstacks.
-std::vector<Group> all_sites(const TargetSnapshot& snapshot);
-
 // Rows with their groups. Most questions rank ten thousand groups and show a
 // hundred, so the counts of all are summed up for those that are shown only.
 class GroupedRows {
@@ -50,6 +47,8 @@ class GroupedRows {
   std::vector<double> values(Measure measure) const;
   // Of the chosen groups, in that order; heaviest: by the measure.
   std::vector<Group> sums(const std::vector<std::size_t>& chosen, Measure measure) const;
+  // Of all groups, by group.
+  std::vector<Group> all_sums() const;
   GroupCounts total() const;
 
  private:

@@ -15,10 +15,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "daemon/export/query_service.h"
+#include "daemon/export/site_metrics.h"
+#include "prometheus/text_serializer.h"
 #include "tests/bench/simulated_day.h"
 
 namespace memprofd {
@@ -127,7 +130,19 @@ Question pprof(const char* name, Span span) {
   return {name, [request](QueryService& service) { return sent(service.get_profile(request)); }};
 }
 
-std::vector<Question> questions() {
+// What Prometheus is told about sites, with the default number of them.
+Question scrape(const SimulatedDay& day) {
+  return {"site series for Prometheus", [&day](QueryService&) {
+            TopSites top(50);
+            MetricFamilies out;
+            add_site_metrics("1", top.update(site_series(*day.snapshot())), out);
+            std::ostringstream text;
+            prometheus::TextSerializer().Serialize(text, out.take());
+            return text.str();
+          }};
+}
+
+std::vector<Question> questions(const SimulatedDay& day) {
   const auto plain = [](pb::ListSitesRequest&) {};
   return {
       sites("sites, 24 h", kDay, plain),
@@ -155,6 +170,7 @@ std::vector<Question> questions() {
       hours_diff(),
       pprof("pprof, 24 h", kDay),
       pprof("pprof, 6 h in the past", kSixHours),
+      scrape(day),
   };
 }
 
@@ -252,7 +268,7 @@ std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, Json
   DaySource source(day);
   QueryService service(source);
   json.open("queries");
-  for (const Question& question : questions()) {
+  for (const Question& question : questions(day)) {
     const Timing timing = measure(question, service);
     if (timing.answer_bytes == 0 || timing.median_ms > kMaxMs) missed.push_back(question.name);
     json.open(question.name);

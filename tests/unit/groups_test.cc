@@ -281,17 +281,15 @@ TEST(CompilationUnitTest, ComesBeforeTheFirstDot) {
   EXPECT_EQ(compilation_unit(unknown), "(no module)");
 }
 
-TEST(AllSitesTest, OfASnapshot) {
+TEST(GroupedRowsTest, SumsOfAllSites) {
   FakeProfile fake;
   fake.name(1, {.function = "F.f", .file = "f.ml", .line = 1});
-  TargetSnapshot snapshot;
-  snapshot.symbolizer = fake.symbolizer;
   fake.add({1, 8}, 10, 4);
   fake.add({1, 9}, 1, 1);
   fake.add({2}, 3, 0);
-  snapshot.rows = fake.profile.rows;
+  const GroupedRows rows(fake.profile, GroupBy::kSite);
   Names sites;
-  for (const Group& site : all_sites(snapshot)) {
+  for (const Group& site : rows.all_sums()) {
     sites.push_back(absl::StrCat(site.location.function, " ", site.counters.allocated.samples));
     EXPECT_TRUE(site.callstack.empty());
   }

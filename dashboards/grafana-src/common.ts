@@ -1,0 +1,130 @@
+// What all of memprofd's dashboards share: variables, selectors, links, annotations.
+
+import { AnnotationQueryBuilder, CustomVariableBuilder, DashboardBuilder, DashboardCursorSync,
+         DashboardLinkBuilder, DashboardLinkType, DatasourceVariableBuilder, QueryVariableBuilder,
+         VariableRefresh, VariableSort } from '@grafana/grafana-foundation-sdk/dashboard';
+import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
+import { DATASOURCE } from './panels';
+
+export const UID = { overview: 'memprofd-overview', target: 'memprofd-target', site: 'memprofd-site',
+                     gc: 'memprofd-gc', health: 'memprofd-health' };
+
+// ---------------------------------------------------------------- selectors
+
+export const DAEMON = 'job=~"$job",instance=~"$instance"';
+export const PROGRAM = `${DAEMON},pid=~"$pid"`;
+export const SITE = `${PROGRAM},function=~"$function",location=~"$location"`;
+
+export const rate = (metric: string, selector: string) =>
+  `rate(${metric}{${selector}}[$__rate_interval])`;
+
+// Of a gauge only the series of programs that are sampled: one that has ended keeps its last
+// values, but holds no memory any more. modifier: "@ end()" or nothing.
+export const ofSampled = (gauge: string, modifier = '') =>
+  `(${gauge} ${modifier} and on (job, instance, pid) memprofd_target_up{${PROGRAM}} ${modifier} == 1)`
+    .replaceAll('  ', ' ');
+
+// Root of the sum of squares: the error of a sum of independent estimates.
+export const sumOfErrors = (stderr: string, by = '') => `sqrt(sum${by}(${stderr} ^ 2))`;
+
+// The standard error of the rate of an estimated counter. Between two scrapes the
+// variance of the counter grows by the variance of what was counted in between.
+export function errorOfRate(stderr: string) {
+  const before = `${stderr} offset $__rate_interval`;
+  return `sqrt(sum(${stderr} ^ 2 - (${before}) ^ 2)) / max(timestamp(${stderr}) - timestamp(${before}))`;
+}
+
+// "demo_server 4242" as label program, from the pid.
+export const withProgram = (expr: string) =>
+  `label_join((${expr}) * on (job, instance, pid) group_left (comm) ` +
+  `memprofd_target_info{${PROGRAM}}, "program", " ", "comm", "pid")`;
+
+// ---------------------------------------------------------------- variables
+
+const datasource = () => new DatasourceVariableBuilder('datasource').label('Data source').type('prometheus');
+
+function query(name: string, label: string, expression: string) {
+  return new QueryVariableBuilder(name).label(label).datasource(DATASOURCE)
+    .query({ query: expression, refId: `variable-${name}`, qryType: expression.startsWith('label') ? 1 : 3 })
+    .definition(expression).refresh(VariableRefresh.OnTimeRangeChanged)
+    .sort(VariableSort.AlphabeticalAsc);
+}
+
+const everything = (variable: QueryVariableBuilder) => variable.multi(true).includeAll(true).allValue('.*')
+  .current({ selected: true, text: ['All'], value: ['$__all'] });
+
+const job = () => everything(query('job', 'Job', 'label_values(memprofd_build_info, job)'));
+const instance = () => everything(
+  query('instance', 'memprofd', 'label_values(memprofd_build_info{job=~"$job"}, instance)'));
+
+// Shown as "demo_server 4242". Programs that ended within the time range are there too.
+const pid = () => query('pid', 'Program',
+  `query_result(label_join(last_over_time(memprofd_target_info{${DAEMON}}[$__range]), "program", " ", "comm", "pid"))`)
+  .regex('/pid="(?<value>[^"]*)".*program="(?<text>[^"]*)"/');
+
+// Those with the most live bytes first.
+const functions = () => query('function', 'Function',
+  `query_result(sort_desc(sum by (function) (last_over_time(memprofd_site_live_bytes{${PROGRAM}}[$__range]))))`)
+  .regex('/function="(.*)"}/').sort(VariableSort.Disabled).multi(true);
+const location = () => everything(query('location', 'Location',
+  `label_values(memprofd_site_allocated_bytes_total{${PROGRAM},function=~"$function"}, location)`));
+const top = () => new CustomVariableBuilder('top').label('Sites shown').values('5,10,20,50')
+  .current({ selected: true, text: '10', value: '10' })
+  .options(['5', '10', '20', '50'].map((n) => ({ selected: n === '10', text: n, value: n })));
+
+export const VARIABLES = { datasource, job, instance, pid, everyPid: () => everything(pid()), functions,
+                           location, top };
+
+// ---------------------------------------------------------------- links
+
+// kept: variables with the values they have here; fields: labels of the table's row.
+export const linkTo = (uid: string, kept: string[], fields: string[]) => `/d/${uid}?` +
+  [...['datasource', ...kept].map((name) => '${' + name + ':queryparam}'),
+   ...fields.map((name) => `var-${name}=` + '${__data.fields.' + name + '}'), '${__url_time_range}'].join('&');
+
+const BOARDS = [
+  { uid: UID.overview, title: 'Overview', onePid: false },
+  { uid: UID.target, title: 'Program', onePid: true },
+  { uid: UID.site, title: 'Site', onePid: true },
+  { uid: UID.gc, title: 'GC', onePid: false },
+  { uid: UID.health, title: 'Health', onePid: false },
+];
+
+// To all other dashboards, with what is selected here; a program only where it is one.
+function others(uid: string) {
+  const here = BOARDS.find((board) => board.uid === uid)!;
+  return BOARDS.filter((board) => board !== here).map(({ uid: there, title }) => {
+    const kept = ['datasource', 'job', 'instance', ...(here.onePid && there !== UID.overview ? ['pid'] : [])];
+    const values = kept.map((name) => '${' + name + ':queryparam}').join('&');
+    return new DashboardLinkBuilder(title).type(DashboardLinkType.Link).icon('dashboard').tags([])
+      .url(`/d/${there}?${values}`).keepTime(true);
+  });
+}
+
+// ---------------------------------------------------------------- annotations
+
+function annotation(name: string, colour: string, expr: string, title: string, text: string) {
+  return new AnnotationQueryBuilder().name(name).datasource(DATASOURCE).enable(true).iconColor(colour)
+    .titleFormat(title).textFormat(text).expr(expr)
+    .target(new DataqueryBuilder().refId('Anno').datasource(DATASOURCE).expr(expr).range());
+}
+
+const alerts = () => annotation('Alerts', 'red',
+  `ALERTS{alertstate="firing",alertname=~"Ocaml.*|Memprofd.*",${DAEMON}}`,
+  '{{alertname}}', 'pid {{pid}} {{function}} {{location}}');
+const compactions = () => annotation('Compactions', 'purple',
+  `increase(memprofd_ocaml_compactions_total{${PROGRAM}}[$__rate_interval]) > 0`,
+  'Heap compaction', 'pid {{pid}}');
+const lost = () => annotation('Targets lost', 'orange',
+  `memprofd_target_up{${PROGRAM}} == 0 and memprofd_target_up{${PROGRAM}} offset $__rate_interval == 1`,
+  'No longer profiled', 'pid {{pid}}');
+
+export const ANNOTATIONS = { alerts, compactions, lost };
+
+// ---------------------------------------------------------------- dashboards
+
+export function dashboard(uid: string, title: string, description: string) {
+  return new DashboardBuilder(`memprofd / ${title}`).uid(uid).description(description)
+    .tags(['memprofd', 'ocaml', 'memory']).id(null).editable().timezone('browser').refresh('30s')
+    .time({ from: 'now-30m', to: 'now' }).tooltip(DashboardCursorSync.Crosshair).version(1).links(others(uid));
+}

@@ -1,0 +1,111 @@
+// The garbage collector of one or several programs.
+
+import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
+import { ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate, withProgram } from './common';
+import { UNIT, dashed, distribution, numbers, series, withError } from './panels';
+
+const BY = 'by (job, instance, pid)';
+const BUCKETS = (phase: string) => `sum by (le) (rate(memprofd_ocaml_gc_pause_seconds_bucket{${PROGRAM},phase="${phase}"}[$__rate_interval]))`;
+const PAUSED = `sum by (phase) (${rate('memprofd_ocaml_gc_pause_seconds_sum', PROGRAM)})`;
+const MINOR_WORDS = rate('memprofd_ocaml_minor_allocated_bytes_total', PROGRAM);
+
+function summary() {
+  const per = (metric: string) => `sum(${rate(metric, PROGRAM)})`;
+  const p99 = (phase: string) => `histogram_quantile(0.99, ${BUCKETS(phase)})`;
+  return [
+    numbers('Collections a second', [{ expr: per('memprofd_ocaml_minor_collections_total'), legend: 'minor' },
+                                     { expr: per('memprofd_ocaml_major_collections_total'), legend: 'major' }],
+            { unit: UNIT.count, description: 'As the runtime counts them.' }),
+    numbers('Pauses, p99', [{ expr: p99('minor'), legend: 'minor' }, { expr: p99('major_slice'), legend: 'major slice' }],
+            { unit: UNIT.seconds, description: '99 of 100 pauses are not longer. Measured while sampling.' }),
+    numbers('Time in GC', [{ expr: `sum(${PAUSED})`, legend: 'paused' }],
+            { unit: UNIT.share, decimals: 2, thresholds: [[0.1, 'yellow'], [0.25, 'red']],
+              description: 'Share of time in which the collector pauses the programs, added up.' }),
+    numbers('Promoted', [{ expr: `${per('memprofd_ocaml_promoted_bytes_total')} / (sum(${MINOR_WORDS}) > 0)`, legend: 'promoted' }],
+            { unit: UNIT.share, decimals: 1, description: 'What of the minor heap outlives a minor collection, by the ' +
+              'runtime\'s own counters.' }),
+    numbers('Major heap', [{ expr: `sum(memprofd_ocaml_heap_bytes{${PROGRAM}})`, legend: 'now' },
+                           { expr: `sum(memprofd_ocaml_top_heap_bytes{${PROGRAM}})`, legend: 'at most' }],
+            { unit: UNIT.bytes, description: 'Size of the major heap now and its largest so far.' }),
+    numbers('Compactions', [{ expr: `sum(memprofd_ocaml_compactions_total{${PROGRAM}})`, legend: 'compactions' }],
+            { unit: UNIT.count, description: 'Heap compactions of the programs\' lives.' }),
+  ];
+}
+
+function pauses() {
+  const quantiles = (phase: string) => [0.5, 0.9, 0.99].map((q) => (
+    { expr: `histogram_quantile(${q}, ${BUCKETS(phase)})`, legend: `p${q * 100}` }));
+  return [
+    series('Minor collection pauses', quantiles('minor'), { unit: UNIT.seconds, logarithmic: true,
+           description: 'Limits of buckets are a factor of 2 apart.' }),
+    series('Major slice pauses', quantiles('major_slice'), { unit: UNIT.seconds, logarithmic: true,
+           description: 'The major collector works in slices, most of them after a minor collection.' }),
+    distribution('Minor collection pauses, all', BUCKETS('minor'), { unit: UNIT.seconds,
+                 description: 'Pauses a second by duration.' }),
+    distribution('Major slice pauses, all', BUCKETS('major_slice'), { unit: UNIT.seconds,
+                 description: 'Pauses a second by duration.' }),
+    series('Time in GC', [{ expr: PAUSED, legend: '{{phase}}' }], { unit: UNIT.share, stacked: true,
+           description: 'Share of time in which the collector pauses the programs.' }),
+    series('Pauses by program, p99', [{ legend: '{{program}}', expr: withProgram(
+      `histogram_quantile(0.99, sum by (job, instance, pid, le) (${rate('memprofd_ocaml_gc_pause_seconds_bucket', PROGRAM)}))`) }],
+           { unit: UNIT.seconds, description: '99 of 100 pauses of any kind are not longer.' }),
+  ];
+}
+
+function collections() {
+  const each = (metric: string) => withProgram(rate(metric, PROGRAM));
+  return [
+    series('Minor collections', [{ expr: each('memprofd_ocaml_minor_collections_total'), legend: '{{program}}' }],
+           { unit: UNIT.perSecond, description: 'Minor collections a second.' }),
+    series('Major collections and compactions', [
+      { expr: each('memprofd_ocaml_major_collections_total'), legend: '{{program}}: major cycles' },
+      { expr: each('memprofd_ocaml_compactions_total'), legend: '{{program}}: compactions' }],
+           { unit: UNIT.perSecond, description: 'Completed major cycles and compactions a second.' }),
+    series('Heap', [
+      { expr: withProgram(`memprofd_ocaml_heap_bytes{${PROGRAM}}`), legend: '{{program}}: heap' },
+      { expr: withProgram(`memprofd_ocaml_top_heap_bytes{${PROGRAM}}`), legend: '{{program}}: largest so far' },
+      { expr: withProgram(`memprofd_live_bytes{${PROGRAM}}`), legend: '{{program}}: live (estimate)' }],
+           { unit: UNIT.bytes, description: 'Size of the major heap. Live bytes are those allocated since the attach, in ' +
+             'both heaps; the rest is older, free or fragmented.' }),
+    series('Into the major heap', [
+      { expr: `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`, legend: 'promoted' },
+      { expr: `clamp_min(sum(${rate('memprofd_ocaml_major_allocated_bytes_total', PROGRAM)}) - ` +
+              `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)}), 0)`, legend: 'allocated there at once' }],
+           { unit: UNIT.bytesPerSecond, stacked: true, description: 'What the major collector has to keep up with, by the ' +
+             'runtime\'s own counters. Blocks of more than 256 words are allocated there at once.' }),
+  ];
+}
+
+// The runtime counts what it allocates; sampling estimates it. They must agree.
+function check() {
+  const counted = `sum(${MINOR_WORDS}) + sum(${rate('memprofd_ocaml_major_allocated_bytes_total', PROGRAM)}) - ` +
+                  `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`;
+  const estimated = `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`;
+  return [
+    series('Allocation: counted and estimated', [
+      ...withError(estimated, errorOfRate(`memprofd_allocated_bytes_stderr{${PROGRAM}}`), 'estimated from samples'),
+      { expr: counted, legend: 'counted by the runtime' }],
+           { unit: UNIT.bytesPerSecond, width: 16, description: 'The runtime\'s count should stay in the band of two ' +
+             'standard errors in 95 of 100 moments. It advances with each minor collection.' })
+      .overrideByName(...dashed('counted by the runtime')),
+    series('Bytes a minor collection', [{ legend: '{{program}}', expr: withProgram(
+      `sum ${BY} (${MINOR_WORDS}) / (sum ${BY} (${rate('memprofd_ocaml_minor_collections_total', PROGRAM)}) > 0)`) }],
+           { unit: UNIT.bytes, width: 8, description: 'Allocated in the minor heap for each minor collection: the size of ' +
+             'the minor heap, or less where collections are forced.' }),
+  ];
+}
+
+export function gc() {
+  const board = dashboard(UID.gc, 'GC and pauses', 'Collections, pauses and heap of OCaml programs, by the runtime\'s ' +
+                          'own counters.')
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions()]);
+  summary().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Pauses'));
+  pauses().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Collections and heap'));
+  collections().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Are the estimates right?'));
+  check().forEach((panel) => board.withPanel(panel));
+  return board;
+}

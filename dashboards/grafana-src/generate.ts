@@ -1,0 +1,50 @@
+// Writes the dashboards as JSON: node generate.js FOLDER
+
+import { writeFileSync } from 'node:fs';
+import { Dashboard, DashboardBuilder, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
+import { gc } from './gc';
+import { health } from './health';
+import { overview } from './overview';
+import { site } from './site';
+import { target } from './target';
+
+// What is used is older than the newest schema: Grafana 10.4 and later take this one.
+const SCHEMA_VERSION = 39;
+const OLDEST_GRAFANA = '10.4.0';
+const PLUGIN_NAMES: { [type: string]: string } = { timeseries: 'Time series', stat: 'Stat', table: 'Table',
+  heatmap: 'Heatmap', bargauge: 'Bar gauge' };
+
+// What the import page tells to be needed.
+function requirements(dashboard: Dashboard) {
+  const types = new Set((dashboard.panels ?? []).map((panel) => panel.type).filter((type) => type !== 'row'));
+  return [
+    { type: 'grafana', id: 'grafana', name: 'Grafana', version: OLDEST_GRAFANA },
+    { type: 'datasource', id: 'prometheus', name: 'Prometheus', version: '1.0.0' },
+    ...[...types].sort().map((id) => ({ type: 'panel', id, name: PLUGIN_NAMES[id], version: '' })),
+  ];
+}
+
+// The SDK sets a few keys that belong to other types, and would put links and
+// annotations into a menu.
+function withoutStrayKeys(dashboard: Dashboard) {
+  for (const variable of dashboard.templating?.list ?? []) {
+    for (const key of ['auto', 'auto_min', 'auto_count']) delete (variable as Record<string, any>)[key];
+  }
+  for (const entry of [...dashboard.links ?? [], ...dashboard.annotations?.list ?? []]) delete entry.placement;
+  for (const panel of (dashboard.panels ?? []) as Panel[]) {
+    if (panel.type === 'table') delete panel.options.footer;
+  }
+}
+
+function finished(builder: DashboardBuilder) {
+  const dashboard = builder.build();
+  withoutStrayKeys(dashboard);
+  (dashboard.panels ?? []).forEach((panel: Panel | RowPanel, index) => { panel.id = index + 1; });
+  return { __inputs: [], __requires: requirements(dashboard), ...dashboard, schemaVersion: SCHEMA_VERSION };
+}
+
+const folder = process.argv[2];
+for (const builder of [overview(), target(), site(), gc(), health()]) {
+  const dashboard = finished(builder);
+  writeFileSync(`${folder}/${dashboard.uid}.json`, JSON.stringify(dashboard, null, 2) + '\n');
+}

@@ -1,0 +1,101 @@
+// memprofd itself: what it reads, loses and costs.
+
+import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
+import { ANNOTATIONS, DAEMON, PROGRAM, UID, VARIABLES, dashboard, rate, withProgram } from './common';
+import { UNIT, bars, dashed, grid, numbers, series } from './panels';
+
+const LOST = `sum(${rate('memprofd_dropped_events_total', DAEMON)})`;
+const READ = `sum(${rate('memprofd_events_total', DAEMON)})`;
+
+function summary() {
+  return [
+    numbers('memprofd', [{ expr: `sum(up{${DAEMON}} * on (job, instance) group_left () memprofd_build_info{${DAEMON}})`,
+                           legend: 'answer' },
+                         { expr: `sum(memprofd_target_up{${DAEMON}})`, legend: 'programs' }],
+            { unit: UNIT.count, description: 'Daemons that answer, and programs that they sample.' }),
+    numbers('Events lost', [{ expr: `${LOST} / (${READ} > 0) or vector(0)`, legend: 'lost' }],
+            { unit: UNIT.share, thresholds: [[0.001, 'yellow'], [0.01, 'red']], description: 'Lost events as a share of ' +
+              'records read. More than a percent: lower the sampling rate of busy programs (memprofctl rate).' }),
+    numbers('CPU', [{ expr: `sum(${rate('memprofd_cpu_seconds_total', DAEMON)})`, legend: 'cores' }],
+            { unit: UNIT.share, decimals: 2, description: 'Share of one core.' }),
+    numbers('Memory', [{ expr: `sum(memprofd_resident_memory_bytes{${DAEMON}})`, legend: 'resident' },
+                       { expr: `sum(memprofd_history_bytes{${DAEMON}})`, legend: 'of it history' }],
+            { unit: UNIT.bytes, description: 'Resident memory of the daemons, and what of it is history.' }),
+    numbers('Ring buffer in use', [{ expr: `max(memprofd_ring_buffer_used_ratio{${PROGRAM}})`, legend: 'fullest' }],
+            { unit: UNIT.share, decimals: 1, thresholds: [[0.5, 'yellow'], [0.8, 'red']],
+              description: 'Of the program whose ring buffer is fullest. A full one loses events.' }),
+    numbers('Programs stopped for', [{ expr: `max(memprofd_target_paused_seconds_total{${PROGRAM}})`, legend: 'at most' }],
+            { unit: UNIT.seconds, description: 'The longest time a program was stopped by memprofd, since the attach.' }),
+  ];
+}
+
+function events() {
+  return [
+    series('Samples', [{ expr: `sum by (event) (${rate('memprofd_samples_total', PROGRAM)})`, legend: '{{event}}' }],
+           { unit: UNIT.perSecond, description: 'Sampled blocks allocated, promoted and deallocated a second: what the ' +
+             'sampling rate is to be set by. Some thousands a second are cheap.' }),
+    series('Records read', [{ expr: `sum by (instance) (${rate('memprofd_events_total', DAEMON)})`, legend: '{{instance}}' }],
+           { unit: UNIT.perSecond, description: 'Records taken out of the ring buffers a second.' }),
+    series('Lost, by stage', [{ expr: `sum by (stage) (${rate('memprofd_dropped_events_total', DAEMON)})`, legend: '{{stage}}' }],
+           { unit: UNIT.perSecond, stacked: true, description: 'Events lost a second. ARCHITECTURE.md lists the reasons.' }),
+    bars('Lost in the time range, by reason', { legend: '{{stage}}: {{reason}}',
+      expr: `topk(10, sum by (stage, reason) (increase(memprofd_dropped_events_total{${DAEMON}}[$__range])))` },
+         { unit: UNIT.count, width: 12, description: 'The ten reasons with the most lost events.' }),
+  ];
+}
+
+function cost() {
+  return [
+    series('CPU', [{ expr: rate('memprofd_cpu_seconds_total', DAEMON), legend: '{{instance}}' }],
+           { unit: UNIT.share, width: 8, description: 'Share of one core that memprofd uses.' }),
+    series('Memory', [{ expr: `memprofd_resident_memory_bytes{${DAEMON}}`, legend: '{{instance}}: resident' },
+                      { expr: `memprofd_history_bytes{${DAEMON}}`, legend: '{{instance}}: history' }],
+           { unit: UNIT.bytes, width: 8, description: 'History has a limit: --history.memory.' }),
+    series('Scrapes', [{ expr: `scrape_duration_seconds{${DAEMON}}`, legend: '{{instance}}: duration' },
+                       { expr: `scrape_samples_scraped{${DAEMON}}`, legend: '{{instance}}: series' }],
+           { unit: UNIT.seconds, width: 8, description: 'How long memprofd takes to answer Prometheus, and with how many ' +
+             'series. --top-sites bounds them.' })
+      .overrideByRegexp('.*: series', dashed('', UNIT.count)[1]),
+    series('Ring buffers', [{ expr: withProgram(`memprofd_ring_buffer_used_ratio{${PROGRAM}}`), legend: '{{program}}' }],
+           { unit: UNIT.share, width: 8, description: 'Share of each ring buffer that waits to be read.' }),
+    series('Blocks followed', [{ expr: withProgram(`memprofd_live_samples{${PROGRAM}}`), legend: '{{program}}' }],
+           { unit: UNIT.count, width: 8, description: 'Sampled blocks that are alive; each takes 33 to 64 bytes of memprofd.' }),
+    series('Relative error of live bytes', [{ legend: '{{program}}', expr: withProgram(
+      `memprofd_live_bytes_stderr{${PROGRAM}} / (memprofd_live_bytes{${PROGRAM}} > 0)`) }],
+           { unit: UNIT.share, width: 8, description: 'One standard error as a share of the estimate. Four times the ' +
+             'sampling rate halves it.' }),
+  ];
+}
+
+function targets() {
+  const info = `memprofd_target_info{${PROGRAM}}`;
+  const all = (expr: string) => `sum by (instance, pid, comm, exe, mode) ((${expr}) ` +
+    `* on (job, instance, pid) group_left (comm, exe, mode) ${info})`;
+  return grid('Targets', [
+    { title: 'Program', label: 'comm' },
+    { title: 'pid', label: 'pid' },
+    { title: 'memprofd', label: 'instance' },
+    { title: 'Executable', label: 'exe' },
+    { title: 'Mode', label: 'mode' },
+    { title: 'State', expr: all(`memprofd_target_up{${PROGRAM}}`),
+      colours: { 1: { text: 'sampled', color: 'green' }, 0: { text: 'ended', color: 'orange' } } },
+    { title: 'Sampling rate', unit: 'sci', expr: all(`memprofd_sampling_rate{${PROGRAM}}`) },
+    { title: 'Samples a second', unit: UNIT.count, decimals: 1,
+      expr: all(`sum by (job, instance, pid) (${rate('memprofd_samples_total', `${PROGRAM},event="alloc"`)})`) },
+    { title: 'Attach took', unit: UNIT.seconds, expr: all(`memprofd_attach_seconds{${PROGRAM}}`) },
+    { title: 'Stopped for', unit: UNIT.seconds, expr: all(`memprofd_target_paused_seconds_total{${PROGRAM}}`) },
+  ], { description: 'Each program with its sampling rate and what attaching to it took.', height: 7 });
+}
+
+export function health() {
+  const board = dashboard(UID.health, 'Health of memprofd', 'Whether memprofd keeps up: what it reads, what it loses and ' +
+                          'why, what it costs.')
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.lost()]);
+  summary().forEach((panel) => board.withPanel(panel));
+  board.withPanel(targets()).withRow(new RowBuilder('Events'));
+  events().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Cost'));
+  cost().forEach((panel) => board.withPanel(panel));
+  return board;
+}

@@ -1,0 +1,88 @@
+// One program.
+
+import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
+import { ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate } from './common';
+import { UNIT, bars, dashed, distribution, numbers, series, withError } from './panels';
+import { allocationBySite, liveByAge, liveBySite, older, siteTable } from './sites';
+
+const LIVE = `sum(memprofd_live_bytes{${PROGRAM}})`;
+const LIVE_ERROR = `sum(memprofd_live_bytes_stderr{${PROGRAM}})`;
+const BY_SITE = `sum by (function, location) (memprofd_site_live_bytes{${PROGRAM}})`;
+const ALLOCATED = `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`;
+const ALLOCATED_ERROR = errorOfRate(`memprofd_allocated_bytes_stderr{${PROGRAM}}`);
+const DEATHS = rate('memprofd_site_lifetime_seconds_bucket', PROGRAM);
+
+function summary() {
+  return [
+    numbers('Live', [{ expr: LIVE, legend: 'live' }, { expr: `2 * ${LIVE_ERROR}`, legend: '± 2 s.e.' }],
+            { unit: UNIT.bytes, description: 'Allocated since the attach and not collected yet; two standard errors.' }),
+    numbers('Allocation rate', [{ expr: ALLOCATED, legend: 'allocated' },
+                                { expr: `2 * ${ALLOCATED_ERROR}`, legend: '± 2 s.e.' }],
+            { unit: UNIT.bytesPerSecond, description: 'Bytes allocated a second in both heaps; two standard errors.' }),
+    numbers('Older than 10 min', [{ expr: `sum(${older(600)}) / (${LIVE} > 0)`, legend: 'of the live bytes' }],
+            { unit: UNIT.share, decimals: 0, description: 'Share of the live bytes that was allocated more than ten ' +
+              'minutes ago. Zero in the first ten minutes after the attach.' }),
+    numbers('Outlive a minor collection',
+            [{ expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)}) / (${ALLOCATED} > 0)`, legend: 'promoted' }],
+            { unit: UNIT.share, decimals: 1, description: 'Promoted bytes as a share of the allocated ones.' }),
+    numbers('One sample stands for', [{ expr: `8 / (sum(memprofd_sampling_rate{${PROGRAM}}) > 0)`, legend: 'bytes' }],
+            { unit: UNIT.bytes, description: 'The sampling interval. Half of it halves no error: four times the ' +
+              'samples do.' }),
+    numbers('Stopped by memprofd', [{ expr: `sum(memprofd_target_paused_seconds_total{${PROGRAM}})`, legend: 'in all' }],
+            { unit: UNIT.seconds, description: 'Time for which memprofd stopped the program, since it attached.' }),
+  ];
+}
+
+function memory() {
+  const heap = `sum(memprofd_ocaml_heap_bytes{${PROGRAM}})`;
+  return [
+    series('Live bytes and heap', [...withError(LIVE, LIVE_ERROR, 'live'),
+                                   { expr: heap, legend: 'major heap' }],
+           { unit: UNIT.bytes, height: 10, description: 'The band is two standard errors to each side. The heap is ' +
+             'the runtime\'s own number: it holds free words and what was there before the attach, too.' })
+      .overrideByName(...dashed('major heap')),
+    liveByAge('Live bytes by age', PROGRAM, 12).height(10),
+    series('Allocation rate', withError(ALLOCATED, ALLOCATED_ERROR, 'allocated'),
+           { unit: UNIT.bytesPerSecond, description: 'The band is two standard errors to each side: it shrinks with ' +
+             'a higher sampling rate and with longer intervals.' }),
+    series('Allocated by heap and source',
+           [{ expr: `sum by (heap, source) (${rate('memprofd_allocated_bytes_total', PROGRAM)}) > 0`,
+              legend: '{{heap}}, {{source}}' }],
+           { unit: UNIT.bytesPerSecond, stacked: true, description: 'Blocks of more than 256 words go to the major ' +
+             'heap at once. normal: by OCaml and C code; marshal: unmarshalled; custom: memory outside of the heap.' }),
+  ];
+}
+
+function lifetimes() {
+  const quantile = (q: number, legend: string) =>
+    ({ expr: `histogram_quantile(${q}, sum by (le) (${DEATHS}))`, legend });
+  return [
+    distribution('Lifetimes of what dies', `sum by (le) (${DEATHS})`, { unit: UNIT.seconds, description:
+      'Samples that died a second, by the time from allocation to the collection that found them dead.' }),
+    series('Lifetime quantiles', [quantile(0.5, 'half lived at most'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
+           { unit: UNIT.seconds, logarithmic: true, description: 'Of the bytes that die, not of the blocks. Limits of ' +
+             'buckets are a factor of 4 apart.' }),
+    series('Where it goes', [
+      { expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)})`, legend: 'promoted' },
+      { expr: `sum by (heap) (${rate('memprofd_deallocated_bytes_total', PROGRAM)})`, legend: 'died in the {{heap}} heap' },
+    ], { unit: UNIT.bytesPerSecond, description: 'Estimated bytes a second.' }),
+    bars('Growth of live bytes in the time range', {
+      expr: `topk($top, ${BY_SITE} - (${BY_SITE.replace('}', '} offset $__range')} or 0 * ${BY_SITE}))`,
+      legend: '{{function}} {{location}}' },
+         { unit: UNIT.bytes, width: 12, description: 'The sites whose live bytes have grown the most from the begin of ' +
+           'the time range to its end.' }),
+  ];
+}
+
+export function target() {
+  const board = dashboard(UID.target, 'One program', 'Memory of one OCaml program by site, age and lifetime. Byte ' +
+                          'counts are estimates from samples, shown with their standard errors.')
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.pid(), VARIABLES.top()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.lost()]);
+  summary().forEach((panel) => board.withPanel(panel));
+  memory().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())
+    .withPanel(siteTable(false)).withRow(new RowBuilder('Lifetimes'));
+  lifetimes().forEach((panel) => board.withPanel(panel));
+  return board;
+}

@@ -1,0 +1,66 @@
+"""Alerts on a real program: the leak of the demo server is suspected and its cache is
+not, and its end is noticed. The rules are those of dashboards/prometheus, with their
+hours turned into seconds."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+import harness
+from grafana import RULES, Prometheus
+from harness import eventually
+
+FASTER = {r'older_than="600"': 'older_than="60"', r"30m": "20s", r"1h": "40s", r"for: \d+m": "for: 5s",
+          r"\b10m": "30s"}
+TIMEOUT = 240  # seconds; the leak is suspected after about 110
+
+
+def write_faster(folder):
+    folder.mkdir()
+    for name in ("rules.yml", "alerts.yml"):
+        text = (RULES / name).read_text()
+        for slow, fast in FASTER.items():
+            text = re.sub(slow, fast, text)
+        (folder / name).write_text(text)
+    return folder
+
+
+class Alerts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.target = cls.start(harness.Target("demo_server", "--self-load", "2", "--rate", "1000"))
+        cls.memprofd = cls.start(harness.Daemon(folder.name, "--pid", cls.target.pid, rate=1e-3))
+        cls.memprofd.wait_state(cls.target.pid, "sampling")
+        rules = write_faster(pathlib.Path(folder.name) / "rules")
+        cls.prometheus = cls.start(Prometheus(folder.name, [cls.memprofd.port], rules)).client
+
+    @classmethod
+    def start(cls, process):
+        cls.addClassCleanup(process.kill)
+        return process
+
+    def firing(self, name):
+        return [alert for alert in self.prometheus.get("alerts")["alerts"]
+                if alert["labels"]["alertname"] == name and alert["state"] == "firing"]
+
+    def test_the_leak_is_suspected_and_then_the_end_is_noticed(self):
+        suspected = eventually(lambda: self.firing("OcamlLeakSuspected"), "the leak is suspected",
+                               timeout=TIMEOUT, interval=0.5)
+        self.assertEqual({"Demo_server.Sessions.make_session"}, {a["labels"]["function"] for a in suspected})
+        self.assertRegex(suspected[0]["annotations"]["summary"],
+                         rf"^Demo_server.Sessions.make_session \(.*:\d+\) of demo_server {self.target.pid} keeps growing$")
+        live = {s["metric"]["function"]: float(s["value"][1]) for s in self.prometheus.query(
+            "sum by (function) (memprofd_site_live_bytes)")}
+        self.assertGreater(live["Demo_server.Cache.copy"], 1e6, "the cache was there to be mistaken")
+        self.assertEqual([], self.firing("MemprofdTargetLost"))
+        self.target.stop()
+        (lost,) = eventually(lambda: self.firing("MemprofdTargetLost"), "the end is noticed", timeout=60,
+                             interval=0.5)
+        self.assertEqual(f"demo_server {self.target.pid} is no longer profiled", lost["annotations"]["summary"])
+
+
+if __name__ == "__main__":
+    unittest.main()
