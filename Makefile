@@ -111,6 +111,29 @@ $(ASSETS): dashboards/flamegraph/template.html dashboards/flamegraph/style.css $
 	  echo '#pragma once'; echo 'namespace memprofd::flamegraph_assets {'; \
 	  asset kTemplate $<; asset kStyle dashboards/flamegraph/style.css; asset kScript $(FLAME_JS); echo '}'; } > $@
 
+# The page. npm works in $(WEB), which holds node_modules and links to the sources, so
+# that nothing is written beside them. esbuild, the one package with an install script,
+# works without it.
+WEB        ?= $(BUILD)/web
+WEB_SRC    := $(shell find dashboards/web -type f)
+WEB_ASSETS := $(BUILD)/gen/web_assets.h
+$(WEB)/node_modules/.package-lock.json: dashboards/web/package.json dashboards/web/package-lock.json
+	$(call say,NPM,$(WEB))
+	$(Q)command -v npm > /dev/null || { echo 'npm is missing, which builds the page: run make deps' >&2; exit 1; }
+	$(Q)mkdir -p $(WEB) && cp $^ $(WEB)/
+	$(Q)cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
+$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_SRC)
+	$(call say,VITE,$@)
+	$(Q)ln -sfn $(addprefix $(CURDIR)/dashboards/web/,index.html src tsconfig.json vite.config.ts) $(WEB)/
+	$(Q)cd $(WEB) && node_modules/.bin/tsc --noEmit && node_modules/.bin/vite build --logLevel warn
+$(WEB_ASSETS): $(WEB)/dist/index.html
+	$(call say,ASSETS,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ asset() { printf 'inline constexpr char %s[] = R"memprofd_asset(' $$1; cat $$2; echo ')memprofd_asset";'; }; \
+	  echo '#pragma once'; echo 'namespace memprofd::web_assets {'; \
+	  asset kPage $(WEB)/dist/index.html; asset kScript $(WEB)/dist/page.js; asset kStyle $(WEB)/dist/page.css; echo '}'; } > $@
+$(BUILD)/obj/daemon/export/web_page.o: $(WEB_ASSETS)
+
 $(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -198,7 +221,7 @@ format:
 	$(Q)clang-format -i $(SOURCES)
 lint:
 	$(Q)clang-format --dry-run -Werror $(SOURCES)
-	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS)
+	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS) $(WEB_ASSETS)
 	$(Q)printf '%s\n' $(LIB_SRC) daemon/main.cc $(CTL_SRC) | \
 	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- $(CPPFLAGS) -std=c++20
 

@@ -36,7 +36,7 @@ $(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter
 # A Python that has Debian's python3-grpcio, whatever else is in PATH.
 RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 SUBMAKE     = $(MAKE) --no-print-directory
-ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
+ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench
