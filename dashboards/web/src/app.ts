@@ -1,6 +1,8 @@
 // What panels share, and the tick that keeps them up to date.
-import { Api, isAbort, msOf, type ServerInfo, type Target } from "./api";
-import { Store, type View } from "./state";
+import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
+import { Store, type Range, type View } from "./state";
+import { axisOf, type Recorded } from "./time/axis";
+import { Clocks } from "./time/clock";
 
 // A part of the page. update() is called when the view has changed and, while the view
 // is live, at every tick; a panel that is not shown should then ask for nothing.
@@ -24,6 +26,11 @@ export interface App {
   readonly targets: readonly Target[]; // of the last tick
   readonly server: ServerInfo;
   target(pid?: number): Target | undefined; // of the view when not said
+  recorded(pid?: number): Recorded;
+  axis(): Range; // the time axis of all charts
+  // To be told of each history that goes up to now.
+  noteHistory(pid: number, answer: HistoryAnswer): void;
+  refresh(): Promise<void>; // asks for the targets now
   isDark(): boolean;
   // One line for people, until the next; "" for none.
   say(message: string, kind?: "info" | "error"): void;
@@ -41,6 +48,7 @@ export class PageApp implements App {
   private readonly api = new Api();
   private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
   private readonly panels: Panel[] = [];
+  private readonly clocks = new Clocks();
   private error = "";
 
   constructor(private readonly notice: HTMLElement) {
@@ -56,10 +64,10 @@ export class PageApp implements App {
 
   async start(): Promise<void> {
     await this.askServer();
-    await this.tick();
+    await this.refresh();
     this.updatePanels();
     window.setInterval(() => {
-      if (!document.hidden) void this.tick();
+      if (!document.hidden) void this.refresh();
     }, TICK_MS);
   }
 
@@ -68,6 +76,18 @@ export class PageApp implements App {
   }
   isDark(): boolean {
     return this.dark.matches;
+  }
+
+  recorded(pid = this.store.get().pid): Recorded {
+    const target = this.target(pid);
+    const runs = target !== undefined && ["sampling", "waiting"].includes(enumText(target.state));
+    return this.clocks.recorded(pid, runs, target ? msOf(target.attached_unix_ns) : Date.now() - 1000);
+  }
+  axis(): Range {
+    return axisOf(this.store.get(), this.recorded());
+  }
+  noteHistory(pid: number, answer: HistoryAnswer): void {
+    this.clocks.note(pid, answer);
   }
 
   say(message: string, kind: "info" | "error" = "info"): void {
@@ -80,8 +100,8 @@ export class PageApp implements App {
     this.say(error instanceof Error ? error.message : String(error), "error");
   }
 
-  // Asks for the targets; panels follow when the view is live or the targets are others.
-  async tick(): Promise<void> {
+  // Asks for the targets; panels follow.
+  async refresh(): Promise<void> {
     try {
       const { targets } = await this.api.targets();
       this.targets = targets;

@@ -19,3 +19,24 @@ export function button(text: string, onClick: () => void, properties: Properties
   element.addEventListener("click", onClick);
   return element;
 }
+
+// A select of values with labels; set() marks the one that is chosen.
+export interface Select<T extends string> { element: HTMLSelectElement; set(value: T): void }
+export function select<T extends string>(label: string, values: readonly (readonly [T, string])[],
+  onChoose: (value: T) => void): Select<T> {
+  const element = make("select", { className: "field", "aria-label": label },
+    ...values.map(([value, text]) => make("option", { value }, text)));
+  element.addEventListener("change", () => onChoose(element.value as T));
+  return { element, set: (value) => { element.value = value; } };
+}
+
+// Buttons of which one is pressed.
+export interface Choice<T extends string> { element: HTMLElement; set(value: T): void }
+export function choice<T extends string>(label: string, values: readonly (readonly [T, string])[],
+  onChoose: (value: T) => void): Choice<T> {
+  const buttons = values.map(([value, text]) => button(text, () => onChoose(value), { "data-value": value }));
+  return {
+    element: make("div", { className: "choice", role: "group", "aria-label": label }, ...buttons),
+    set: (value) => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset["value"] === value))),
+  };
+}

@@ -1,6 +1,28 @@
 import "./theme.css";
 import "./page.css";
+import { mountActions } from "./actions";
 import { PageApp } from "./app";
+import { mountCharts } from "./chart/charts";
+import { mountFlame } from "./flame/panel";
+import { fillHelp } from "./help";
+import { mountOverview } from "./overview/overview";
+import { mountSearch } from "./search/search";
+import { mountCallers } from "./sites/callers";
+import { mountFilter } from "./sites/filter_bar";
+import { mountSites } from "./sites/panel";
+import { mountTabs } from "./tabs";
+import { mountTime } from "./time/time";
 
 const app = new PageApp(document.getElementById("notice")!);
+fillHelp(document.getElementById("help") as HTMLDialogElement);
+app.mount(mountTabs, "tabs");
+app.mount(mountOverview, "overview");
+app.mount(mountTime, "time");
+app.mount(mountCharts, "charts");
+app.mount(mountActions, "actions");
+app.mount(mountSearch, "search");
+app.mount(mountFilter, "filter");
+app.mount(mountSites, "sites");
+app.mount(mountFlame, "flame");
+app.mount(mountCallers, "callers");
 void app.start();

@@ -1,0 +1,144 @@
+// The tab with the table of sites, and the details of the one that is opened.
+import { Api, isAbort } from "../api";
+import type { App, Panel } from "../app";
+import { button, make } from "../dom";
+import { choice, type Choice } from "../flame/choice";
+import { frameMenu } from "../flame/frame_menu";
+import { openMenu } from "../flame/menu";
+import * as format from "../format";
+import { GROUPS, type GroupBy, type View } from "../state";
+import { columnsOf, sortColumn, sorted } from "./columns";
+import { Detail } from "./detail";
+import { askRows, FIRST, groupOf, keyOf, modeOf, nameOf, sortOf, type Row, type Rows } from "./rows";
+import { Table } from "./table";
+import "./sites.css";
+
+const MIN_AGE_MS = 2000;
+
+const GROUP_LABELS: Record<GroupBy, string> = { site: "Site", function: "Function", file: "File",
+  module: "Module", library: "Library", callstack: "Callstack", thread: "Thread", domain: "Domain" };
+
+export class SitesPanel implements Panel {
+  private readonly api = new Api();
+  private readonly table: Table;
+  private readonly detail: Detail;
+  private readonly groups: Choice<GroupBy>;
+  private readonly modes: Choice<"sites" | "growth">;
+  private readonly count = make("output", { className: "sites-count" });
+  private readonly all: HTMLButtonElement;
+  private answer: Rows | null = null;
+  private key = "";  // of the question whose answer is shown or awaited
+  private askedMs = 0;
+  private tookMs = 0;
+  private isAsking = false;
+  private drawn: unknown[] = [];
+
+  constructor(private readonly container: HTMLElement, private readonly app: App) {
+    const { store } = app;
+    this.groups = choice("Group by", GROUPS.map((value) => ({ value, label: GROUP_LABELS[value] })),
+      (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
+    this.modes = choice("What is listed", [
+      { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },
+      { value: "growth", label: "Growth", title: "What grows over the range: what may leak, the most suspect first" }],
+      (value) => this.set({ mode: value === "growth" ? value : "", sort: "" }));
+    this.all = button("Show all", () => this.set({ all: "1" }), { className: "button" });
+    this.table = new Table({
+      nameOf: (row) => nameOf(row.site, this.answer?.groupBy ?? "site"),
+      onSort: (sort) => this.set({ sort }),
+      onOpen: (row) => this.open(row),
+      onMenu: (row, place) => openMenu(this.choicesOf(row), place, "Actions"),
+    });
+    this.detail = new Detail(app, () => {
+      this.set({ open: "" });
+      this.table.element.focus();
+    });
+    container.append(make("div", { className: "sites-controls" }, this.modes.element, this.groups.element,
+      make("span", { className: "space" }), this.count, this.all), this.table.element, this.detail.element);
+    this.table.element.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && store.get().extra["sites.open"]) this.set({ open: "" });
+    });
+  }
+
+  destroy(): void {
+    this.api.abort();
+    this.detail.destroy();
+    this.table.destroy();
+    this.container.replaceChildren();
+  }
+
+  update(view: View): void {
+    if (view.tab !== "sites" || view.pid === 0) return;
+    this.modes.show(view.extra["sites.mode"] === "growth" && !view.compare ? "growth" : "sites",
+      () => view.compare === undefined);
+    this.groups.show(groupOf(view));
+    const key = keyOf(view);
+    const age = performance.now() - this.askedMs;
+    if (key !== this.key) void this.ask(view, key);
+    else if (view.live && !this.isAsking && age > Math.max(MIN_AGE_MS, 10 * this.tookMs)) void this.ask(view, key);
+    this.render(view);
+  }
+
+  private async ask(view: View, key: string): Promise<void> {
+    this.key = key;
+    this.isAsking = true;
+    this.askedMs = performance.now();
+    const began = this.askedMs;
+    try {
+      const answer = await askRows(this.api, view);
+      this.answer = answer;
+      this.tookMs = performance.now() - began;
+      this.render(this.app.store.get());
+    } catch (error) {
+      if (!isAbort(error)) this.count.textContent = (error as Error).message;
+    } finally {
+      if (this.askedMs === began) this.isAsking = false;
+    }
+  }
+
+  // Sorts what is there at once; the server's own order follows.
+  private render(view: View): void {
+    const { answer } = this;
+    if (answer === null || answer.mode !== modeOf(view) || answer.groupBy !== groupOf(view)) {
+      this.count.textContent = this.isAsking ? "Loading…" : this.count.textContent;
+      return;
+    }
+    const open = view.extra["sites.open"] ?? "";
+    const drawn = [answer, sortOf(view), view.measure, open];
+    if (drawn.every((part, i) => part === this.drawn[i])) return;
+    this.drawn = drawn;
+    const columns = columnsOf(answer.mode, view);
+    const sort = sortColumn(columns, sortOf(view), answer.mode, view);
+    const rows = sorted(answer.rows, columns, sort, (row) => nameOf(row.site, answer.groupBy).name);
+    this.table.show(rows, columns, sort, open);
+    this.showCount(answer);
+    this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
+  }
+
+  private showCount({ rows, groups, mode }: Rows): void {
+    const isCut = groups > rows.length && rows.length >= FIRST;
+    const what = mode === "growth" ? "that grow" : "";
+    this.count.textContent = isCut ? `the first ${format.count(rows.length)} of ${format.count(groups)}`
+      : `${format.count(rows.length)} ${what}`.trim();
+    this.all.hidden = !isCut;
+    this.all.textContent = `Show all ${format.count(groups)}`;
+  }
+
+  private open(row: Row): void {
+    this.set({ open: row.id === this.app.store.get().extra["sites.open"] ? "" : row.id });
+  }
+  private choicesOf(row: Row) {
+    const more = row.site.function === "" ? [] : frameMenu(this.app, row.site.function);
+    return [{ label: "Details", run: () => this.set({ open: row.id }) }, ...more];
+  }
+
+  private set(change: Record<string, string>): void {
+    const extra = { ...this.app.store.get().extra };
+    for (const [name, value] of Object.entries(change)) {
+      if (value === "") delete extra[`sites.${name}`];
+      else extra[`sites.${name}`] = value;
+    }
+    this.app.store.update({ extra });
+  }
+}
+
+export const mountSites = (container: HTMLElement, app: App): Panel => new SitesPanel(container, app);
