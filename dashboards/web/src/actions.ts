@@ -24,7 +24,7 @@ function profiles(app: App): Exporter[] {
 function traces(app: App): Exporter[] {
   return TRACE_SECONDS.map((seconds) => ({ id: `trace-${seconds}`,
     label: `Record ${seconds < 60 ? `${seconds} s` : `${seconds / 60} min`} as CTF trace (Memtrace)`,
-    available: () => app.server.control && app.target()?.state === "TARGET_STATE_SAMPLING",
+    available: () => app.target()?.state === "TARGET_STATE_SAMPLING",
     run: () => record(app, seconds) }));
 }
 
