@@ -26,7 +26,7 @@ TEST(WebPage, IsHtmlThatLoadsOnlyWhatIsServedHere) {
   int loaded = 0;
   for (auto it = std::sregex_iterator(page.body.begin(), page.body.end(), reference);
        it != std::sregex_iterator(); ++it, ++loaded) {
-    EXPECT_FALSE(get((*it)[1]).body.empty());
+    EXPECT_FALSE(get(it->str(1)).body.empty());
   }
   EXPECT_EQ(loaded, 2);
 }
