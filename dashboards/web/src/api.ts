@@ -107,6 +107,20 @@ async function fetchOk(url: string, init: RequestInit): Promise<Response> {
   return response;
 }
 
+// A question that supersedes one that runs waits so long for a yet newer one: a drag
+// asks where it pauses, and does not make memprofd answer what nobody looks at.
+const SETTLE_MS = 100;
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((done, fail) => {
+    const timer = window.setTimeout(done, milliseconds);
+    signal.addEventListener("abort", () => {
+      window.clearTimeout(timer);
+      fail(signal.reason);
+    });
+  });
+}
+
 // The questions of one asker. A new one ends the one before at the same endpoint: its
 // promise is then rejected with an AbortError; see isAbort().
 export class Api {
@@ -139,10 +153,11 @@ export class Api {
   }
 
   private async ask<T>(endpoint: string, params: Params): Promise<T> {
-    this.running.get(endpoint)?.abort();
-    const controller = new AbortController();
+    const superseded = this.running.get(endpoint), controller = new AbortController();
+    superseded?.abort();
     this.running.set(endpoint, controller);
     try {
+      if (superseded) await pause(SETTLE_MS, controller.signal);
       const response = await fetchOk(`/api/v1/${endpoint}?${query(params)}`, { signal: controller.signal });
       return (await response.json()) as T;
     } finally {

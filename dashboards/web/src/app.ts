@@ -10,7 +10,7 @@ export interface Panel {
   update(view: View): void;
   destroy(): void;
 }
-export type Mount = (container: HTMLElement, app: App) => Panel;
+export type Mount<P extends Panel = Panel> = (container: HTMLElement, app: App) => P;
 
 // Something that the export menu offers: a file made here, or a URL to save.
 export interface Exporter {
@@ -50,16 +50,19 @@ export class PageApp implements App {
   private readonly panels: Panel[] = [];
   private readonly clocks = new Clocks();
   private error = "";
+  private isUpdating = false;
 
   constructor(private readonly notice: HTMLElement) {
     this.dark.addEventListener("change", () => this.updatePanels());
     this.store.subscribe(() => this.updatePanels());
   }
 
-  mount(mount: Mount, id: string): void {
+  mount<P extends Panel>(mount: Mount<P>, id: string): P {
     const container = document.getElementById(id);
     if (!container) throw new Error(`no element #${id}`);
-    this.panels.push(mount(container, this));
+    const panel = mount(container, this);
+    this.panels.push(panel);
+    return panel;
   }
 
   async start(): Promise<void> {
@@ -137,8 +140,14 @@ export class PageApp implements App {
     this.store.update({ pid: latest.pid });
   }
 
+  // Once a frame, however often the view changes.
   private updatePanels(): void {
-    const view = this.store.get();
-    for (const panel of this.panels) panel.update(view);
+    if (this.isUpdating) return;
+    this.isUpdating = true;
+    requestAnimationFrame(() => {
+      this.isUpdating = false;
+      const view = this.store.get();
+      for (const panel of this.panels) panel.update(view);
+    });
   }
 }

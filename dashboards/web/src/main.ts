@@ -1,6 +1,6 @@
 import "./theme.css";
 import "./page.css";
-import { mountActions } from "./actions";
+import { mountActions, pinned } from "./actions";
 import { PageApp } from "./app";
 import { mountCharts } from "./chart/charts";
 import { mountFlame } from "./flame/panel";
@@ -18,7 +18,7 @@ fillHelp(document.getElementById("help") as HTMLDialogElement);
 app.mount(mountTabs, "tabs");
 app.mount(mountOverview, "overview");
 app.mount(mountTime, "time");
-app.mount(mountCharts, "charts");
+const charts = app.mount(mountCharts, "charts");
 app.mount(mountActions, "actions");
 app.mount(mountSearch, "search");
 app.mount(mountFilter, "filter");
@@ -26,3 +26,16 @@ app.mount(mountSites, "sites");
 app.mount(mountFlame, "flame");
 app.mount(mountCallers, "callers");
 void app.start();
+
+// For scripts: the view, the ways to change it, and what is drawn.
+declare global {
+  interface Window { memprofd: object }
+}
+window.memprofd = {
+  view: () => app.store.get(),
+  update: (change: Parameters<typeof app.store.update>[0]) => app.store.update(change, true),
+  axis: () => app.axis(),
+  recorded: () => app.recorded(),
+  charts: () => charts.describe(),
+  link: () => pinned(app),
+};

@@ -78,6 +78,15 @@ export class AreaChart {
     this.plot.redraw(false);
   }
 
+  // In window coordinates: the middle of an area at a point of the data.
+  placeOf(area: Area, index: number): { x: number; y: number } | null {
+    const { stack } = this.shown ?? {};
+    if (!this.plot || !stack) return null;
+    const box = this.plot.over.getBoundingClientRect();
+    const middle = area.top[index]! - area.values[index]! / 2;
+    return { x: box.x + this.plot.valToPos(stack.times[index]!, "x"), y: box.y + this.plot.valToPos(middle, "y") };
+  }
+
   private get ownHeapAxis(): boolean {
     const { stack, measure } = this.shown!;
     if (measure !== "live") return true;

@@ -70,6 +70,17 @@ export class ChartBox {
     this.redraw();
   }
 
+  // For scripts: what is drawn, areas from the bottom up, and where.
+  describe(): object {
+    const stack = this.stack;
+    if (!stack) return { points: 0, areas: [] };
+    const axis = this.app.axis(), middle = (axis.begin + axis.end) / 2000;
+    const at = Math.max(0, stack.times.findIndex((time) => time >= middle));
+    return { by: stack.by, points: stack.times.length, times: stack.times, moments: stack.moments,
+      pointed: this.pointed.index, areas: stack.areas.map((area) => ({ label: area.label, values: area.values, errors: area.errors,
+        place: this.chart.placeOf(area, at) })) };
+  }
+
   // ------------------------------------------------------------ asking
 
   private params(view: View, spec: ChartSpec): Params {

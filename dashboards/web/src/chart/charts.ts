@@ -17,7 +17,7 @@ const MAIN_GROUPS: [GroupBy, string][] = [["module", "Module"], ["file", "File"]
 const TOPS: [string, string][] = ["5", "8", "10", "15"].map((n) => [n, `top ${n}`]);
 const MAX_CHARTS = 6;
 
-export function mountCharts(container: HTMLElement, app: App): Panel {
+export function mountCharts(container: HTMLElement, app: App): Charts {
   const charts = new Charts(container, app);
   app.exporters.push(...chartFiles(() => charts.main.stack, app));
   return charts;
@@ -25,7 +25,7 @@ export function mountCharts(container: HTMLElement, app: App): Panel {
 
 const mainSpec = ({ pid, groupBy, measure }: View): ChartSpec => ({ pid, groupBy, measure });
 
-class Charts implements Panel {
+export class Charts implements Panel {
   readonly main: ChartBox;
   private others: { box: ChartBox; head: OtherHead; card: HTMLElement }[] = [];
   private readonly list = make("div", { className: "others" });
@@ -51,6 +51,11 @@ class Charts implements Panel {
   destroy(): void {
     this.main.destroy();
     while (this.others.length > 0) this.drop();
+  }
+
+  // For scripts: the main chart first.
+  describe(): object[] {
+    return [this.main, ...this.others.map(({ box }) => box)].map((box) => box.describe());
   }
 
   private add(index: number): void {

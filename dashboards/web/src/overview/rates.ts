@@ -9,7 +9,8 @@ export interface Rates {
   major: number; // cycles a second
 }
 
-const WINDOW_MS = 10_000;
+const RATE_MS = 10_000;
+const KEPT_MS = 120_000;  // major cycles are rare
 const WORD = 8;
 
 function reading(target: Target, at: number): Reading {
@@ -27,19 +28,22 @@ export class RateMeter {
     // Attached anew: the counts began again.
     if (readings.length > 0 && next.bytes < readings[0]!.bytes) readings.length = 0;
     if (readings.length === 0 || at - readings.at(-1)!.at > 500) readings.push(next);
-    while (readings.length > 2 && at - readings[1]!.at >= WINDOW_MS) readings.shift();
+    while (readings.length > 2 && at - readings[1]!.at >= KEPT_MS) readings.shift();
     this.readings.set(target.pid, readings);
   }
 
-  // Over the last ten seconds; undefined while there is one reading only.
+  // Bytes and minor collections over the last ten seconds, major ones over two minutes.
+  // Undefined while there is one reading only.
   rates(pid: number): Rates | undefined {
-    const readings = this.readings.get(pid) ?? [], first = readings[0], last = readings.at(-1);
-    if (!first || !last || last.at - first.at < 1000) return undefined;
+    const readings = this.readings.get(pid) ?? [], oldest = readings[0], last = readings.at(-1);
+    if (!oldest || !last || last.at - oldest.at < 1000) return undefined;
+    const first = readings.findLast(({ at }) => last.at - at >= RATE_MS) ?? oldest;
     const seconds = (last.at - first.at) / 1000, isExact = Number.isFinite(last.words - first.words);
     return {
       bytes: (isExact ? (last.words - first.words) * WORD : last.bytes - first.bytes) / seconds,
       error: isExact ? 0 : Math.sqrt(Math.max(0, last.variance - first.variance)) / seconds,
-      minor: (last.minor - first.minor) / seconds, major: (last.major - first.major) / seconds,
+      minor: (last.minor - first.minor) / seconds,
+      major: (last.major - oldest.major) * 1000 / (last.at - oldest.at),
     };
   }
 }
