@@ -1,6 +1,6 @@
 // The rows of the table: sites or other groups as they are, what changed between two
 // ranges, or what grows.
-import { Api, filterParams, rangeParams, selectionParams, type Estimate, type Int64, type Leak, type Params,
+import { Api, filterParams, rangeParams, selectionParams, type ApiRange, type Estimate, type Int64, type Leak, type Params,
   type Site, type SiteDiff } from "../api";
 import { isRegExp, searchOf, serverPattern } from "../search/search";
 import { GROUPS, type GroupBy, type View } from "../state";
@@ -111,12 +111,26 @@ async function askDifference(api: Api, given: View): Promise<Rows> {
     no_callstacks: groupBy !== "callstack",
     ...selectionParams(view, "other."),
     "base.pid": view.pid, ...rangeParams(view.compare ?? {}, "base."), ...filterParams(view, "base.") });
-  const rows = answer.diffs.map((diff) => {
+  const rows = answer.diffs.map((given) => {
+    const diff = { ...given, base: perSecond(given.base, answer.base_range), other: perSecond(given.other, answer.other_range) };
     const site = (Number(diff.other?.samples) > 0 ? diff.other : diff.base) ?? diff.other;
-    return { id: idOf(site as Site), site: site as Site, diff };
+    return { id: idOf(site as Site), site: site as Site, diff: diff as SiteDiff };
   });
   return { mode: "difference", groupBy, rows: rows.filter(({ site }) => keep(site)), groups: answer.groups,
     total: null, begin: answer.other_range.begin_unix_ns, end: answer.other_range.end_unix_ns };
+}
+
+// What the server leaves as sums: all but what is live, per second of the range.
+function perSecond(site: Site | undefined, range: ApiRange): Site | undefined {
+  if (site === undefined) return undefined;
+  const seconds = Math.max(1e-3, (Number(range.end_unix_ns) - Number(range.begin_unix_ns)) / 1e9);
+  const scaled = { ...site };
+  for (const key of ["allocated", "promoted", "died_young", "died_old"] as const) {
+    const estimate = site[key];
+    if (estimate === undefined) continue;
+    scaled[key] = { ...estimate, bytes: estimate.bytes / seconds, bytes_stderr: estimate.bytes_stderr / seconds };
+  }
+  return scaled;
 }
 
 async function askGrowth(api: Api, given: View): Promise<Rows> {
