@@ -22,8 +22,8 @@ const charts = app.mount(mountCharts, "charts");
 app.mount(mountActions, "actions");
 app.mount(mountSearch, "search");
 app.mount(mountFilter, "filter");
-app.mount(mountSites, "sites");
-app.mount(mountFlame, "flame");
+const sites = app.mount(mountSites, "sites");
+const flame = app.mount(mountFlame, "flame");
 app.mount(mountCallers, "callers");
 void app.start();
 
@@ -37,5 +37,7 @@ window.memprofd = {
   axis: () => app.axis(),
   recorded: () => app.recorded(),
   charts: () => charts.describe(),
+  sites: () => sites.describe(),
+  flame: (limit?: number) => flame.describe(limit),
   link: () => pinned(app),
 };

@@ -10,9 +10,10 @@ import { make } from "../dom";
 import * as format from "../format";
 import { CallerTree, CallTree, type Tree } from "./call_tree";
 import { Colours, type ColourMode } from "./colours";
+import { describeFrame, describeFrames } from "./describe";
 import { FlameGraph, type Item, type Place } from "./flame_graph";
 import * as panels from "./panels";
-import { errorOf, Profile } from "./profile";
+import { Profile } from "./profile";
 import { find, NOTHING, quoted } from "./search";
 
 interface PageView {
@@ -235,15 +236,8 @@ class Page {
 
 // For scripts: what is shown, and the ways to change it.
 function scriptInterface(page: Page) {
-  const { graph, profile } = page;
-  const frame = (node: number, box = graph.boxOf(node)) => {
-    const tree = page.tree();
-    return { node, name: profile.name(tree.fn[node]), location: profile.location(tree.fn[node]),
-      depth: tree.depth[node], total: tree.total[node], self: tree.self[node],
-      samples: tree.samples[node], selfSamples: tree.selfSamples[node], lifetime: tree.lifetime(node),
-      error: errorOf(tree.total[node], tree.samples[node]), box,
-      matched: graph.view?.matches?.[tree.fn[node]] === 1 };
-  };
+  const { graph } = page;
+  const frame = (node: number) => describeFrame(graph, node);
   const matched = () => (page.found.matches === null ? null
     : { bytes: page.found.bytes, functions: page.found.functions });
   return {
@@ -251,17 +245,8 @@ function scriptInterface(page: Page) {
     state: () => ({ ...page.view, zoomed: frame(graph.view?.zoom ?? 0), matched: matched(),
       selected: graph.selected < 0 ? null : frame(graph.selected),
       dark: page.dark.matches, rows: graph.layout?.rows.length, frames: graph.layout?.frames }),
-    // The frames of the layout, the root first, at most so many; box is in window
-    // coordinates, also out of sight.
-    frames: (limit = 10_000) => {
-      const out: object[] = [];
-      graph.layout?.rows.forEach((row, depth) => {
-        for (let i = 0; i < row.nodes.length && out.length < limit; ++i) {
-          if (row.nodes[i] >= 0) out.push(frame(row.nodes[i], graph.boxAt(depth, i)));
-        }
-      });
-      return out;
-    },
+    // See describeFrames.
+    frames: (limit?: number) => describeFrames(graph, limit),
     // Changes parts of the view: measure, colour, upwards, inverted, sort, search, zoom.
     set: (change: Partial<PageView>) => page.change(change),
     reset: () => page.reset(),

@@ -9,6 +9,7 @@ import { CallerTree, CallTree, type Tree } from "./call_tree";
 import { Colours } from "./colours";
 import { Controls } from "./controls";
 import { differenceOf, isFlow } from "./difference";
+import { describeFrame, describeFrames } from "./describe";
 import { addExporters } from "./exporters";
 import { FlameGraph, type Item, type Place } from "./flame_graph";
 import { frameMenu } from "./frame_menu";
@@ -18,7 +19,7 @@ import * as panels from "./panels";
 import { findStable, stablePath } from "./paths";
 import type { Profile } from "./profile";
 import { find, NOTHING } from "./search";
-import { isFresh, profileSource, type Loaded } from "./source";
+import { isFresh, keyOf, profileSource, type Loaded } from "./source";
 import "./flame.css";
 import "./panel.css";
 
@@ -176,6 +177,17 @@ export class FlamePanel implements Panel {
       ...frameMenu(this.app, tree.profile.name(tree.fn[node]))], place, tree.profile.name(tree.fn[node]));
   }
 
+  // For scripts: null while nothing is drawn.
+  describe(limit?: number): object | null {
+    const { view, layout, selected } = this.graph;
+    if (view === null || layout === null || this.loaded?.key !== keyOf(this.app.store.get())) return null;
+    return { measure: view.tree.key, inverted: view.tree.inverted, upwards: view.upwards, colour: view.colours.mode,
+      zoomed: describeFrame(this.graph, view.zoom), selected: selected < 0 ? null : describeFrame(this.graph, selected),
+      matched: this.found.matches === null ? null : { bytes: this.found.bytes, functions: this.found.functions },
+      isDifference: view.tree.sides !== null, rows: layout.rows.length, count: layout.frames,
+      tookMs: this.loaded.tookMs, frames: describeFrames(this.graph, limit) };
+  }
+
   // For captions and file names.
   title(): string {
     const target = this.app.target();
@@ -193,4 +205,4 @@ export class FlamePanel implements Panel {
   }
 }
 
-export const mountFlame = (container: HTMLElement, app: App): Panel => new FlamePanel(container, app);
+export const mountFlame = (container: HTMLElement, app: App): FlamePanel => new FlamePanel(container, app);

@@ -9,6 +9,9 @@ import { Completion, type Suggestion } from "./completion";
 import { suggestionsFor, wordsOf, type Word } from "./vocabulary";
 import "./search.css";
 
+// After a letter, before it is searched for.
+const QUIET_MS = 120;
+
 export const searchOf = (view: View): string => view.extra["search"] ?? "";
 
 // The same for the server: small letters only find either case.
@@ -63,15 +66,25 @@ export function mountSearch(container: HTMLElement, app: App): Panel {
     input.setAttribute("aria-invalid", String(!isValid));
     if (isValid) app.store.setExtra("search", text, isStep);
   };
+  let waiting = 0;
   const completion = new Completion(input, {
     suggest: (typed) => suggestions.suggest(typed),
     onPick: (picked) => {
+      window.clearTimeout(waiting);
       input.value = patternOf(picked);
       search(input.value, true);
     },
     onOpen: () => void suggestions.load().then(() => completion.refresh()),
   });
-  input.addEventListener("input", () => search(input.value, false));
+  input.addEventListener("input", () => {
+    window.clearTimeout(waiting);
+    waiting = window.setTimeout(() => search(input.value, false), QUIET_MS);
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    window.clearTimeout(waiting);
+    search(input.value, true);
+  });
   const onKey = (event: KeyboardEvent) => {
     const isTyping = event.target instanceof Element && event.target.closest("input, select, textarea") !== null;
     if (event.key !== "/" || isTyping || event.ctrlKey || event.altKey || event.metaKey) return;

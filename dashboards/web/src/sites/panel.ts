@@ -114,6 +114,15 @@ export class SitesPanel implements Panel {
     this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
   }
 
+  // For scripts: the rows of the answer in the order shown; null while the answer is of another view.
+  describe(): object | null {
+    const { answer } = this;
+    if (answer === null || this.isAsking || this.key !== keyOf(this.app.store.get())) return null;
+    return { mode: answer.mode, groupBy: answer.groupBy, groups: answer.groups, sort: this.table.sort,
+      begin: String(answer.begin), end: String(answer.end), tookMs: this.tookMs,
+      rows: this.table.rows.map(({ site, diff, leak }) => ({ ...nameOf(site, answer.groupBy), site, diff, leak })) };
+  }
+
   private showCount({ rows, groups, mode }: Rows): void {
     const isCut = groups > rows.length && rows.length >= FIRST;
     const what = mode === "growth" ? "that grow" : "";
@@ -141,4 +150,4 @@ export class SitesPanel implements Panel {
   }
 }
 
-export const mountSites = (container: HTMLElement, app: App): Panel => new SitesPanel(container, app);
+export const mountSites = (container: HTMLElement, app: App): SitesPanel => new SitesPanel(container, app);

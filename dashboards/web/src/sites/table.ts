@@ -22,7 +22,8 @@ export class Table {
   readonly element = make("div", { className: "sites-table", role: "grid", tabIndex: 0, "aria-label": "Sites" });
   private readonly head = make("div", { className: "sites-head", role: "row" });
   private readonly body = make("div", { className: "sites-body", role: "rowgroup" });
-  private rows: readonly Row[] = [];
+  rows: readonly Row[] = [];  // in the order shown
+  sort = "";  // key of the column they are sorted by
   private columns: readonly Column[] = [];
   private largest = new Map<string, number>();  // by column: where a bar is full
   private axis: Axis = axisOf([]);
@@ -49,6 +50,7 @@ export class Table {
   show(rows: readonly Row[], columns: readonly Column[], sort: string, opened: string): void {
     if (opened !== "") this.current = opened;
     this.rows = rows;
+    this.sort = sort;
     this.columns = columns;
     this.axis = axisOf(rows.map(({ site }) => site.lifetime));
     this.largest = new Map(columns.filter(({ bar }) => bar).map((column) => [column.key, largestOf(rows, column)]));
