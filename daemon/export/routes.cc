@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "daemon/export/json_text.h"
 #include "daemon/export/web_page.h"
 
 namespace memprofd {
@@ -12,8 +14,14 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 }  // namespace
 
-HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready) {
+HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& version,
+                       std::function<bool()> ready) {
   HttpRoutes routes;
+  routes["/api/v1/server"] = [version](const HttpRequest&) {
+    return HttpResponse{
+        200, "application/json",
+        absl::StrCat("{\"version\": ", json_string(version), ", \"control\": false}\n")};
+  };
   routes["/metrics"] = [&exporter](const HttpRequest&) {
     return HttpResponse{200, kMetricsType, exporter.text()};
   };

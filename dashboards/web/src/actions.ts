@@ -87,7 +87,7 @@ async function copyLink(app: App): Promise<void> {
 export function mountActions(container: HTMLElement, app: App): Panel {
   // What this file offers comes last; panels add theirs when they are mounted.
   const ours = [...profiles(app), ...traces(app)];
-  const menu = make("div", { id: "export-menu", className: "menu", role: "menu", hidden: true });
+  const menu = make("div", { id: "export-menu", className: "drop-menu", role: "menu", hidden: true });
   const open = button("Export", () => toggle(menu.hidden), { className: "button", "aria-haspopup": "menu",
     "aria-expanded": "false", "aria-controls": "export-menu" });
   const help = document.getElementById("help") as HTMLDialogElement;
