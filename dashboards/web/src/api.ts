@@ -86,6 +86,11 @@ export function selectionParams(view: View, prefix = ""): Params {
   return { [`${prefix}pid`]: view.pid, ...rangeParams(range, prefix), ...filterParams(view, prefix) };
 }
 
+// Conditions on lifetimes, which questions over time cannot have.
+export const AGE_FIELDS = ["min_lifetime_seconds", "max_lifetime_seconds", "fate", "allocated_in_range"];
+const withoutAges = (params: Params): Params => Object.fromEntries(Object.entries(params)
+  .filter(([name]) => !AGE_FIELDS.some((field) => name.endsWith(`filter.${field}`))));
+
 export function query(params: Params): string {
   const out = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
@@ -129,8 +134,8 @@ export class Api {
   sites(params: Params & { group_by?: GroupBy }): Promise<SitesAnswer> { return this.ask("sites", params); }
   diff(params: Params): Promise<DiffAnswer> { return this.ask("diff", params); }
   callers(params: Params): Promise<CallersAnswer> { return this.ask("callers", params); }
-  leaks(params: Params): Promise<LeaksAnswer> { return this.ask("leaks", params); }
-  history(params: Params & { measure?: Measure }): Promise<HistoryAnswer> { return this.ask("history", params); }
+  leaks(params: Params): Promise<LeaksAnswer> { return this.ask("leaks", withoutAges(params)); }
+  history(params: Params & { measure?: Measure }): Promise<HistoryAnswer> { return this.ask("history", withoutAges(params)); }
   targets(): Promise<{ targets: Target[] }> { return this.ask("targets", {}); }
   server(): Promise<ServerInfo> { return this.ask("server", {}); }
   // The flame graph's data, format=flame_json; for a profile to save see profileUrl().

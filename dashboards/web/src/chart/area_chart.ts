@@ -63,17 +63,20 @@ export class AreaChart {
       this.listen(this.plot.over);
       this.built = built;
     }
-    this.setAxis(shown.axis);
+    this.setAxis(shown.axis, true);
   }
 
-  // Without new data.
-  setAxis(axis: Range): void {
+  // Without new data. What is drawn already is not drawn again.
+  setAxis(axis: Range, isNew = false): void {
     if (!this.shown || !this.plot) return;
+    const { begin, end } = this.shown.axis;
+    if (!isNew && axis.begin === begin && axis.end === end) return;
     this.shown.axis = axis;
     this.plot.setScale("x", { min: axis.begin / 1000, max: axis.end / 1000 });
   }
   setMarks(marks: Marks): void {
     if (!this.shown || !this.plot) return;
+    if (JSON.stringify(marks) === JSON.stringify(this.shown.marks)) return;
     this.shown.marks = marks;
     this.plot.redraw(false);
   }

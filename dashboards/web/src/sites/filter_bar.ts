@@ -1,5 +1,6 @@
 // The filter that all panels share: its conditions, each with a way to remove it, and an
 // editor for more.
+import { AGE_FIELDS } from "../api";
 import type { App, Panel } from "../app";
 import { button, make } from "../dom";
 import { addToFilter } from "../flame/frame_menu";
@@ -32,6 +33,8 @@ class FilterBar implements Panel {
   private readonly editor = make("div", { className: "filter-editor card", hidden: true, id: "filter-editor" });
   private readonly fields = new Map<string, Field>();
   private readonly inRange = make("input", { type: "checkbox" });
+  private readonly note = make("span", { className: "muted", hidden: true },
+    "Charts over time and growth know no lifetimes: they leave those conditions out.");
   private shown = "";
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
@@ -46,7 +49,7 @@ class FilterBar implements Panel {
       this.open(false);
       this.toggle.focus();
     });
-    container.append(this.toggle, this.chips, this.clear, this.editor);
+    container.append(this.toggle, this.chips, this.clear, this.note, this.editor);
   }
 
   update({ filter }: View): void {
@@ -55,6 +58,7 @@ class FilterBar implements Panel {
     this.shown = shown;
     const conditions = conditionsOf(filter);
     this.clear.hidden = conditions.length === 0;
+    this.note.hidden = !AGE_FIELDS.some((name) => name in filter);
     this.chips.replaceChildren(...conditions.map(({ words, without }) => make("span", { className: "chip", title: words },
       make("span", {}, words), button("×", () => this.app.store.update({ filter: without }, true),
         { "aria-label": `Remove: ${words}` }))));

@@ -14,6 +14,7 @@ import { Table } from "./table";
 import "./sites.css";
 
 const MIN_AGE_MS = 2000;
+const SOON_MS = 60;
 
 const GROUP_LABELS: Record<GroupBy, string> = { site: "Site", function: "Function", file: "File",
   module: "Module", library: "Library", callstack: "Callstack", thread: "Thread", domain: "Domain" };
@@ -31,6 +32,7 @@ export class SitesPanel implements Panel {
   private askedMs = 0;
   private tookMs = 0;
   private isAsking = false;
+  private timer = 0;
   private drawn: unknown[] = [];
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
@@ -60,6 +62,7 @@ export class SitesPanel implements Panel {
   }
 
   destroy(): void {
+    window.clearTimeout(this.timer);
     this.api.abort();
     this.detail.destroy();
     this.table.destroy();
@@ -73,13 +76,22 @@ export class SitesPanel implements Panel {
     this.groups.show(groupOf(view));
     const key = keyOf(view);
     const age = performance.now() - this.askedMs;
-    if (key !== this.key) void this.ask(view, key);
-    else if (view.live && !this.isAsking && age > Math.max(MIN_AGE_MS, 10 * this.tookMs)) void this.ask(view, key);
+    if (key !== this.key) this.askSoon(key);
+    else if (view.live && !this.isAsking && age > Math.max(MIN_AGE_MS, 10 * this.tookMs)) void this.ask();
     this.render(view);
   }
 
-  private async ask(view: View, key: string): Promise<void> {
+  // After what is there is drawn in its new order, and once for several changes.
+  private askSoon(key: string): void {
     this.key = key;
+    this.isAsking = true;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.ask(), this.answer === null ? 0 : SOON_MS);
+  }
+
+  private async ask(): Promise<void> {
+    const view = this.app.store.get();
+    this.key = keyOf(view);
     this.isAsking = true;
     this.askedMs = performance.now();
     const began = this.askedMs;

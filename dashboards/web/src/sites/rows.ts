@@ -136,7 +136,8 @@ function perSecond(site: Site | undefined, range: ApiRange): Site | undefined {
 async function askGrowth(api: Api, given: View): Promise<Rows> {
   const { view, keep } = searched(given);
   const groupBy = groupOf(view);
-  const answer = await api.leaks({ ...selectionParams(view, "selection."), ...commonParams(view) });
+  // Without a limit only what grows by more than its error.
+  const answer = await api.leaks({ ...selectionParams(view, "selection."), group_by: groupBy, limit: 0 });
   const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site), site: leak.site, leak }))
     .filter(({ site }) => keep(site));
   return { mode: "growth", groupBy, rows, groups: rows.length, total: null,

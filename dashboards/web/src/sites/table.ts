@@ -9,7 +9,7 @@ import { axisOf, sparkline, type Axis } from "./histogram";
 import type { Row } from "./rows";
 
 const ROW = 42;  // CSS pixels, as in sites.css
-const BEYOND = 6;  // rows made above and below those in sight
+const BEYOND = 2;  // rows made above and below those in sight
 
 export interface TableHandlers {
   nameOf: (row: Row) => { name: string; where: string };
@@ -128,9 +128,12 @@ export class Table {
     const [from, to] = [Math.min(place(0), place(value)), Math.max(place(0), place(value))];
     const bar = make("i", { className: isSigned ? (value < 0 ? "bar signed less" : "bar signed more") : "bar",
       "aria-hidden": "true" });
-    const styles = { "--from": from, "--to": to, "--low": place(value - error), "--high": place(value + error) };
-    for (const [name, percent] of Object.entries(styles)) bar.style.setProperty(name, `${percent.toFixed(2)}%`);
-    if (error > 0) bar.append(make("b"));
+    const percent = (at: number) => `${at.toFixed(2)}%`;
+    bar.append(make("u", { style: `left:${percent(from)};width:${percent(to - from)}` }));
+    if (error > 0) {
+      const [low, high] = [place(value - error), place(value + error)];
+      bar.append(make("b", { style: `left:${percent(low)};width:max(1px,${percent(high - low)})` }));
+    }
     return bar;
   }
 
