@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "daemon/export/json_text.h"
 #include "daemon/export/web_page.h"
 
 namespace memprofd {
@@ -17,11 +15,6 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& version,
                        std::function<bool()> ready) {
   HttpRoutes routes;
-  routes["/api/v1/server"] = [version](const HttpRequest&) {
-    return HttpResponse{
-        200, "application/json",
-        absl::StrCat("{\"version\": ", json_string(version), ", \"control\": false}\n")};
-  };
   routes["/metrics"] = [&exporter](const HttpRequest&) {
     return HttpResponse{200, kMetricsType, exporter.text()};
   };
@@ -32,7 +25,7 @@ HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& ve
     if (ready()) return HttpResponse{200, kPlainType, "memprofd is ready.\n"};
     return HttpResponse{503, kPlainType, "memprofd is not ready yet.\n"};
   };
-  add_web_page(routes);
+  add_web_page(version, routes);
   return routes;
 }
 

@@ -1,5 +1,5 @@
-// The endpoints of the HTTP port: /metrics, /-/healthy, /-/ready, the page at /
-// and /api/v1/server, what the page may do.
+// The endpoints of the HTTP port: /metrics, /-/healthy, /-/ready and the page
+// at /.
 #pragma once
 
 #include <functional>

@@ -44,7 +44,7 @@ int serve() {
   StopSignal stop;
   HttpRoutes routes;
   add_api_routes(queries, stop, routes);
-  add_web_page(routes);
+  add_web_page(MEMPROFD_VERSION, routes);
   const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
   if (!server.ok()) {
     std::cerr << server.status() << "\n";

@@ -113,12 +113,16 @@ class Charts(PageTest):
         self.browser.wait_for("memprofd.charts()[0].areas.some((a) => /^thread \\d+$/.test(a.label))")
 
     def test_what_history_cannot_answer_is_said(self):
-        self.browser.errors.clear()
-        self.browser.navigate(self.url + "/", f"#pid={self.server.pid}&f.min_lifetime_seconds=10")
-        self.browser.wait_for("document.querySelector('.chart-message:not([hidden])')?.innerText.includes('lifetime')")
-        refused = [e for e in self.browser.errors if "400" in e]
-        self.assertTrue(refused)
-        self.browser.errors[:] = [e for e in self.browser.errors if e not in refused]
+        self.open(f"pid={self.server.pid}&f.min_lifetime_seconds=1")
+        self.assertIn("Without the conditions on lifetime", self.text(".chart-note"))
+        self.open()
+        self.assertTrue(self.js("document.querySelector('.chart-note').hidden"))
+
+    def test_a_pattern_that_is_none_is_said(self):
+        self.browser.navigate(self.url + "/", f"#pid={self.server.pid}&f.pattern=%28")
+        self.wait_element(".chart-message:not([hidden])")
+        self.assertIn("pattern", self.text(".chart-message"))
+        self.browser.errors[:] = [e for e in self.browser.errors if "status of 400" not in e]
 
     def test_another_program_on_the_same_axis(self):
         self.wait_recorded(4)

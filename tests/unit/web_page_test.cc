@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 HttpResponse get(const std::string& path) {
   HttpRoutes routes;
-  add_web_page(routes);
+  add_web_page("1.2.3", routes);
   return routes.at(path)({path, {}});
 }
 
@@ -41,6 +41,12 @@ TEST(WebPage, NamesNoOtherMachine) {
 TEST(WebPage, TypesAreWhatBrowsersInsistOn) {
   EXPECT_EQ(get("/page.js").content_type, "text/javascript; charset=utf-8");
   EXPECT_EQ(get("/page.css").content_type, "text/css; charset=utf-8");
+}
+
+TEST(WebPage, IsToldTheVersionAndWhatItMayDo) {
+  const HttpResponse answer = get("/api/v1/server");
+  EXPECT_EQ(answer.content_type, "application/json");
+  EXPECT_EQ(answer.body, "{\"version\": \"1.2.3\", \"control\": false}\n");
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ export interface App {
   readonly targets: readonly Target[]; // of the last tick
   readonly server: ServerInfo;
   target(pid?: number): Target | undefined; // of the view when not said
+  runs(pid?: number): boolean; // whether it is still recorded
   recorded(pid?: number): Recorded;
   axis(): Range; // the time axis of all charts
   // To be told of each history that goes up to now.
@@ -81,10 +82,13 @@ export class PageApp implements App {
     return this.dark.matches;
   }
 
+  runs(pid = this.store.get().pid): boolean {
+    const target = this.target(pid);
+    return target !== undefined && ["sampling", "waiting"].includes(enumText(target.state));
+  }
   recorded(pid = this.store.get().pid): Recorded {
     const target = this.target(pid);
-    const runs = target !== undefined && ["sampling", "waiting"].includes(enumText(target.state));
-    return this.clocks.recorded(pid, runs, target ? msOf(target.attached_unix_ns) : Date.now() - 1000);
+    return this.clocks.recorded(pid, this.runs(pid), target ? msOf(target.attached_unix_ns) : Date.now() - 1000);
   }
   axis(): Range {
     return axisOf(this.store.get(), this.recorded());

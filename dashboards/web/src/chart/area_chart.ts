@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { bytes } from "../format";
 import type { Measure, Range } from "../state";
-import { clock } from "../time/axis";
+import { tickTimes } from "../time/axis";
 import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
 import { paletteOf, type Palette } from "./palette";
 import { areaAt, totalAt, type Area, type Stack } from "./stack";
@@ -164,7 +164,7 @@ export class AreaChart {
       ticks: { stroke: this.palette.grid, size: 4 } };
     if (scale === "x") {
       return { ...common, grid: { stroke: this.palette.grid, width: 1 }, size: 28, space: 75,
-        values: (_, splits) => splits.map((seconds) => clock(seconds * 1000)) };
+        values: (_, splits, _axis, _space, step) => tickTimes(splits, step) };
     }
     const perSecond = scale === "y" && this.shown!.measure !== "live" ? "/s" : "";
     return { ...common, side: scale === "heap" ? 1 : 3, size: SIDE_PX, incrs: BINARY, space: 34,

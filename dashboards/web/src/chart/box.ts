@@ -1,5 +1,5 @@
 // One chart with its heading and legend: asks for the history it shows.
-import { Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../api";
+import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../api";
 import { TICK_MS, type App } from "../app";
 import { make } from "../dom";
 import type { ChartSpec, Range, View } from "../state";
@@ -18,6 +18,9 @@ export interface BoxOptions {
 }
 
 const SETTLE_MS = 60; // a drag or a wheel asks once it pauses
+// Of a day with ten thousand sites memprofd answers so many points several times faster
+// than a few more, which it makes from finer windows.
+const MAX_POINTS = 300;
 // A slow answer is asked for less often: at most this part of the time is spent on it.
 const LOAD = 0.25;
 
@@ -26,6 +29,8 @@ export class ChartBox {
   stack: Stack | null = null;
   private readonly plot = make("div", { className: "plot" });
   private readonly message = make("p", { className: "chart-message", hidden: true });
+  private readonly note = make("p", { className: "chart-note", hidden: true },
+    "Without the conditions on lifetime, which are not known over time.");
   private readonly legend: Legend;
   private readonly chart: AreaChart;
   private readonly api = new Api();
@@ -45,7 +50,7 @@ export class ChartBox {
       onReset: () => this.setAxis(undefined),
       onPoint: (index, area) => this.point(index, area),
     });
-    this.element.append(make("div", { className: "plot-side" }, this.plot, this.message), this.legend.element);
+    this.element.append(make("div", { className: "plot-side" }, this.note, this.plot, this.message), this.legend.element);
   }
 
   destroy(): void {
@@ -57,6 +62,7 @@ export class ChartBox {
   update(view: View): void {
     const spec = this.options.specOf(view);
     if (spec.pid === 0) return;
+    this.note.hidden = !AGE_FIELDS.some((name) => name in view.filter);
     const axis = this.app.axis();
     const question = JSON.stringify([spec, view.filter, view.extra["charts.top"], view.axis, view.span,
       view.live ? 0 : [axis.begin, axis.end]]);
@@ -86,8 +92,9 @@ export class ChartBox {
   private params(view: View, spec: ChartSpec): Params {
     const { begin, end } = this.app.axis(), points = Math.round(this.plot.clientWidth / 2);
     return { "selection.pid": spec.pid, ...filterParams(view, "selection."),
-      ...rangeParams(view.live && !view.axis ? { begin } : { begin, end }, "selection."),
-      group_by: spec.groupBy, limit: view.extra["charts.top"] ?? "8", points: Math.min(800, Math.max(120, points)) };
+      ...(view.live && !view.axis ? { "selection.range.last_seconds": view.span || undefined }
+        : rangeParams({ begin, end }, "selection.")),
+      group_by: spec.groupBy, limit: view.extra["charts.top"] ?? "8", points: Math.min(MAX_POINTS, Math.max(120, points)) };
   }
 
   private async load(): Promise<void> {

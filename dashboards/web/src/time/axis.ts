@@ -52,6 +52,19 @@ export function clock(ms: number): string {
 }
 export const clockRange = ({ begin, end }: Range): string => `${clock(begin)} – ${clock(end)}`;
 
+const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+// Of ticks that are so many seconds apart: the day where it changes.
+export function tickTimes(ticks: number[], stepSeconds: number): string[] {
+  const format = stepSeconds < 60 ? TIME : MINUTES;
+  let day = new Date().toDateString();
+  return ticks.map((seconds) => {
+    const date = new Date(seconds * 1000), isNew = date.toDateString() !== day;
+    day = date.toDateString();
+    return isNew ? `${DAY.format(date)} ${format.format(date)}` : format.format(date);
+  });
+}
+
 // "UTC+1"
 export function zone(): string {
   const minutes = -new Date().getTimezoneOffset();

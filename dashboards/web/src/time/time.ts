@@ -56,7 +56,7 @@ class Time implements Panel {
 
   update(view: View): void {
     const { now } = this.app.recorded();
-    this.follow.textContent = view.live ? "● Live" : "Go live";
+    this.follow.textContent = !view.live ? "Go live" : this.app.runs() ? "● Live" : "● Ended";
     this.follow.setAttribute("aria-pressed", String(view.live));
     this.play.textContent = this.replay.isRunning ? "Stop" : "▶ Replay";
     this.span.set(String(view.span));
