@@ -27,6 +27,7 @@ export class Table {
   private columns: readonly Column[] = [];
   private largest = new Map<string, number>();  // by column: where a bar is full
   private axis: Axis = axisOf([]);
+  private headOf = "";  // the columns that the head was made for
   private current = "";  // id of the row that keys move
   private frame = 0;
   private readonly resizes = new ResizeObserver(() => this.draw());
@@ -64,17 +65,18 @@ export class Table {
     this.draw();
   }
 
+  // Made anew only for other columns, which keeps the focus and the time short.
   private showHead(sort: string): void {
     const heads = [{ key: "name", label: "Site", title: "By the alphabet" }, ...this.columns];
-    const focused = this.head.contains(document.activeElement)
-      ? (document.activeElement as HTMLElement).dataset["sort"] : undefined;
-    this.head.replaceChildren(...heads.map(({ key, label, title }) => {
-      const isSorted = key === sort;
-      return make("div", { role: "columnheader", className: key === "name" ? "text" : "",
-        "aria-sort": isSorted ? (key === "name" ? "ascending" : "descending") : "none" },
-        button(label, () => this.handlers.onSort(key), { title, "data-sort": key }));
-    }));
-    if (focused !== undefined) this.head.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
+    const made = heads.map(({ key, label }) => `${key} ${label}`).join("\n");
+    if (made !== this.headOf) {
+      this.headOf = made;
+      this.head.replaceChildren(...heads.map(({ key, label, title }) => make("div",
+        { role: "columnheader", className: key === "name" ? "text" : "" },
+        button(label, () => this.handlers.onSort(key), { title, "data-sort": key }))));
+    }
+    heads.forEach(({ key }, i) => this.head.children[i].setAttribute("aria-sort",
+      key !== sort ? "none" : key === "name" ? "ascending" : "descending"));
   }
 
   private soon(): void {
