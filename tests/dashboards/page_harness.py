@@ -11,6 +11,7 @@ import harness
 
 RATE = 1e-3
 # Where the pictures of the page go; the documents have copies.
+# With MEMPROFD_PICTURE_SECONDS there is so much history on them.
 PICTURES = pathlib.Path(os.environ.get("MEMPROFD_PICTURES", harness.BUILD / "pictures"))
 
 
@@ -40,6 +41,7 @@ class PageTest(unittest.TestCase):
         for target in (cls.server, cls.other):
             cls.daemon.wait_state(target.pid, "sampling")
         cls.url = cls.daemon.url
+        cls.wait_recorded(cls(), float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0)))
 
     @classmethod
     def start(cls, process):
@@ -75,7 +77,7 @@ class PageTest(unittest.TestCase):
         def enough():
             span = self.history(points=2)["range"]
             return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9 >= seconds
-        harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + seconds, interval=0.2)
+        harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + 2 * seconds, interval=0.2)
 
     # ------------------------------------------------------------ the page
 

@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import re
+import time
 import xml.etree.ElementTree
 
 import harness
@@ -36,7 +37,15 @@ class Overview(PageTest):
             self.assertEqual(float(rate), 1e-3)
             self.assertEqual(lost, "none")
         self.assertRegex(self.cells(self.server.pid)[3], r"^[\d.]+ [KM]iB/s$")
-        self.assertRegex(self.cells(self.server.pid)[5], r"^[\d.]+/s, [\d.]+/(s|min) major$")
+        self.assertRegex(self.cells(self.server.pid)[5], r"^[\d.]+/s(, [\d.]+/(s|min) major)?$")
+        # What it allocates, by the runtime's own counters, is what the samples say.
+        said, unit = re.match(r"([\d.]+) ([KM])iB", self.cells(self.server.pid)[3]).groups()
+        said = float(said) * {"K": 2**10, "M": 2**20}[unit]
+        target = next(t for t in self.ask("targets")["targets"] if t["pid"] == self.server.pid)
+        gc, seconds = target["gc"], time.time() - int(target["attached_unix_ns"]) / 1e9
+        self.assertGreater(said, 0.3 * target["allocated"]["bytes"] / seconds)
+        self.assertLess(said, 3 * target["allocated"]["bytes"] / seconds)
+        self.assertGreater(int(gc["minor_collections"]), 0)
 
     def test_a_click_chooses_a_program(self):
         self.open()
@@ -47,6 +56,18 @@ class Overview(PageTest):
     def test_without_a_pid_the_latest_program_is_chosen(self):
         self.open("")
         self.assertIn(self.view()["pid"], (self.server.pid, self.other.pid))
+
+
+    def test_a_program_that_is_not_known_is_said(self):
+        self.open("pid=1")
+        self.assertIn(self.view()["pid"], (self.server.pid, self.other.pid))
+        self.assertIn("pid 1 is not profiled here", self.text("#notice"))
+
+    def test_control_is_off_and_says_how_it_gets_on(self):
+        self.open()
+        for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
+            self.assertTrue(self.js(f"document.querySelector({json.dumps(selector)}).disabled"), selector)
+            self.assertIn("--web.enable-control", self.js(f"document.querySelector({json.dumps(selector)}).title"))
 
 
 class Charts(PageTest):

@@ -136,11 +136,12 @@ export class PageApp implements App {
     this.error = "";
   }
 
-  // The view's target, or the one attached last.
+  // The view's target; when there is none, or it is not known here, the one attached last.
   private chooseTarget(): void {
     const { pid } = this.store.get();
-    if (pid !== 0 || this.targets.length === 0) return;
+    if (this.targets.length === 0 || this.target(pid)) return;
     const latest = [...this.targets].sort((a, b) => msOf(b.attached_unix_ns) - msOf(a.attached_unix_ns))[0]!;
+    if (pid !== 0) this.say(`pid ${pid} is not profiled here, nor was it: this is pid ${latest.pid}`, "error");
     this.store.update({ pid: latest.pid });
   }
 

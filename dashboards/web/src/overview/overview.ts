@@ -24,6 +24,7 @@ class Overview implements Panel {
   private form: HTMLElement;
   private rows = new Map<number, Row>();
   private isAllowed = false;
+  private noted: readonly Target[] = [];
 
   constructor(container: HTMLElement, private readonly app: App) {
     this.control = new Control(app);
@@ -38,7 +39,8 @@ class Overview implements Panel {
   update(view: View): void {
     this.allow();
     const at = performance.now(), { targets } = this.app;
-    for (const target of targets) this.meter.note(target, at);
+    if (targets !== this.noted) for (const target of targets) this.meter.note(target, at);
+    this.noted = targets;
     for (const [pid, row] of this.rows) {
       if (targets.some((target) => target.pid === pid)) continue;
       row.element.remove();
@@ -119,7 +121,7 @@ class Row {
     set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     set(4, gc ? bytes(Number(gc.heap_bytes)) : "–", gc ? `at most ${bytes(Number(gc.top_heap_bytes))}` : "");
-    set(5, gc && runs && rates ? `${rates.minor.toFixed(1)}/s, ${perTime(rates.major)}` : "–",
+    set(5, gc && runs && rates ? `${rates.minor.toFixed(1)}/s${rates.major === undefined ? "" : `, ${perTime(rates.major)}`}` : "–",
       gc ? `${count(Number(gc.minor_collections))} minor, ${count(Number(gc.major_collections))} major, ${count(Number(gc.compactions))} compactions` : "");
     set(6, gc?.minor_pauses && Number(gc.minor_pauses.count) > 0 ? duration(gc.minor_pauses.p99_seconds) : "–",
       gc?.major_slice_pauses ? `minor collections; slices of major work: ${duration(gc.major_slice_pauses.p99_seconds)}` : "");

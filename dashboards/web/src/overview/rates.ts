@@ -6,11 +6,12 @@ export interface Rates {
   bytes: number; // allocated a second
   error: number; // one standard error; 0: the runtime's own number
   minor: number; // collections a second
-  major: number; // cycles a second
+  major: number | undefined; // cycles a second; undefined: too early to say
 }
 
 const RATE_MS = 10_000;
 const KEPT_MS = 120_000;  // major cycles are rare
+const MAJOR_MS = 20_000;
 const WORD = 8;
 
 function reading(target: Target, at: number): Reading {
@@ -32,7 +33,7 @@ export class RateMeter {
     this.readings.set(target.pid, readings);
   }
 
-  // Bytes and minor collections over the last ten seconds, major ones over two minutes.
+  // Bytes and minor collections over the last ten seconds, major cycles over two minutes.
   // Undefined while there is one reading only.
   rates(pid: number): Rates | undefined {
     const readings = this.readings.get(pid) ?? [], oldest = readings[0], last = readings.at(-1);
@@ -43,7 +44,7 @@ export class RateMeter {
       bytes: (isExact ? (last.words - first.words) * WORD : last.bytes - first.bytes) / seconds,
       error: isExact ? 0 : Math.sqrt(Math.max(0, last.variance - first.variance)) / seconds,
       minor: (last.minor - first.minor) / seconds,
-      major: (last.major - oldest.major) * 1000 / (last.at - oldest.at),
+      major: last.at - oldest.at < MAJOR_MS ? undefined : (last.major - oldest.major) * 1000 / (last.at - oldest.at),
     };
   }
 }
