@@ -28,7 +28,7 @@ export interface Shown {
 }
 
 // The heap has an axis of its own when on the same one the areas would be too flat.
-const FLAT = 6;
+const FLAT = 3;
 const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other.
 const SIDE_PX = 72;

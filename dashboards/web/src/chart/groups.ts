@@ -9,13 +9,13 @@ export const GROUP_LABELS: Record<GroupBy, string> = {
 
 const place = (site: Site) => (site.file === "" ? "" : `${site.file}:${site.line}`);
 
-// One line that tells groups apart.
+// One line; two groups may have the same.
 export function groupName(site: Site, by: GroupBy): string {
   switch (by) {
     case "module": return site.module || "(no module)";
     case "function": return site.function;
     case "file": return site.file || "(no file)";
-    case "site": return place(site) === "" ? site.function : `${site.function}  ${place(site)}`;
+    case "site": return site.line === 0 ? site.function : `${site.function}:${site.line}`;
     case "callstack": return site.callstack.slice(0, 3).map((at) => at.function).join(" ← ") || site.function;
     case "library": return site.library || "(no library)";
     case "thread": return `thread ${site.thread}`;
@@ -23,8 +23,9 @@ export function groupName(site: Site, by: GroupBy): string {
   }
 }
 
-// Tells groups of one answer apart; callstacks may share their innermost frames.
+// The whole of what makes a group, in lines.
 export function groupKey(site: Site, by: GroupBy): string {
+  if (by === "site" || by === "function") return `${site.function}\n${by === "site" ? place(site) : site.file}`;
   if (by !== "callstack") return groupName(site, by);
   return site.callstack.map((at) => `${at.function}\n${at.file}:${at.line}`).join("\n");
 }

@@ -50,10 +50,10 @@ export class Legend {
     this.rows = [...stack.areas].reverse().map((area) => {
       const swatch = make("i", { className: "swatch" });
       swatch.style.background = palette.area(area.slot);
-      const name = make("span", { className: "name" }, area.label);
+      const name = make("span", { className: "name" }, make("bdi", { dir: "ltr" }, area.label));
       const number = make("span", { className: "number" });
       const element = area.site
-        ? button("", () => this.open(area), { title: `${area.label}\nOpen: what it is made of` })
+        ? button("", () => this.open(area), { title: `${area.key}\nClick: what it is made of` })
         : make("div", { title: "all others together" });
       element.replaceChildren(swatch, name, number);
       return { element, number, area };

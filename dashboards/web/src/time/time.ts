@@ -21,7 +21,7 @@ export function mountTime(container: HTMLElement, app: App): Panel {
 class Time implements Panel {
   private readonly strip: Strip;
   private readonly replay: Replay;
-  private readonly follow = button("Live", () => this.toggle(), { className: "button live", title: "Pause or go on (space)" });
+  private readonly follow = button("Pause", () => this.toggle(), { className: "button live", title: "Pause or go on (space)" });
   private readonly play = button("Replay", () => this.togglePlay(), { className: "button", title: "Play what is recorded (r)" });
   private readonly span = select("Time span", SPANS, (span) =>
     this.app.store.update({ span: Number(span), axis: undefined }, true));
@@ -56,13 +56,14 @@ class Time implements Panel {
 
   update(view: View): void {
     const { now } = this.app.recorded();
-    this.follow.textContent = !view.live ? "Go live" : this.app.runs() ? "● Live" : "● Ended";
-    this.follow.setAttribute("aria-pressed", String(view.live));
+    this.follow.textContent = view.live ? "❚❚ Pause" : "● Go live";
+    this.follow.classList.toggle("primary", !view.live);
     this.play.textContent = this.replay.isRunning ? "Stop" : "▶ Replay";
     this.span.set(String(view.span));
     this.axis.textContent = `${clockRange(this.app.axis())} ${zone()}`;
     this.fit.disabled = view.axis === undefined;
-    this.state.textContent = view.live || view.end === undefined ? ""
+    this.state.classList.toggle("follows", view.live && this.app.runs());
+    this.state.textContent = view.live || view.end === undefined ? this.app.runs() ? "Live" : "Ended"
       : `${this.replay.isRunning ? "Replaying" : "At"} ${clock(view.end)}, ${duration((now - view.end) / 1000)} ago; recording goes on`;
     this.strip.update(view);
     this.showRanges(view, now);
@@ -94,7 +95,7 @@ class Time implements Panel {
 
   // Of the whole page, unless something that takes keys has the focus.
   private key(event: KeyboardEvent): void {
-    const at = event.target as HTMLElement;
+    const at = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
     if (at.closest("input, select, textarea, dialog, canvas, [role=menu], [role=tab]")) return;
     const far = event.shiftKey ? 10 : 1;
