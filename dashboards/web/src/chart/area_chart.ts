@@ -134,10 +134,6 @@ export class AreaChart {
 
   private options(): uPlot.Options {
     const { stack, height, lines } = this.shown!;
-    const aboveZero: uPlot.Range.Function = (_, __, max) => {
-      const top = max > 0 ? max * 1.06 : 1;
-      return [-top * LANE, top];
-    };
     const own = lines && this.ownHeapAxis;
     return {
       width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : SIDE_PX, 0, 0],
@@ -230,6 +226,19 @@ export class AreaChart {
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     this.events.onBrush(range);
   }
+}
+
+// From below zero, where the lane is, to the largest value that is seen; a step that ends
+// beyond the axis is seen too.
+function aboveZero(u: uPlot, _min: number, _max: number, scale: string): [number, number] {
+  const [first, last] = u.series[0]!.idxs ?? [0, u.data[0].length - 1];
+  let most = 0;
+  u.series.forEach((series, i) => {
+    if (i === 0 || series.scale !== scale) return;
+    for (let at = Math.max(0, first - 1); at <= last + 1; ++at) most = Math.max(most, u.data[i]![at] ?? 0);
+  });
+  const top = most > 0 ? most * 1.06 : 1;
+  return [-top * LANE, top];
 }
 
 // "64 MiB": steps of powers of two need no decimals, or few.
