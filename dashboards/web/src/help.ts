@@ -4,7 +4,8 @@ import { button, make } from "./dom";
 const KEYS: [string, string][] = [
   ["Space", "pause, and go on live"], ["← →", "the cursor one step back or forward; with Shift ten"],
   ["Home End", "on the strip: the oldest moment; live"], ["r", "replay what is recorded"], ["l", "live"],
-  ["+ − 0", "zoom in, out, reset"], ["/", "search"], ["?", "this help"]];
+  ["+ − 0", "zoom in, out, reset"],
+  ["↑ ↓ Enter Esc", "in the table and the flame graph: move, open or zoom, back; the menu key offers more"], ["/", "search"], ["?", "this help"]];
 const MOUSE: [string, string][] = [
   ["Click on an area", "what it is made of: module, function, site, callstacks"],
   ["Drag on a chart", "count only this range of time"], ["Drag on the strip", "move the cursor through all that is recorded"],

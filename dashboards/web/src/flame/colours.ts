@@ -99,19 +99,16 @@ function lifetimeRange(lifetime: Float64Array | null): { low: number; high: numb
 // Hue by module: by the hash of its name, so that it is the same in other
 // profiles, but no two of the modules with most samples have the same one.
 function huesOfModules(profile: Profile): Map<string, number> {
-  const weight = new Map<string, number>();
+  const byFunction = new Float64Array(profile.modules.length);
   for (const { key } of profile.measures) {
     const samples = profile.samples[key];
-    for (let i = 1; i < profile.size; ++i) {
-      if (samples[i] === 0) continue;
-      const module = profile.module(profile.fn[i]);
-      weight.set(module, (weight.get(module) ?? 0) + samples[i]);
-    }
+    for (let i = 1; i < profile.size; ++i) byFunction[profile.fn[i]] += samples[i];
   }
-  for (let i = 1; i < profile.size; ++i) {
-    const module = profile.module(profile.fn[i]);
-    if (!weight.has(module)) weight.set(module, 0);
-  }
+  const weight = new Map<string, number>();
+  byFunction.forEach((samples, fn) => {
+    const module = profile.module(fn);
+    weight.set(module, (weight.get(module) ?? 0) + samples);
+  });
   weight.delete("");
   const free = new Set(HUES.keys());
   const hues = new Map<string, number>();

@@ -153,14 +153,14 @@ function scaleKey(from: string, stops: string[], to: string): HTMLElement {
 }
 
 function legendOfModules(tree: Tree, colours: Colours): HTMLElement[] {
-  const sums = new Map<string, number>();
   const { profile } = tree;
   const self = profile.self[tree.key];
-  for (let i = 1; i < profile.size; ++i) {
-    if (self[i] === 0) continue;
-    const module = profile.module(profile.fn[i]);
-    sums.set(module, (sums.get(module) ?? 0) + self[i]);
-  }
+  const byFunction = new Float64Array(profile.modules.length);
+  for (let i = 1; i < profile.size; ++i) byFunction[profile.fn[i]] += self[i];
+  const sums = new Map<string, number>();
+  byFunction.forEach((sum, fn) => {
+    if (sum > 0) sums.set(profile.module(fn), (sums.get(profile.module(fn)) ?? 0) + sum);
+  });
   const first = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 8);
   return first.map(([module]) => key(colours.ofModule(module), module || "no module (C, unknown)"));
 }

@@ -51,9 +51,13 @@ function fail(what: string): never {
   throw new Error(`bad profile: ${what}`);
 }
 
-const isNumbers = (column: unknown, length: number): boolean =>
-  Array.isArray(column) && column.length === length &&
-  column.every((value) => typeof value === "number" && Number.isFinite(value) && value >= 0);
+function isNumbers(column: unknown, length: number): boolean {
+  if (!Array.isArray(column) || column.length !== length) return false;
+  for (const value of column) {
+    if (typeof value !== "number" || !(value >= 0 && value < Infinity)) return false;
+  }
+  return true;
+}
 
 function checkFunctions(strings: unknown, functions: unknown): void {
   if (!Array.isArray(strings) || !Array.isArray(functions)) fail("no strings or functions");
@@ -121,11 +125,11 @@ export class Profile {
     checkMeasures(data);
     this.measures = data.measures;
     this.size = data.parent.length;
-    this.parent = Int32Array.from(data.parent);
-    this.fn = Int32Array.from(data.function);
+    this.parent = new Int32Array(data.parent);
+    this.fn = new Int32Array(data.function);
     for (const { key } of data.measures) {
-      this.self[key] = Float64Array.from(data.self[key]);
-      this.samples[key] = Float64Array.from(data.samples[key]);
+      this.self[key] = new Float64Array(data.self[key]);
+      this.samples[key] = new Float64Array(data.samples[key]);
     }
     this.lifetime = this.lifetimes(data.lifetime_p50);
     this.modules = data.functions.map(([name]) => moduleOf(data.strings[name]));
@@ -134,8 +138,15 @@ export class Profile {
   // Seconds by node; NaN where nothing died. null without lifetimes.
   private lifetimes(column: (number | null)[] | undefined): Float64Array | null {
     if (!Array.isArray(column) || column.length !== this.size) return null;
-    const seconds = Float64Array.from(column, (value) => (value !== null && value > 0 ? value : NaN));
-    return seconds.some((value) => value > 0) ? seconds : null;
+    const seconds = new Float64Array(column.length).fill(NaN);
+    let isKnown = false;
+    for (let i = 0; i < column.length; ++i) {
+      const value = column[i];
+      if (typeof value !== "number" || !(value > 0)) continue;
+      seconds[i] = value;
+      isKnown = true;
+    }
+    return isKnown ? seconds : null;
   }
 
   name(fn: number): string {

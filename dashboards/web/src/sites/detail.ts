@@ -16,7 +16,10 @@ export class Detail {
   readonly element = make("section", { className: "site-detail card", "aria-label": "Details", hidden: true });
   private readonly api = new Api();
   private readonly stacks = make("div", { className: "stacks" });
-  private asked = "";  // whose callstacks are shown
+  private readonly numbers = make("div");
+  private readonly lifetime = make("div");
+  private shown = "";  // id of the row
+  private asked = "";  // whose callstacks are shown, and of when
 
   constructor(private readonly app: App, private readonly onClose: () => void) {}
 
@@ -29,22 +32,29 @@ export class Detail {
   show(row: Row | null, answer: Rows, view: View): void {
     this.element.hidden = row === null;
     if (row === null) {
-      this.asked = "";
+      this.asked = this.shown = "";
       return;
     }
-    const { name, where } = nameOf(row.site, answer.groupBy);
+    if (this.shown !== row.id) this.showHead(row, answer);
+    this.shown = row.id;
     const { lifetime } = row.site;
-    const died = lifetime !== undefined && Number(lifetime.samples) > 0;
+    this.numbers.replaceChildren(numbers(row));
+    this.lifetime.replaceChildren(lifetime !== undefined && Number(lifetime.samples) > 0 ? histogram(lifetime)
+      : make("p", { className: "muted" }, "Nothing of it has died in this range."));
+    void this.loadStacks(row, answer, view);
+  }
+
+  // What stays while the numbers change, so that it keeps the focus.
+  private showHead(row: Row, answer: Rows): void {
+    const { name, where } = nameOf(row.site, answer.groupBy);
+    const part = (title: string, content: HTMLElement) => make("div", {}, make("h4", {}, title), content);
     this.element.replaceChildren(
-      make("header", {}, make("h3", {}, name), make("span", { className: "where" }, answer.groupBy === "callstack" ? "" : where),
+      make("header", {}, make("h3", {}, name),
+        make("span", { className: "where" }, answer.groupBy === "callstack" ? "" : where),
         make("span", { className: "space" }), ...this.actions(row.site),
         button("×", this.onClose, { className: "button", "aria-label": "Close the details", title: "Close (Esc)" })),
-      make("div", { className: "parts" },
-        make("div", {}, make("h4", {}, "Numbers"), numbers(row)),
-        make("div", {}, make("h4", {}, "Lifetime of what died"),
-          died ? histogram(lifetime) as unknown as Node : make("p", { className: "muted" }, "Nothing of it has died in this range.")),
-        make("div", {}, make("h4", {}, "Callstacks"), this.stacks)));
-    void this.loadStacks(row, answer, view);
+      make("div", { className: "parts" }, part("Numbers", this.numbers),
+        part("Lifetime of what died", this.lifetime), part("Callstacks", this.stacks)));
   }
 
   private actions(site: Site): HTMLElement[] {

@@ -8,8 +8,9 @@ import { openMenu } from "../flame/menu";
 import * as format from "../format";
 import { GROUPS, type GroupBy, type View } from "../state";
 import { columnsOf, sortColumn, sorted } from "./columns";
+import { toCsv } from "./csv";
 import { Detail } from "./detail";
-import { askRows, FIRST, groupOf, keyOf, modeOf, nameOf, sortOf, type Row, type Rows } from "./rows";
+import { askRows, FIRST, groupOf, keyOf, modeOf, nameOf, orderOf, sortOf, type Row, type Rows } from "./rows";
 import { Table } from "./table";
 import "./sites.css";
 
@@ -29,11 +30,14 @@ export class SitesPanel implements Panel {
   private readonly all: HTMLButtonElement;
   private answer: Rows | null = null;
   private key = "";  // of the question whose answer is shown or awaited
+  private of = "";  // of the answer
+  private order = "";  // that it was asked in
   private askedMs = 0;
   private tookMs = 0;
   private isAsking = false;
   private timer = 0;
   private drawn: unknown[] = [];
+  private opened = "";  // id of the row whose details were brought into sight
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
     const { store } = app;
@@ -56,6 +60,10 @@ export class SitesPanel implements Panel {
     });
     container.append(make("div", { className: "sites-controls" }, this.modes.element, this.groups.element,
       make("span", { className: "space" }), this.count, this.all), this.table.element, this.detail.element);
+    app.exporters.push({ id: "sites-csv", label: "Table as CSV",
+      available: () => store.get().tab === "sites" && this.answer !== null,
+      run: async () => ({ name: `sites-${store.get().pid}.csv`,
+        blob: toCsv(this.table.rows, (row) => nameOf(row.site, this.answer?.groupBy ?? "site")) }) });
     this.table.element.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && store.get().extra["sites.open"]) this.set({ open: "" });
     });
@@ -74,11 +82,17 @@ export class SitesPanel implements Panel {
     this.modes.show(view.extra["sites.mode"] === "growth" && !view.compare ? "growth" : "sites",
       () => view.compare === undefined);
     this.groups.show(groupOf(view));
-    const key = keyOf(view);
+    const key = this.keyOf(view);
     const age = performance.now() - this.askedMs;
     if (key !== this.key) this.askSoon(key);
     else if (view.live && !this.isAsking && age > Math.max(MIN_AGE_MS, 10 * this.tookMs)) void this.ask();
     this.render(view);
+  }
+
+  // Of the question to ask for a view.
+  private keyOf(view: View): string {
+    const isWhole = this.answer !== null && this.answer.rows.length >= this.answer.groups && this.of === keyOf(view);
+    return `${keyOf(view)} ${isWhole ? this.order : orderOf(view)}`;
   }
 
   // After what is there is drawn in its new order, and once for several changes.
@@ -91,19 +105,22 @@ export class SitesPanel implements Panel {
 
   private async ask(): Promise<void> {
     const view = this.app.store.get();
-    this.key = keyOf(view);
+    const key = this.keyOf(view);
+    this.key = key;
     this.isAsking = true;
     this.askedMs = performance.now();
     const began = this.askedMs;
     try {
       const answer = await askRows(this.api, view);
       this.answer = answer;
+      this.of = keyOf(view);
+      this.order = key.slice(this.of.length + 1);
       this.tookMs = performance.now() - began;
       this.render(this.app.store.get());
     } catch (error) {
       if (!isAbort(error)) this.count.textContent = (error as Error).message;
     } finally {
-      if (this.askedMs === began) this.isAsking = false;
+      if (this.askedMs === began && this.key === key) this.isAsking = false;
     }
   }
 
@@ -124,12 +141,14 @@ export class SitesPanel implements Panel {
     this.table.show(rows, columns, sort, open);
     this.showCount(answer);
     this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
+    if (open !== this.opened && !this.detail.element.hidden) this.detail.element.scrollIntoView({ block: "nearest" });
+    this.opened = open;
   }
 
   // For scripts: the rows of the answer in the order shown; null while the answer is of another view.
   describe(): object | null {
     const { answer } = this;
-    if (answer === null || this.isAsking || this.key !== keyOf(this.app.store.get())) return null;
+    if (answer === null || this.isAsking || this.key !== this.keyOf(this.app.store.get())) return null;
     return { mode: answer.mode, groupBy: answer.groupBy, groups: answer.groups, sort: this.table.sort,
       begin: String(answer.begin), end: String(answer.end), tookMs: this.tookMs,
       rows: this.table.rows.map(({ site, diff, leak }) => ({ ...nameOf(site, answer.groupBy), site, diff, leak })) };

@@ -62,11 +62,14 @@ function stackName(site: Site, place: string): { name: string; where: string } {
 
 export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0 };
 
-// What the rows depend on.
+// What the rows depend on; their order is apart, as the server need not be asked to sort what
+// is here whole.
 export function keyOf(view: View): string {
-  return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.compare, view.filter,
-    view.measure, searchOf(view), Object.entries(view.extra).filter(([name]) => name.startsWith("sites."))]);
+  const { compare, extra } = view;
+  return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, compare, view.filter,
+    compare ? view.measure : "", searchOf(view), extra["sites.by"], extra["sites.all"], modeOf(view)]);
 }
+export const orderOf = (view: View): string => `${sortOf(view)} ${view.measure}`;
 
 // The server's name of a column's order.
 const ORDERS = ["live", "allocated", "promoted", "died_young", "died_old", "samples", "lifetime"];
