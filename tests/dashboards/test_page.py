@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import re
+import shutil
 import time
 import xml.etree.ElementTree
 
@@ -23,6 +24,9 @@ class Overview(PageTest):
     def cells(self, pid):
         return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(
             (cell) => cell.querySelector("input")?.value ?? cell.innerText.trim())""")
+
+    def latest(self):
+        return max(self.ask("targets")["targets"], key=lambda target: int(target["attached_unix_ns"]))["pid"]
 
     def test_shows_each_program_with_its_numbers(self):
         self.open()
@@ -55,13 +59,25 @@ class Overview(PageTest):
 
     def test_without_a_pid_the_latest_program_is_chosen(self):
         self.open("")
-        self.assertIn(self.view()["pid"], (self.server.pid, self.other.pid))
+        self.assertEqual(self.view()["pid"], self.latest())
 
 
     def test_a_program_that_is_not_known_is_said(self):
         self.open("pid=1")
-        self.assertIn(self.view()["pid"], (self.server.pid, self.other.pid))
+        self.assertEqual(self.view()["pid"], self.latest())
         self.assertIn("pid 1 is not profiled here", self.text("#notice"))
+
+    def test_hostile_names_are_shown_as_text(self):
+        program = self.folder / "<img src=x>"
+        shutil.copy(harness.BUILD / "targets" / "demo_server", program)
+        hostile = self.start(harness.Process([program]))
+        self.assertRegex(hostile.read_line(), "^ready")
+        self.daemon.attach(hostile.pid)
+        self.open()
+        self.browser.wait_for(f"""document.querySelector('#overview tr[data-pid="{hostile.pid}"]') !== null""")
+        self.assertEqual(self.cells(hostile.pid)[0], f"<img src=x> {hostile.pid}")
+        self.assertEqual(self.js("document.querySelectorAll('img').length"), 0)
+        self.daemon.detach(hostile.pid)
 
     def test_control_is_off_and_says_how_it_gets_on(self):
         self.open()

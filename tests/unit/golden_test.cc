@@ -64,6 +64,5 @@ TEST(Golden, Tables) {
   expect_golden("sites.txt", ctl::sites_table(sites_response(), pb::GROUP_BY_SITE, false, {}));
 }
 
-
 }  // namespace
 }  // namespace memprofd

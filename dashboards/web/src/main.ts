@@ -25,7 +25,10 @@ app.mount(mountFilter, "filter");
 const sites = app.mount(mountSites, "sites");
 const flame = app.mount(mountFlame, "flame");
 app.mount(mountCallers, "callers");
-void app.start();
+void app.start().then(() => {
+  document.getElementById("foot")!.textContent =
+    `memprofd ${app.server.version}. Bytes are estimates from samples; ± is one standard error.`;
+});
 
 // For scripts: the view, the ways to change it, and what is drawn.
 declare global {
