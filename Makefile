@@ -102,14 +102,36 @@ $(BUILD)/gen/%.grpc.pb.cc $(BUILD)/gen/%.grpc.pb.h: proto/%.proto
 	$(Q)mkdir -p $(BUILD)/gen
 	$(Q)protoc -Iproto --grpc_out=$(BUILD)/gen --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $<
 
-# The flame graph page as string literals. Each script uses what those before it define.
-FLAME_JS := $(patsubst %,dashboards/flamegraph/%.js,format profile call_tree colours layout flamegraph panels page)
-$(ASSETS): dashboards/flamegraph/template.html dashboards/flamegraph/style.css $(FLAME_JS)
+# The page. npm works in $(WEB), which holds node_modules and links to the sources, so
+# that nothing is written beside them. esbuild, the one package with an install script,
+# works without it.
+WEB        ?= $(BUILD)/web
+WEB_SRC    := $(shell find dashboards/web -type f)
+WEB_ASSETS := $(BUILD)/gen/web_assets.h
+$(WEB)/node_modules/.package-lock.json: dashboards/web/package.json dashboards/web/package-lock.json
+	$(call say,NPM,$(WEB))
+	$(Q)command -v npm > /dev/null || { echo 'npm is missing, which builds the page: run make deps' >&2; exit 1; }
+	$(Q)mkdir -p $(WEB) && cp $^ $(WEB)/
+	$(Q)cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
+$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_SRC)
+	$(call say,VITE,$@)
+	$(Q)ln -sfn $(addprefix $(CURDIR)/dashboards/web/,index.html src tsconfig.json vite.config.ts vite.offline.config.ts) $(WEB)/
+	$(Q)cd $(WEB) && node_modules/.bin/tsc --noEmit && node_modules/.bin/vite build --logLevel warn && \
+	  node_modules/.bin/vite build --logLevel warn --config vite.offline.config.ts
+# Files as string literals: $(call assets,namespace,name file name file ...).
+assets = { asset() { printf 'inline constexpr char %s[] = R"memprofd_asset(' $$1; cat $$2; echo ')memprofd_asset";'; }; \
+  echo '\#pragma once'; echo 'namespace memprofd::$(1) {'; \
+  set -- $(2); while [ $$\# -gt 0 ]; do asset $$1 $$2; shift 2; done; echo '}'; }
+$(WEB_ASSETS): $(WEB)/dist/index.html
 	$(call say,ASSETS,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q){ asset() { name=$$1; shift; printf 'inline constexpr char %s[] = R"memprofd_asset(' $$name; cat "$$@"; echo ')memprofd_asset";'; }; \
-	  echo '#pragma once'; echo 'namespace memprofd::flamegraph_assets {'; \
-	  asset kTemplate $<; asset kStyle dashboards/flamegraph/style.css; asset kScript $(FLAME_JS); echo '}'; } > $@
+	$(Q)$(call assets,web_assets,kPage $(WEB)/dist/index.html kScript $(WEB)/dist/page.js kStyle $(WEB)/dist/page.css) > $@
+# The page that holds one profile.
+$(ASSETS): dashboards/web/offline.html $(WEB)/dist/index.html
+	$(call say,ASSETS,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(call assets,flamegraph_assets,kTemplate $< kStyle $(WEB)/dist-offline/offline.css kScript $(WEB)/dist-offline/offline.js) > $@
+$(BUILD)/obj/daemon/export/web_page.o: $(WEB_ASSETS)
 
 $(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
 	$(call say,AR,$@)
@@ -204,7 +226,7 @@ format:
 	$(Q)clang-format -i $(SOURCES)
 lint:
 	$(Q)clang-format --dry-run -Werror $(SOURCES)
-	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS)
+	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS) $(WEB_ASSETS)
 	$(Q)printf '%s\n' $(LIB_SRC) daemon/main.cc $(CTL_SRC) | \
 	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- $(CPPFLAGS) -std=c++20
 

@@ -95,8 +95,7 @@ int run(const Config& config) {
   std::atomic<bool> ready = false;
   QueryService queries(*daemon);
   StopSignal stop;
-  HttpRoutes routes =
-      make_routes(*daemon, exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); });
+  HttpRoutes routes = make_routes(exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); });
   add_api_routes(queries, stop, routes);
   auto http =
       HttpServer::start({config.web_listen_address, config.web_config_file}, std::move(routes));

@@ -36,15 +36,17 @@ $(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter
 # A Python that has Debian's python3-grpcio, whatever else is in PATH.
 RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 SUBMAKE     = $(MAKE) --no-print-directory
-ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
+ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench
+# Programs that tests of the page start.
+PAGE_PROGRAMS = $(BUILD)/tests/day_server
 
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
 	$(Q)deploy/install-deps.sh
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS)
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS)
 	$(Q)$(ASAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 
@@ -60,7 +62,7 @@ agent-test: all targets
 # make e2e-test MODULE=test_attach runs one module.
 e2e-test: all targets $(E2E_PROGRAMS)
 	$(Q)$(RUN_TESTS) e2e$(addprefix /,$(MODULE))
-dashboards-test: all targets
+dashboards-test: all targets $(PAGE_PROGRAMS)
 	$(Q)$(RUN_TESTS) dashboards
 
 BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
@@ -76,6 +78,11 @@ $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/li
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lbenchmark -lbenchmark_main -o $@
 
 $(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@

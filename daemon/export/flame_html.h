@@ -1,5 +1,5 @@
 // The flame graph as one HTML file that needs nothing else: no network, no
-// other file. Its parts are in dashboards/flamegraph and built into the program.
+// other file. Its parts are in dashboards/web and built into the program.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace memprofd {
 
-// json_data is one valid JSON object, UTF-8, in the format described at the head
-// of dashboards/flamegraph/page.js. Names in it may hold anything: what could end
+// json_data is one valid JSON object, UTF-8, in the format that
+// dashboards/web/src/flame/profile.ts describes. Names in it may hold anything: what could end
 // the script element it is put into is escaped here, in a way JSON reads back.
 std::string flame_html(std::string_view json_data);
 

@@ -12,8 +12,8 @@ namespace memprofd {
 // Nodes of a tree; more make a page that is no fun to use.
 inline constexpr std::size_t kMaxFlameNodes = 500'000;
 
-// JSON as described at the head of dashboards/flamegraph/page.js: the callstacks
-// of all targets merged from the root. With several targets the nodes below the
+// JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the
+// callstacks of all targets merged from the root. With several targets the nodes below the
 // root are "comm (pid N)". Bytes are whole numbers whose sums are the totals.
 // Callstacks are cut as stack_table.h says. When the tree is full, the callstacks
 // with the fewest allocated and live bytes end, and are counted, at the node of

@@ -1,5 +1,5 @@
-// The endpoints of the HTTP port: /metrics, /-/healthy, /-/ready and a landing
-// page.
+// The endpoints of the HTTP port: /metrics, /-/healthy, /-/ready and the page
+// at /.
 #pragma once
 
 #include <functional>
@@ -7,16 +7,12 @@
 
 #include "daemon/export/http_server.h"
 #include "daemon/export/prometheus_text.h"
-#include "daemon/export/service.h"
 
 namespace memprofd {
 
 // What the routes refer to must outlive the server. ready() says whether
 // /-/ready answers 200 (else 503); it is called from server threads.
-HttpRoutes make_routes(ProfilerService& service, const PrometheusExporter& exporter,
-                       std::string version, std::function<bool()> ready);
-
-// The landing page: links and a table of targets, no script.
-std::string landing_page(const std::vector<TargetSnapshotPtr>& targets, const std::string& version);
+HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& version,
+                       std::function<bool()> ready);
 
 }  // namespace memprofd

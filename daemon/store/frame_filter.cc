@@ -65,6 +65,16 @@ absl::Status check_lifetimes(const LifetimeFilter& lifetime) {
                                                  lifetime.max_seconds, " s"));
 }
 
+// A line is looked for only by patterns that may mean one: "7" is no line.
+bool is_found(const re2::RE2& pattern, const Location& location) {
+  if (re2::RE2::PartialMatch(location.function, pattern) ||
+      re2::RE2::PartialMatch(location.file, pattern)) {
+    return true;
+  }
+  return location.line != 0 && pattern.pattern().find(':') != std::string::npos &&
+         re2::RE2::PartialMatch(absl::StrCat(location.file, ":", location.line), pattern);
+}
+
 }  // namespace
 
 absl::StatusOr<Patterns> Patterns::compile(const char* what,
@@ -90,11 +100,7 @@ std::uint64_t Patterns::all() const {
 std::uint64_t Patterns::found_in(const Location& location) const {
   std::uint64_t found = 0;
   for (std::size_t i = 0; i < compiled_.size(); ++i) {
-    const re2::RE2& pattern = *compiled_[i];
-    if (re2::RE2::PartialMatch(location.function, pattern) ||
-        re2::RE2::PartialMatch(location.file, pattern)) {
-      found |= 1ULL << i;
-    }
+    if (is_found(*compiled_[i], location)) found |= 1ULL << i;
   }
   return found;
 }

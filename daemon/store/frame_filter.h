@@ -36,7 +36,8 @@ class Patterns {
   bool empty() const { return compiled_.empty(); }
   // All bits that found_in() may set.
   std::uint64_t all() const;
-  // Bit i: pattern i, the empty ones not counted, is found in function or file.
+  // Bit i: pattern i, the empty ones not counted, is found in function, file or, if
+  // it has a colon, in "file:line".
   std::uint64_t found_in(const Location& location) const;
   // Some pattern is found in the text.
   bool any_in(const std::string& text) const;

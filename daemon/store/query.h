@@ -36,7 +36,7 @@ struct LifetimeFilter {
 };
 
 struct Filter {
-  // RE2, found anywhere in function or file; empty ones count for nothing.
+  // RE2, found anywhere in function, file or "file:line"; empty ones count for nothing.
   std::vector<std::string> patterns;  // of the site; all match
   std::vector<std::string> require;
   std::vector<std::string> forbid;

@@ -25,7 +25,7 @@ FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
          "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
          "--disable-component-update", "--disable-default-apps", "--disable-extensions",
          "--disable-sync", "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe"]
-KEYS = {"Enter": 13, "Escape": 27, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+KEYS = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowDown": 40, "Tab": 9, "/": 191}
 
 
@@ -225,6 +225,23 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.settle()
+
+    def drag(self, from_place, to_place, steps=8):
+        """Presses the left button at one (x, y), moves, and releases it at another."""
+        self.move(*from_place)
+        mouse = lambda kind, x, y: self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
+                                             buttons=1, clickCount=1)
+        mouse("mousePressed", *from_place)
+        for i in range(1, steps + 1):
+            mouse("mouseMoved", *(a + (b - a) * i / steps for a, b in zip(from_place, to_place)))
+            self.settle()
+        mouse("mouseReleased", *to_place)
+        self.settle()
+
+    def save_downloads(self, folder):
+        """What the page saves goes into a folder, without asking."""
+        self._call("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder),
+                                                   "eventsEnabled": False}, None)
 
     def click_on(self, selector):
         """A click in the middle of the first element that matches a CSS selector."""

@@ -1,16 +1,16 @@
-"""Profiles in the format of dashboards/flamegraph/page.js, and the page around one.
+"""Profiles in the format of dashboards/web/src/flame/profile.ts, and the page around one.
 
 What a test expects of the page is computed here, from the profile's columns.
 """
 
 import json
 import math
-import pathlib
 import random
-import re
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ASSETS = ROOT / "dashboards/flamegraph"
+import harness
+
+TEMPLATE = harness.ROOT / "dashboards/web/offline.html"
+BUILT = harness.BUILD / "web/dist-offline"
 MEASURES = {"live": "Live", "allocated": "Allocated", "promoted": "Promoted", "died_young": "Died young",
             "died_old": "Died old"}
 RATE = 1e-4
@@ -100,17 +100,12 @@ class Profile:
         """The page as flame_html() writes it (daemon/export/flame_html.h)."""
         text = json.dumps({**self.data(), **(changes or {})}, ensure_ascii=False, separators=(",", ":"))
         text = text.replace("<", "\\u003c")
-        template = (ASSETS / "template.html").read_text()
+        template = TEMPLATE.read_text()
         head, rest = template.split("/*STYLE*/")
         middle, rest = rest.split('"/*DATA*/"')
         before, after = rest.split("/*SCRIPT*/")
-        return head + (ASSETS / "style.css").read_text() + middle + text + before + script() + after
-
-
-def script():
-    """The scripts in the order in which the Makefile puts them together."""
-    rule = re.search(r"^FLAME_JS := .*?%\.js,(.*)\)$", (ROOT / "Makefile").read_text(), re.M)
-    return "".join((ASSETS / f"{name}.js").read_text() for name in rule[1].split())
+        style, script = ((BUILT / f"offline.{kind}").read_text() for kind in ("css", "js"))
+        return head + style + middle + text + before + script + after
 
 
 # ---------------------------------------------------------------- examples

@@ -1,4 +1,4 @@
-"""The flame graph page (dashboards/flamegraph) in a real browser, offline."""
+"""The flame graph page (dashboards/web/offline.html) in a real browser, offline."""
 
 import json
 import math

@@ -7,8 +7,9 @@ OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
 TARGET_NAMES := $(filter-out handshake,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
-# Variants of known_alloc: no debug information; static and stripped; bytecode.
-TARGET_VARIANTS := nog_target static_target bytecode_target tiny32
+# Variants of known_alloc: no debug information; static and stripped; bytecode. And one
+# whose source is generated.
+TARGET_VARIANTS := nog_target static_target bytecode_target tiny32 many_sites
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
@@ -24,6 +25,12 @@ $(TARGETS_DIR)/obj/%.cmx: tests/targets/%.ml $(TARGETS_DIR)/obj/handshake.cmx
 $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< -o $@
+
+MANY_DIR := $(TARGETS_DIR)/many
+$(TARGETS_DIR)/many_sites: tests/targets/many_sites.awk $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(MANY_DIR) && awk -v out=$(MANY_DIR) -f $<
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(MANY_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(MANY_DIR)/part_*.ml $(MANY_DIR)/many_sites.ml -o $@
 
 # The same source and object names in a folder of their own.
 $(TARGETS_DIR)/nog/handshake.cmx: tests/targets/handshake.ml

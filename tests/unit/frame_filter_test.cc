@@ -59,6 +59,14 @@ TEST_F(FrameFilterTest, PatternIsOfTheSite) {
   EXPECT_FALSE(passes({.patterns = {"Cache", "remove"}}, {1})) << "all of them";
 }
 
+TEST_F(FrameFilterTest, PatternsWithAColonFindLines) {
+  EXPECT_TRUE(passes({.patterns = {"^src/cache\\.ml:1$"}}, {1, 2, 3}));
+  EXPECT_FALSE(passes({.patterns = {"^src/cache\\.ml:2$"}}, {1, 2, 3}));
+  EXPECT_TRUE(passes({.require = {"main.ml:7"}}, {1, 2, 3}));
+  EXPECT_FALSE(passes({.patterns = {"^.*1$"}}, {1, 2, 3})) << "no colon, no line";
+  EXPECT_FALSE(passes({.patterns = {"leaf.ml:0"}}, {4})) << "no line is known";
+}
+
 TEST_F(FrameFilterTest, RequireEachSomewhere) {
   EXPECT_TRUE(passes({.require = {"List"}}, {1, 2, 3}));
   EXPECT_TRUE(passes({.require = {"List", "bin/", "Cache"}}, {1, 2, 3}));

@@ -7,7 +7,6 @@
 #include "daemon/export/grpc_convert.h"
 #include "daemon/export/prometheus_text.h"
 #include "daemon/export/query_service.h"
-#include "daemon/export/routes.h"
 #include "tests/unit/fake_service.h"
 
 namespace memprofd {
@@ -64,8 +63,6 @@ TEST(Golden, Tables) {
   expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));
   expect_golden("sites.txt", ctl::sites_table(sites_response(), pb::GROUP_BY_SITE, false, {}));
 }
-
-TEST(Golden, LandingPage) { expect_golden("landing.html", landing_page(both(), "0.1.0")); }
 
 }  // namespace
 }  // namespace memprofd

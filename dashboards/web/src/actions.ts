@@ -1,0 +1,130 @@
+// Right in the head of the page: link, export, help.
+import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./api";
+import type { App, Exporter, Panel } from "./app";
+import { fileName } from "./chart/export";
+import { button, make } from "./dom";
+import { toHash, type View } from "./state";
+
+const TRACE_SECONDS = [10, 60, 600];
+
+// A profile of what is counted, of the view's program.
+function profileParams(app: App, format: string): Params {
+  const view = app.store.get(), { pid: _, ...range } = selectionParams(view);
+  return { ...range, ...filterParams(view), pids: view.pid, measure: view.measure, format };
+}
+
+function profiles(app: App): Exporter[] {
+  const available = () => app.store.get().pid !== 0;
+  const one = (format: string, label: string): Exporter => ({ id: format, label, available,
+    run: async () => ({ url: profileUrl(profileParams(app, format)) }) });
+  return [one("pprof", "Profile for pprof, Parca, Pyroscope"), one("collapsed", "Collapsed stacks"),
+    one("speedscope", "Profile for speedscope"), one("html", "Flame graph as one HTML file")];
+}
+
+function traces(app: App): Exporter[] {
+  return TRACE_SECONDS.map((seconds) => ({ id: `trace-${seconds}`,
+    label: `Record ${seconds < 60 ? `${seconds} s` : `${seconds / 60} min`} as CTF trace (Memtrace)`,
+    available: () => app.target()?.state === "TARGET_STATE_SAMPLING",
+    run: () => record(app, seconds) }));
+}
+
+// The answer comes when the recording is over.
+async function record(app: App, seconds: number): Promise<{ name: string; blob: Blob }> {
+  const { pid } = app.store.get();
+  app.say(`Recording pid ${pid} for ${seconds} s …`);
+  const response = await fetch(traceUrl(pid, seconds));
+  if (response.status === 404 || response.status === 403) {
+    throw new Error("this memprofd does not allow traces over HTTP; use memprofctl record");
+  }
+  if (!response.ok) throw new Error((await response.text()).trim());
+  const blob = await response.blob();
+  app.say("");
+  return { name: fileName(app, `${seconds}s`, "ctf"), blob };
+}
+
+export function save(name: string, url: string): void {
+  const link = make("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+async function runExporter(app: App, exporter: Exporter): Promise<void> {
+  try {
+    const file = await exporter.run();
+    if ("url" in file) {
+      save("", file.url);
+      return;
+    }
+    const url = URL.createObjectURL(file.blob);
+    save(file.name, url);
+    window.setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (error) {
+    app.fail(error);
+  }
+}
+
+// What is live now is at a moment of the past for who opens the link.
+export function pinned(app: App): string {
+  const view = app.store.get(), { now } = app.recorded();
+  const there: View = view.live ? { ...view, live: false, end: now, axis: app.axis() } : view;
+  return `${location.origin}${location.pathname}${toHash(there)}`;
+}
+
+async function copyLink(app: App): Promise<void> {
+  const link = pinned(app);
+  try {
+    await navigator.clipboard.writeText(link);
+    app.say("The link to this view is in the clipboard.");
+  } catch {
+    // Without HTTPS there is no clipboard: the address bar has it then.
+    history.pushState(null, "", link);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+    app.say("The address of this page is now the link to this view: copy it from there.");
+  }
+}
+
+export function mountActions(container: HTMLElement, app: App): Panel {
+  // What this file offers comes last; panels add theirs when they are mounted.
+  const ours = [...profiles(app), ...traces(app)];
+  const menu = make("div", { id: "export-menu", className: "drop-menu", role: "menu", hidden: true });
+  const open = button("Export", () => toggle(menu.hidden), { className: "button", "aria-haspopup": "menu",
+    "aria-expanded": "false", "aria-controls": "export-menu" });
+  const help = document.getElementById("help") as HTMLDialogElement;
+
+  function item(exporter: Exporter): HTMLElement {
+    const out = button(exporter.label, () => {
+      toggle(false);
+      void runExporter(app, exporter);
+    }, { role: "menuitem", "data-export": exporter.id });
+    out.disabled = !exporter.available();
+    return out;
+  }
+  function toggle(show: boolean): void {
+    if (show) menu.replaceChildren(...[...app.exporters, ...ours].map(item));
+    menu.hidden = !show;
+    open.setAttribute("aria-expanded", String(show));
+    if (show) menu.querySelector<HTMLElement>("button:not(:disabled)")?.focus();
+    else if (menu.contains(document.activeElement)) open.focus();
+  }
+  menu.addEventListener("keydown", (event) => {
+    const items = [...menu.querySelectorAll<HTMLElement>("button:not(:disabled)")];
+    const now = items.indexOf(document.activeElement as HTMLElement);
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") toggle(false);
+    else if (step !== undefined) items[(now + step + items.length) % items.length]?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    if (!menu.hidden && !container.contains(event.target as Node)) toggle(false);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "?" && !(event.target as HTMLElement).closest("input, textarea")) help.showModal();
+  });
+  container.append(button("Copy link", () => void copyLink(app), { className: "button",
+    title: "A link that shows others what you see, at this moment" }), open, menu,
+  button("?", () => help.showModal(), { className: "button", "aria-label": "Help", title: "Keys and meaning (?)" }));
+  return { update: () => {}, destroy: () => {} };
+}

@@ -1,0 +1,158 @@
+// What panels share, and the tick that keeps them up to date.
+import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
+import { Store, type Range, type View } from "./state";
+import { axisOf, type Recorded } from "./time/axis";
+import { Clocks } from "./time/clock";
+
+// A part of the page. update() is called when the view has changed and, while the view
+// is live, at every tick; a panel that is not shown should then ask for nothing.
+export interface Panel {
+  update(view: View): void;
+  destroy(): void;
+}
+export type Mount<P extends Panel = Panel> = (container: HTMLElement, app: App) => P;
+
+// Something that the export menu offers: a file made here, or a URL to save.
+export interface Exporter {
+  id: string;
+  label: string;
+  available(): boolean;
+  run(): Promise<{ name: string; blob: Blob } | { url: string }>;
+}
+
+export interface App {
+  readonly store: Store;
+  readonly exporters: Exporter[];
+  readonly targets: readonly Target[]; // of the last tick
+  readonly server: ServerInfo;
+  target(pid?: number): Target | undefined; // of the view when not said
+  runs(pid?: number): boolean; // whether it is still recorded
+  recorded(pid?: number): Recorded;
+  axis(): Range; // the time axis of all charts
+  // To be told of each history that goes up to now.
+  noteHistory(pid: number, answer: HistoryAnswer): void;
+  refresh(): Promise<void>; // asks for the targets now
+  isDark(): boolean;
+  // One line for people, until the next; "" for none.
+  say(message: string, kind?: "info" | "error"): void;
+  // Shows an error, unless it is of a superseded request.
+  fail(error: unknown): void;
+}
+
+export const TICK_MS = 2000;
+
+export class PageApp implements App {
+  readonly store = new Store();
+  readonly exporters: Exporter[] = [];
+  targets: readonly Target[] = [];
+  server: ServerInfo = { version: "", control: false };
+  private readonly api = new Api();
+  private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
+  private readonly panels: Panel[] = [];
+  private readonly clocks = new Clocks();
+  private error = "";
+  private isUpdating = false;
+
+  constructor(private readonly notice: HTMLElement) {
+    this.dark.addEventListener("change", () => this.updatePanels());
+    this.store.subscribe(() => this.updatePanels());
+  }
+
+  mount<P extends Panel>(mount: Mount<P>, id: string): P {
+    const container = document.getElementById(id);
+    if (!container) throw new Error(`no element #${id}`);
+    const panel = mount(container, this);
+    this.panels.push(panel);
+    return panel;
+  }
+
+  async start(): Promise<void> {
+    await this.askServer();
+    await this.refresh();
+    this.updatePanels();
+    window.setInterval(() => {
+      if (!document.hidden) void this.refresh();
+    }, TICK_MS);
+  }
+
+  target(pid = this.store.get().pid): Target | undefined {
+    return this.targets.find((target) => target.pid === pid);
+  }
+  isDark(): boolean {
+    return this.dark.matches;
+  }
+
+  runs(pid = this.store.get().pid): boolean {
+    const target = this.target(pid);
+    return target !== undefined && ["sampling", "waiting"].includes(enumText(target.state));
+  }
+  recorded(pid = this.store.get().pid): Recorded {
+    const target = this.target(pid);
+    return this.clocks.recorded(pid, this.runs(pid), target ? msOf(target.attached_unix_ns) : Date.now() - 1000);
+  }
+  axis(): Range {
+    return axisOf(this.store.get(), this.recorded());
+  }
+  noteHistory(pid: number, answer: HistoryAnswer): void {
+    this.clocks.note(pid, answer);
+  }
+
+  say(message: string, kind: "info" | "error" = "info"): void {
+    this.notice.textContent = message;
+    this.notice.className = kind;
+    this.notice.hidden = message === "";
+  }
+  fail(error: unknown): void {
+    if (isAbort(error)) return;
+    this.say(error instanceof Error ? error.message : String(error), "error");
+  }
+
+  // Asks for the targets; panels follow.
+  async refresh(): Promise<void> {
+    try {
+      const { targets } = await this.api.targets();
+      this.targets = targets;
+      this.recover();
+      this.chooseTarget();
+      this.updatePanels();
+    } catch (error) {
+      if (isAbort(error)) return;
+      this.error = error instanceof TypeError ? "memprofd does not answer: it has ended, or the network is gone"
+        : error instanceof Error ? error.message : String(error);
+      this.say(this.error, "error");
+    }
+  }
+
+  private async askServer(): Promise<void> {
+    try {
+      this.server = await this.api.server();
+    } catch {
+      this.server = { version: "", control: false };  // an older memprofd
+    }
+  }
+
+  private recover(): void {
+    if (this.error !== "" && this.notice.textContent === this.error) this.say("");
+    this.error = "";
+  }
+
+  // The view's target; when there is none, or it is not known here, the one attached last.
+  private chooseTarget(): void {
+    const { pid } = this.store.get();
+    if (this.targets.length === 0 || this.target(pid)) return;
+    const latest = [...this.targets].sort((a, b) => msOf(b.attached_unix_ns) - msOf(a.attached_unix_ns))[0]!;
+    if (pid !== 0) this.say(`pid ${pid} is not profiled here, nor was it: this is pid ${latest.pid}`, "error");
+    this.store.update({ pid: latest.pid });
+  }
+
+  // Once a frame, however often the view changes.
+  private updatePanels(): void {
+    if (this.isUpdating) return;
+    this.isUpdating = true;
+    requestAnimationFrame(() => {
+      this.isUpdating = false;
+      const view = this.store.get();
+      for (const panel of this.panels) panel.update(view);
+    });
+  }
+}

@@ -1,0 +1,247 @@
+// Stacked areas with the heap and all that lives as lines, in uPlot.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { bytes } from "../format";
+import type { Measure, Range } from "../state";
+import { tickTimes } from "../time/axis";
+import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
+import { paletteOf, type Palette } from "./palette";
+import { areaAt, totalAt, type Area, type Stack } from "./stack";
+
+export interface AreaChartEvents {
+  onArea(area: Area): void; // clicked
+  onBrush(range: Range): void;
+  onZoom(around: number, factor: number): void; // ms, 0.5: half as much
+  onShift(share: number): void; // of the axis
+  onReset(): void;
+  onPoint(index: number | null, area: Area | null): void;
+}
+
+export interface Shown {
+  stack: Stack;
+  measure: Measure;
+  axis: Range;
+  marks: Marks;
+  dark: boolean;
+  lines: boolean; // heap and live
+  height: number;
+}
+
+// The heap has an axis of its own when on the same one the areas would be too flat.
+const FLAT = 3;
+const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
+// Left and right of every chart, so that times are above each other.
+const SIDE_PX = 72;
+const CLICK_PX = 4;
+
+export class AreaChart {
+  private plot: uPlot | null = null;
+  private built = ""; // what the plot was made for
+  private shown: Shown | null = null;
+  private palette: Palette = paletteOf(false);
+  private readonly resized = new ResizeObserver(() => this.fit());
+  private pressed: { x: number; y: number } | null = null;
+
+  constructor(private readonly container: HTMLElement, private readonly events: AreaChartEvents) {
+    this.resized.observe(container);
+  }
+
+  destroy(): void {
+    this.resized.disconnect();
+    this.plot?.destroy();
+  }
+
+  show(shown: Shown): void {
+    this.shown = shown;
+    this.palette = paletteOf(shown.dark);
+    const built = this.structure();
+    if (this.plot && built === this.built) {
+      this.plot.setData(this.data(), false);
+    } else {
+      this.plot?.destroy();
+      this.plot = new uPlot(this.options(), this.data(), this.container);
+      this.listen(this.plot.over);
+      this.built = built;
+    }
+    this.setAxis(shown.axis, true);
+  }
+
+  // Without new data. What is drawn already is not drawn again.
+  setAxis(axis: Range, isNew = false): void {
+    if (!this.shown || !this.plot) return;
+    const { begin, end } = this.shown.axis;
+    if (!isNew && axis.begin === begin && axis.end === end) return;
+    this.shown.axis = axis;
+    this.plot.setScale("x", { min: axis.begin / 1000, max: axis.end / 1000 });
+  }
+  setMarks(marks: Marks): void {
+    if (!this.shown || !this.plot) return;
+    if (JSON.stringify(marks) === JSON.stringify(this.shown.marks)) return;
+    this.shown.marks = marks;
+    this.plot.redraw(false);
+  }
+
+  // In window coordinates: the middle of an area at a point of the data.
+  placeOf(area: Area, index: number): { x: number; y: number } | null {
+    const { stack } = this.shown ?? {};
+    if (!this.plot || !stack) return null;
+    const box = this.plot.over.getBoundingClientRect();
+    const middle = area.top[index]! - area.values[index]! / 2;
+    return { x: box.x + this.plot.valToPos(stack.times[index]!, "x"), y: box.y + this.plot.valToPos(middle, "y") };
+  }
+
+  private get ownHeapAxis(): boolean {
+    const { stack, measure } = this.shown!;
+    if (measure !== "live") return true;
+    let most = 0, heap = 0;
+    stack.moments.forEach((moment, i) => {
+      most = Math.max(most, totalAt(stack, i).value);
+      heap = Math.max(heap, moment.heap);
+    });
+    return heap > FLAT * most;
+  }
+
+  private structure(): string {
+    const { stack, measure, dark, lines, height } = this.shown!;
+    return JSON.stringify([stack.areas.map(({ key, slot }) => [key, slot]), measure, dark, lines, height,
+      lines && this.ownHeapAxis]);
+  }
+
+  private data(): uPlot.AlignedData {
+    const { stack, lines } = this.shown!;
+    const columns = stack.areas.map((area) => area.top);
+    if (lines) columns.push(stack.moments.map(({ live }) => live), stack.moments.map(({ heap }) => heap));
+    return [stack.times, ...columns] as uPlot.AlignedData;
+  }
+
+  private series(): uPlot.Series[] {
+    const { stack, measure, lines } = this.shown!;
+    const step = uPlot.paths.stepped!({ align: -1 });
+    const paths = measure === "live" ? undefined : step;
+    const out: uPlot.Series[] = [{}];
+    for (const area of stack.areas) {
+      const colour = this.palette.area(area.slot);
+      out.push({ label: area.label, scale: "y", stroke: colour, width: 1, fill: `${colour}c8`,
+        points: { show: false }, ...(paths ? { paths } : {}) });
+    }
+    const scale = lines && this.ownHeapAxis ? "heap" : "y";
+    if (lines) {
+      out.push({ label: "live", scale, stroke: this.palette.live, width: 1.25, dash: [3, 3], points: { show: false } });
+      out.push({ label: "heap", scale, stroke: this.palette.heap, width: 1.5, points: { show: false }, paths: step });
+    }
+    return out;
+  }
+
+  private options(): uPlot.Options {
+    const { stack, height, lines } = this.shown!;
+    const own = lines && this.ownHeapAxis;
+    return {
+      width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : SIDE_PX, 0, 0],
+      series: this.series(),
+      bands: stack.areas.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as [number, number] })),
+      scales: { x: { time: true }, y: { range: aboveZero }, heap: { range: aboveZero } },
+      axes: [this.axis("x"), this.axis("y"), ...(own ? [this.axis("heap")] : [])],
+      cursor: { sync: { key: "memprofd", scales: ["x", null] }, points: { show: false },
+        drag: { x: true, y: false, setScale: false, dist: CLICK_PX }, y: false, bind: { dblclick: () => null } },
+      hooks: {
+        drawClear: [(u) => drawRanges(u, this.shown!.marks, this.palette)],
+        draw: [(u) => {
+          drawCollections(u, this.shown!.stack, this.palette);
+          drawCursor(u, this.shown!.marks, this.palette);
+        }],
+        setSelect: [(u) => this.brushed(u)],
+        setCursor: [(u) => this.point(u)],
+      },
+    };
+  }
+
+  private axis(scale: "x" | "y" | "heap"): uPlot.Axis {
+    const common = { scale, stroke: this.palette.text, font: "11px system-ui, sans-serif",
+      ticks: { stroke: this.palette.grid, size: 4 } };
+    if (scale === "x") {
+      return { ...common, grid: { stroke: this.palette.grid, width: 1 }, size: 28, space: 75,
+        values: (_, splits, _axis, _space, step) => tickTimes(splits, step) };
+    }
+    const perSecond = scale === "y" && this.shown!.measure !== "live" ? "/s" : "";
+    return { ...common, side: scale === "heap" ? 1 : 3, size: SIDE_PX, incrs: BINARY, space: 34,
+      grid: { show: scale === "y", stroke: this.palette.grid, width: 1 },
+      filter: (_, splits) => splits.map((value) => (value < 0 ? null : value)),
+      values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + perSecond)) };
+  }
+
+  private width(): number {
+    return Math.max(200, this.container.clientWidth);
+  }
+  private fit(): void {
+    if (this.plot && this.shown && this.plot.width !== this.width()) {
+      this.plot.setSize({ width: this.width(), height: this.shown.height });
+    }
+  }
+
+  // ------------------------------------------------------------ pointer
+
+  private listen(over: HTMLElement): void {
+    over.addEventListener("mousedown", (event) => { this.pressed = { x: event.clientX, y: event.clientY }; });
+    over.addEventListener("click", (event) => this.clicked(event));
+    over.addEventListener("dblclick", () => this.events.onReset());
+    over.addEventListener("mouseleave", () => this.events.onPoint(null, null));
+    over.addEventListener("wheel", (event) => {
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        this.events.onZoom(this.plot!.posToVal(event.offsetX, "x") * 1000, event.deltaY < 0 ? 0.8 : 1.25);
+      } else if (event.shiftKey) {
+        event.preventDefault();
+        this.events.onShift((event.deltaY || event.deltaX) < 0 ? -0.1 : 0.1);
+      }
+    }, { passive: false });
+  }
+
+  private clicked(event: MouseEvent): void {
+    const from = this.pressed;
+    this.pressed = null;
+    if (!from || Math.abs(event.clientX - from.x) + Math.abs(event.clientY - from.y) > CLICK_PX) return;
+    const area = this.under(this.plot!);
+    if (area) this.events.onArea(area);
+  }
+
+  private under(u: uPlot): Area | null {
+    const index = u.cursor.idx, top = u.cursor.top;
+    if (index === null || index === undefined || top === undefined || top < 0) return null;
+    return areaAt(this.shown!.stack, index, u.posToVal(top, "y"));
+  }
+
+  private point(u: uPlot): void {
+    const index = u.cursor.idx ?? null;
+    // A synced cursor has no height of its own here.
+    const isMine = u.over.matches(":hover");
+    const area = isMine ? this.under(u) : null;
+    u.over.style.cursor = area?.site ? "pointer" : "crosshair";
+    this.events.onPoint(index, area);
+  }
+
+  private brushed(u: uPlot): void {
+    const { left, width } = u.select;
+    if (width < CLICK_PX) return;
+    const range = { begin: u.posToVal(left, "x") * 1000, end: u.posToVal(left + width, "x") * 1000 };
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.events.onBrush(range);
+  }
+}
+
+// From below zero, where the lane is, to the largest value that is seen; a step that ends
+// beyond the axis is seen too.
+function aboveZero(u: uPlot, _min: number, _max: number, scale: string): [number, number] {
+  const [first, last] = u.series[0]!.idxs ?? [0, u.data[0].length - 1];
+  let most = 0;
+  u.series.forEach((series, i) => {
+    if (i === 0 || series.scale !== scale) return;
+    for (let at = Math.max(0, first - 1); at <= last + 1; ++at) most = Math.max(most, u.data[i]![at] ?? 0);
+  });
+  const top = most > 0 ? most * 1.06 : 1;
+  return [-top * LANE, top];
+}
+
+// "64 MiB": steps of powers of two need no decimals, or few.
+function tick(value: number): string {
+  return bytes(value).replace(/\.0+ /, " ");
+}

@@ -1,0 +1,201 @@
+// One chart with its heading and legend: asks for the history it shows.
+import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../api";
+import { TICK_MS, type App } from "../app";
+import { make } from "../dom";
+import type { ChartSpec, Range, View } from "../state";
+import { shifted, zoomed } from "../time/axis";
+import { AreaChart } from "./area_chart";
+import { drilled } from "./groups";
+import { Legend } from "./legend";
+import type { Marks } from "./marks";
+import { paletteOf } from "./palette";
+import { Slots, stackOf, type Area, type Stack } from "./stack";
+
+export interface BoxOptions {
+  specOf(view: View): ChartSpec;
+  height: number;
+  isMain: boolean;
+}
+
+const SETTLE_MS = 60; // a drag or a wheel asks once it pauses
+// Of a day with ten thousand sites memprofd answers so many points several times faster
+// than a few more, which it makes from finer windows.
+const MAX_POINTS = 300;
+// A slow answer is asked for less often: at most this part of the time is spent on it.
+const LOAD = 0.25;
+
+export class ChartBox {
+  readonly element = make("div", { className: "chart" });
+  stack: Stack | null = null;
+  private readonly plot = make("div", { className: "plot" });
+  private readonly message = make("p", { className: "chart-message", hidden: true });
+  private readonly note = make("p", { className: "chart-note", hidden: true },
+    "Without the conditions on lifetime, which are not known over time.");
+  private readonly legend: Legend;
+  private readonly chart: AreaChart;
+  private readonly api = new Api();
+  private readonly slots = new Slots();
+  private asked = ""; // the question that was asked last
+  private next = 0; // when a live chart asks again
+  private timer = 0;
+  private pointed: { index: number | null; area: Area | null } = { index: null, area: null };
+
+  constructor(private readonly app: App, private readonly options: BoxOptions) {
+    this.legend = new Legend((area) => this.open(area));
+    this.chart = new AreaChart(this.plot, {
+      onArea: (area) => this.open(area),
+      onBrush: (range) => this.brush(range),
+      onZoom: (around, factor) => this.setAxis(zoomed(app.axis(), around, factor, app.recorded())),
+      onShift: (share) => this.shift(share),
+      onReset: () => this.setAxis(undefined),
+      onPoint: (index, area) => this.point(index, area),
+    });
+    this.element.append(make("div", { className: "plot-side" }, this.note, this.plot, this.message), this.legend.element);
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+    this.api.abort();
+    this.chart.destroy();
+  }
+
+  update(view: View): void {
+    const spec = this.options.specOf(view);
+    if (spec.pid === 0) return;
+    this.note.hidden = !AGE_FIELDS.some((name) => name in view.filter);
+    const axis = this.app.axis();
+    const question = JSON.stringify([spec, view.filter, view.extra["charts.top"], view.axis, view.span,
+      view.live ? 0 : [axis.begin, axis.end]]);
+    if (question !== this.asked) {
+      this.asked = question;
+      window.clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => void this.load(), this.stack ? SETTLE_MS : 0);
+    } else if (view.live && performance.now() >= this.next) {
+      void this.load();
+    }
+    this.redraw();
+  }
+
+  // For scripts: what is drawn, areas from the bottom up, and where.
+  describe(): object {
+    const stack = this.stack;
+    if (!stack) return { points: 0, areas: [] };
+    const axis = this.app.axis(), middle = (axis.begin + axis.end) / 2000;
+    const at = Math.max(0, stack.times.findIndex((time) => time >= middle));
+    return { by: stack.by, points: stack.times.length, times: stack.times, moments: stack.moments,
+      pointed: this.pointed.index, areas: stack.areas.map((area) => ({ label: area.label, values: area.values, errors: area.errors,
+        place: this.chart.placeOf(area, at) })) };
+  }
+
+  // ------------------------------------------------------------ asking
+
+  private params(view: View, spec: ChartSpec): Params {
+    const { begin, end } = this.app.axis(), points = Math.round(this.plot.clientWidth / 2);
+    return { "selection.pid": spec.pid, ...filterParams(view, "selection."),
+      ...(view.live && !view.axis ? { "selection.range.last_seconds": view.span || undefined }
+        : rangeParams({ begin, end }, "selection.")),
+      group_by: spec.groupBy, limit: view.extra["charts.top"] ?? "8", points: Math.min(MAX_POINTS, Math.max(120, points)) };
+  }
+
+  private async load(): Promise<void> {
+    const view = this.app.store.get(), spec = this.options.specOf(view);
+    const started = performance.now();
+    this.next = started + 60_000;  // not while this one runs
+    try {
+      const answer = await this.api.history({ ...this.params(view, spec), measure: spec.measure });
+      if (view.live && !view.axis) this.app.noteHistory(spec.pid, answer);
+      this.stack = stackOf(answer, spec.groupBy, this.slots, this.stack);
+      this.showMessage(answer.points.length < 2 ? "Nothing recorded in this time yet." : "");
+      this.redraw(true);
+    } catch (error) {
+      if (isAbort(error)) return;
+      // A filter that history cannot answer is no fault of the page.
+      this.showMessage(error instanceof Error ? error.message : String(error));
+      if (!(error instanceof ApiError)) this.app.fail(error);
+    }
+    const took = performance.now() - started;
+    this.next = started + Math.max(TICK_MS * 0.9, took / LOAD);
+  }
+
+  private showMessage(text: string): void {
+    this.message.textContent = text;
+    this.message.hidden = text === "";
+  }
+
+  // ------------------------------------------------------------ drawing
+
+  private redraw(isNew = false): void {
+    if (!this.stack) return;
+    const view = this.app.store.get(), spec = this.options.specOf(view), dark = this.app.isDark();
+    const axis = this.app.axis(), marks = this.marks(view);
+    const state = JSON.stringify([dark, view.extra["charts.lines"]]);
+    if (isNew || state !== this.drawn) {
+      this.chart.show({ stack: this.stack, measure: spec.measure, axis, marks, dark,
+        lines: this.lines(view), height: this.options.height });
+      this.drawn = state;
+    } else {
+      this.chart.setAxis(axis);
+      this.chart.setMarks(marks);
+    }
+    this.showLegend();
+  }
+  private drawn = "";
+
+  private lines(view: View): boolean {
+    return view.extra["charts.lines"] !== "0";
+  }
+
+  private marks(view: View): Marks {
+    const chosen = view.begin === undefined ? undefined
+      : { begin: view.begin, end: view.end ?? this.app.recorded().now };
+    return { chosen, base: view.compare, cursor: view.live ? undefined : view.end };
+  }
+
+  // The moment that the legend tells of: pointed at, or the cursor, or the last.
+  private index(view: View): number {
+    const { times } = this.stack!;
+    if (this.pointed.index !== null && this.pointed.index < times.length) return this.pointed.index;
+    if (view.live || view.end === undefined) return times.length - 1;
+    const at = times.findIndex((time) => time * 1000 >= view.end! - 500);
+    return at < 0 ? times.length - 1 : at;
+  }
+
+  private showLegend(): void {
+    if (!this.stack) return;
+    const view = this.app.store.get();
+    this.legend.show({ stack: this.stack, measure: this.options.specOf(view).measure, index: this.index(view),
+      pointed: this.pointed.area, palette: paletteOf(this.app.isDark()), lines: this.lines(view) });
+  }
+
+  // ------------------------------------------------------------ what people do
+
+  private point(index: number | null, area: Area | null): void {
+    this.pointed = { index, area };
+    this.showLegend();
+  }
+
+  private open(area: Area): void {
+    const view = this.app.store.get(), spec = this.options.specOf(view);
+    if (!area.site) return;
+    if (spec.groupBy === "callstack") {
+      this.legend.showFrames(area);
+      return;
+    }
+    const change = drilled({ ...view, groupBy: spec.groupBy }, area.site, spec.groupBy);
+    if (change) this.app.store.update({ pid: spec.pid, measure: spec.measure, ...change }, true);
+  }
+
+  private brush(range: Range): void {
+    const { now } = this.app.recorded();
+    this.app.store.update({ begin: Math.max(0, range.begin), end: Math.min(range.end, now), live: false,
+      axis: this.app.axis() }, true);
+  }
+
+  private setAxis(axis: Range | undefined): void {
+    this.app.store.update({ axis });
+  }
+  private shift(share: number): void {
+    const axis = this.app.axis();
+    this.setAxis(shifted(axis, share * (axis.end - axis.begin), this.app.recorded()));
+  }
+}

@@ -1,0 +1,97 @@
+// The list beside a chart: what the areas are, how much at a moment, and the way down.
+import { bytes, count, estimate } from "../format";
+import { button, make } from "../dom";
+import type { Measure } from "../state";
+import { clock } from "../time/axis";
+import { GROUP_LABELS } from "./groups";
+import type { Palette } from "./palette";
+import { totalAt, type Area, type Stack } from "./stack";
+
+export interface LegendShown {
+  stack: Stack;
+  measure: Measure;
+  index: number; // the moment that numbers are of
+  pointed: Area | null;
+  palette: Palette;
+  lines: boolean;
+}
+
+interface Row {
+  element: HTMLElement;
+  number: HTMLElement;
+  area: Area;
+}
+
+const unitOf = (measure: Measure) => (measure === "live" ? "" : "/s");
+
+export class Legend {
+  readonly element = make("div", { className: "chart-legend" });
+  private readonly head = make("p", { className: "chart-legend-head" });
+  private readonly list = make("ol");
+  private readonly facts = make("dl");
+  private readonly stack = make("ol", { className: "frames", hidden: true });
+  private rows: Row[] = [];
+  private built = "";
+
+  constructor(private readonly open: (area: Area) => void) {
+    this.element.append(this.head, this.list, this.facts, this.stack);
+  }
+
+  show(shown: LegendShown): void {
+    const { stack, palette } = shown;
+    const built = JSON.stringify([stack.by, stack.areas.map(({ key, slot }) => [key, slot]), palette.other]);
+    if (built !== this.built) this.build(stack, palette);
+    this.built = built;
+    this.update(shown);
+  }
+
+  // Largest at the top, as in the chart.
+  private build(stack: Stack, palette: Palette): void {
+    this.rows = [...stack.areas].reverse().map((area) => {
+      const swatch = make("i", { className: "swatch" });
+      swatch.style.background = palette.area(area.slot);
+      const name = make("span", { className: "name" }, make("bdi", { dir: "ltr" }, area.label));
+      const number = make("span", { className: "number" });
+      const element = area.site
+        ? button("", () => this.open(area), { title: `${area.key}\nClick: what it is made of` })
+        : make("div", { title: "all others together" });
+      element.replaceChildren(swatch, name, number);
+      return { element, number, area };
+    });
+    this.list.replaceChildren(...this.rows.map(({ element }) => make("li", {}, element)));
+    this.stack.hidden = true;
+  }
+
+  private update({ stack, measure, index, pointed, lines }: LegendShown): void {
+    const time = stack.times[index];
+    const areas = new Map(stack.areas.map((area) => [area.key, area]));
+    for (const { element, number, area } of this.rows) {
+      const now = areas.get(area.key) ?? area;
+      number.textContent = estimate(now.values[index] ?? 0, now.errors[index] ?? 0) + unitOf(measure);
+      element.classList.toggle("pointed", pointed?.key === area.key);
+    }
+    this.head.textContent = time === undefined ? "" : `${GROUP_LABELS[stack.by]}s at ${clock(time * 1000)}`;
+    this.facts.replaceChildren(...(time === undefined ? [] : factsOf(stack, measure, index, lines)));
+  }
+
+  // The frames of a callstack that was opened.
+  showFrames(area: Area): void {
+    const frames = area.site?.callstack ?? [];
+    this.stack.hidden = frames.length === 0;
+    this.stack.replaceChildren(...frames.map((at) => make("li", {}, at.function,
+      make("span", { className: "muted" }, at.file === "" ? "" : ` ${at.file}:${at.line}`))));
+    this.stack.scrollIntoView({ block: "nearest" });
+  }
+}
+
+function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean): HTMLElement[] {
+  const moment = stack.moments[index]!, total = totalAt(stack, index);
+  const facts: [string, string][] = [["sum", estimate(total.value, total.error) + unitOf(measure)]];
+  if (lines) facts.push(["heap", bytes(moment.heap)], ["live, all", bytes(moment.live)]);
+  if (moment.seconds > 0 && index > 0) {
+    facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
+  }
+  if (moment.compactions > 0) facts.push(["compactions", count(moment.compactions)]);
+  if (moment.dropped > 0) facts.push(["lost", `${count(moment.dropped)} events`]);
+  return facts.map(([name, value]) => make("div", {}, make("dt", { className: name.replace(/\W.*/, "") }, name), make("dd", {}, value)));
+}

@@ -1,0 +1,97 @@
+// What is drawn on a chart besides its areas: ranges below them, collections in a lane
+// under zero, and the cursor over them.
+import type uPlot from "uplot";
+import type { Range } from "../state";
+import type { Palette } from "./palette";
+import type { Stack } from "./stack";
+
+export interface Marks {
+  chosen?: Range | undefined; // what is counted, when it is a part
+  base?: Range | undefined; // what it is compared with
+  cursor?: number | undefined; // not live: what comes after is veiled
+}
+
+export const LANE = 0.09; // of the height, under zero
+const DENSE_PX = 4; // nearer to each other than this, cycles are drawn as one bar
+
+const xOf = (u: uPlot, ms: number) => u.valToPos(ms / 1000, "x", true);
+
+function drawRange(u: uPlot, range: Range, colour: string): void {
+  const { left, top, width, height } = u.bbox;
+  const from = Math.max(left, xOf(u, range.begin)), to = Math.min(left + width, xOf(u, range.end));
+  if (to < left || from > left + width) return;
+  u.ctx.fillStyle = `${colour}22`;
+  u.ctx.fillRect(from, top, Math.max(1, to - from), height);
+  u.ctx.fillStyle = colour;
+  for (const x of [from, to]) u.ctx.fillRect(Math.round(x) - 0.5, top, 1, height);
+}
+
+export function drawRanges(u: uPlot, marks: Marks, palette: Palette): void {
+  if (marks.base) drawRange(u, marks.base, palette.base);
+  if (marks.chosen) drawRange(u, marks.chosen, palette.chosen);
+}
+
+// Points within the plot, with one before it.
+function visible(u: uPlot, stack: Stack): { from: number; to: number } {
+  const { min, max } = u.scales["x"]!;
+  let from = stack.times.findIndex((time) => time >= (min ?? 0));
+  if (from < 0) from = stack.times.length;
+  let to = from;
+  while (to < stack.times.length && stack.times[to]! <= (max ?? Infinity)) ++to;
+  return { from, to };
+}
+
+// Bars: minor collections a second. Ticks: major cycles. A line through all: a compaction.
+export function drawCollections(u: uPlot, stack: Stack, palette: Palette): void {
+  const { ctx } = u, { from, to } = visible(u, stack);
+  const zero = u.valToPos(0, "y", true), bottom = u.bbox.top + u.bbox.height;
+  const lane = bottom - zero - 2;
+  if (lane < 4 || from >= to) return;
+  let most = 0;
+  for (let i = from; i < to; ++i) most = Math.max(most, stack.moments[i]!.minor / stack.moments[i]!.seconds);
+  for (let i = Math.max(1, from); i < to; ++i) {
+    const moment = stack.moments[i]!;
+    const left = Math.max(u.bbox.left, u.valToPos(stack.times[i - 1]!, "x", true));
+    const right = u.valToPos(stack.times[i]!, "x", true), width = right - left;
+    if (most > 0 && moment.minor > 0) {
+      const height = (moment.minor / moment.seconds / most) * lane;
+      ctx.fillStyle = palette.minor;
+      ctx.fillRect(left, bottom - height, Math.max(1, width - (width > 3 ? 1 : 0)), height);
+    }
+    drawMajor(u, moment.major, right, width, bottom, lane, palette);
+    if (moment.compactions > 0) drawCompaction(u, right, palette);
+  }
+}
+
+function drawMajor(u: uPlot, cycles: number, x: number, width: number, bottom: number, lane: number, palette: Palette): void {
+  if (cycles === 0) return;
+  u.ctx.fillStyle = palette.major;
+  const shown = Math.min(cycles, Math.max(1, Math.floor(width / DENSE_PX)));
+  for (let i = 0; i < shown; ++i) {
+    u.ctx.fillRect(Math.round(x - (width * (i + 0.5)) / shown) - 1, bottom - lane, 2, lane);
+  }
+}
+
+function drawCompaction(u: uPlot, x: number, palette: Palette): void {
+  const { ctx } = u, { top, height } = u.bbox;
+  ctx.save();
+  ctx.strokeStyle = palette.compaction;
+  ctx.setLineDash([4, 3]);
+  ctx.lineWidth = 1.5;
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x, top + height);
+  ctx.stroke();
+  ctx.restore();
+}
+
+export function drawCursor(u: uPlot, marks: Marks, palette: Palette): void {
+  if (marks.cursor === undefined) return;
+  const { left, top, width, height } = u.bbox, { ctx } = u;
+  const x = Math.max(left, xOf(u, marks.cursor));
+  if (x > left + width) return;
+  ctx.fillStyle = `${palette.ground}b0`;
+  ctx.fillRect(x, top, left + width - x, height);
+  ctx.fillStyle = palette.chosen;
+  ctx.fillRect(Math.round(x) - 1, top, 2, height);
+}

@@ -1,0 +1,42 @@
+// Elements in one line. Text from a profile only ever becomes text nodes.
+
+type Properties = { [name: string]: unknown };
+
+// Names with a dash are attributes, the others properties.
+export function make<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag, properties: Properties = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[Tag] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role") element.setAttribute(name, String(value));
+    else (element as unknown as Properties)[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+export function button(text: string, onClick: () => void, properties: Properties = {}): HTMLButtonElement {
+  const element = make("button", { type: "button", ...properties }, text);
+  element.addEventListener("click", onClick);
+  return element;
+}
+
+// A select of values with labels; set() marks the one that is chosen.
+export interface Select<T extends string> { element: HTMLSelectElement; set(value: T): void }
+export function select<T extends string>(label: string, values: readonly (readonly [T, string])[],
+  onChoose: (value: T) => void): Select<T> {
+  const element = make("select", { className: "field", "aria-label": label },
+    ...values.map(([value, text]) => make("option", { value }, text)));
+  element.addEventListener("change", () => onChoose(element.value as T));
+  return { element, set: (value) => { element.value = value; } };
+}
+
+// Buttons of which one is pressed.
+export interface Choice<T extends string> { element: HTMLElement; set(value: T): void }
+export function choice<T extends string>(label: string, values: readonly (readonly [T, string])[],
+  onChoose: (value: T) => void): Choice<T> {
+  const buttons = values.map(([value, text]) => button(text, () => onChoose(value), { "data-value": value }));
+  return {
+    element: make("div", { className: "choice", role: "group", "aria-label": label }, ...buttons),
+    set: (value) => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset["value"] === value))),
+  };
+}

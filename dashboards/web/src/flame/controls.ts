@@ -1,0 +1,97 @@
+// The line above the graph: what is drawn and how, and what the search found.
+import type { App } from "../app";
+import { button, make } from "../dom";
+import * as format from "../format";
+import { MEASURES, type Measure, type View } from "../state";
+import type { Tree } from "./call_tree";
+import { choice, type Choice } from "./choice";
+import type { ColourMode } from "./colours";
+import { changeOf } from "./colours";
+import { isFlow, type Width } from "./difference";
+import { optionsOf, setOptions } from "./options";
+import { errorOf, type Profile } from "./profile";
+import type { Found } from "./search";
+
+const LABELS: Record<Measure, string> = { live: "Live", allocated: "Allocated", promoted: "Promoted",
+  died_young: "Died young", died_old: "Died old" };
+
+export class Controls {
+  readonly element = make("div", { className: "flame-controls" });
+  private readonly measure: Choice<Measure>;
+  private readonly order: Choice<"callees" | "callers">;
+  private readonly root: Choice<"flame" | "icicle">;
+  private readonly colour: Choice<ColourMode>;
+  private readonly width: Choice<Width>;
+  private readonly reset: HTMLButtonElement;
+  private readonly matched = make("output", { className: "matched" });
+  private readonly total = make("span", { className: "total" });
+
+  constructor(app: App) {
+    const { store } = app;
+    this.measure = choice("Measure", MEASURES.map((value) => ({ value, label: LABELS[value] })),
+      (measure) => store.update({ measure }, true));
+    this.order = choice("Order of the frames", [
+      { value: "callees", label: "Callees", title: "Above each function, what it calls" },
+      { value: "callers", label: "Callers", title: "Above each function that allocates, who calls it" }],
+      (value) => setOptions(store, { order: value === "callers" ? value : "", zoom: "" }, true));
+    this.root = choice("Orientation", [{ value: "flame", label: "Flame", title: "The root below" },
+      { value: "icicle", label: "Icicle", title: "The root above" }],
+      (value) => setOptions(store, { root: value === "icicle" ? "top" : "" }));
+    this.colour = choice("Colour", [
+      { value: "module", label: "Module", title: "Colour by module" },
+      { value: "lifetime", label: "Lifetime", title: "Colour by how long blocks live" },
+      { value: "change", label: "Change", title: "Colour by what changed between the two ranges" }],
+      (value) => setOptions(store, { colour: value }));
+    this.width = choice("Width of the frames", [
+      { value: "both", label: "Both", title: "As wide as before and after together: also what is gone" },
+      { value: "before", label: "Before", title: "As wide as it was in the range compared with" },
+      { value: "after", label: "After", title: "As wide as it is in the range that is looked at" }],
+      (value) => setOptions(store, { width: value === "both" ? "" : value }));
+    this.reset = button("Reset zoom", () => setOptions(store, { zoom: "" }, true), { className: "button" });
+    this.element.append(this.measure.element, this.order.element, this.root.element, this.colour.element,
+      this.width.element, this.reset, make("span", { className: "space" }), this.total, this.matched);
+  }
+
+  fail(message: string): void {
+    this.total.textContent = message;
+    this.total.classList.add("failed");
+  }
+
+  // profile and tree: null while nothing is loaded.
+  show(view: View, profile: Profile | null, tree: Tree | null, found: Found): void {
+    const options = optionsOf(view);
+    const isDifference = view.compare !== undefined;
+    this.measure.show(view.measure);
+    this.order.show(options.inverted ? "callers" : "callees");
+    this.root.show(options.upwards ? "flame" : "icicle");
+    this.colour.show(options.colour, (value) => value === "change" ? isDifference
+      : value !== "lifetime" || (!isDifference && profile?.lifetime != null));
+    this.width.element.hidden = !isDifference;
+    this.width.show(options.width);
+    this.reset.hidden = options.zoom === "";
+    this.total.classList.remove("failed");
+    this.total.textContent = profile === null || tree === null ? "Loading…" : totalOf(view, profile, tree);
+    this.showFound(found, tree);
+  }
+
+  private showFound({ isValid, matches, bytes }: Found, tree: Tree | null): void {
+    if (!isValid) return this.matched.replaceChildren("not a regular expression");
+    if (matches === null || tree === null) return this.matched.replaceChildren();
+    this.matched.replaceChildren(make("b", {}, format.share(bytes, tree.total[0])),
+      ` matched, ${format.bytes(bytes)}`);
+  }
+}
+
+// Of everything: an estimate, or how it changed.
+function totalOf(view: View, profile: Profile, tree: Tree): string {
+  const total = profile.total(view.measure);
+  if (tree.sides === null) {
+    return `${format.estimate(total.bytes, total.error)} in ${format.count(total.samples)} samples`;
+  }
+  const unit = isFlow(view.measure) ? "/s" : "";
+  const { before, beforeSamples, after, afterSamples } = tree.sides;
+  const { change, error } = changeOf(tree, 0);
+  const of = (bytes: number, samples: number) => format.estimate(bytes, errorOf(bytes, samples)) + unit;
+  return `${of(before[0], beforeSamples[0])} → ${of(after[0], afterSamples[0])}: ` +
+    `${format.change(change, error)}${unit}`;
+}

@@ -1,0 +1,30 @@
+// What a graph shows, for scripts and tests.
+import { changeOf } from "./colours";
+import type { Box, FlameGraph } from "./flame_graph";
+import { errorOf } from "./profile";
+
+// null: nothing is drawn.
+export function describeFrame(graph: FlameGraph, node: number, box: Box | null = graph.boxOf(node)) {
+  if (graph.view === null) return null;
+  const { tree, matches } = graph.view;
+  const { profile } = tree;
+  return { node, name: profile.name(tree.fn[node]), location: profile.location(tree.fn[node]),
+    depth: tree.depth[node], total: tree.total[node], self: tree.self[node],
+    samples: tree.samples[node], selfSamples: tree.selfSamples[node], lifetime: tree.lifetime(node),
+    error: errorOf(tree.total[node], tree.samples[node]), box,
+    matched: matches?.[tree.fn[node]] === 1,
+    ...(tree.sides ? { before: tree.sides.before[node], after: tree.sides.after[node], ...changeOf(tree, node) } : {}) };
+}
+
+// The frames of the layout, the root first, at most so many; box is in window coordinates,
+// also out of sight.
+export function describeFrames(graph: FlameGraph, limit = 10_000): object[] {
+  const out: object[] = [];
+  graph.layout?.rows.forEach((row, depth) => {
+    for (let i = 0; i < row.nodes.length && out.length < limit; ++i) {
+      const frame = row.nodes[i] >= 0 ? describeFrame(graph, row.nodes[i], graph.boxAt(depth, i)) : null;
+      if (frame !== null) out.push(frame);
+    }
+  });
+  return out;
+}

@@ -1,0 +1,117 @@
+// Two profiles of the same program as one that shows their difference.
+//
+// A frame is as wide as what is in it after, before, or half of both together, in which
+// case frames that are gone are seen as well; whichever it is, a frame is as wide as all
+// below it and its own. What is allocated, promoted or dead is per second of each
+// profile's time, so that times of unequal length compare; live is what it is.
+import { Profile, type FlameJson, type Sides } from "./profile";
+
+export type Width = "after" | "before" | "both";
+export const WIDTHS: readonly Width[] = ["after", "before", "both"];
+
+export const isFlow = (measure: string): boolean => measure !== "live";
+
+// One of the two, in the numbering of the difference.
+interface Side {
+  profile: Profile;
+  nodes: Int32Array;  // by node: the node of the difference
+  seconds: number;
+}
+
+// Functions and nodes of both, each once.
+class Merger {
+  readonly strings: string[] = [""];
+  readonly functions: FlameJson["functions"] = [];
+  readonly parent: number[] = [-1];
+  readonly fn: number[] = [0];
+  private readonly stringIds = new Map<string, number>([["", 0]]);
+  private readonly functionIds = new Map<string, number>();
+  private readonly children: Map<number, number>[] = [new Map()];  // by node: by function
+
+  add(profile: Profile): Int32Array {
+    const functions = profile.data.functions.map((_, fn) => this.functionOf(profile, fn));
+    const nodes = new Int32Array(profile.size);
+    for (let i = 1; i < profile.size; ++i) {
+      nodes[i] = this.child(nodes[profile.parent[i]], functions[profile.fn[i]]);
+    }
+    return nodes;
+  }
+
+  private stringId(text: string): number {
+    const id = this.stringIds.get(text) ?? this.strings.length;
+    if (id === this.strings.length) this.strings.push(text);
+    this.stringIds.set(text, id);
+    return id;
+  }
+  private functionOf(profile: Profile, fn: number): number {
+    const [, , line] = profile.data.functions[fn];
+    const [name, file] = [this.stringId(profile.name(fn)), this.stringId(profile.file(fn))];
+    const key = `${name},${file},${line}`;
+    const id = this.functionIds.get(key) ?? this.functions.length;
+    if (id === this.functions.length) this.functions.push([name, file, line]);
+    this.functionIds.set(key, id);
+    return id;
+  }
+  private child(node: number, fn: number): number {
+    const known = this.children[node].get(fn);
+    if (known !== undefined) return known;
+    const next = this.parent.length;
+    this.children[node].set(fn, next);
+    this.children.push(new Map());
+    this.parent.push(node);
+    this.fn.push(fn);
+    return next;
+  }
+}
+
+function moved(column: Float64Array, side: Side, size: number, scale: number): Float64Array {
+  const out = new Float64Array(size);
+  for (let i = 0; i < column.length; ++i) out[side.nodes[i]] += column[i] * scale;
+  return out;
+}
+
+function sidesOf(key: string, before: Side, after: Side, size: number): Sides {
+  const scale = (side: Side) => (isFlow(key) ? 1 / side.seconds : 1);
+  return {
+    before: moved(before.profile.self[key], before, size, scale(before)),
+    beforeSamples: moved(before.profile.samples[key], before, size, 1),
+    after: moved(after.profile.self[key], after, size, scale(after)),
+    afterSamples: moved(after.profile.samples[key], after, size, 1),
+  };
+}
+
+const sum = (column: Iterable<number>): number => {
+  let total = 0;
+  for (const value of column) total += value;
+  return total;
+};
+
+function widths(a: Float64Array, b: Float64Array, width: Width): number[] {
+  return Array.from(a, (before, i) =>
+    width === "before" ? before : width === "after" ? b[i] : (before + b[i]) / 2);
+}
+
+const secondsOf = ({ data }: Profile): number =>
+  Math.max(1e-3, (data.end_unix_ms - data.begin_unix_ms) / 1000);
+
+export function differenceOf(before: Profile, after: Profile, width: Width): Profile {
+  const merger = new Merger();
+  // What is after comes first, so that its order of functions is kept.
+  const b: Side = { profile: after, nodes: merger.add(after), seconds: secondsOf(after) };
+  const a: Side = { profile: before, nodes: merger.add(before), seconds: secondsOf(before) };
+  const size = merger.parent.length;
+  const data: FlameJson = { ...after.data, strings: merger.strings, functions: merger.functions,
+    parent: merger.parent, function: merger.fn, self: {}, samples: {}, totals: {}, lifetime_p50: [] };
+  const sides: Record<string, Sides> = {};
+  for (const { key } of after.measures) {
+    const both = sidesOf(key, a, b, size);
+    sides[key] = both;
+    data.self[key] = widths(both.before, both.after, width);
+    data.samples[key] = widths(both.beforeSamples, both.afterSamples, width);
+    const [bytes, samples] = [sum(data.self[key]), sum(data.samples[key])];
+    data.totals[key] = [bytes, samples > 0 ? bytes / Math.sqrt(samples) : 0, samples];
+  }
+  const profile = new Profile(data);
+  profile.sides = sides;
+  return profile;
+}

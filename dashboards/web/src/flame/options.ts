@@ -1,0 +1,35 @@
+// How the graph is drawn, as it is in the address: x.flame.* and x.search.
+import type { Store, View } from "../state";
+import type { ColourMode } from "./colours";
+import { WIDTHS, type Width } from "./difference";
+
+export interface FlameOptions {
+  inverted: boolean;
+  upwards: boolean;
+  colour: ColourMode;
+  width: Width;  // of a difference
+  zoom: string;  // see paths.ts
+}
+
+export function optionsOf(view: View): FlameOptions {
+  const { extra, compare } = view;
+  const width = extra["flame.width"] as Width;
+  const colour = extra["flame.colour"];
+  return {
+    inverted: extra["flame.order"] === "callers",
+    upwards: extra["flame.root"] !== "top",
+    colour: compare ? (colour === "module" ? "module" : "change") : colour === "lifetime" ? "lifetime" : "module",
+    width: WIDTHS.includes(width) ? width : "both",
+    zoom: extra["flame.zoom"] ?? "",
+  };
+}
+
+// Several at once; "" is the default.
+export function setOptions(store: Store, change: Record<string, string>, isStep = false): void {
+  const extra = { ...store.get().extra };
+  for (const [name, value] of Object.entries(change)) {
+    if (value === "") delete extra[`flame.${name}`];
+    else extra[`flame.${name}`] = value;
+  }
+  store.update({ extra }, isStep);
+}

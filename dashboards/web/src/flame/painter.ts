@@ -1,0 +1,156 @@
+// Draws the frames of a layout on a canvas, of which it may show only a part.
+import type { Tree } from "./call_tree";
+import { faded } from "./colours";
+import type { GraphView } from "./flame_graph";
+import type { Layout, Row } from "./layout";
+
+export const ROW = 20;  // CSS pixels
+export const FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif';
+export const FONT = `12px ${FONT_FAMILY}`;
+export const MIN_LABEL = 26;
+
+// What is seen of the sheet, in CSS pixels; ratio of them to the canvas' own.
+export interface Sight {
+  width: number;
+  height: number;
+  ratio: number;
+  scrolled: number;
+}
+
+// Is a frame one that the search matches, and one that steps back?
+export function looksOf(view: GraphView, node: number, depth: number): { isMatch: boolean; isFaded: boolean } {
+  const { tree, matches, zoom } = view;
+  const isMatch = node > 0 && matches !== null && matches[tree.fn[node]] === 1;
+  return { isMatch, isFaded: depth < tree.depth[zoom] || (matches !== null && !isMatch) };
+}
+
+export function colourOf(view: GraphView, node: number, isMatch: boolean): number {
+  const { theme } = view.colours;
+  return node < 0 ? theme.rest : isMatch ? theme.match : view.colours.of(view.tree, node);
+}
+
+// Widths of names in FONT, measured once.
+export class Labels {
+  private readonly widths = new Map<string, number>();
+  constructor(private readonly context: CanvasRenderingContext2D) {}
+
+  private widthOf(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+
+  // The name, without its module where space is short, cut where it is shorter still.
+  fitted(tree: Tree, fn: number, space: number): string {
+    const name = tree.profile.name(fn);
+    if (this.widthOf(name) <= space) return name;
+    const module = tree.profile.module(fn);
+    const short = module === "" ? name : name.slice(module.length + 1);
+    const width = this.widthOf(short);
+    if (width <= space) return short;
+    const letters = Math.floor((space - 10) / (width / short.length));
+    return letters < 2 ? "" : `${short.slice(0, letters)}…`;
+  }
+}
+
+export class Painter {
+  private readonly labels: Labels;
+  private image: ImageData | null = null;
+  // What was drawn last.
+  private view: GraphView | null = null;
+  private layout: Layout | null = null;
+  private scrolled = 0;
+
+  constructor(private readonly context: CanvasRenderingContext2D) {
+    context.font = FONT;
+    this.labels = new Labels(context);
+  }
+
+  draw(view: GraphView, layout: Layout, seen: Sight): void {
+    const { context } = this;
+    [this.view, this.layout, this.scrolled] = [view, layout, seen.scrolled];
+    context.setTransform(seen.ratio, 0, 0, seen.ratio, 0, 0);
+    context.font = FONT;
+    context.textBaseline = "middle";
+    const rows: [Row, number, number][] = [];
+    for (let depth = 0; depth < layout.rows.length; ++depth) {
+      const y = this.top(depth);
+      if (y > -ROW && y < seen.height) rows.push([layout.rows[depth], depth, y]);
+    }
+    this.paint(view, rows, seen.ratio);
+    for (const [row, depth, y] of rows) this.drawLabels(view, row, depth, y);
+  }
+
+  private top(depth: number): number {
+    const rows = this.layout?.rows.length ?? 1;
+    return (this.view?.upwards ? rows - 1 - depth : depth) * ROW - this.scrolled;
+  }
+
+  // The frames pixel by pixel, so that the time depends little on how many there are.
+  private paint(view: GraphView, rows: [Row, number, number][], ratio: number): void {
+    const { width, height } = this.context.canvas;
+    if (width === 0 || height === 0) return;
+    if (this.image?.width !== width || this.image.height !== height) {
+      this.image = new ImageData(width, height);
+    }
+    const pixels = new Uint32Array(this.image.data.buffer).fill(0);
+    const line = new Uint32Array(width);
+    for (const [row, depth, y] of rows) {
+      this.paintLine(view, line.fill(0), row, depth, ratio);
+      const bottom = Math.min(height, Math.round((y + ROW - 1) * ratio));
+      for (let at = Math.max(0, Math.round(y * ratio)); at < bottom; ++at) {
+        pixels.set(line, at * width);
+      }
+    }
+    this.context.putImageData(this.image, 0, 0);
+  }
+
+  // One line of a row's pixels. Of the frames that share a pixel the first is
+  // seen, which is the largest.
+  private paintLine(view: GraphView, line: Uint32Array, row: Row, depth: number, ratio: number): void {
+    let done = 0;
+    for (let i = 0; i < row.nodes.length; ++i) {
+      const node = row.nodes[i];
+      const left = Math.max(Math.round(row.x[i] * ratio), done);
+      const right = Math.round((row.x[i] + row.w[i]) * ratio);
+      if (right <= left) continue;
+      done = right;
+      const { isMatch, isFaded } = looksOf(view, node, depth);
+      const colour = colourOf(view, node, isMatch);
+      line.fill(isFaded ? faded(colour) : colour, left, right - left > 3 ? right - 1 : right);
+    }
+  }
+
+  private drawLabels(view: GraphView, row: Row, depth: number, y: number): void {
+    const { context } = this;
+    const { tree, colours } = view;
+    for (let i = 0; i < row.nodes.length; ++i) {
+      if (row.w[i] < MIN_LABEL) continue;
+      const node = row.nodes[i];
+      const text = node < 0 ? "…" : this.labels.fitted(tree, tree.fn[node], row.w[i] - 10);
+      if (text === "") continue;
+      const { isMatch, isFaded } = looksOf(view, node, depth);
+      context.globalAlpha = isFaded ? 0.7 : 1;
+      context.fillStyle = isMatch ? colours.theme.matchText : colours.theme.text;
+      context.fillText(text, row.x[i] + 5, y + ROW / 2);
+    }
+    context.globalAlpha = 1;
+  }
+
+  // Around a node, if it is drawn.
+  outline(node: number, thickness: number): void {
+    const { view, layout, context } = this;
+    const index = layout?.indexOf(node) ?? -1;
+    if (index < 0 || view === null || layout === null) return;
+    const depth = view.tree.depth[node];
+    const row = layout.rows[depth];
+    const inset = thickness / 2;
+    context.strokeStyle = view.colours.theme.outline;
+    context.lineWidth = thickness;
+    context.strokeRect(row.x[index] + inset, this.top(depth) + inset,
+      Math.max(row.w[index] - 0.75 - thickness, 1), ROW - 1 - thickness);
+  }
+}

@@ -1,0 +1,209 @@
+// A profile as it was read: checked columns, names of functions, search.
+
+// What memprofd writes as format=flame_json (daemon/export/flame_json.h).
+export interface FlameJson {
+  // Heading; "" for "comm (pid)".
+  title: string;
+  // Of the target; 0 and "" when not known.
+  pid: number;
+  comm: string;
+  runtime_version: string;
+  // What time the profile covers, UTC.
+  begin_unix_ms: number;
+  end_unix_ms: number;
+  sampling_rate: number;  // samples per word
+  dropped_events: number;  // events lost in that time; what they would have added is missing
+  // In the order shown; memprofd writes live, allocated, promoted, died_young and died_old.
+  measures: Measure[];
+  totals: Record<string, [bytes: number, stderr: number, samples: number]>;
+  strings: string[];  // names, each once
+  // Name and file are indexes in strings; file is that of "" and line is 0 when not known.
+  functions: [name: number, file: number, line: number][];
+  // By node: the node of its caller, always an earlier one; node 0 is the root, stands for no
+  // function and has parent -1.
+  parent: number[];
+  // By node: index in functions (ignored for node 0). Siblings have different ones.
+  function: number[];
+  // By node: bytes, and samples, of the blocks allocated at exactly this callstack. Their sums
+  // are the totals.
+  self: Record<string, number[]>;
+  samples: Record<string, number[]>;
+  // By node: median seconds that those of its own blocks lived that died; null when none did.
+  // Without this column there is no colouring by lifetime.
+  lifetime_p50?: (number | null)[];
+}
+
+export interface Measure {
+  key: string;
+  label: string;
+  unit: string;
+}
+
+// By node, the two sides of a difference of one measure.
+export interface Sides {
+  before: Float64Array;
+  beforeSamples: Float64Array;
+  after: Float64Array;
+  afterSamples: Float64Array;
+}
+
+function fail(what: string): never {
+  throw new Error(`bad profile: ${what}`);
+}
+
+function isNumbers(column: unknown, length: number): boolean {
+  if (!Array.isArray(column) || column.length !== length) return false;
+  for (const value of column) {
+    if (typeof value !== "number" || !(value >= 0 && value < Infinity)) return false;
+  }
+  return true;
+}
+
+function checkFunctions(strings: unknown, functions: unknown): void {
+  if (!Array.isArray(strings) || !Array.isArray(functions)) fail("no strings or functions");
+  const isString = (index: number) => typeof strings[index] === "string";
+  functions.forEach((entry, i) => {
+    if (!Array.isArray(entry) || !isString(entry[0]) || !isString(entry[1])) {
+      fail(`function ${i} has no name or file`);
+    }
+  });
+}
+
+function checkNodes(parent: unknown, fn: unknown, functionCount: number): void {
+  if (!Array.isArray(parent) || !Array.isArray(fn)) fail("no nodes");
+  if (parent.length === 0 || parent[0] !== -1) fail("node 0 is not the root");
+  if (fn.length !== parent.length) fail("parent and function differ in length");
+  for (let i = 1; i < parent.length; ++i) {
+    if (!(Number.isInteger(parent[i]) && parent[i] >= 0 && parent[i] < i)) {
+      fail(`the parent of node ${i} does not come before it`);
+    }
+    if (!(Number.isInteger(fn[i]) && fn[i] >= 0 && fn[i] < functionCount)) {
+      fail(`node ${i} has no function`);
+    }
+  }
+}
+
+function checkMeasures(data: FlameJson): void {
+  if (!Array.isArray(data.measures) || data.measures.length === 0) fail("no measures");
+  for (const { key, label } of data.measures) {
+    if (typeof key !== "string" || typeof label !== "string") fail("a measure without name");
+    if (!isNumbers(data.totals?.[key], 3)) fail(`no totals of ${key}`);
+    if (!isNumbers(data.self?.[key], data.parent.length)) fail(`no self values of ${key}`);
+    if (!isNumbers(data.samples?.[key], data.parent.length)) fail(`no samples of ${key}`);
+  }
+}
+
+// "Server" of "Server.handle.(fun)"; "" for a C function or an address.
+export function moduleOf(name: string): string {
+  const dot = name.indexOf(".");
+  return dot > 0 && /^\p{Lu}/u.test(name) ? name.slice(0, dot) : "";
+}
+
+// One standard error: the samples of a sum at one rate are Poisson.
+export const errorOf = (bytes: number, samples: number): number =>
+  samples > 0 ? bytes / Math.sqrt(samples) : 0;
+
+export class Profile {
+  readonly measures: Measure[];
+  readonly size: number;  // nodes
+  readonly parent: Int32Array;
+  readonly fn: Int32Array;
+  readonly self: Record<string, Float64Array> = {};
+  readonly samples: Record<string, Float64Array> = {};
+  readonly lifetime: Float64Array | null;
+  readonly modules: string[];  // by function
+  // By measure; only of a profile that shows a difference.
+  sides: Record<string, Sides> | null = null;
+  private groupOf: Int32Array | null = null;
+  private groupTotal = 0;
+
+  // Throws an Error with a message for people when data is not a profile.
+  constructor(readonly data: FlameJson) {
+    if (data === null || typeof data !== "object") fail("not an object");
+    checkFunctions(data.strings, data.functions);
+    checkNodes(data.parent, data.function, data.functions.length);
+    checkMeasures(data);
+    this.measures = data.measures;
+    this.size = data.parent.length;
+    this.parent = new Int32Array(data.parent);
+    this.fn = new Int32Array(data.function);
+    for (const { key } of data.measures) {
+      this.self[key] = new Float64Array(data.self[key]);
+      this.samples[key] = new Float64Array(data.samples[key]);
+    }
+    this.lifetime = this.lifetimes(data.lifetime_p50);
+    this.modules = data.functions.map(([name]) => moduleOf(data.strings[name]));
+  }
+
+  // Seconds by node; NaN where nothing died. null without lifetimes.
+  private lifetimes(column: (number | null)[] | undefined): Float64Array | null {
+    if (!Array.isArray(column) || column.length !== this.size) return null;
+    const seconds = new Float64Array(column.length).fill(NaN);
+    let isKnown = false;
+    for (let i = 0; i < column.length; ++i) {
+      const value = column[i];
+      if (typeof value !== "number" || !(value > 0)) continue;
+      seconds[i] = value;
+      isKnown = true;
+    }
+    return isKnown ? seconds : null;
+  }
+
+  name(fn: number): string {
+    return fn < 0 ? "all" : this.data.strings[this.data.functions[fn][0]];
+  }
+  file(fn: number): string {
+    return fn < 0 ? "" : this.data.strings[this.data.functions[fn][1]];
+  }
+  // "server.ml:42", "server.ml", "" when the file is not known.
+  location(fn: number): string {
+    if (fn < 0) return "";
+    const line = this.data.functions[fn][2];
+    const text = this.file(fn);
+    return text !== "" && line > 0 ? `${text}:${line}` : text;
+  }
+  module(fn: number): string {
+    return fn < 0 ? "" : this.modules[fn];
+  }
+  // Of everything.
+  total(key: string): { bytes: number; error: number; samples: number } {
+    const [bytes, error, samples] = this.data.totals[key];
+    return { bytes, error, samples };
+  }
+
+  // 1 for each function whose name or location matches.
+  matching(regexp: RegExp): Uint8Array {
+    return Uint8Array.from(this.data.functions, (_, fn) =>
+      regexp.test(this.name(fn)) || regexp.test(this.location(fn)) ? 1 : 0);
+  }
+
+  // Bytes of all callstacks that hold a matching function.
+  matchedBytes(key: string, matches: Uint8Array): number {
+    const self = this.self[key];
+    const isIn = new Uint8Array(this.size);
+    let sum = 0;
+    for (let i = 1; i < this.size; ++i) {
+      isIn[i] = isIn[this.parent[i]] | matches[this.fn[i]];
+      if (isIn[i]) sum += self[i];
+    }
+    return sum;
+  }
+
+  // The same function at several lines is one group: group number by function.
+  groups(): Int32Array {
+    if (this.groupOf) return this.groupOf;
+    const numbers = new Map<string, number>();
+    this.groupOf = Int32Array.from(this.data.functions, ([name, file]) => {
+      const key = `${this.data.strings[name]}\n${this.data.strings[file]}`;
+      const number = numbers.get(key) ?? numbers.size;
+      numbers.set(key, number);
+      return number;
+    });
+    this.groupTotal = numbers.size;
+    return this.groupOf;
+  }
+  get groupCount(): number {
+    this.groups();
+    return this.groupTotal;
+  }
+}

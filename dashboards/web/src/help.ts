@@ -1,0 +1,30 @@
+// The dialog with keys, and what numbers mean.
+import { button, make } from "./dom";
+
+const KEYS: [string, string][] = [
+  ["Space", "pause, and go on live"], ["← →", "the cursor one step back or forward; with Shift ten"],
+  ["Home End", "on the strip: the oldest moment; live"], ["r", "replay what is recorded"], ["l", "live"],
+  ["+ − 0", "zoom in, out, reset"],
+  ["↑ ↓ Enter Esc", "in the table and the flame graph: move, open or zoom, back; the menu key offers more"], ["/", "search"], ["?", "this help"]];
+const MOUSE: [string, string][] = [
+  ["Click on an area", "what it is made of: module, function, site, callstacks"],
+  ["Drag on a chart", "count only this range of time"], ["Drag on the strip", "move the cursor through all that is recorded"],
+  ["Ctrl + wheel", "zoom around the pointer"], ["Shift + wheel", "move the axis"], ["Double-click on a chart", "reset the zoom"]];
+
+function list(rows: [string, string][], isKeys: boolean): HTMLElement {
+  return make("dl", {}, ...rows.flatMap(([name, meaning]) => [
+    make("dt", {}, ...(isKeys ? name.split(" ").map((key) => make("kbd", {}, key)) : [name])), make("dd", {}, meaning)]));
+}
+
+export function fillHelp(dialog: HTMLDialogElement): void {
+  dialog.append(make("h2", { id: "help-title" }, "Help"), list(KEYS, true), list(MOUSE, false),
+    make("p", {}, "Bytes are estimates from samples, block headers included; ± is one standard error. " +
+      "Live is what was allocated since the attach and has not been collected at the cursor. " +
+      "Heap size, collections and compactions are the runtime's own numbers, exact."),
+    make("p", {}, "While the page is paused memprofd goes on recording: nothing is lost. The last 10 minutes are kept " +
+      "by the second, 2 hours by 10 s, a day by the minute."),
+    button("Close", () => dialog.close(), { className: "button" }));
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+}

@@ -1,0 +1,46 @@
+import "./theme.css";
+import "./page.css";
+import { mountActions, pinned } from "./actions";
+import { PageApp } from "./app";
+import { mountCharts } from "./chart/charts";
+import { mountFlame } from "./flame/panel";
+import { fillHelp } from "./help";
+import { mountOverview } from "./overview/overview";
+import { mountSearch } from "./search/search";
+import { mountCallers } from "./sites/callers";
+import { mountFilter } from "./sites/filter_bar";
+import { mountSites } from "./sites/panel";
+import { mountTabs } from "./tabs";
+import { mountTime } from "./time/time";
+
+const app = new PageApp(document.getElementById("notice")!);
+fillHelp(document.getElementById("help") as HTMLDialogElement);
+app.mount(mountTabs, "tabs");
+app.mount(mountOverview, "overview");
+app.mount(mountTime, "time");
+const charts = app.mount(mountCharts, "charts");
+app.mount(mountActions, "actions");
+app.mount(mountSearch, "search");
+app.mount(mountFilter, "filter");
+const sites = app.mount(mountSites, "sites");
+const flame = app.mount(mountFlame, "flame");
+app.mount(mountCallers, "callers");
+void app.start().then(() => {
+  document.getElementById("foot")!.textContent =
+    `memprofd ${app.server.version}. Bytes are estimates from samples; ± is one standard error.`;
+});
+
+// For scripts: the view, the ways to change it, and what is drawn.
+declare global {
+  interface Window { memprofd: object }
+}
+window.memprofd = {
+  view: () => app.store.get(),
+  update: (change: Parameters<typeof app.store.update>[0]) => app.store.update(change, true),
+  axis: () => app.axis(),
+  recorded: () => app.recorded(),
+  charts: () => charts.describe(),
+  sites: () => sites.describe(),
+  flame: (limit?: number) => flame.describe(limit),
+  link: () => pinned(app),
+};

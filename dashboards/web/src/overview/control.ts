@@ -1,0 +1,103 @@
+// Attach, detach and the sampling rate, where the server allows it.
+import { Api, ApiError, type Target } from "../api";
+import type { App } from "../app";
+import { button, make } from "../dom";
+
+const HOW = "Control from the page is off: start memprofd with --web.enable-control, or use memprofctl";
+
+export class Control {
+  private readonly api = new Api();
+
+  constructor(private readonly app: App) {}
+
+  get isAllowed(): boolean {
+    return this.app.server.control;
+  }
+
+  // "" when it can be done, else why not.
+  reason(): string {
+    return this.isAllowed ? "" : HOW;
+  }
+
+  async run(what: string, action: "attach" | "detach" | "rate", body: object): Promise<boolean> {
+    this.app.say(`${what} …`);
+    try {
+      await this.api.control(action, body);
+      this.app.say(`${what}: done.`);
+      await this.app.refresh();
+      return true;
+    } catch (error) {
+      const isForbidden = error instanceof ApiError && (error.status === 404 && action === "rate" || error.status === 403 || error.status === 405);
+      this.app.say(isForbidden && !this.isAllowed ? HOW : `${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+      return false;
+    }
+  }
+
+  // Answers null for text that is no rate, as "1e-4".
+  static rateOf(text: string): number | null {
+    const rate = Number(text.trim());
+    return text.trim() !== "" && rate > 0 && rate <= 1 ? rate : null;
+  }
+
+  // The rate as a field that can be changed.
+  rateField(target: Target): HTMLInputElement {
+    const field = make("input", { className: "field rate", type: "text", size: 7, value: target.sampling_rate.toExponential(),
+      "aria-label": `Sampling rate of pid ${target.pid}, samples per word`, "data-pid": String(target.pid) });
+    field.disabled = !this.isAllowed;
+    field.title = this.reason() || "Samples per word, 0 to 1; Enter sets it. What is live is then counted anew.";
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") void this.setRate(target.pid, field);
+      if (event.key === "Escape") field.blur();
+    });
+    return field;
+  }
+
+  private async setRate(pid: number, field: HTMLInputElement): Promise<void> {
+    const rate = Control.rateOf(field.value);
+    field.setAttribute("aria-invalid", String(rate === null));
+    if (rate === null) {
+      this.app.say(`"${field.value}" is no sampling rate: above 0, at most 1, such as 1e-4`, "error");
+      return;
+    }
+    field.blur();
+    await this.run(`Sampling rate of pid ${pid} to ${rate.toExponential()}`, "rate", { pid, sampling_rate: rate });
+  }
+
+  detachButton(target: Target): HTMLButtonElement {
+    const out = button("Detach", () => void this.run(`Detach from ${target.comm} (pid ${target.pid})`, "detach", { pid: target.pid }),
+      { className: "button small", "aria-label": `Detach from pid ${target.pid}` });
+    out.disabled = !this.isAllowed;
+    out.title = this.reason() || "Stops sampling; what was counted stays readable";
+    return out;
+  }
+
+  // Fields for another program.
+  attachForm(): HTMLElement {
+    const pid = make("input", { className: "field", type: "text", inputMode: "numeric", size: 8, placeholder: "pid", name: "pid",
+      "aria-label": "Process to attach to" });
+    const rate = make("input", { className: "field", type: "text", size: 7, placeholder: "rate", name: "rate",
+      "aria-label": "Sampling rate; empty: the default", title: "Samples per word; empty: memprofd's default" });
+    const submit = make("button", { className: "button", type: "submit" }, "Attach");
+    const form = make("form", { className: "attach" }, pid, rate, submit);
+    for (const field of [pid, rate, submit]) {
+      field.disabled = !this.isAllowed;
+      if (!this.isAllowed) field.title = this.reason();
+    }
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.attach(pid, rate);
+    });
+    return form;
+  }
+
+  private async attach(pid: HTMLInputElement, rate: HTMLInputElement): Promise<void> {
+    const number = Number(pid.value), sampling = rate.value.trim() === "" ? 0 : Control.rateOf(rate.value);
+    pid.setAttribute("aria-invalid", String(!(Number.isInteger(number) && number > 0)));
+    rate.setAttribute("aria-invalid", String(sampling === null));
+    if (!(Number.isInteger(number) && number > 0) || sampling === null) return;
+    if (await this.run(`Attach to pid ${number}`, "attach", { pid: number, sampling_rate: sampling })) {
+      pid.value = "";
+      this.app.store.update({ pid: number, drill: [], filter: {}, begin: undefined, compare: undefined, live: true, end: undefined, axis: undefined }, true);
+    }
+  }
+}

@@ -1,0 +1,139 @@
+// All targets: what they allocate, hold and lose, now.
+import "./overview.css";
+import { enumText, msOf, type Target } from "../api";
+import type { App, Panel } from "../app";
+import { button, make } from "../dom";
+import { bytes, count, duration, estimate } from "../format";
+import type { View } from "../state";
+import { Control } from "./control";
+import { RateMeter } from "./rates";
+
+const HEADS = ["Program", "State", "Live", "Allocates", "Heap", "Collections", "Pauses, 99 %", "Rate per word", "Lost", ""];
+
+export function mountOverview(container: HTMLElement, app: App): Panel {
+  return new Overview(container, app);
+}
+
+class Overview implements Panel {
+  private readonly meter = new RateMeter();
+  private readonly control: Control;
+  private readonly title = make("h2", { id: "overview-title" }, "Programs");
+  private readonly body = make("tbody");
+  private readonly empty = make("p", { className: "empty", hidden: true });
+  private readonly table: HTMLElement;
+  private form: HTMLElement;
+  private rows = new Map<number, Row>();
+  private isAllowed = false;
+  private noted: readonly Target[] = [];
+
+  constructor(container: HTMLElement, private readonly app: App) {
+    this.control = new Control(app);
+    this.form = this.control.attachForm();
+    this.table = make("div", { className: "table" }, make("table", { className: "targets" },
+      make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text)))), this.body));
+    container.append(make("div", { className: "card" },
+      make("div", { className: "overview-head" }, this.title, make("span", { className: "space" }), this.form),
+      this.table, this.empty));
+  }
+
+  update(view: View): void {
+    this.allow();
+    const at = performance.now(), { targets } = this.app;
+    if (targets !== this.noted) for (const target of targets) this.meter.note(target, at);
+    this.noted = targets;
+    for (const [pid, row] of this.rows) {
+      if (targets.some((target) => target.pid === pid)) continue;
+      row.element.remove();
+      this.rows.delete(pid);
+    }
+    targets.forEach((target, index) => this.row(target, index).update(target, this.meter, target.pid === view.pid));
+    this.table.hidden = targets.length === 0;
+    this.empty.hidden = targets.length > 0;
+    this.empty.textContent = "No program is profiled. Attach to one: memprofctl attach --pid PID" +
+      (this.control.isAllowed ? ", or above." : ".");
+  }
+
+  destroy(): void {
+    this.rows.clear();
+  }
+
+  // Whether control is allowed is known once the server has answered.
+  private allow(): void {
+    if (this.isAllowed === this.control.isAllowed) return;
+    this.isAllowed = this.control.isAllowed;
+    const form = this.control.attachForm();
+    this.form.replaceWith(form);
+    this.form = form;
+    for (const row of this.rows.values()) row.element.remove();
+    this.rows.clear();
+  }
+
+  private row(target: Target, index: number): Row {
+    let row = this.rows.get(target.pid);
+    if (!row) {
+      row = new Row(target, this.app, this.control);
+      this.rows.set(target.pid, row);
+    }
+    if (this.body.children[index] !== row.element) this.body.insertBefore(row.element, this.body.children[index] ?? null);
+    return row;
+  }
+}
+
+class Row {
+  readonly element = make("tr");
+  private readonly cells = HEADS.map(() => make("td"));
+  private readonly rate: HTMLInputElement;
+  private readonly detach: HTMLButtonElement;
+
+  constructor(target: Target, private readonly app: App, control: Control) {
+    this.rate = control.rateField(target);
+    this.detach = control.detachButton(target);
+    const open = button(target.comm, () => this.choose(target.pid), { className: "link", title: `${target.exe}, OCaml ${target.runtime_version}` });
+    this.cells[0]!.append(open, make("span", { className: "muted" }, ` ${target.pid}`));
+    this.cells[7]!.append(this.rate);
+    this.cells[9]!.append(this.detach);
+    this.element.dataset["pid"] = String(target.pid);
+    this.element.append(...this.cells);
+    this.element.addEventListener("click", (event) => {
+      if (!(event.target as HTMLElement).closest("button, input")) this.choose(target.pid);
+    });
+  }
+
+  private choose(pid: number): void {
+    const view = this.app.store.get();
+    if (view.pid === pid) return;
+    this.app.store.update({ pid, drill: [], begin: undefined, compare: undefined }, true);
+  }
+
+  update(target: Target, meter: RateMeter, isChosen: boolean): void {
+    this.element.classList.toggle("chosen", isChosen);
+    this.element.setAttribute("aria-selected", String(isChosen));
+    const { gc } = target, rates = meter.rates(target.pid), state = enumText(target.state);
+    const runs = state === "sampling" || state === "waiting";
+    const set = (index: number, text: string, title = "") => {
+      const cell = this.cells[index]!;
+      if (cell.textContent !== text) cell.textContent = text;
+      cell.title = title;
+    };
+    set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, target.message ||
+      `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`);
+    this.cells[1]!.className = state;
+    set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
+    set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
+    set(4, gc ? bytes(Number(gc.heap_bytes)) : "–", gc ? `at most ${bytes(Number(gc.top_heap_bytes))}` : "");
+    set(5, gc && runs && rates ? `${rates.minor.toFixed(1)}/s${rates.major === undefined ? "" : `, ${perTime(rates.major)}`}` : "–",
+      gc ? `${count(Number(gc.minor_collections))} minor, ${count(Number(gc.major_collections))} major, ${count(Number(gc.compactions))} compactions` : "");
+    set(6, gc?.minor_pauses && Number(gc.minor_pauses.count) > 0 ? duration(gc.minor_pauses.p99_seconds) : "–",
+      gc?.major_slice_pauses ? `minor collections; slices of major work: ${duration(gc.major_slice_pauses.p99_seconds)}` : "");
+    if (document.activeElement !== this.rate) this.rate.value = target.sampling_rate.toExponential();
+    const lost = Number(target.dropped_events);
+    set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n }) => `${stage} ${reason}: ${count(Number(n))}`).join("\n"));
+    this.cells[8]!.className = lost === 0 ? "" : "lost";
+    this.rate.hidden = this.detach.hidden = !runs;
+  }
+}
+
+// "3.0/min major"
+function perTime(perSecond: number): string {
+  return perSecond >= 1 ? `${perSecond.toFixed(1)}/s major` : `${(perSecond * 60).toFixed(1)}/min major`;
+}

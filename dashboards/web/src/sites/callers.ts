@@ -1,0 +1,133 @@
+// The tab with one function: who calls it, what it allocates, and what it calls.
+import { Api, isAbort, selectionParams, type CallersAnswer, type Estimate, type Site } from "../api";
+import type { App, Panel } from "../app";
+import { button, make } from "../dom";
+import { frameMenu } from "../flame/frame_menu";
+import { openMenu } from "../flame/menu";
+import { quoted } from "../flame/search";
+import * as format from "../format";
+import { Completion } from "../search/completion";
+import { isRegExp, patternOf, searchOf, Suggestions } from "../search/search";
+import type { View } from "../state";
+import { NO_ESTIMATE } from "./rows";
+import "./sites.css";
+
+const LIMIT = 50;
+const MIN_AGE_MS = 3000;
+
+// The function that is looked at: the one chosen here, else the one searched for.
+const functionOf = (view: View): string => view.extra["callers.of"] ?? searchOf(view);
+
+class CallersPanel implements Panel {
+  private readonly api = new Api();
+  private readonly input = make("input", { type: "search", className: "field", spellcheck: false,
+    placeholder: "Function (regular expression)", "aria-label": "Function whose callers and callees are shown" });
+  private readonly note = make("output", { className: "muted" });
+  private readonly parts = make("div", { className: "callers-parts" });
+  private asked = "";
+  private askedMs = 0;
+
+  constructor(private readonly container: HTMLElement, private readonly app: App) {
+    const suggestions = new Suggestions(app);
+    const box = make("div", { className: "search" }, this.input);
+    const completion = new Completion(this.input, {
+      suggest: (typed) => suggestions.suggest(typed, ["function", "module"]),
+      onPick: (picked) => {
+        this.input.value = patternOf(picked);
+        this.look(this.input.value);
+      },
+      onOpen: () => void suggestions.load().then(() => completion.refresh()),
+    });
+    this.input.addEventListener("change", () => this.look(this.input.value.trim()));
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.look(this.input.value.trim());
+    });
+    container.append(make("div", { className: "callers-head" }, box, this.note), this.parts);
+  }
+
+  destroy(): void {
+    this.api.abort();
+    this.container.replaceChildren();
+  }
+
+  private look(pattern: string): void {
+    const isValid = isRegExp(pattern);
+    this.input.setAttribute("aria-invalid", String(!isValid));
+    if (isValid && pattern !== functionOf(this.app.store.get())) this.app.store.setExtra("callers.of", pattern, true);
+  }
+
+  update(view: View): void {
+    if (view.tab !== "callers" || view.pid === 0) return;
+    const name = functionOf(view);
+    if (document.activeElement !== this.input) this.input.value = name;
+    if (name === "") {
+      this.asked = "";
+      this.parts.replaceChildren();
+      this.note.textContent = "Choose a function to see who calls it and what it calls.";
+      return;
+    }
+    const asked = JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.filter, view.measure, name]);
+    const isOld = view.live && performance.now() - this.askedMs > MIN_AGE_MS;
+    if (asked !== this.asked || isOld) void this.ask(view, name, asked);
+  }
+
+  private async ask(view: View, name: string, asked: string): Promise<void> {
+    this.asked = asked;
+    this.askedMs = performance.now();
+    try {
+      const answer = await this.api.callers({ ...selectionParams(view, "selection."), function: name,
+        order: view.measure, limit: LIMIT });
+      this.show(answer, view, name);
+    } catch (error) {
+      if (!isAbort(error)) this.note.textContent = (error as Error).message;
+    }
+  }
+
+  private show({ self, total, callers, callees }: CallersAnswer, view: View, name: string): void {
+    const whole = of(total, view);
+    this.note.textContent = Number(total?.samples ?? 0) === 0 && whole.bytes === 0
+      ? `No callstack with a function that matches ${name}.` : "";
+    const exact = /^\^(.*)\$$/.exec(name)?.[1]?.replace(/\\(.)/g, "$1") ?? name;
+    this.parts.replaceChildren(
+      make("div", { className: "card" }, make("h3", {}, "Callers"), this.list(callers, view, whole.bytes, "Nobody: it begins the callstack.")),
+      make("div", { className: "card of" }, make("h3", {}, exact), this.numbers(self, total, view)),
+      make("div", { className: "card" }, make("h3", {}, "Callees"), this.list(callees, view, whole.bytes, "It calls nothing that allocates.")));
+  }
+
+  private numbers(self: Site, total: Site, view: View): HTMLElement {
+    const list = make("dl");
+    const words = ({ bytes, bytes_stderr: error, samples }: Estimate) =>
+      `${format.estimate(bytes, error)} in ${format.count(Number(samples))} samples`;
+    for (const [label, site] of [["With all it calls", total], ["Itself", self]] as const) {
+      list.append(make("dt", {}, label), make("dd", {}, words(of(site, view))));
+    }
+    list.append(make("dt", {}, "Its own share"), make("dd", {}, format.share(of(self, view).bytes, of(total, view).bytes)));
+    return list;
+  }
+
+  private list(sites: Site[] | undefined, view: View, whole: number, nobody: string): HTMLElement {
+    const known = (sites ?? []).filter((site) => of(site, view).bytes > 0);
+    if (known.length === 0) return make("p", { className: "muted" }, nobody);
+    return make("ul", {}, ...known.map((site) => this.item(site, view, whole)));
+  }
+  private item(site: Site, view: View, whole: number): HTMLElement {
+    const { bytes, bytes_stderr: error } = of(site, view);
+    const percent = (value: number) => `${(100 * Math.min(1, Math.max(0, value / whole))).toFixed(2)}%`;
+    const name = site.function || "(unknown)";
+    const bar = make("i", { style: `width: ${percent(bytes)}` });
+    const whisker = make("b", { style: `left: ${percent(bytes - error)}; right: calc(100% - ${percent(bytes + error)})` });
+    const item = make("li", {}, make("div", { className: "line" },
+      button(name, () => this.look(`^${quoted(name)}$`), { title: site.file }),
+      make("span", { className: "value" }, `${format.estimate(bytes, error)}  (${format.share(bytes, whole)})`)),
+      make("span", { className: "track", "aria-hidden": "true" }, bar, whisker));
+    item.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      openMenu(frameMenu(this.app, name), { x: event.clientX, y: event.clientY }, name);
+    });
+    return item;
+  }
+}
+
+const of = (site: Site | undefined, { measure }: View): Estimate => site?.[measure] ?? NO_ESTIMATE;
+
+export const mountCallers = (container: HTMLElement, app: App): Panel => new CallersPanel(container, app);

@@ -1,0 +1,113 @@
+// The columns of the table in each of its modes.
+import type { Estimate, Site } from "../api";
+import * as format from "../format";
+import type { View } from "../state";
+import type { Mode, Row } from "./rows";
+
+export interface Column {
+  key: string;
+  label: string;
+  title: string;
+  width: string;  // of a grid track
+  value: (row: Row) => number;  // to sort by, and how long the bar is
+  error?: (row: Row) => number;  // one standard error of value
+  text: (row: Row) => string;
+  bar?: "positive" | "signed";
+  histogram?: boolean;  // of lifetimes
+}
+
+const bytesOf = (estimate: Estimate | undefined): number => estimate?.bytes ?? 0;
+const errorOf = (estimate: Estimate | undefined): number => estimate?.bytes_stderr ?? 0;
+
+type Measured = "live" | "allocated" | "promoted" | "died_young" | "died_old";
+
+function estimateColumn(key: Measured, label: string, title: string): Column {
+  return { key, label, title, width: "minmax(112px, 1fr)", bar: "positive",
+    value: ({ site }) => bytesOf(site[key]), error: ({ site }) => errorOf(site[key]),
+    text: ({ site }) => format.estimate(bytesOf(site[key]), errorOf(site[key])) };
+}
+
+const samples: Column = { key: "samples", label: "Samples", title: "Samples of allocation", width: "76px",
+  value: ({ site }) => Number(site.samples), text: ({ site }) => format.count(Number(site.samples)) };
+
+const lifetimeText = ({ lifetime }: Site): string =>
+  lifetime && Number(lifetime.samples) > 0 ? format.duration(lifetime.p50_seconds) : "none died";
+const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, width: "minmax(136px, 0.9fr)",
+  title: "How long blocks lived that died, short on the left; half of them at most so long",
+  value: ({ site }) => site.lifetime?.p50_seconds ?? 0, text: ({ site }) => lifetimeText(site) };
+
+const SITES: readonly Column[] = [
+  estimateColumn("live", "Live", "Not deallocated at the end of the range"),
+  estimateColumn("allocated", "Allocated", "In the range"),
+  estimateColumn("promoted", "Promoted", "Survived a minor collection"),
+  estimateColumn("died_young", "Died young", "Deallocated in the minor heap"),
+  estimateColumn("died_old", "Died old", "Deallocated in the major heap"),
+  samples, lifetime,
+];
+
+function differenceColumns({ measure }: View): readonly Column[] {
+  const unit = measure === "live" ? "" : "/s";
+  const side = (key: "base" | "other", label: string, title: string): Column => ({
+    key, label, title, width: "minmax(130px, 1fr)", bar: "positive",
+    value: ({ diff }) => bytesOf(diff?.[key]?.[measure]), error: ({ diff }) => errorOf(diff?.[key]?.[measure]),
+    text: ({ diff }) => {
+      const estimate = diff?.[key]?.[measure];
+      return format.estimate(bytesOf(estimate), errorOf(estimate)) + unit;
+    },
+  });
+  return [side("base", "Before", "In the range compared with"), side("other", "After", "In the range looked at"), {
+    key: "change", label: "Change", title: "After minus before; ± is one standard error",
+    width: "minmax(170px, 1.4fr)", bar: "signed",
+    value: ({ diff }) => diff?.change ?? 0, error: ({ diff }) => diff?.change_stderr ?? 0,
+    text: ({ diff }) => format.change(diff?.change ?? 0, diff?.change_stderr ?? 0) + unit,
+  }];
+}
+
+const GROWTH: readonly Column[] = [
+  { key: "growth", label: "Growth of live", title: "Over the range; ± is one standard error",
+    width: "minmax(150px, 1.2fr)", bar: "signed",
+    value: ({ leak }) => leak?.growth_bytes ?? 0, error: ({ leak }) => leak?.growth_bytes_stderr ?? 0,
+    text: ({ leak }) => format.change(leak?.growth_bytes ?? 0, leak?.growth_bytes_stderr ?? 0) },
+  { key: "per_second", label: "Per hour", title: "The same growth by the hour", width: "minmax(116px, 0.7fr)",
+    value: ({ leak }) => leak?.growth_bytes_per_second ?? 0,
+    text: ({ leak }) => {
+      const growth = leak?.growth_bytes_per_second ?? 0;
+      const error = leak && leak.growth_bytes !== 0 ? growth * leak.growth_bytes_stderr / leak.growth_bytes : 0;
+      return `${format.estimate(growth * 3600, error * 3600)}/h`;
+    } },
+  { key: "confidence", label: "Confidence", title: "Probability that it has grown at all", width: "88px",
+    value: ({ leak }) => leak?.confidence ?? 0, text: ({ leak }) => format.share(leak?.confidence ?? 0, 1) },
+  { key: "steadiness", label: "Steadiness", title: "Share of the steps of the range in which it grew", width: "88px",
+    value: ({ leak }) => leak?.steadiness ?? 0, text: ({ leak }) => format.share(leak?.steadiness ?? 0, 1) },
+  { key: "age", label: "Median age", title: "Half of what is live is older than this", width: "96px",
+    value: ({ leak }) => leak?.median_age_seconds ?? 0,
+    text: ({ leak }) => format.duration(leak?.median_age_seconds ?? 0) },
+  estimateColumn("live", "Live", "At the end of the range"),
+  lifetime,
+];
+
+export function columnsOf(mode: Mode, view: View): readonly Column[] {
+  if (mode === "difference") return differenceColumns(view);
+  return mode === "growth" ? GROWTH : SITES;
+}
+
+// The key of the column that rows are sorted by: the one that was chosen, or the mode's own.
+export function sortColumn(columns: readonly Column[], chosen: string, mode: Mode, view: View): string {
+  if (chosen === "name" || columns.some(({ key }) => key === chosen)) return chosen;
+  return mode === "difference" ? "change" : mode === "growth" ? "growth" : view.measure;
+}
+
+// The largest first; names by the alphabet. What was asked of the server has the same order.
+export function sorted(rows: readonly Row[], columns: readonly Column[], key: string,
+                       nameOf: (row: Row) => string): Row[] {
+  if (key === "name") {
+    const collator = new Intl.Collator("en", { numeric: true });
+    return rows.map((row) => ({ row, name: nameOf(row) }))
+      .sort((a, b) => collator.compare(a.name, b.name)).map(({ row }) => row);
+  }
+  const column = columns.find((one) => one.key === key);
+  if (column === undefined) return [...rows];
+  const weight = column.bar === "signed" && key === "change" ? (row: Row) => Math.abs(column.value(row))
+    : column.value;
+  return rows.map((row) => ({ row, value: weight(row) })).sort((a, b) => b.value - a.value).map(({ row }) => row);
+}

@@ -1,0 +1,22 @@
+// The rows of the table as CSV: numbers as they are, bytes and samples.
+import type { Row } from "./rows";
+
+const MEASURES = ["live", "allocated", "promoted", "died_young", "died_old"] as const;
+
+const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+
+export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string; where: string }): Blob {
+  const head = ["name", "location", "samples", ...MEASURES.flatMap((key) => [`${key}_bytes`, `${key}_bytes_stderr`]),
+    "lifetime_p50_seconds", "lifetime_p90_seconds", "lifetime_p99_seconds",
+    "change", "change_stderr", "growth_bytes", "growth_bytes_stderr"];
+  const lines = rows.map((row) => {
+    const { name, where } = nameOf(row);
+    const { site, diff, leak } = row;
+    const estimates = MEASURES.flatMap((key) => [site[key]?.bytes ?? "", site[key]?.bytes_stderr ?? ""]);
+    const died = Number(site.lifetime?.samples ?? 0) > 0 ? site.lifetime : undefined;
+    return [name, where, site.samples, ...estimates, died?.p50_seconds ?? "", died?.p90_seconds ?? "",
+      died?.p99_seconds ?? "", diff?.change ?? "", diff?.change_stderr ?? "", leak?.growth_bytes ?? "",
+      leak?.growth_bytes_stderr ?? ""].map((cell) => quoted(String(cell))).join(",");
+  });
+  return new Blob([[head.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" });
+}

@@ -1,0 +1,140 @@
+// The details of one row: its numbers, its lifetimes, and the callstacks that lead to it.
+import { Api, isAbort, selectionParams, type Location, type Site } from "../api";
+import type { App } from "../app";
+import { button, make } from "../dom";
+import { frameMenu, openTab } from "../flame/frame_menu";
+import { quoted } from "../flame/search";
+import * as format from "../format";
+import type { View } from "../state";
+import { histogram } from "./histogram";
+import { nameOf, NO_ESTIMATE, type Row, type Rows } from "./rows";
+
+const ASKED = 60;
+const STACKS = 6;
+
+export class Detail {
+  readonly element = make("section", { className: "site-detail card", "aria-label": "Details", hidden: true });
+  private readonly api = new Api();
+  private readonly stacks = make("div", { className: "stacks" });
+  private readonly numbers = make("div");
+  private readonly lifetime = make("div");
+  private shown = "";  // id of the row
+  private asked = "";  // whose callstacks are shown, and of when
+
+  constructor(private readonly app: App, private readonly onClose: () => void) {}
+
+  destroy(): void {
+    this.api.abort();
+    this.element.remove();
+  }
+
+  // row null: nothing is opened, or it is not in the answer.
+  show(row: Row | null, answer: Rows, view: View): void {
+    this.element.hidden = row === null;
+    if (row === null) {
+      this.asked = this.shown = "";
+      return;
+    }
+    if (this.shown !== row.id) this.showHead(row, answer);
+    this.shown = row.id;
+    const { lifetime } = row.site;
+    this.numbers.replaceChildren(numbers(row));
+    this.lifetime.replaceChildren(lifetime !== undefined && Number(lifetime.samples) > 0 ? histogram(lifetime)
+      : make("p", { className: "muted" }, "Nothing of it has died in this range."));
+    void this.loadStacks(row, answer, view);
+  }
+
+  // What stays while the numbers change, so that it keeps the focus.
+  private showHead(row: Row, answer: Rows): void {
+    const { name, where } = nameOf(row.site, answer.groupBy);
+    const part = (title: string, content: HTMLElement) => make("div", {}, make("h4", {}, title), content);
+    this.element.replaceChildren(
+      make("header", {}, make("h3", {}, name),
+        make("span", { className: "where" }, answer.groupBy === "callstack" ? "" : where),
+        make("span", { className: "space" }), ...this.actions(row.site),
+        button("×", this.onClose, { className: "button", "aria-label": "Close the details", title: "Close (Esc)" })),
+      make("div", { className: "parts" }, part("Numbers", this.numbers),
+        part("Lifetime of what died", this.lifetime), part("Callstacks", this.stacks)));
+  }
+
+  private actions(site: Site): HTMLElement[] {
+    if (site.function === "") return [];
+    const exactly = `^${quoted(site.function)}$`;
+    return [
+      button("Callers", () => openTab(this.app, "callers", { "callers.of": exactly }), { className: "button" }),
+      button("In the flame graph", () => openTab(this.app, "flame", { search: exactly }), { className: "button" }),
+    ];
+  }
+
+  private async loadStacks(row: Row, answer: Rows, view: View): Promise<void> {
+    const asked = `${row.id}|${answer.begin}|${answer.end}`;
+    if (asked === this.asked) return;
+    if (this.asked.split("|")[0] !== row.id) this.stacks.replaceChildren("Loading…");
+    this.asked = asked;
+    try {
+      const { sites, groups } = await this.api.sites({ ...selectionParams(view), group_by: "callstack",
+        order: view.measure, limit: ASKED, ...patternOf(row.site) });
+      const of = sites.filter((site) => isOf(row.site, site));
+      this.showStacks(of, groups > sites.length ? "more" : of.length > STACKS ? String(of.length) : "", view);
+    } catch (error) {
+      if (!isAbort(error)) this.stacks.replaceChildren((error as Error).message);
+    }
+  }
+
+  private showStacks(sites: Site[], more: string, view: View): void {
+    const shown = sites.slice(0, STACKS);
+    const sum = shown.map((site) => make("details", { open: shown.length === 1 || site === shown[0] },
+      make("summary", {}, stackTitle(site, view)),
+      make("ol", {}, ...(site.callstack ?? []).map((location) => this.frame(location)))));
+    const note = more === "" ? [] : [make("p", { className: "muted" },
+      `The ${shown.length} with the most${more === "more" ? "" : ` of ${more}`}; all: group by callstack.`)];
+    this.stacks.replaceChildren(...(sum.length > 0 ? sum : [make("p", { className: "muted" }, "None with a sample.")]), ...note);
+  }
+
+  private frame({ function: name, file, line }: Location): HTMLElement {
+    const place = file === "" ? "" : line > 0 ? `${file}:${line}` : file;
+    const callers = frameMenu(this.app, name)[1];
+    return make("li", {}, button(name, callers.run, { title: "Callers and callees" }),
+      make("span", { className: "where" }, place));
+  }
+}
+
+// Which callstacks belong to a row: asked for by name, then told apart by file and line.
+function patternOf(site: Site): Record<string, string | string[]> {
+  if (site.function !== "") return { pattern: `^${quoted(site.function)}$` };
+  if (site.file !== "") return { pattern: quoted(site.file) };
+  if (site.module !== "") return { pattern: `^${quoted(site.module)}\\.` };
+  return site.thread > 0 ? { "filter.threads": [String(site.thread)] } : {};
+}
+function isOf(row: Site, stack: Site): boolean {
+  const leaf = stack.callstack?.[0];
+  const [file, line] = [leaf?.file ?? stack.file, leaf?.line ?? stack.line];
+  if (row.file !== "" && row.file !== file) return false;
+  return row.line === 0 || row.function === "" || row.line === line;
+}
+
+function stackTitle(site: Site, { measure }: View): string {
+  const { bytes, bytes_stderr: error } = site[measure] ?? NO_ESTIMATE;
+  const depth = site.callstack?.length ?? 0;
+  return `${format.estimate(bytes, error)} ${measure.replace("_", " ")}, ${format.count(depth)} frames`;
+}
+
+function numbers({ site, diff, leak }: Row): HTMLElement {
+  const list = make("dl");
+  const add = (term: string, words: string) => list.append(make("dt", {}, term), make("dd", {}, words));
+  const of = diff?.other ?? site;
+  for (const [key, label] of [["live", "Live"], ["allocated", "Allocated"], ["promoted", "Promoted"],
+    ["died_young", "Died young"], ["died_old", "Died old"]] as const) {
+    const { bytes, bytes_stderr: error, samples } = of[key] ?? NO_ESTIMATE;
+    add(label, `${format.estimate(bytes, error)}${diff && key !== "live" ? "/s" : ""} in ${format.count(Number(samples))} samples`);
+  }
+  if (diff) add("Change", format.change(diff.change, diff.change_stderr));
+  if (leak) add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr));
+  if (of.live_objects > 0) add("Live blocks", `about ${format.count(of.live_objects)}`);
+  const { lifetime } = of;
+  if (lifetime && Number(lifetime.samples) > 0) {
+    add("Lifetime", `p50 ${format.duration(lifetime.p50_seconds)}, p90 ${format.duration(lifetime.p90_seconds)}, ` +
+      `p99 ${format.duration(lifetime.p99_seconds)}`);
+  }
+  return list;
+}

@@ -1,0 +1,116 @@
+// Histograms of lifetimes: time on a logarithmic axis, samples upwards.
+import type { Lifetime } from "../api";
+import * as format from "../format";
+
+const NS = "http://www.w3.org/2000/svg";
+
+// Decades of seconds.
+export interface Axis {
+  from: number;  // log10 of seconds
+  to: number;
+}
+
+const DEFAULT_AXIS: Axis = { from: -3, to: 2 };
+// Buckets of memprofd are half a power of two wide.
+const BUCKET_DECADES = Math.log10(2) / 2;
+
+const boundOf = (bound: number | string): number => Number(bound);
+
+// From the shortest to the longest lifetime of all, in whole decades.
+export function axisOf(lifetimes: Iterable<Lifetime | undefined>): Axis {
+  let [from, to] = [Infinity, -Infinity];
+  for (const lifetime of lifetimes) {
+    for (const { upper_bound_seconds: bound } of lifetime?.buckets ?? []) {
+      const log = Math.log10(boundOf(bound));
+      if (!Number.isFinite(log)) continue;
+      from = Math.min(from, log - BUCKET_DECADES);
+      to = Math.max(to, log);
+    }
+  }
+  if (from > to) return DEFAULT_AXIS;
+  return { from: Math.floor(from), to: Math.max(Math.ceil(to), Math.floor(from) + 2) };
+}
+
+interface Bin {
+  left: number;  // 0 to 1
+  width: number;
+  samples: number;
+  upper: number;  // seconds
+}
+
+function binsOf(lifetime: Lifetime | undefined, { from, to }: Axis): Bin[] {
+  return (lifetime?.buckets ?? []).map(({ upper_bound_seconds: bound, count }) => {
+    const upper = boundOf(bound);
+    const right = Number.isFinite(upper) ? (Math.log10(upper) - from) / (to - from) : 1;
+    const width = BUCKET_DECADES / (to - from);
+    return { left: Math.max(0, right - width), width, samples: Number(count), upper };
+  });
+}
+
+function element(tag: string, attributes: Record<string, string | number>): SVGElement {
+  const made = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  return made;
+}
+
+// For a cell: one path, no letters.
+export function sparkline(lifetime: Lifetime | undefined, axis: Axis, width: number, height: number): SVGElement {
+  const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "spark", "aria-hidden": "true" });
+  const bins = binsOf(lifetime, axis);
+  const most = Math.max(...bins.map(({ samples }) => samples), 1);
+  const path = bins.map(({ left, width: part, samples }) => {
+    const tall = Math.max(1, (samples / most) * height);
+    return `M${(left * width).toFixed(1)} ${height}v${(-tall).toFixed(1)}h${(part * width).toFixed(1)}V${height}z`;
+  }).join("");
+  svg.append(element("path", { d: path }));
+  return svg;
+}
+
+const WIDTH = 460;
+const HEIGHT = 150;
+const BOTTOM = 20;
+const LEFT = 44;
+
+function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => number): void {
+  const every = to - from > 8 ? 2 : 1;
+  for (let decade = from; decade <= to; decade += every) {
+    const x = place(decade);
+    svg.append(element("line", { x1: x, x2: x, y1: 0, y2: HEIGHT, class: "grid" }));
+    const label = element("text", { x, y: HEIGHT + 15, "text-anchor": decade === from ? "start" : decade === to ? "end" : "middle" });
+    label.textContent = format.duration(10 ** decade).replace(".0", "");
+    svg.append(label);
+  }
+}
+
+// With axes, and the error of each bar: the square root of its samples.
+export function histogram(lifetime: Lifetime): SVGElement {
+  const axis = axisOf([lifetime]);
+  const svg = element("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });
+  svg.setAttribute("aria-label", `Lifetimes of ${format.count(Number(lifetime.samples))} samples: half at most ` +
+    `${format.duration(lifetime.p50_seconds)}, 99 % at most ${format.duration(lifetime.p99_seconds)}`);
+  const bins = binsOf(lifetime, axis);
+  const most = Math.max(...bins.map(({ samples }) => samples + Math.sqrt(samples)), 1);
+  const y = (samples: number) => HEIGHT - (Math.max(0, samples) / most) * (HEIGHT - 8);
+  addAxis(svg, axis, (log) => LEFT + ((log - axis.from) / (axis.to - axis.from)) * WIDTH);
+  for (const bin of bins) addBar(svg, bin, y);
+  for (const part of [0, 0.5, 1]) {
+    const label = element("text", { x: LEFT - 6, y: y(part * most * 0.95) + 4, "text-anchor": "end" });
+    label.textContent = format.count(part * most * 0.95);
+    svg.append(label);
+  }
+  return svg;
+}
+
+function addBar(svg: SVGElement, bin: Bin, y: (samples: number) => number): void {
+  const left = LEFT + bin.left * WIDTH;
+  const width = Math.max(1, bin.width * WIDTH - 1);
+  const bar = element("rect", { x: left, y: y(bin.samples), width, height: HEIGHT - y(bin.samples), class: "bar" });
+  const title = element("title", {});
+  const error = Math.sqrt(bin.samples);
+  title.textContent = `up to ${Number.isFinite(bin.upper) ? format.duration(bin.upper) : "any time"}: ` +
+    `${format.count(bin.samples)} ± ${format.count(error)} samples`;
+  bar.append(title);
+  const middle = left + width / 2;
+  svg.append(bar, element("line", { x1: middle, x2: middle, y1: y(bin.samples - error),
+    y2: y(bin.samples + error), class: "whisker" }));
+}

@@ -1,0 +1,184 @@
+// The tab with the table of sites, and the details of the one that is opened.
+import { Api, isAbort } from "../api";
+import type { App, Panel } from "../app";
+import { button, make } from "../dom";
+import { choice, type Choice } from "../flame/choice";
+import { frameMenu } from "../flame/frame_menu";
+import { openMenu } from "../flame/menu";
+import * as format from "../format";
+import { GROUPS, type GroupBy, type View } from "../state";
+import { columnsOf, sortColumn, sorted } from "./columns";
+import { toCsv } from "./csv";
+import { Detail } from "./detail";
+import { askRows, FIRST, groupOf, keyOf, modeOf, nameOf, orderOf, sortOf, type Row, type Rows } from "./rows";
+import { Table } from "./table";
+import "./sites.css";
+
+const MIN_AGE_MS = 2000;
+const SOON_MS = 60;
+
+const GROUP_LABELS: Record<GroupBy, string> = { site: "Site", function: "Function", file: "File",
+  module: "Module", library: "Library", callstack: "Callstack", thread: "Thread", domain: "Domain" };
+
+export class SitesPanel implements Panel {
+  private readonly api = new Api();
+  private readonly table: Table;
+  private readonly detail: Detail;
+  private readonly groups: Choice<GroupBy>;
+  private readonly modes: Choice<"sites" | "growth">;
+  private readonly count = make("output", { className: "sites-count" });
+  private readonly all: HTMLButtonElement;
+  private answer: Rows | null = null;
+  private key = "";  // of the question whose answer is shown or awaited
+  private of = "";  // of the answer
+  private order = "";  // that it was asked in
+  private askedMs = 0;
+  private tookMs = 0;
+  private isAsking = false;
+  private timer = 0;
+  private drawn: unknown[] = [];
+  private opened = "";  // id of the row whose details were brought into sight
+
+  constructor(private readonly container: HTMLElement, private readonly app: App) {
+    const { store } = app;
+    this.groups = choice("Group by", GROUPS.map((value) => ({ value, label: GROUP_LABELS[value] })),
+      (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
+    this.modes = choice("What is listed", [
+      { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },
+      { value: "growth", label: "Growth", title: "What grows over the range: what may leak, the most suspect first" }],
+      (value) => this.set({ mode: value === "growth" ? value : "", sort: "" }));
+    this.all = button("Show all", () => this.set({ all: "1" }), { className: "button" });
+    this.table = new Table({
+      nameOf: (row) => nameOf(row.site, this.answer?.groupBy ?? "site"),
+      onSort: (sort) => this.set({ sort }),
+      onOpen: (row) => this.open(row),
+      onMenu: (row, place) => openMenu(this.choicesOf(row), place, "Actions"),
+    });
+    this.detail = new Detail(app, () => {
+      this.set({ open: "" });
+      this.table.element.focus();
+    });
+    container.append(make("div", { className: "sites-controls" }, this.modes.element, this.groups.element,
+      make("span", { className: "space" }), this.count, this.all), this.table.element, this.detail.element);
+    app.exporters.push({ id: "sites-csv", label: "Table as CSV",
+      available: () => store.get().tab === "sites" && this.answer !== null,
+      run: async () => ({ name: `sites-${store.get().pid}.csv`,
+        blob: toCsv(this.table.rows, (row) => nameOf(row.site, this.answer?.groupBy ?? "site")) }) });
+    this.table.element.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && store.get().extra["sites.open"]) this.set({ open: "" });
+    });
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+    this.api.abort();
+    this.detail.destroy();
+    this.table.destroy();
+    this.container.replaceChildren();
+  }
+
+  update(view: View): void {
+    if (view.tab !== "sites" || view.pid === 0) return;
+    this.modes.show(view.extra["sites.mode"] === "growth" && !view.compare ? "growth" : "sites",
+      () => view.compare === undefined);
+    this.groups.show(groupOf(view));
+    const key = this.keyOf(view);
+    const age = performance.now() - this.askedMs;
+    if (key !== this.key) this.askSoon(key);
+    else if (view.live && !this.isAsking && age > Math.max(MIN_AGE_MS, 10 * this.tookMs)) void this.ask();
+    this.render(view);
+  }
+
+  // Of the question to ask for a view.
+  private keyOf(view: View): string {
+    const isWhole = this.answer !== null && this.answer.rows.length >= this.answer.groups && this.of === keyOf(view);
+    return `${keyOf(view)} ${isWhole ? this.order : orderOf(view)}`;
+  }
+
+  // After what is there is drawn in its new order, and once for several changes.
+  private askSoon(key: string): void {
+    this.key = key;
+    this.isAsking = true;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.ask(), this.answer === null ? 0 : SOON_MS);
+  }
+
+  private async ask(): Promise<void> {
+    const view = this.app.store.get();
+    const key = this.keyOf(view);
+    this.key = key;
+    this.isAsking = true;
+    this.askedMs = performance.now();
+    const began = this.askedMs;
+    try {
+      const answer = await askRows(this.api, view);
+      this.answer = answer;
+      this.of = keyOf(view);
+      this.order = key.slice(this.of.length + 1);
+      this.tookMs = performance.now() - began;
+      this.render(this.app.store.get());
+    } catch (error) {
+      if (!isAbort(error)) this.count.textContent = (error as Error).message;
+    } finally {
+      if (this.askedMs === began && this.key === key) this.isAsking = false;
+    }
+  }
+
+  // Sorts what is there at once; the server's own order follows.
+  private render(view: View): void {
+    const { answer } = this;
+    if (answer === null || answer.mode !== modeOf(view) || answer.groupBy !== groupOf(view)) {
+      this.count.textContent = this.isAsking ? "Loading…" : this.count.textContent;
+      return;
+    }
+    const open = view.extra["sites.open"] ?? "";
+    const drawn = [answer, sortOf(view), view.measure, open];
+    if (drawn.every((part, i) => part === this.drawn[i])) return;
+    this.drawn = drawn;
+    const columns = columnsOf(answer.mode, view);
+    const sort = sortColumn(columns, sortOf(view), answer.mode, view);
+    const rows = sorted(answer.rows, columns, sort, (row) => nameOf(row.site, answer.groupBy).name);
+    this.table.show(rows, columns, sort, open);
+    this.showCount(answer);
+    this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
+    if (open !== this.opened && !this.detail.element.hidden) this.detail.element.scrollIntoView({ block: "nearest" });
+    this.opened = open;
+  }
+
+  // For scripts: the rows of the answer in the order shown; null while the answer is of another view.
+  describe(): object | null {
+    const { answer } = this;
+    if (answer === null || this.isAsking || this.key !== this.keyOf(this.app.store.get())) return null;
+    return { mode: answer.mode, groupBy: answer.groupBy, groups: answer.groups, sort: this.table.sort,
+      begin: String(answer.begin), end: String(answer.end), tookMs: this.tookMs,
+      rows: this.table.rows.map(({ site, diff, leak }) => ({ ...nameOf(site, answer.groupBy), site, diff, leak })) };
+  }
+
+  private showCount({ rows, groups, mode }: Rows): void {
+    const isCut = groups > rows.length && rows.length >= FIRST;
+    const what = mode === "growth" ? "that grow" : "";
+    this.count.textContent = isCut ? `the first ${format.count(rows.length)} of ${format.count(groups)}`
+      : `${format.count(rows.length)} ${what}`.trim();
+    this.all.hidden = !isCut;
+    this.all.textContent = `Show all ${format.count(groups)}`;
+  }
+
+  private open(row: Row): void {
+    this.set({ open: row.id === this.app.store.get().extra["sites.open"] ? "" : row.id });
+  }
+  private choicesOf(row: Row) {
+    const more = row.site.function === "" ? [] : frameMenu(this.app, row.site.function);
+    return [{ label: "Details", run: () => this.set({ open: row.id }) }, ...more];
+  }
+
+  private set(change: Record<string, string>): void {
+    const extra = { ...this.app.store.get().extra };
+    for (const [name, value] of Object.entries(change)) {
+      if (value === "") delete extra[`sites.${name}`];
+      else extra[`sites.${name}`] = value;
+    }
+    this.app.store.update({ extra });
+  }
+}
+
+export const mountSites = (container: HTMLElement, app: App): SitesPanel => new SitesPanel(container, app);

@@ -1,0 +1,64 @@
+// Serves the page and the HTTP API over the simulated day of simulated_day.h: ten
+// thousand sites, 24 hours of history, without waiting a day for them. For the tests of
+// the page's speed in a browser.
+//
+// day_server: prints "ready PORT", and ends when its standard input does.
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "daemon/export/api_routes.h"
+#include "daemon/export/http_server.h"
+#include "daemon/export/query_service.h"
+#include "daemon/export/web_page.h"
+#include "daemon/util/stop_signal.h"
+#include "tests/bench/simulated_day.h"
+
+namespace memprofd {
+namespace {
+
+// The day is over: the target has ended, and answers stay as they are.
+class DaySource final : public SnapshotSource {
+ public:
+  std::vector<TargetSnapshotPtr> snapshots() override { return {snapshot_}; }
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override {
+    if (pid == snapshot_->info.pid) return snapshot_;
+    return absl::NotFoundError(absl::StrCat("pid ", pid, " is not profiled"));
+  }
+
+ private:
+  static TargetSnapshotPtr ended(const SimulatedDay& day) {
+    auto result = std::make_shared<TargetSnapshot>(*day.snapshot());
+    result->info.state = TargetState::kExited;
+    result->info.mode = "agent";
+    return result;
+  }
+
+  const SimulatedDay day_{SimulatedDay::Shares::kZipf};
+  const TargetSnapshotPtr snapshot_ = ended(day_);
+};
+
+int serve() {
+  DaySource source;
+  QueryService queries(source);
+  StopSignal stop;
+  HttpRoutes routes;
+  add_api_routes(queries, stop, routes);
+  add_web_page(MEMPROFD_VERSION, routes);
+  const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
+  if (!server.ok()) {
+    std::cerr << server.status() << "\n";
+    return 1;
+  }
+  std::printf("ready %d\n", int{(*server)->port()});
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) {
+  }
+  stop.stop();
+  return 0;
+}
+
+}  // namespace
+}  // namespace memprofd
+
+int main() { return memprofd::serve(); }

@@ -1,0 +1,131 @@
+"""The page of a live memprofd in a headless Chromium: what its tests share."""
+
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+
+import browser
+import harness
+
+RATE = 1e-3
+# Where the pictures of the page go; the documents have copies.
+# With MEMPROFD_PICTURE_SECONDS there is so much history on them.
+PICTURES = pathlib.Path(os.environ.get("MEMPROFD_PICTURES", harness.BUILD / "pictures"))
+
+
+class PageTest(unittest.TestCase):
+    """One memprofd with two targets and one browser for all tests of a class; each test
+    loads the page anew. No test may leave an error in the console, or a request to
+    another machine."""
+
+    arguments = ()  # of memprofd
+    expected_errors = ()  # parts of console errors that a test provokes
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.start_server()
+        cls.browser = browser.Browser(1280, 900)
+        cls.addClassCleanup(cls.browser.close)
+
+    @classmethod
+    def start_server(cls):
+        cls.server = cls.start(harness.Target("demo_server", "--self-load", "1"))
+        cls.other = cls.start(harness.Target("demo_server", "--self-load", "1"))
+        cls.daemon = cls.start(harness.Daemon(cls.folder, "--pid", cls.server.pid, "--pid", cls.other.pid,
+                                              *cls.arguments, rate=RATE))
+        for target in (cls.server, cls.other):
+            cls.daemon.wait_state(target.pid, "sampling")
+        cls.url = cls.daemon.url
+        cls.wait_recorded(cls(), float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0)))
+
+    @classmethod
+    def start(cls, process):
+        cls.addClassCleanup(process.log.close)
+        cls.addClassCleanup(process.popen.stdout.close)
+        cls.addClassCleanup(process.kill)
+        return process
+
+    def setUp(self):
+        self.browser.resize(1280, 900)
+        self.browser.emulate_media(prefers_color_scheme="light")
+
+    def tearDown(self):
+        unexpected = [e for e in self.browser.errors if not any(part in e for part in self.expected_errors)]
+        self.assertEqual(unexpected, [])
+        foreign = [r for r in self.browser.requests if not r.startswith((self.url, "blob:" + self.url))]
+        self.assertEqual(foreign, [])
+
+    # ------------------------------------------------------------ memprofd
+
+    def ask(self, endpoint, **parameters):
+        """An answer of the HTTP API, asked beside the page."""
+        query = "&".join(f"{name}={value}" for name, value in parameters.items())
+        status, text = harness.http_get(f"{self.url}/api/v1/{endpoint}?{query}", timeout=harness.TIMEOUT)
+        self.assertEqual(status, 200, text)
+        return json.loads(text)
+
+    def history(self, pid=None, **parameters):
+        return self.ask("history", **{"selection.pid": pid or self.server.pid, **parameters})
+
+    def wait_recorded(self, seconds):
+        """Until so much history is there."""
+        def enough():
+            span = self.history(points=2)["range"]
+            return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9 >= seconds
+        harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + 2 * seconds, interval=0.2)
+
+    # ------------------------------------------------------------ the page
+
+    def open(self, fragment=None):
+        """Loads the page; waits until the chart is drawn."""
+        if fragment is None:
+            fragment = f"pid={self.server.pid}"
+        self.browser.navigate(self.url + "/", "#" + fragment)
+        self.browser.wait_for("window.memprofd && memprofd.charts()[0].points > 1")
+
+    def js(self, expression):
+        return self.browser.evaluate(expression)
+
+    def wait_element(self, selector):
+        self.browser.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
+
+    def view(self):
+        return self.js("memprofd.view()")
+
+    def chart(self, index=0):
+        return self.js(f"memprofd.charts()[{index}]")
+
+    def labels(self, index=0):
+        return [area["label"] for area in self.chart(index)["areas"]]
+
+    def text(self, selector):
+        return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def press(self, text, within="body"):
+        """Clicks the button of a text."""
+        box = self.js(f"""(() => {{
+            const found = [...document.querySelectorAll({json.dumps(within + " button")})]
+                .find((one) => one.innerText.trim() === {json.dumps(text)} && one.offsetParent !== null);
+            if (!found) return null;
+            found.scrollIntoView({{block: "center"}});
+            const b = found.getBoundingClientRect();
+            return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
+        self.assertIsNotNone(box, f"no button {text!r} in {within}")
+        self.browser.click(*box)
+
+    def box(self, selector):
+        return self.js(f"""(() => {{ const e = document.querySelector({json.dumps(selector)});
+            e.scrollIntoView({{block: "center"}});
+            const b = e.getBoundingClientRect(); return {{x: b.x, y: b.y, width: b.width, height: b.height}}; }})()""")
+
+    def picture(self, name):
+        """Keeps what is seen for the documents."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.js("window.scrollTo(0, 0)")
+        self.browser.settle()
+        self.browser.screenshot(PICTURES / f"{name}.png")

@@ -1,0 +1,433 @@
+"""The page at / against a live memprofd: overview, memory over time, time shifting,
+comparing, links, export, keyboard. Tables and flame graphs: test_page_sites."""
+
+import csv
+import gzip
+import json
+import re
+import shutil
+import time
+import xml.etree.ElementTree
+
+import harness
+from page_harness import PageTest
+
+OVER = "#charts .u-over"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def seconds(view, name="end"):
+    return view[name] / 1000
+
+
+class Overview(PageTest):
+    def cells(self, pid):
+        return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(
+            (cell) => cell.querySelector("input")?.value ?? cell.innerText.trim())""")
+
+    def latest(self):
+        return max(self.ask("targets")["targets"], key=lambda target: int(target["attached_unix_ns"]))["pid"]
+
+    def test_shows_each_program_with_its_numbers(self):
+        self.open()
+        self.browser.wait_for(f"""document.querySelector('#overview tr[data-pid="{self.server.pid}"]')
+            .cells[3].innerText.includes("/s")""")
+        for pid in (self.server.pid, self.other.pid):
+            name, state, live, allocates, heap, collections, pauses, rate, lost, _ = self.cells(pid)
+            self.assertEqual(name, f"demo_server {pid}")
+            self.assertEqual(state, "sampling, agent")
+            self.assertRegex(live, r"^[\d.]+ [KM]iB ± [\d.]+$")
+            self.assertRegex(heap, r"^[\d.]+ MiB$")
+            self.assertEqual(float(rate), 1e-3)
+            self.assertEqual(lost, "none")
+        self.assertRegex(self.cells(self.server.pid)[3], r"^[\d.]+ [KM]iB/s$")
+        self.assertRegex(self.cells(self.server.pid)[5], r"^[\d.]+/s(, [\d.]+/(s|min) major)?$")
+        # What it allocates, by the runtime's own counters, is what the samples say.
+        said, unit = re.match(r"([\d.]+) ([KM])iB", self.cells(self.server.pid)[3]).groups()
+        said = float(said) * {"K": 2**10, "M": 2**20}[unit]
+        target = next(t for t in self.ask("targets")["targets"] if t["pid"] == self.server.pid)
+        gc, seconds = target["gc"], time.time() - int(target["attached_unix_ns"]) / 1e9
+        self.assertGreater(said, 0.3 * target["allocated"]["bytes"] / seconds)
+        self.assertLess(said, 3 * target["allocated"]["bytes"] / seconds)
+        self.assertGreater(int(gc["minor_collections"]), 0)
+
+    def test_a_click_chooses_a_program(self):
+        self.open()
+        self.browser.click_on(f'#overview tr[data-pid="{self.other.pid}"] button')
+        self.browser.wait_for(f"memprofd.view().pid === {self.other.pid}")
+        self.assertEqual(self.js("""document.querySelector("#overview tr.chosen").dataset.pid"""), str(self.other.pid))
+
+    def test_without_a_pid_the_latest_program_is_chosen(self):
+        self.open("")
+        self.assertEqual(self.view()["pid"], self.latest())
+
+
+    def test_a_program_that_is_not_known_is_said(self):
+        self.open("pid=1")
+        self.assertEqual(self.view()["pid"], self.latest())
+        self.assertIn("pid 1 is not profiled here", self.text("#notice"))
+
+    def test_hostile_names_are_shown_as_text(self):
+        program = self.folder / "<img src=x>"
+        shutil.copy(harness.BUILD / "targets" / "demo_server", program)
+        hostile = self.start(harness.Process([program]))
+        self.assertRegex(hostile.read_line(), "^ready")
+        self.daemon.attach(hostile.pid)
+        self.open()
+        self.browser.wait_for(f"""document.querySelector('#overview tr[data-pid="{hostile.pid}"]') !== null""")
+        self.assertEqual(self.cells(hostile.pid)[0], f"<img src=x> {hostile.pid}")
+        self.assertEqual(self.js("document.querySelectorAll('img').length"), 0)
+        self.daemon.detach(hostile.pid)
+
+    def test_control_is_off_and_says_how_it_gets_on(self):
+        self.open()
+        for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
+            self.assertTrue(self.js(f"document.querySelector({json.dumps(selector)}).disabled"), selector)
+            self.assertIn("--web.enable-control", self.js(f"document.querySelector({json.dumps(selector)}).title"))
+
+
+class Charts(PageTest):
+    def click_area(self, label):
+        self.browser.wait_for(f"""memprofd.charts()[0].areas.some((a) => a.label === {json.dumps(label)} && a.place)""")
+        place = next(area["place"] for area in self.chart()["areas"] if area["label"] == label)
+        self.browser.click(place["x"], place["y"])
+
+    def wait_groups(self, by):
+        self.browser.wait_for(f"""memprofd.charts()[0].by === "{by}" && memprofd.charts()[0].areas.length > 0""")
+
+    def test_areas_are_what_memprofd_says(self):
+        self.wait_recorded(8)
+        self.open()
+        self.press("❚❚ Pause")  # so that nothing moves
+        chart = self.chart()
+        # At the end of a window of the history: the same question, and the same answer.
+        at = len(chart["times"]) - 3
+        answer = self.history(group_by="module", limit=20, points=2,
+                              **{"selection.range.end_unix_ns": round(chart["times"][at] * 1000) * 1000000})
+        wanted = {series["group"]["module"]: series["values"][-1] for series in answer["series"]}
+        shown = {area["label"]: area["values"][at] for area in chart["areas"] if area["label"] != "other"}
+        self.assertGreater(len(shown), 4)
+        for module, value in shown.items():
+            self.assertEqual(value, wanted.get(module, 0), module)
+        heap = [moment["heap"] for moment in chart["moments"]]
+        self.assertGreater(min(heap), 1 << 20)
+
+    def test_drills_from_module_to_callstacks_and_back(self):
+        self.wait_recorded(4)
+        self.open()
+        self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
+        self.click_area("Demo_server")
+        self.wait_groups("function")
+        self.browser.wait_for("""memprofd.charts()[0].areas.every((a) => a.label === "other" || a.label.startsWith("Demo_server."))""")
+        self.click_area("Demo_server.Sessions.make_session")
+        self.wait_groups("site")
+        self.browser.wait_for("memprofd.charts()[0].areas.length === 1")
+        self.assertRegex(self.labels()[0], r"^Demo_server\.Sessions\.make_session:\d+$")
+        self.click_area(self.labels()[0])
+        self.wait_groups("callstack")
+        self.assertIn("Demo_server.Sessions.make_session ← Demo_server.Sessions.remember", self.labels()[0])
+        self.click_area(self.labels()[0])  # its frames
+        self.assertIn("Demo_server.Server.respond", self.text(".chart-legend .frames"))
+        self.assertEqual(self.text(".drill-path").split("\n")[:2], ["All", "Demo_server"])
+        self.js("history.back()")
+        self.wait_groups("site")
+        self.press("All", ".drill-path")
+        self.wait_groups("module")
+        self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
+        self.assertEqual(self.view()["filter"], {})
+
+    def test_the_legend_drills_with_the_keyboard(self):
+        self.open()
+        self.wait_element(".chart-legend li button")
+        self.js("[...document.querySelectorAll('.chart-legend li button')].find((b) => b.innerText.startsWith('Demo_server')).focus()")
+        self.browser.key("Enter")
+        self.wait_groups("function")
+
+    def test_measures_and_groups(self):
+        self.open(f"pid={self.server.pid}&m=allocated&by=file")
+        self.browser.wait_for("memprofd.charts()[0].areas.some((a) => a.label.endsWith('demo_server.ml'))")
+        self.assertRegex(self.text(".chart-legend .number"), r"± [\d.]+/s$")
+        self.press("Thread")
+        self.browser.wait_for("memprofd.charts()[0].areas.some((a) => /^thread \\d+$/.test(a.label))")
+
+    def test_what_history_cannot_answer_is_said(self):
+        self.open(f"pid={self.server.pid}&f.min_lifetime_seconds=1")
+        self.assertIn("Without the conditions on lifetime", self.text(".chart-note"))
+        self.open()
+        self.assertTrue(self.js("document.querySelector('.chart-note').hidden"))
+
+    def test_a_pattern_that_is_none_is_said(self):
+        self.browser.navigate(self.url + "/", f"#pid={self.server.pid}&f.pattern=%28")
+        self.wait_element(".chart-message:not([hidden])")
+        self.assertIn("pattern", self.text(".chart-message"))
+        self.browser.errors[:] = [e for e in self.browser.errors if "status of 400" not in e]
+
+    def test_another_program_on_the_same_axis(self):
+        self.wait_recorded(4)
+        self.open()
+        self.press("+ Compare chart")
+        self.browser.wait_for("memprofd.charts().length === 2 && memprofd.charts()[1].points > 1")
+        self.js(f"""(() => {{ const s = document.querySelector("#charts .others select[aria-label=Program]");
+            s.value = "{self.other.pid}"; s.dispatchEvent(new Event("change")); }})()""")
+        self.browser.wait_for(f"memprofd.view().charts[0].pid === {self.other.pid}")
+        boxes = self.js("""[...document.querySelectorAll(".u-over")].map((e) => { const b = e.getBoundingClientRect();
+            return [b.left, b.right]; })""")
+        self.assertEqual(boxes[0], boxes[1])  # times are above each other
+        over = self.box(OVER)
+        self.browser.move(over["x"] + over["width"] * 0.5, over["y"] + 20)
+        self.browser.wait_for("memprofd.charts()[1].pointed !== null")
+        first, second = (chart["times"][chart["pointed"]] for chart in self.js("memprofd.charts()"))
+        self.assertLess(abs(first - second), 2.5)
+        self.browser.resize(1280, 1250)
+        self.picture("page-compare")
+        self.press("Remove")
+        self.browser.wait_for("memprofd.charts().length === 1")
+
+    def test_no_width_makes_the_page_scroll_sideways(self):
+        for width, height, scheme in ((1280, 900, "dark"), (1366, 768, "light"), (1920, 1080, "dark"), (900, 700, "light")):
+            self.browser.resize(width, height)
+            self.browser.emulate_media(prefers_color_scheme=scheme)
+            self.open()
+            self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
+
+
+class Time(PageTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.wait_recorded(cls(), 12)
+
+    def strip(self, share):
+        box = self.box(".strip")
+        return box["x"] + box["width"] * share, box["y"] + box["height"] / 2
+
+    def times(self):
+        return self.chart()["times"]
+
+    def test_live_moves(self):
+        self.open()
+        before = self.times()[-1]
+        self.browser.wait_for(f"memprofd.charts()[0].times.at(-1) > {before} + 2")
+
+    def test_pause_loses_nothing(self):
+        self.open()
+        self.browser.key(" ")
+        view = self.view()
+        self.assertFalse(view["live"])
+        self.assertIn("recording goes on", self.text(".time-bar .state"))
+        paused = self.times()[-1]
+        self.wait_past(view["end"] / 1000 + 5)
+        self.browser.settle()
+        self.assertEqual(self.view()["end"], view["end"])
+        self.assertLessEqual(self.times()[-1], paused + 1)
+        self.browser.key(" ")
+        self.assertTrue(self.view()["live"])
+        self.browser.wait_for(f"memprofd.charts()[0].times.at(-1) > {paused} + 4")
+        times = [time for time in self.times() if time > paused - 2]
+        self.assertLess(max(b - a for a, b in zip(times, times[1:])), 3)  # no hole
+
+    def wait_past(self, unix_seconds):
+        harness.eventually(lambda: int(self.history(points=2)["range"]["end_unix_ns"]) / 1e9 > unix_seconds,
+                           "time goes by", interval=0.2)
+
+    def test_the_strip_goes_anywhere_in_the_past(self):
+        self.open()
+        begin = self.js("memprofd.recorded().begin") / 1000
+        now = self.js("memprofd.recorded().now") / 1000
+        self.browser.drag(self.strip(0.8), self.strip(0.4))
+        view = self.view()
+        self.assertFalse(view["live"])
+        self.assertAlmostEqual(seconds(view), begin + 0.4 * (now - begin), delta=1.5)
+        self.assertRegex(self.text(".time-bar .state"), r"^At \d\d:\d\d:\d\d, [\d.]+ \w+ ago")
+        # Numbers are of that moment.
+        then = self.history(points=2, **{"selection.range.end_unix_ns": int(view["end"]) * 1000000})["points"][-1]["live_bytes"]
+        self.wait_element(".chart-legend dd")
+        shown = re.match(r"([\d.]+) MiB", self.text(".chart-legend dd"))
+        self.assertAlmostEqual(float(shown[1]) * 2**20, then, delta=0.15 * then + 1e6)
+        self.browser.key("l")
+        self.assertTrue(self.view()["live"])
+
+    def test_keys_of_the_strip(self):
+        self.open()
+        self.js("document.querySelector('.strip').focus()")
+        self.browser.key("ArrowLeft")
+        first = self.view()
+        self.assertFalse(first["live"])
+        self.browser.key("ArrowLeft")
+        self.assertLessEqual(self.view()["end"], first["end"] - 1000)
+        self.browser.key("Home")
+        self.assertAlmostEqual(self.view()["end"], self.js("memprofd.recorded().begin"), delta=1000)
+        self.assertEqual(self.js("document.querySelector('.strip').getAttribute('role')"), "slider")
+        self.browser.key("End")
+        self.assertTrue(self.view()["live"])
+
+    def test_replay_runs_up_to_the_present(self):
+        self.open()
+        self.js("""(() => { const s = document.querySelector("select[aria-label='Replay speed']");
+            s.value = "60"; s.dispatchEvent(new Event("change")); })()""")
+        self.press("▶ Replay")
+        began = self.view()
+        self.assertFalse(began["live"])
+        self.browser.wait_for(f"memprofd.view().live || memprofd.view().end > {began['end']} + 5000")
+        self.browser.wait_for("memprofd.view().live")
+
+    def test_a_range_is_counted_and_compared(self):
+        self.open()
+        over = self.box(OVER)
+        at = lambda share: (over["x"] + over["width"] * share, over["y"] + over["height"] * 0.5)
+        axis = self.js("memprofd.axis()")
+        self.browser.drag(at(0.6), at(0.9))
+        view = self.view()
+        width = axis["end"] - axis["begin"]
+        self.assertAlmostEqual(view["begin"], axis["begin"] + 0.6 * width, delta=0.05 * width + 2500)
+        self.assertAlmostEqual(view["end"], axis["begin"] + 0.9 * width, delta=0.05 * width + 2500)
+        self.wait_element(".ranges .chip.chosen")
+        self.press("Compare with before")
+        compare = self.view()["compare"]
+        self.assertEqual(compare["end"], self.view()["begin"])
+        self.assertIn("compared with", self.text(".ranges"))
+        self.press("Zoom to it")
+        zoomed = self.view()["axis"]
+        self.assertLess(zoomed["end"] - zoomed["begin"], width)
+        self.press("Fit")
+        self.browser.resize(1280, 1000)
+        self.picture("page-range")
+        self.press("● Go live")
+        self.assertNotIn("end", self.view())
+
+    def test_zoom_with_keys_and_wheel(self):
+        self.open()
+        width = lambda: self.js("memprofd.axis().end - memprofd.axis().begin")
+        before = width()
+        self.browser.key("+")
+        self.assertAlmostEqual(width(), max(2000, before / 2), delta=before * 0.1 + 100)
+        self.browser.key("0")
+        self.browser.wait_for("memprofd.view().axis === undefined")
+        over = self.box(OVER)
+        self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=over["x"] + over["width"] / 2,
+                          y=over["y"] + 50, deltaX=0, deltaY=-120, modifiers=2)
+        self.browser.wait_for("memprofd.view().axis !== undefined")
+        self.assertLess(width(), before)
+
+    def test_a_link_reproduces_the_view(self):
+        self.open(f"pid={self.server.pid}&by=function&m=live&f.pattern=Demo_server")
+        self.browser.drag(self.strip(0.9), self.strip(0.5))
+        self.browser.wait_for("memprofd.charts()[0].areas.length > 1")
+        link, view, head = self.js("memprofd.link()"), self.view(), self.text(".chart-legend-head")
+        self.browser.navigate(link)
+        self.browser.wait_for("window.memprofd && memprofd.charts()[0].points > 1")
+        again = self.view()
+        self.assertAlmostEqual(again["end"], view["end"], delta=1)
+        for name in ("pid", "live", "groupBy", "measure", "filter", "span", "tab"):
+            self.assertEqual(again[name], view[name], name)
+        self.browser.wait_for(f"document.querySelector('.chart-legend-head').innerText === {json.dumps(head)}")
+
+    def test_a_link_to_what_is_live_stays_at_that_moment(self):
+        self.open()
+        self.assertRegex(self.js("memprofd.link()"), r"live=0&end=\d{13}")
+
+
+class Saving(PageTest):
+    def setUp(self):
+        super().setUp()
+        self.wait_recorded(4)
+        self.saved = self.folder / self.id().rsplit(".", 1)[1]
+        self.saved.mkdir()
+        self.browser.save_downloads(self.saved)
+        self.open()
+
+    def save(self, exporter, timeout=harness.TIMEOUT):
+        """Chooses it in the menu; returns the file."""
+        self.press("Export", "#actions")
+        self.wait_element(f'[data-export="{exporter}"]:not(:disabled)')
+        self.browser.click_on(f'[data-export="{exporter}"]')
+        done = lambda: [f for f in self.saved.iterdir() if f.suffix != ".crdownload" and f.stat().st_size > 0]
+        return harness.eventually(done, f"{exporter} is saved", timeout=timeout)[0]
+
+    def test_chart_as_svg(self):
+        file = self.save("chart-svg")
+        self.assertEqual(file.name, f"demo_server-{self.server.pid}-memory.svg")
+        root = xml.etree.ElementTree.parse(file).getroot()
+        texts = [element.text for element in root.iter(SVG + "text")]
+        self.assertIn(f"demo_server (pid {self.server.pid}): live by module", texts)
+        self.assertIn("Demo_server", texts)
+        self.assertGreater(len(list(root.iter(SVG + "polygon"))), 2)
+
+    def test_chart_as_png(self):
+        data = self.save("chart-png").read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(int.from_bytes(data[16:20], "big"), 2400)
+        self.assertGreater(len(data), 20_000)  # not an empty picture
+
+    def test_chart_as_csv(self):
+        rows = list(csv.DictReader(self.save("chart-csv").read_text().splitlines()))
+        self.assertIn("Demo_server", {row["group"] for row in rows})
+        last = [row for row in rows if row["group"] == "Demo_server"][-1]
+        self.assertGreater(float(last["value"]), 10 * float(last["stderr"]))
+
+    def test_profiles(self):
+        self.assertGreater(len(gzip.decompress(self.save("pprof").read_bytes())), 1000)
+
+    def test_collapsed(self):
+        lines = self.save("collapsed").read_text().splitlines()
+        self.assertTrue(any("Demo_server.Sessions.make_session" in line for line in lines))
+        self.assertTrue(all(re.fullmatch(r".+ \d+", line) for line in lines))
+
+    def test_speedscope(self):
+        frames = json.loads(self.save("speedscope").read_text())["shared"]["frames"]
+        self.assertIn("Demo_server.Cache.copy", {frame["name"] for frame in frames})
+
+    def test_flame_graph_as_html(self):
+        self.assertIn("Demo_server.Cache.copy", self.save("html").read_text())
+
+    def test_the_menu_is_for_the_keyboard_too(self):
+        self.js("[...document.querySelectorAll('#actions button')].find((b) => b.innerText === 'Export').focus()")
+        self.browser.key("Enter")
+        self.assertEqual(self.js("document.activeElement.dataset.export"), self.js(
+            "document.querySelector('#export-menu button').dataset.export"))
+        self.browser.key("ArrowDown")
+        self.assertNotEqual(self.js("document.activeElement.dataset.export"), self.js(
+            "document.querySelector('#export-menu button').dataset.export"))
+        self.browser.key("Escape")
+        self.assertTrue(self.js("document.querySelector('#export-menu').hidden"))
+        self.assertEqual(self.js("document.activeElement.innerText"), "Export")
+
+
+class Keyboard(PageTest):
+    def test_help_opens_and_closes(self):
+        self.open()
+        self.browser.key("?")
+        self.assertTrue(self.js("document.querySelector('#help').open"))
+        self.assertIn("pause", self.text("#help"))
+        self.browser.key("Escape")
+        self.browser.wait_for("!document.querySelector('#help').open")
+
+    def test_keys_do_nothing_while_typing(self):
+        self.open()
+        self.js("document.querySelector('#overview input, #search input').focus()")
+        self.js("document.querySelector('#search input').focus()")
+        self.browser.key(" ")
+        self.browser.key("r")
+        self.assertTrue(self.view()["live"])
+
+    def test_everything_can_be_reached(self):
+        """Each control takes the focus, and says what it is."""
+        self.open()
+        nameless = self.js("""[...document.querySelectorAll("button, select, input, [role=slider]")].filter((e) =>
+            e.offsetParent !== null && !(e.innerText?.trim() || e.ariaLabel || e.getAttribute("aria-label") ||
+            e.labels?.length)).map((e) => e.outerHTML.slice(0, 120))""")
+        self.assertEqual(nameless, [])
+
+
+class Pictures(PageTest):
+    """Kept for the documents, and looked at by people."""
+
+    def test_pictures(self):
+        self.wait_recorded(25)
+        for scheme in ("light", "dark"):
+            self.browser.emulate_media(prefers_color_scheme=scheme)
+            self.browser.resize(1280, 1180)
+            self.open()
+            self.wait_element("#sites tbody tr, #sites [role=row]")
+            self.browser.wait_for("document.querySelector('#overview td:nth-child(4)').innerText.includes('/s')")
+            self.picture(f"page-{scheme}")

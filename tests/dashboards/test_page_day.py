@@ -1,0 +1,111 @@
+"""The page with ten thousand sites and a day of history (tests/bench/simulated_day.h):
+how fast it reacts. A reaction is measured by the browser itself: from the event to the
+next frame that is painted (the Event Timing API)."""
+
+import statistics
+import time
+
+import harness
+from page_harness import PageTest
+
+REACTION_MS = 100
+REPEATS = 5
+DAY_TIMEOUT = 400  # seconds to simulate a day, on a busy machine
+PID = 1
+OBSERVE = """(() => { window.reactions = [];
+    new PerformanceObserver((list) => { for (const e of list.getEntries()) reactions.push(e.duration); })
+        .observe({type: "event", durationThreshold: 16}); })()"""
+
+
+class DayServer(harness.Process):
+    def __init__(self):
+        super().__init__([harness.BUILD / "tests" / "day_server"])
+        words = self.read_line(DAY_TIMEOUT).split()
+        self.url = f"http://127.0.0.1:{words[1]}"
+
+
+class Day(PageTest):
+    @classmethod
+    def start_server(cls):
+        cls.day = cls.start(DayServer())
+        cls.url = cls.day.url
+
+    def setUp(self):
+        super().setUp()
+        began = time.monotonic()
+        self.open(f"pid={PID}&span=86400")
+        self.loaded_seconds = time.monotonic() - began
+        self.wait_element("#sites tbody tr, #sites [role=row]")
+        self.js(OBSERVE)
+
+    def quiet(self):
+        """Until no answer is awaited."""
+        self.browser.wait_for("""(() => { const n = performance.getEntriesByType("resource").length;
+            const same = n === window.lastCount; window.lastCount = n; return same; })()""")
+        self.browser.settle()
+
+    def reaction(self, act):
+        """Milliseconds to the frame after what act does; the longest of its events, 0 when
+        below a frame."""
+        self.js("reactions.length = 0")
+        act()
+        self.browser.settle()
+        self.browser.settle()
+        return max(self.js("reactions"), default=0)
+
+    def assert_reacts(self, what, act):
+        times = []
+        for i in range(REPEATS):
+            times.append(self.reaction(lambda: act(i)))
+            self.quiet()
+        median = statistics.median(times)
+        print(f"reaction: {what}: median {median:.0f} ms of {times}")
+        self.assertLessEqual(median, REACTION_MS, what)
+
+    def over(self, share, height=0.5):
+        box = self.box("#charts .u-over")
+        return box["x"] + box["width"] * share, box["y"] + box["height"] * height
+
+    def test_a_day_is_there(self):
+        recorded = self.js("memprofd.recorded()")
+        self.assertAlmostEqual((recorded["now"] - recorded["begin"]) / 3.6e6, 24, delta=0.2)
+        answer = self.ask("sites", pid=PID, limit=1)
+        self.assertGreater(answer["groups"], 9000)
+        self.assertGreater(self.chart()["points"], 100)
+        self.picture("page-day")
+
+    def test_keys_zoom_and_step(self):
+        self.assert_reacts("zoom in", lambda _: self.browser.key("+"))
+        self.assert_reacts("zoom out", lambda _: self.browser.key("-"))
+        self.assert_reacts("step back", lambda _: self.browser.key("ArrowLeft"))
+
+    def test_the_cursor_on_the_strip(self):
+        strip = self.box(".strip")
+        place = lambda share: (strip["x"] + strip["width"] * share, strip["y"] + 20)
+        self.assert_reacts("drag the cursor", lambda i: self.browser.drag(place(0.9 - i / 10), place(0.85 - i / 10)))
+
+    def test_pointing_and_brushing(self):
+        self.assert_reacts("point", lambda i: self.browser.move(*self.over(0.2 + i / 10)))
+        self.assert_reacts("brush", lambda i: self.browser.drag(self.over(0.1 + i / 10), self.over(0.3 + i / 10)))
+
+    def test_drilling(self):
+        def drill(_):
+            self.js(f"memprofd.update({{groupBy: 'module', filter: {{}}, drill: []}})")
+            self.browser.wait_for("memprofd.charts()[0].by === 'module'")
+            self.wait_element(".chart-legend li button")
+            self.browser.click_on(".chart-legend li button")
+            self.browser.wait_for("memprofd.charts()[0].by === 'function'")
+        self.assert_reacts("drill down", drill)
+
+    def test_what_moves_keeps_moving(self):
+        """Frames while the cursor is dragged over a day: none takes longer than the limit."""
+        strip = self.box(".strip")
+        self.js("""(() => { window.frames = []; let last = performance.now();
+            const next = (now) => { frames.push(now - last); last = now; window.frameLoop = requestAnimationFrame(next); };
+            requestAnimationFrame(next); })()""")
+        self.browser.drag((strip["x"] + strip["width"] * 0.95, strip["y"] + 20),
+                          (strip["x"] + strip["width"] * 0.2, strip["y"] + 20), steps=40)
+        frames = self.js("(cancelAnimationFrame(frameLoop), frames)")
+        self.assertGreater(len(frames), 40)
+        print(f"frames while dragging: {len(frames)}, median {statistics.median(frames):.0f} ms, longest {max(frames):.0f} ms")
+        self.assertLessEqual(statistics.quantiles(frames, n=20)[-1], REACTION_MS)

@@ -1,0 +1,53 @@
+#include "daemon/export/web_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+namespace memprofd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+HttpResponse get(const std::string& path) {
+  HttpRoutes routes;
+  add_web_page("1.2.3", routes);
+  return routes.at(path)({path, {}});
+}
+
+TEST(WebPage, IsHtmlThatLoadsOnlyWhatIsServedHere) {
+  const HttpResponse page = get("/");
+  EXPECT_EQ(page.content_type, "text/html; charset=utf-8");
+  EXPECT_THAT(page.body, StartsWith("<!doctype html>"));
+  const std::regex reference(R"re((?:src|href)="(/[^"]*\.(?:js|css))")re");
+  int loaded = 0;
+  for (auto it = std::sregex_iterator(page.body.begin(), page.body.end(), reference);
+       it != std::sregex_iterator(); ++it, ++loaded) {
+    EXPECT_FALSE(get(it->str(1)).body.empty());
+  }
+  EXPECT_EQ(loaded, 2);
+}
+
+TEST(WebPage, NamesNoOtherMachine) {
+  for (const char* path : {"/", "/page.css"}) {
+    EXPECT_THAT(get(path).body, Not(HasSubstr("//"))) << path;
+  }
+  EXPECT_THAT(get("/").body, HasSubstr("default-src 'none'"));
+}
+
+TEST(WebPage, TypesAreWhatBrowsersInsistOn) {
+  EXPECT_EQ(get("/page.js").content_type, "text/javascript; charset=utf-8");
+  EXPECT_EQ(get("/page.css").content_type, "text/css; charset=utf-8");
+}
+
+TEST(WebPage, IsToldTheVersionAndWhatItMayDo) {
+  const HttpResponse answer = get("/api/v1/server");
+  EXPECT_EQ(answer.content_type, "application/json");
+  EXPECT_EQ(answer.body, "{\"version\": \"1.2.3\", \"control\": false}\n");
+}
+
+}  // namespace
+}  // namespace memprofd
