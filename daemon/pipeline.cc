@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "daemon/store/snapshot_counts.h"
+
 namespace memprofd {
-namespace {
-
-bool has_samples(const Counters& counters) { return counters.allocated.samples != 0; }
-
-}  // namespace
 
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_({limits.max_callstacks, limits.max_callstack_entries}),
@@ -154,20 +151,8 @@ SampleEvent Pipeline::follow(const memprof_record& record) {
 }
 
 void Pipeline::fill(TargetSnapshot& snapshot) const {
-  const auto& by_class = aggregator_.by_class();
-  snapshot.counters = aggregator_.totals();
+  fill_counts(aggregator_, callstacks_, snapshot);
   snapshot.drops = drops_;
-  snapshot.live_samples_tracked = aggregator_.live().size();
-  snapshot.stacks_interned = callstacks_.size();
-  snapshot.callstacks = callstacks_.kept();
-  snapshot.rows.clear();
-  snapshot.rows.reserve(by_class.size());
-  for (std::uint32_t id = 0; id < by_class.size(); ++id) {
-    if (!has_samples(by_class[id])) continue;
-    const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
-    snapshot.rows.push_back(
-        {ClassId(id), alloc_class, &callstacks_.get(alloc_class.callstack), by_class[id]});
-  }
 }
 
 }  // namespace memprofd

@@ -8,7 +8,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/util/json_util.h"
+#include "daemon/export/message_json.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
 
@@ -27,14 +28,7 @@ absl::Status print(const std::string& text) {
 }
 
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  options.add_whitespace = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return absl::InternalError("the answer cannot be written as JSON");
-  }
+  ASSIGN_OR_RETURN(const std::string text, message_json(message, true));
   return write_result(text, file);
 }
 

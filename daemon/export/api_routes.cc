@@ -6,10 +6,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/message_json.h"
 #include "daemon/export/request_params.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
-#include "google/protobuf/util/json_util.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
@@ -29,14 +29,9 @@ HttpResponse failure(const absl::Status& status) {
 }
 
 HttpResponse json(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return failure(absl::InternalError("the answer cannot be written as JSON"));
-  }
-  return {200, "application/json", std::move(text)};
+  absl::StatusOr<std::string> text = message_json(message, false);
+  if (!text.ok()) return failure(text.status());
+  return {200, "application/json", *std::move(text)};
 }
 
 // A route whose parameters are Request's fields and whose answer is JSON.

@@ -35,11 +35,6 @@ struct StackEqual {
   bool operator()(std::uint32_t a, std::uint32_t b) const { return (*stacks)[a] == (*stacks)[b]; }
 };
 
-std::uint32_t clamp_times(std::uint64_t times) {
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(times, std::numeric_limits<std::uint32_t>::max()));
-}
-
 }  // namespace
 
 // Fills a table, target by target.
@@ -117,9 +112,7 @@ class StackTableBuilder {
   std::uint32_t location_of(LocationId id) {
     if (id.value() >= by_location_.size()) by_location_.resize(id.value() + 1);
     std::uint32_t& known = by_location_[id.value()];
-    if (known == 0) {
-      known = add_location(&visible_->location(id)) + 1;
-    }
+    if (known == 0) known = add_location(&visible_->location(id)) + 1;
     return known - 1;
   }
 
@@ -166,7 +159,8 @@ std::size_t StackTable::length(const Stack& stack, std::uint32_t repeats) const 
 }
 
 void StackTable::shorten(Stack& stack, std::size_t limit) const {
-  std::uint32_t repeats = clamp_times(limit);
+  auto repeats = static_cast<std::uint32_t>(
+      std::min<std::size_t>(limit, std::numeric_limits<std::uint32_t>::max()));
   while (repeats > 1 && length(stack, repeats) > limit) repeats /= 2;
   for (Run& run : stack) run.times = std::min(run.times, std::max(repeats, 1u));
   std::size_t sum = 0;

@@ -1,10 +1,10 @@
 #include "daemon/store/diff.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/util/sort_and_cut.h"
 
 namespace memprofd {
 namespace {
@@ -59,21 +59,19 @@ std::vector<Pair> join(const Side& base, const Side& other) {
   return pairs;
 }
 
-// Largest absolute change first, ties by name.
-void sort_and_cut(std::vector<Pair>& pairs, std::size_t limit) {
-  std::vector<const Pair*> order;
+// Largest absolute change first, ties by name; at most limit (0: all).
+std::vector<Pair> largest(const std::vector<Pair>& pairs, std::size_t limit) {
+  std::vector<const Pair*> order;  // pairs are large
   order.reserve(pairs.size());
   for (const Pair& pair : pairs) order.push_back(&pair);
-  const std::size_t n = limit == 0 ? pairs.size() : std::min(limit, pairs.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(),
-                    [](const Pair* a, const Pair* b) {
-                      const double x = std::abs(a->change), y = std::abs(b->change);
-                      return x != y ? x > y : a->name < b->name;
-                    });
-  std::vector<Pair> sorted;
-  sorted.reserve(n);
-  for (std::size_t i = 0; i < n; ++i) sorted.push_back(*order[i]);
-  pairs = std::move(sorted);
+  sort_and_cut(order, limit, [](const Pair* a, const Pair* b) {
+    const double x = std::abs(a->change), y = std::abs(b->change);
+    return x != y ? x > y : a->name < b->name;
+  });
+  std::vector<Pair> result;
+  result.reserve(order.size());
+  for (const Pair* pair : order) result.push_back(*pair);
+  return result;
 }
 
 // The counts of one side of the pairs; a name alone where it has none.
@@ -118,7 +116,7 @@ DiffResult diff(const TargetProfile& base_profile, const TargetProfile& other_pr
   set_change(result.total, base, other, query.order);
   std::vector<Pair> pairs = join(base, other);
   result.n_groups = pairs.size();
-  sort_and_cut(pairs, query.limit);
+  pairs = largest(pairs, query.limit);
   std::vector<Group> bases = counts_of(base, pairs, &Pair::base, query);
   std::vector<Group> others = counts_of(other, pairs, &Pair::other, query);
   for (std::size_t i = 0; i < pairs.size(); ++i) {

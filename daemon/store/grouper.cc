@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "daemon/util/sort_and_cut.h"
 
 namespace memprofd {
 namespace {
@@ -116,13 +117,10 @@ std::strong_ordering Grouper::compare(std::size_t a, std::size_t b) const {
 std::vector<std::size_t> Grouper::largest(std::vector<std::size_t> groups,
                                           const std::vector<double>& values,
                                           std::size_t limit) const {
-  const std::size_t n = limit == 0 ? groups.size() : std::min(limit, groups.size());
-  std::partial_sort(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(n), groups.end(),
-                    [&](std::size_t a, std::size_t b) {
-                      if (values[a] != values[b]) return values[a] > values[b];
-                      return compare(a, b) < 0;
-                    });
-  groups.resize(n);
+  sort_and_cut(groups, limit, [&](std::size_t a, std::size_t b) {
+    if (values[a] != values[b]) return values[a] > values[b];
+    return compare(a, b) < 0;
+  });
   return groups;
 }
 

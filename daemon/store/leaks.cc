@@ -9,6 +9,7 @@
 #include "daemon/store/range_counter.h"
 #include "daemon/store/select.h"
 #include "daemon/util/estimate.h"
+#include "daemon/util/sort_and_cut.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -173,17 +174,12 @@ std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCou
 }
 
 // Largest least growth first, then by what is live, ties by name.
-void sort_and_cut(std::vector<Candidate>& candidates, const Grouper& grouper, std::size_t limit) {
-  const std::size_t n = limit == 0 ? candidates.size() : std::min(limit, candidates.size());
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(n),
-                    candidates.end(), [&](const Candidate& a, const Candidate& b) {
-                      const double x = at_least(a.summary), y = at_least(b.summary);
-                      if (x != y) return x > y;
-                      const double a_live = a.growth->end.words, b_live = b.growth->end.words;
-                      if (a_live != b_live) return a_live > b_live;
-                      return grouper.compare(a.group, b.group) < 0;
-                    });
-  candidates.resize(n);
+bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper) {
+  const double x = at_least(a.summary), y = at_least(b.summary);
+  if (x != y) return x > y;
+  const double a_live = a.growth->end.words, b_live = b.growth->end.words;
+  if (a_live != b_live) return a_live > b_live;
+  return grouper.compare(a.group, b.group) < 0;
 }
 
 std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
@@ -222,7 +218,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
     return candidate.growth->end.words <= 0 ||
            (query.limit == 0 && growth.growth_bytes <= growth.growth_bytes_stderr);
   });
-  sort_and_cut(candidates, rows.grouper(), query.limit);
+  sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
+    return ranks_before(a, b, rows.grouper());
+  });
   std::vector<std::size_t> chosen;
   for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
   std::vector<Group> groups = rows.sums(chosen, Measure::kLive);

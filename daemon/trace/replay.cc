@@ -11,6 +11,7 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/store/history.h"
+#include "daemon/store/snapshot_counts.h"
 #include "daemon/trace/trace_order.h"
 #include "daemon/trace/trace_symbolizer.h"
 #include "daemon/util/status_macros.h"
@@ -54,8 +55,6 @@ std::uint32_t origin_of(ctf::Source source) {
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-bool has_samples(const Counters& counters) { return counters.allocated.samples > 0; }
 
 // Aggregates the events of a trace on the trace's clock.
 class Replayer final : public ctf::Visitor {
@@ -202,20 +201,10 @@ TargetSnapshotPtr Replayer::finish() {
                     .sampling_rate = info_.sampling_rate};
   snapshot->time_ns = end_ns;
   snapshot->attached_ns = begin_ns_;
-  snapshot->counters = aggregator_.totals();
   snapshot->drops = drops_;
-  snapshot->live_samples_tracked = aggregator_.live().size();
-  snapshot->stacks_interned = callstacks_.size();
   snapshot->history = history_.view();
   snapshot->symbolizer = symbolizer_;
-  snapshot->callstacks = callstacks_.kept();
-  const auto& by_class = aggregator_.by_class();
-  for (std::uint32_t id = 0; id < by_class.size(); ++id) {
-    if (!has_samples(by_class[id])) continue;
-    const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
-    snapshot->rows.push_back(
-        {ClassId(id), alloc_class, &callstacks_.get(alloc_class.callstack), by_class[id]});
-  }
+  fill_counts(aggregator_, callstacks_, *snapshot);
   return snapshot;
 }
 

@@ -23,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 inside=${work#"$prefix"}
 cp "$here/handshake.ml" "$source" "$work/"
 # shellcheck disable=SC2086
-chroot "$prefix" /bin/sh -c 'cd "$0" && shift 0 && exec /usr/bin/ocamlfind ocamlopt -thread -package unix,threads.posix -linkpkg -g "$@"' \
+chroot "$prefix" /bin/sh -c 'cd "$0" && exec /usr/bin/ocamlfind ocamlopt -thread -package unix,threads.posix -linkpkg -g "$@"' \
 	"$inside" "$@" $link handshake.ml "$(basename "$source")" -o program >&2
 mkdir -p "$(dirname "$out")"
 mv "$work/program" "$out"
