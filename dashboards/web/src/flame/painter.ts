@@ -111,6 +111,8 @@ export class Painter {
   // One line of a row's pixels. Of the frames that share a pixel the first is
   // seen, which is the largest.
   private paintLine(view: GraphView, line: Uint32Array, row: Row, depth: number, ratio: number): void {
+    const { tree, matches, zoom } = view;
+    const isAbove = depth < tree.depth[zoom];
     let done = 0;
     for (let i = 0; i < row.nodes.length; ++i) {
       const node = row.nodes[i];
@@ -118,7 +120,9 @@ export class Painter {
       const right = Math.round((row.x[i] + row.w[i]) * ratio);
       if (right <= left) continue;
       done = right;
-      const { isMatch, isFaded } = looksOf(view, node, depth);
+      // As looksOf(), which would make an object for each of many frames.
+      const isMatch = node > 0 && matches !== null && matches[tree.fn[node]] === 1;
+      const isFaded = isAbove || (matches !== null && !isMatch);
       const colour = colourOf(view, node, isMatch);
       line.fill(isFaded ? faded(colour) : colour, left, right - left > 3 ? right - 1 : right);
     }

@@ -138,7 +138,7 @@ export class SitesPanel implements Panel {
     const columns = columnsOf(answer.mode, view);
     const sort = sortColumn(columns, sortOf(view), answer.mode, view);
     const rows = sorted(answer.rows, columns, sort, (row) => nameOf(row.site, answer.groupBy).name);
-    this.table.show(rows, columns, sort, open);
+    this.table.show(rows, columns, sort, open, answer);
     this.showCount(answer);
     this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
     if (open !== this.opened && !this.detail.element.hidden) this.detail.element.scrollIntoView({ block: "nearest" });

@@ -27,6 +27,7 @@ export class Table {
   private columns: readonly Column[] = [];
   private largest = new Map<string, number>();  // by column: where a bar is full
   private axis: Axis = axisOf([]);
+  private source: object | null = null;  // whose scales these are
   private headOf = "";  // the columns that the head was made for
   private current = "";  // id of the row that keys move
   private frame = 0;
@@ -47,22 +48,27 @@ export class Table {
     this.element.remove();
   }
 
-  // opened: id of the row whose details are shown.
-  show(rows: readonly Row[], columns: readonly Column[], sort: string, opened: string): void {
+  // opened: id of the row whose details are shown. source: what the rows are of, in any order.
+  show(rows: readonly Row[], columns: readonly Column[], sort: string, opened: string, source: object): void {
     if (opened !== "") this.current = opened;
     this.rows = rows;
     this.sort = sort;
     this.columns = columns;
-    this.axis = axisOf(rows.map(({ site }) => site.lifetime));
-    this.largest = new Map(columns.filter(({ bar }) => bar).map((column) => [column.key, largestOf(rows, column)]));
-    // What is compared side by side has one scale.
-    const sides = Math.max(this.largest.get("base") ?? 0, this.largest.get("other") ?? 0);
-    for (const key of ["base", "other"]) if (this.largest.has(key)) this.largest.set(key, sides);
+    if (source !== this.source) this.scale(rows, columns);
+    this.source = source;
     this.element.style.setProperty("--columns", `minmax(220px, 3fr) ${columns.map(({ width }) => width).join(" ")}`);
     this.element.setAttribute("aria-rowcount", String(rows.length + 1));
     this.showHead(sort);
     this.body.style.height = `${rows.length * ROW}px`;
     this.draw();
+  }
+
+  private scale(rows: readonly Row[], columns: readonly Column[]): void {
+    this.axis = axisOf(rows.map(({ site }) => site.lifetime));
+    this.largest = new Map(columns.filter(({ bar }) => bar).map((column) => [column.key, largestOf(rows, column)]));
+    // What is compared side by side has one scale.
+    const sides = Math.max(this.largest.get("base") ?? 0, this.largest.get("other") ?? 0);
+    for (const key of ["base", "other"]) if (this.largest.has(key)) this.largest.set(key, sides);
   }
 
   // Made anew only for other columns, which keeps the focus and the time short.
