@@ -53,6 +53,8 @@ void add_output_options(CLI::App& app, Config& config) {
   app.add_option("--web.config.file", config.web_config_file,
                  "TLS and basic authentication, in the form of Prometheus exporters")
       ->type_name("FILE");
+  app.add_flag("--web.enable-control", config.web_enable_control,
+               "Let the page attach, detach and set rates (off by default)");
   app.add_option("--grpc.socket", config.grpc_socket, "Unix socket of the gRPC service")
       ->capture_default_str()
       ->type_name("PATH");

@@ -22,6 +22,7 @@ struct Config {
   std::string trace_directory;             // empty: traces are only streamed
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
+  bool web_enable_control = false;
   std::string grpc_socket;
   std::string grpc_listen_address;  // empty: off
   std::string log_level = "info";

@@ -11,10 +11,13 @@
 #include "daemon/config.h"
 #include "daemon/daemon.h"
 #include "daemon/export/api_routes.h"
+#include "daemon/export/control_routes.h"
 #include "daemon/export/grpc_server.h"
 #include "daemon/export/http_server.h"
 #include "daemon/export/prometheus_text.h"
 #include "daemon/export/routes.h"
+#include "daemon/export/web_page.h"
+#include "daemon/trace/trace_files.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
@@ -86,36 +89,69 @@ DaemonOptions daemon_options(const Config& config) {
   return options;
 }
 
+// What the servers serve.
+struct Services {
+  Services(Daemon& daemon, const Config& config)
+      : exporter(daemon, MEMPROFD_VERSION, config.top_sites),
+        queries(daemon),
+        control(daemon),
+        traces(daemon, {.directory = config.trace_directory}) {}
+
+  HttpRoutes routes(bool control_allowed) {
+    HttpRoutes routes = make_routes(exporter, [this] { return ready.load(); });
+    add_api_routes(queries, traces, stopping, routes);
+    add_control_routes(control, control_allowed, routes);
+    add_web_page(MEMPROFD_VERSION, control_allowed, routes);
+    return routes;
+  }
+  // Ends what takes its time, soon.
+  void stop() {
+    stopping.stop();
+    traces.stop();
+  }
+
+  const PrometheusExporter exporter;
+  QueryService queries;
+  ControlService control;
+  TraceService traces;
+  StopSignal stopping;
+  std::atomic<bool> ready = false;
+};
+
+absl::Status check_directory(const Config& config) {
+  if (config.trace_directory.empty()) return absl::OkStatus();
+  return check_trace_directory(config.trace_directory);
+}
+
 int run(const Config& config) {
   const sigset_t signals = block_signals();
   if (auto status = check_machine(); !status.ok()) return fail(status);
+  if (auto status = check_directory(config); !status.ok()) return fail(status);
 
   auto daemon = std::make_unique<Daemon>(daemon_options(config));
-  const PrometheusExporter exporter(*daemon, MEMPROFD_VERSION, config.top_sites);
-  std::atomic<bool> ready = false;
-  QueryService queries(*daemon);
-  StopSignal stop;
-  HttpRoutes routes = make_routes(exporter, MEMPROFD_VERSION, [&ready] { return ready.load(); });
-  add_api_routes(queries, stop, routes);
-  auto http =
-      HttpServer::start({config.web_listen_address, config.web_config_file}, std::move(routes));
+  Services services(*daemon, config);
+  auto http = HttpServer::start(
+      {config.web_listen_address, config.web_config_file, config.web_enable_control},
+      services.routes(config.web_enable_control));
   if (!http.ok()) return fail(http.status());
-  auto grpc = GrpcServer::start(
-      {config.grpc_socket, config.grpc_listen_address, config.trace_directory}, *daemon);
+  auto grpc =
+      GrpcServer::start({config.grpc_socket, config.grpc_listen_address}, *daemon, services.traces);
   if (!grpc.ok()) return fail(grpc.status());
 
   if (auto status = attach_all(*daemon, config); !status.ok()) {
     return static_cast<int>(exit_code_of(status));
   }
-  ready = true;
-  std::printf("metrics at %s/metrics; look with: memprofctl top --grpc.socket %s\n",
-              (*http)->url().c_str(), config.grpc_socket.c_str());
+  services.ready = true;
+  const std::string url = (*http)->url();
+  std::printf(
+      "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
+      url.c_str(), url.c_str(), config.grpc_socket.c_str());
   std::fflush(stdout);
 
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: detaching", signal == SIGINT ? "SIGINT" : "SIGTERM");
-  stop.stop();
+  services.stop();
   return static_cast<int>(ExitCode::kOk);
 }
 

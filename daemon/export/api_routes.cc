@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/message_json.h"
+#include "daemon/export/http_answers.h"
 #include "daemon/export/request_params.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -20,20 +20,6 @@ using Params = std::multimap<std::string, std::string>;
 
 constexpr double kLongestWait = 600;  // seconds
 
-HttpResponse failure(const absl::Status& status) {
-  const int code = status.code() == absl::StatusCode::kNotFound          ? 404
-                   : status.code() == absl::StatusCode::kInvalidArgument ? 400
-                   : status.code() == absl::StatusCode::kUnavailable     ? 503
-                                                                         : 500;
-  return {code, "text/plain; charset=utf-8", absl::StrCat(std::string(status.message()), "\n")};
-}
-
-HttpResponse json(const google::protobuf::Message& message) {
-  absl::StatusOr<std::string> text = message_json(message, false);
-  if (!text.ok()) return failure(text.status());
-  return {200, "application/json", *std::move(text)};
-}
-
 // A route whose parameters are Request's fields and whose answer is JSON.
 template <typename Request, typename Response>
 HttpHandler question(QueryService& queries,
@@ -41,15 +27,14 @@ HttpHandler question(QueryService& queries,
   return [&queries, ask](const HttpRequest& http) {
     Request request;
     if (absl::Status status = fill_from_params(http.query, request); !status.ok()) {
-      return failure(status);
+      return http_failure(status);
     }
-    const absl::StatusOr<Response> answer = (queries.*ask)(request);
-    return answer.ok() ? json(*answer) : failure(answer.status());
+    return http_answer((queries.*ask)(request));
   };
 }
 
 HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
-  if (!answer.ok()) return failure(answer.status());
+  if (!answer.ok()) return http_failure(answer.status());
   HttpResponse response{200, answer->content_type(), std::move(*answer->mutable_data())};
   response.file_name = answer->file_name();
   return response;
@@ -62,15 +47,18 @@ std::string take(Params& params, const std::string& name) {
   return std::move(params.extract(found).mapped());
 }
 
+absl::StatusOr<double> parse_seconds(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= kLongestWait) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad value \"", text, "\" of parameter seconds: above 0, at most 600"));
+}
+
 // Sets the request's range from now on and waits so many seconds. What would be
 // refused is so before the wait.
 absl::Status wait_for_delta(const std::string& text, QueryService& queries, StopSignal& stop,
                             pb::GetProfileRequest& request) {
-  double seconds = 0;
-  if (!absl::SimpleAtod(text, &seconds) || !(seconds > 0) || seconds > kLongestWait) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bad value \"", text, "\" of parameter seconds: above 0, at most 600"));
-  }
+  ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   request.mutable_filter()->set_allocated_in_range(true);
   RETURN_IF_ERROR(queries.get_profile(request).status());
@@ -96,6 +84,30 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::SiteOrde
   return queries.get_profile(request);
 }
 
+// The next packets of the trace, waiting for them; empty at its end.
+std::string next_packets(TraceStream& stream) {
+  std::string out;
+  const auto append = [&](const pb::RecordResponse& message) {
+    out += message.data();
+    return true;
+  };
+  while (stream.step(append) && out.empty()) {
+  }
+  return out;
+}
+
+absl::StatusOr<HttpResponse> trace(Params params, TraceService& traces) {
+  ASSIGN_OR_RETURN(const double seconds, parse_seconds(take(params, "seconds")));
+  pb::TraceOptions options;
+  RETURN_IF_ERROR(fill_from_params(params, options));
+  options.set_max_seconds(seconds);
+  ASSIGN_OR_RETURN(std::shared_ptr<TraceStream> stream, traces.record(options));
+  HttpResponse response{200, "application/octet-stream"};
+  response.file_name = absl::StrCat("memprofd-", options.pid(), ".ctf");
+  response.pieces = [stream] { return next_packets(*stream); };
+  return response;
+}
+
 HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure) {
   return [&queries, &stop, measure](const HttpRequest& http) {
     return profile_response(pprof_profile(http.query, measure, queries, stop));
@@ -104,7 +116,8 @@ HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure
 
 }  // namespace
 
-void add_api_routes(QueryService& queries, StopSignal& stop, HttpRoutes& routes) {
+void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
+                    HttpRoutes& routes) {
   routes["/debug/pprof/heap"] = pprof(queries, stop, pb::SITE_ORDER_LIVE);
   routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::SITE_ORDER_ALLOCATED);
   routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
@@ -113,12 +126,16 @@ void add_api_routes(QueryService& queries, StopSignal& stop, HttpRoutes& routes)
   routes["/api/v1/leaks"] = question(queries, &QueryService::list_leaks);
   routes["/api/v1/history"] = question(queries, &QueryService::get_history);
   routes["/api/v1/targets"] = [&queries](const HttpRequest&) {
-    return json(queries.list_targets());
+    return http_json(queries.list_targets());
+  };
+  routes["/api/v1/trace"] = [&traces](const HttpRequest& http) {
+    absl::StatusOr<HttpResponse> response = trace(http.query, traces);
+    return response.ok() ? *std::move(response) : http_failure(response.status());
   };
   routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {
     pb::GetProfileRequest request;
     const absl::Status status = fill_from_params(http.query, request);
-    return status.ok() ? profile_response(queries.get_profile(request)) : failure(status);
+    return status.ok() ? profile_response(queries.get_profile(request)) : http_failure(status);
   };
 }
 

@@ -55,13 +55,11 @@ absl::StatusOr<std::string> tcp_address(const std::string& text) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(ProfilerService& profiler, const std::string& trace_directory)
-      : service(profiler),
-        traces(profiler, {.directory = trace_directory}),
-        trace_service(traces) {}
+  Impl(ProfilerService& profiler, TraceService& traces)
+      : service(profiler), traces(traces), trace_service(traces) {}
 
   GrpcService service;
-  TraceService traces;
+  TraceService& traces;
   GrpcTraceService trace_service;
   std::unique_ptr<grpc::Server> server;
   std::string socket_path;
@@ -71,12 +69,10 @@ struct GrpcServer::Impl {
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOptions& options,
-                                                              ProfilerService& service) {
+                                                              ProfilerService& service,
+                                                              TraceService& traces) {
   enable_plugins_once();
-  if (!options.trace_directory.empty()) {
-    RETURN_IF_ERROR(check_trace_directory(options.trace_directory));
-  }
-  auto impl = std::make_unique<Impl>(service, options.trace_directory);
+  auto impl = std::make_unique<Impl>(service, traces);
   grpc::ServerBuilder builder;
   // Two servers on one TCP port would share its connections at random.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

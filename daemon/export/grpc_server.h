@@ -10,22 +10,22 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/service.h"
+#include "daemon/export/trace_service.h"
 
 namespace memprofd {
 
 struct GrpcServerOptions {
   std::string socket_path;     // empty: no Unix socket
   std::string listen_address;  // host:port; empty: no TCP
-  // Where StartTrace may write; empty: nowhere.
-  std::string trace_directory = {};
 };
 
 class GrpcServer {
  public:
-  // Listens when it returns. service must outlive the server. Sets the umask
-  // for a moment: start it before other threads create files.
+  // Listens when it returns. service and traces must outlive the server. Sets the
+  // umask for a moment: start it before other threads create files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
-                                                           ProfilerService& service);
+                                                           ProfilerService& service,
+                                                           TraceService& traces);
   // Ends streams and traces, gives calls in progress two seconds, removes the socket.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;

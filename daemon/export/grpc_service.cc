@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/event_stream.h"
 #include "daemon/export/grpc_convert.h"
-#include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -36,11 +35,6 @@ grpc::Status answer(absl::StatusOr<Response> result, Response& response) {
   return grpc::Status::OK;
 }
 
-absl::Status check_pid(int pid) {
-  if (pid > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
-}
-
 // 0 when the interval is not valid.
 double interval_seconds(double asked) {
   if (asked == 0) return 1;
@@ -57,47 +51,17 @@ grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTarget
 
 grpc::Status GrpcService::Attach(grpc::ServerContext*, const pb::AttachRequest* request,
                                  pb::AttachResponse* response) {
-  if (absl::Status status = check_pid(request->pid()); !status.ok()) return to_grpc(status);
-  const double rate = request->sampling_rate();
-  if (absl::Status status = check_rate(rate); rate != 0 && !status.ok()) return to_grpc(status);
-  const absl::StatusOr<TargetInfo> info =
-      service_.attach({request->pid(), rate, request->no_inject()});
-  if (!info.ok()) return to_grpc(info.status());
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
-  if (target.ok()) {
-    *response->mutable_target() = to_proto(**target);
-  } else {  // ended and forgotten at once
-    TargetSnapshot last;
-    last.info = *info;
-    *response->mutable_target() = to_proto(last);
-  }
-  return grpc::Status::OK;
+  return answer(control_.attach(*request), *response);
 }
 
 grpc::Status GrpcService::Detach(grpc::ServerContext*, const pb::DetachRequest* request,
                                  pb::DetachResponse* response) {
-  if (absl::Status status = check_pid(request->pid()); !status.ok()) return to_grpc(status);
-  if (absl::Status status = service_.detach(request->pid()); !status.ok()) return to_grpc(status);
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
-  if (target.ok()) {
-    *response->mutable_target() = to_proto(**target);
-  } else {
-    response->mutable_target()->set_pid(request->pid());
-    response->mutable_target()->set_state(pb::TARGET_STATE_DETACHED);
-  }
-  return grpc::Status::OK;
+  return answer(control_.detach(*request), *response);
 }
 
 grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest* request,
                                   pb::SetRateResponse* response) {
-  absl::Status status = check_pid(request->pid());
-  if (status.ok()) status = check_rate(request->sampling_rate());
-  if (status.ok()) status = service_.set_rate(request->pid(), request->sampling_rate());
-  if (!status.ok()) return to_grpc(status);
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
-  if (!target.ok()) return to_grpc(target.status());
-  *response->mutable_target() = to_proto(**target);
-  return grpc::Status::OK;
+  return answer(control_.set_rate(*request), *response);
 }
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,

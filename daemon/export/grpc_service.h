@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "daemon/export/control_service.h"
 #include "daemon/export/query_service.h"
 #include "daemon/export/service.h"
 #include "daemon/util/stop_signal.h"
@@ -13,7 +14,8 @@ namespace memprofd {
 
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
-  explicit GrpcService(ProfilerService& service) : service_(service), queries_(service) {}
+  explicit GrpcService(ProfilerService& service)
+      : service_(service), control_(service), queries_(service) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }
 
@@ -58,6 +60,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
   ProfilerService& service_;
+  ControlService control_;
   QueryService queries_;
   StopSignal stop_;
 };

@@ -27,9 +27,12 @@ grpc::Status answer(absl::StatusOr<pb::TraceInfo> trace, pb::TraceInfo& response
 grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
                                       const pb::RecordRequest* request,
                                       grpc::ServerWriter<pb::RecordResponse>* writer) {
-  return to_grpc(traces_.record(
-      request->options(), [&](const pb::RecordResponse& message) { return writer->Write(message); },
-      [&] { return context->IsCancelled(); }));
+  const absl::StatusOr<std::unique_ptr<TraceStream>> stream = traces_.record(request->options());
+  if (!stream.ok()) return to_grpc(stream.status());
+  const auto send = [&](const pb::RecordResponse& message) { return writer->Write(message); };
+  while (!context->IsCancelled() && (*stream)->step(send)) {
+  }
+  return grpc::Status::OK;
 }
 
 grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext*,

@@ -14,12 +14,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "daemon/export/http_send.h"
 #include "daemon/export/web_config.h"
 #include "daemon/util/fd.h"
-#include "daemon/util/gzip.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
 
@@ -27,56 +25,12 @@ namespace memprofd {
 namespace {
 
 constexpr unsigned kConnections = 128;
-constexpr unsigned kIdleSeconds = 30;
 constexpr int kBacklog = 64;
-constexpr std::size_t kCompressFrom = 1024;  // bytes; below, gzip costs more than it saves
+constexpr std::chrono::seconds kGrace{2};    // for requests when the server ends
+constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
 
-bool accepts_gzip(const char* accept_encoding) {
-  if (accept_encoding == nullptr) return false;
-  for (absl::string_view item : absl::StrSplit(accept_encoding, ',')) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(item, absl::MaxSplits(';', 1));
-    if (absl::StripAsciiWhitespace(parts.first) != "gzip") continue;
-    const absl::string_view quality = absl::StripAsciiWhitespace(parts.second);
-    return quality != "q=0" && !absl::StartsWith(quality, "q=0.0");
-  }
-  return false;
-}
-
-const char* request_header(MHD_Connection* connection, const char* name) {
-  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
-MHD_Result send_response(MHD_Connection* connection, const HttpResponse& response) {
-  std::string compressed;
-  if (response.body.size() >= kCompressFrom &&
-      accepts_gzip(request_header(connection, "Accept-Encoding"))) {
-    compressed = gzip_compress(response.body);
-  }
-  const std::string& body = compressed.empty() ? response.body : compressed;
-  MHD_Response* message = MHD_create_response_from_buffer(
-      body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY);
-  if (message == nullptr) return MHD_NO;
-  MHD_add_response_header(message, "Content-Type", response.content_type.c_str());
-  if (!response.file_name.empty()) {
-    const std::string disposition =
-        absl::StrCat("attachment; filename=\"", response.file_name, "\"");
-    MHD_add_response_header(message, "Content-Disposition", disposition.c_str());
-  }
-  MHD_add_response_header(message, "Vary", "Accept-Encoding");
-  MHD_add_response_header(message, "X-Content-Type-Options", "nosniff");
-  MHD_add_response_header(message, "Cache-Control", "no-store");
-  if (!compressed.empty()) MHD_add_response_header(message, "Content-Encoding", "gzip");
-  if (response.status == MHD_HTTP_UNAUTHORIZED) {
-    MHD_add_response_header(message, "WWW-Authenticate", "Basic realm=\"memprofd\"");
-  }
-  if (response.status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-    MHD_add_response_header(message, "Allow", "GET, HEAD");
-  }
-  const MHD_Result result =
-      MHD_queue_response(connection, static_cast<unsigned>(response.status), message);
-  MHD_destroy_response(message);
-  return result;
+HttpResponse text(int status, const char* line) {
+  return {status, "text/plain; charset=utf-8", line};
 }
 
 std::string read_text(const std::string& path) {
@@ -95,25 +49,58 @@ std::string tls_priorities(int min_minor) {
 
 // What libmicrohttpd calls.
 struct HttpCallbacks {
+  // What is kept of a request until all of it is there.
+  struct Incoming {
+    std::string body;
+    bool too_large = false;
+  };
+
   // Called for the head of a request, for each piece of its body, and at its end.
   static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path,
-                               const char* method, const char* /*version*/, const char* /*body*/,
+                               const char* method, const char* /*version*/, const char* body,
                                std::size_t* body_bytes, void** seen) {
     if (*seen == nullptr) {
-      *seen = server;  // anything but null
+      *seen = new Incoming;
+      count_request(server, 1);
       return MHD_YES;
     }
+    Incoming& incoming = *static_cast<Incoming*>(*seen);
     if (*body_bytes != 0) {
-      *body_bytes = 0;  // nobody wants it
+      incoming.too_large |= incoming.body.size() + *body_bytes > kMaxBody;
+      if (!incoming.too_large) incoming.body.append(body, *body_bytes);
+      *body_bytes = 0;
       return MHD_YES;
     }
     const auto& self = *static_cast<const HttpServer*>(server);
-    return send_response(connection, self.answer(connection, method, path));
+    HttpResponse response =
+        incoming.too_large
+            ? text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n")
+            : self.answer(connection, method, path, std::move(incoming.body));
+    return send_response(connection, std::move(response)) ? MHD_YES : MHD_NO;
+  }
+
+  static void on_completed(void* server, MHD_Connection*, void** seen, MHD_RequestTerminationCode) {
+    if (*seen == nullptr) return;
+    delete static_cast<Incoming*>(std::exchange(*seen, nullptr));
+    count_request(server, -1);
+  }
+
+  static void count_request(void* server, int change) {
+    auto& self = *static_cast<HttpServer*>(server);
+    const std::lock_guard lock(self.requests_mutex_);
+    self.requests_ += change;
+    if (self.requests_ == 0) self.no_requests_.notify_all();
   }
 
   static MHD_Result on_query(void* query, MHD_ValueKind, const char* name, const char* value) {
     auto& out = *static_cast<std::multimap<std::string, std::string>*>(query);
     out.emplace(name, value == nullptr ? "" : value);
+    return MHD_YES;
+  }
+
+  static MHD_Result on_header(void* headers, MHD_ValueKind, const char* name, const char* value) {
+    auto& out = *static_cast<std::map<std::string, std::string>*>(headers);
+    out[absl::AsciiStrToLower(name)] = value == nullptr ? "" : value;
     return MHD_YES;
   }
 
@@ -132,7 +119,13 @@ HttpServer::HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth)
     : routes_(std::move(routes)), auth_(std::move(auth)) {}
 
 HttpServer::~HttpServer() {
-  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+  if (daemon_ == nullptr) return;
+  const UniqueFd listening(MHD_quiesce_daemon(daemon_));  // until then new ones come
+  {
+    std::unique_lock lock(requests_mutex_);
+    no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
+  }
+  MHD_stop_daemon(daemon_);
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
@@ -143,14 +136,21 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOp
   }
   auto auth = config.users.empty() ? nullptr : std::make_unique<BasicAuth>(config.users);
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(routes), std::move(auth)));
-  RETURN_IF_ERROR(server->listen(options.listen_address, config));
+  RETURN_IF_ERROR(server->listen(options, config));
   return server;
 }
 
-absl::StatusOr<UniqueFd> HttpServer::open_socket(const std::string& listen_address) {
+absl::StatusOr<UniqueFd> HttpServer::open_socket(const HttpServerOptions& options) {
+  const std::string& listen_address = options.listen_address;
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(listen_address));
   ASSIGN_OR_RETURN(const NetAddress address, resolve(asked));
   ASSIGN_OR_RETURN(UniqueFd socket, bind_tcp(address, "--web.listen-address"));
+  if (options.controls && auth_ == nullptr && !is_loopback(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "whoever reaches ", listen_address,
+        " could attach to programs with "
+        "--web.enable-control: set passwords with --web.config.file, or listen on 127.0.0.1"));
+  }
   if (::listen(socket.get(), kBacklog) != 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", listen_address, ": ", std::strerror(errno)));
@@ -160,10 +160,10 @@ absl::StatusOr<UniqueFd> HttpServer::open_socket(const std::string& listen_addre
   return socket;
 }
 
-absl::Status HttpServer::listen(const std::string& listen_address, const WebConfig& config) {
-  ASSIGN_OR_RETURN(UniqueFd socket, open_socket(listen_address));
-  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-                   MHD_USE_AUTO | MHD_USE_ERROR_LOG;
+absl::Status HttpServer::listen(const HttpServerOptions& options, const WebConfig& config) {
+  ASSIGN_OR_RETURN(UniqueFd socket, open_socket(options));
+  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO |
+                   MHD_USE_ERROR_LOG;
   std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
   const std::string priorities = tls_priorities(config.min_tls_minor);
   if (!config.cert_file.empty()) {
@@ -179,13 +179,14 @@ absl::Status HttpServer::listen(const std::string& listen_address, const WebConf
   daemon_ = MHD_start_daemon(
       flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
       &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
-      MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-      MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
+      MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this, MHD_OPTION_CONNECTION_LIMIT,
+      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, options.idle_seconds, MHD_OPTION_ARRAY, tls.data(),
+      MHD_OPTION_END);
   if (daemon_ == nullptr) {
     const char* remedy = cert_.empty() ? "" : "; check certificate and key";
     const std::lock_guard lock(log_mutex_);
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot serve HTTP on ", listen_address, ": ", first_message_, remedy));
+    return absl::InvalidArgumentError(absl::StrCat("cannot serve HTTP on ", options.listen_address,
+                                                   ": ", first_message_, remedy));
   }
   return absl::OkStatus();
 }
@@ -200,23 +201,29 @@ std::string HttpServer::url() const {
 }
 
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
-                                const char* path) const {
+                                const char* path, std::string body) const {
   if (auth_ != nullptr) {
     const char* authorization = request_header(connection, "Authorization");
     if (!auth_->allows(authorization == nullptr ? "" : authorization)) {
-      return {MHD_HTTP_UNAUTHORIZED, "text/plain; charset=utf-8", "user and password needed\n"};
+      return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
     }
   }
-  if (method != "GET" && method != "HEAD") {
-    return {MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET and HEAD\n"};
-  }
-  const auto route = routes_.find(path);
+  const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
+  if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
+  const auto route = method == "POST"                      ? post
+                     : method == "GET" || method == "HEAD" ? get
+                                                           : routes_.end();
   if (route == routes_.end()) {
-    return {MHD_HTTP_NOT_FOUND, "text/plain; charset=utf-8", "not found\n"};
+    HttpResponse refusal = text(MHD_HTTP_METHOD_NOT_ALLOWED, "");
+    refusal.allow = get == routes_.end() ? "POST" : "GET, HEAD";
+    refusal.body = absl::StrCat("only ", refusal.allow, "\n");
+    return refusal;
   }
-  HttpRequest request{path, {}};
+  HttpRequest request{.path = path, .body = std::move(body), .authenticated = auth_ != nullptr};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
                             &request.query);
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,
+                            &request.headers);
   return route->second(request);
 }
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "daemon/export/web_page.h"
-
 namespace memprofd {
 namespace {
 
@@ -12,8 +10,7 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 }  // namespace
 
-HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& version,
-                       std::function<bool()> ready) {
+HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready) {
   HttpRoutes routes;
   routes["/metrics"] = [&exporter](const HttpRequest&) {
     return HttpResponse{200, kMetricsType, exporter.text()};
@@ -25,7 +22,6 @@ HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& ve
     if (ready()) return HttpResponse{200, kPlainType, "memprofd is ready.\n"};
     return HttpResponse{503, kPlainType, "memprofd is not ready yet.\n"};
   };
-  add_web_page(version, routes);
   return routes;
 }
 

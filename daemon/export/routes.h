@@ -1,9 +1,8 @@
-// The endpoints of the HTTP port: /metrics, /-/healthy, /-/ready and the page
-// at /.
+// The endpoints of the HTTP port that are not the API's: /metrics, /-/healthy and
+// /-/ready.
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "daemon/export/http_server.h"
 #include "daemon/export/prometheus_text.h"
@@ -12,7 +11,6 @@ namespace memprofd {
 
 // What the routes refer to must outlive the server. ready() says whether
 // /-/ready answers 200 (else 503); it is called from server threads.
-HttpRoutes make_routes(const PrometheusExporter& exporter, const std::string& version,
-                       std::function<bool()> ready);
+HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready);
 
 }  // namespace memprofd

@@ -86,8 +86,7 @@ void advance(TraceRecorder& recorder, const char* why_stop) {
   }
 }
 
-bool send_all(MessageOutput& output, const TraceRecorder& recorder,
-              const TraceService::Send& send) {
+bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceStream::Send& send) {
   pb::RecordResponse message;
   *message.mutable_stats() = to_proto(recorder.stats());
   for (std::string& piece : output.take()) {
@@ -140,6 +139,16 @@ class TraceService::Place {
  private:
   explicit Place(TraceService& service) : service_(&service) {}
   TraceService* service_;
+};
+
+struct TraceStream::Impl {
+  Impl(TraceService& service, TraceService::Place place)
+      : service(service), place(std::move(place)) {}
+
+  TraceService& service;
+  TraceService::Place place;
+  MessageOutput output;
+  std::unique_ptr<TraceRecorder> recorder;
 };
 
 TraceService::TraceService(SnapshotSource& source, TraceServiceOptions options)
@@ -257,24 +266,29 @@ pb::ListTracesResponse TraceService::list() const {
   return out;
 }
 
-absl::Status TraceService::record(const pb::TraceOptions& options, const Send& send,
-                                  const std::function<bool()>& gone) {
+absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::TraceOptions& options) {
   ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
   if (options.max_files() != 0) {
     return absl::InvalidArgumentError("a trace that is streamed is one file: max_files is 0");
   }
   recorder_options.flush_interval = kStreamFlush;
   std::unique_lock lock(mutex_);
-  ASSIGN_OR_RETURN(const Place place, Place::take(*this));
+  ASSIGN_OR_RETURN(Place place, Place::take(*this));
   lock.unlock();
-  MessageOutput output;
-  ASSIGN_OR_RETURN(const auto recorder,
-                   TraceRecorder::start(source_, options.pid(), output, recorder_options));
-  while (recorder->ended().empty() && !gone()) {
-    advance(*recorder, why_stop(nullptr));
-    if (!send_all(output, *recorder, send)) break;
-  }
-  return absl::OkStatus();
+  auto impl = std::make_unique<TraceStream::Impl>(*this, std::move(place));
+  ASSIGN_OR_RETURN(impl->recorder,
+                   TraceRecorder::start(source_, options.pid(), impl->output, recorder_options));
+  return std::unique_ptr<TraceStream>(new TraceStream(std::move(impl)));
+}
+
+TraceStream::TraceStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TraceStream::~TraceStream() = default;
+
+bool TraceStream::step(const Send& send) {
+  TraceRecorder& recorder = *impl_->recorder;
+  if (!recorder.ended().empty()) return false;
+  advance(recorder, impl_->service.why_stop(nullptr));
+  return send_all(impl_->output, recorder, send) && recorder.ended().empty();
 }
 
 }  // namespace memprofd

@@ -30,12 +30,14 @@ struct TraceServiceOptions {
   std::size_t max_ended = 100;   // that are still listed
 };
 
+class TraceStream;
+
 // Thread-safe.
 class TraceService {
  public:
   // source must outlive this.
   TraceService(SnapshotSource& source, TraceServiceOptions options);
-  // Waits until all files are complete; no record() may run any more.
+  // Waits until all files are complete; no TraceStream may be left.
   ~TraceService();
   TraceService(const TraceService&) = delete;
   TraceService& operator=(const TraceService&) = delete;
@@ -47,14 +49,11 @@ class TraceService {
   absl::StatusOr<::memprof::v1::TraceInfo> stop(std::uint64_t id);
   ::memprof::v1::ListTracesResponse list() const;
 
-  // False: the caller has gone.
-  using Send = std::function<bool(const ::memprof::v1::RecordResponse&)>;
-  // Returns when the recording has ended or the caller is gone; gone is asked
-  // several times a second.
-  absl::Status record(const ::memprof::v1::TraceOptions& options, const Send& send,
-                      const std::function<bool()>& gone);
+  // Begins one that goes to the caller.
+  absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);
 
  private:
+  friend class TraceStream;
   struct Trace;
   class Place;
 
@@ -73,6 +72,27 @@ class TraceService {
   std::uint64_t last_id_ = 0;
   std::size_t running_ = 0;
   bool stopping_ = false;
+};
+
+// A trace on its way to whom it was begun for. Not thread-safe; the service must
+// outlive it.
+class TraceStream {
+ public:
+  TraceStream(const TraceStream&) = delete;
+  TraceStream& operator=(const TraceStream&) = delete;
+  ~TraceStream();  // ends the recording
+
+  // False: no more is wanted.
+  using Send = std::function<bool(const ::memprof::v1::RecordResponse&)>;
+  // Sends what has happened, or waits a tenth of a second for it. Every message ends
+  // where a packet does. False: that was all, or no more is wanted.
+  bool step(const Send& send);
+
+ private:
+  friend class TraceService;
+  struct Impl;
+  explicit TraceStream(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace memprofd

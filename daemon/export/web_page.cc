@@ -17,15 +17,15 @@ HttpHandler file(const char* content_type, std::string_view text) {
 
 }  // namespace
 
-void add_web_page(const std::string& version, HttpRoutes& routes) {
+void add_web_page(const std::string& version, bool control_allowed, HttpRoutes& routes) {
   using namespace web_assets;
   routes["/"] = file("text/html; charset=utf-8", kPage);
   routes["/page.js"] = file("text/javascript; charset=utf-8", kScript);
   routes["/page.css"] = file("text/css; charset=utf-8", kStyle);
-  routes["/api/v1/server"] = [version](const HttpRequest&) {
-    return HttpResponse{
-        200, "application/json",
-        absl::StrCat("{\"version\": ", json_string(version), ", \"control\": false}\n")};
+  routes["/api/v1/server"] = [version, control_allowed](const HttpRequest&) {
+    return HttpResponse{200, "application/json",
+                        absl::StrCat("{\"version\": ", json_string(version),
+                                     ", \"control\": ", control_allowed ? "true" : "false", "}\n")};
   };
 }
 

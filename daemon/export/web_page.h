@@ -9,6 +9,7 @@
 
 namespace memprofd {
 
-void add_web_page(const std::string& version, HttpRoutes& routes);
+// control_allowed: see control_routes.h.
+void add_web_page(const std::string& version, bool control_allowed, HttpRoutes& routes);
 
 }  // namespace memprofd

@@ -1,5 +1,6 @@
 #include "daemon/util/net_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -145,6 +147,25 @@ absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view op
     if (error != 0 && error != EAFNOSUPPORT && error != EADDRNOTAVAIL) break;
   }
   return listen_error(numeric, option, error);
+}
+
+bool is_loopback(const NetAddress& numeric) {
+  in_addr v4{};
+  if (::inet_pton(AF_INET, numeric.host.c_str(), &v4) == 1) {
+    return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  in6_addr v6{};
+  return ::inet_pton(AF_INET6, numeric.host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool is_local_name(std::string_view host) {
+  const bool bracketed = host.starts_with('[');
+  const std::size_t end = bracketed ? host.find(']') : host.find(':');
+  const std::string name(bracketed ? host.substr(1, end == host.npos ? 0 : end - 1)
+                                   : host.substr(0, end));
+  in6_addr address{};
+  return ::inet_pton(bracketed ? AF_INET6 : AF_INET, name.c_str(), &address) == 1 ||
+         absl::EqualsIgnoreCase(name, "localhost");
 }
 
 std::uint16_t port_of(const UniqueFd& socket) {

@@ -29,6 +29,13 @@ absl::StatusOr<NetAddress> resolve(const NetAddress& address);
 // privileges; kInvalidArgument: not an address of this machine.
 absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view option);
 
+// Of a numeric address: only this machine can reach it.
+bool is_loopback(const NetAddress& numeric);
+
+// Of "host" or "host:port": an address, or localhost. No DNS server can point these
+// elsewhere.
+bool is_local_name(std::string_view host);
+
 // The port a socket is bound to.
 std::uint16_t port_of(const UniqueFd& socket);
 

@@ -41,10 +41,11 @@ class DaySource final : public SnapshotSource {
 int serve() {
   DaySource source;
   QueryService queries(source);
+  TraceService traces(source, {});
   StopSignal stop;
   HttpRoutes routes;
-  add_api_routes(queries, stop, routes);
-  add_web_page(MEMPROFD_VERSION, routes);
+  add_api_routes(queries, traces, stop, routes);
+  add_web_page(MEMPROFD_VERSION, false, routes);
   const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
   if (!server.ok()) {
     std::cerr << server.status() << "\n";

@@ -4,6 +4,7 @@ comparing, links, export, keyboard. Tables and flame graphs: test_page_sites."""
 import csv
 import gzip
 import json
+import os
 import re
 import shutil
 import time
@@ -84,6 +85,72 @@ class Overview(PageTest):
         for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
             self.assertTrue(self.js(f"document.querySelector({json.dumps(selector)}).disabled"), selector)
             self.assertIn("--web.enable-control", self.js(f"document.querySelector({json.dumps(selector)}).title"))
+
+
+class Controlling(PageTest):
+    """Attach, detach and rate, where memprofd allows them."""
+
+    arguments = ("--web.enable-control",)
+    expected_errors = ("404", "409", "Failed to load resource")
+
+    def target(self, pid):
+        return next((t for t in self.ask("targets")["targets"] if t["pid"] == pid), None)
+
+    def said(self, text):
+        self.browser.wait_for(f"document.querySelector('#notice').innerText.includes({json.dumps(text)})")
+
+    def type_into(self, selector, text):
+        self.js(f"""(() => {{ const field = document.querySelector({json.dumps(selector)}); field.focus(); field.select(); }})()""")
+        self.browser.type(text)
+
+    def test_the_rate_of_a_program(self):
+        self.open()
+        self.type_into(f'#overview input.rate[data-pid="{self.other.pid}"]', "5e-4")
+        self.browser.key("Enter")
+        self.said(f"Sampling rate of pid {self.other.pid} to 5e-4: done")
+        self.assertEqual(self.target(self.other.pid)["sampling_rate"], 5e-4)
+        self.browser.wait_for(f"""document.querySelector('#overview input.rate[data-pid="{self.other.pid}"]').value === "5e-4" """)
+
+    def test_a_rate_that_is_none_is_not_sent(self):
+        self.open()
+        rate = self.target(self.server.pid)["sampling_rate"]
+        for text in ("7", "0", "fast", "-1e-3"):
+            self.type_into(f'#overview input.rate[data-pid="{self.server.pid}"]', text)
+            self.browser.key("Enter")
+            self.said(f'"{text}" is no sampling rate')
+        self.assertEqual(self.target(self.server.pid)["sampling_rate"], rate)
+
+    def test_attach_and_detach(self):
+        third = self.start(harness.Target("demo_server", "--self-load", "1"))
+        self.open()
+        self.type_into("#overview input[name=pid]", str(third.pid))
+        self.type_into("#overview input[name=rate]", "1e-4")
+        self.browser.key("Enter")
+        self.said(f"Attach to pid {third.pid}: done")
+        self.daemon.wait_state(third.pid, "sampling")
+        self.assertEqual(self.target(third.pid)["sampling_rate"], 1e-4)
+        self.wait_element(f'#overview tr[data-pid="{third.pid}"]')
+        self.browser.click_on(f'#overview tr[data-pid="{third.pid}"] td:last-child button')
+        self.said(f"(pid {third.pid}): done")
+        self.assertEqual(self.target(third.pid)["state"], "TARGET_STATE_DETACHED")
+        self.assertIsNone(third.popen.poll(), "it runs on")
+
+    def test_what_cannot_be_attached_to_is_said(self):
+        self.open()
+        self.type_into("#overview input[name=pid]", str(os.getpid()))
+        self.browser.key("Enter")
+        self.said("is not an OCaml program")
+
+    def test_a_page_of_another_site_is_refused(self):
+        """Its browser asks memprofd first, and gets no permission; what needs none is refused."""
+        rate = self.target(self.server.pid)["sampling_rate"]
+        for kind in ('headers: {"Content-Type": "application/json", "X-Memprofd-Control": "1"}', 'mode: "no-cors"'):
+            self.browser.navigate("about:blank")
+            status = self.js(f"""fetch({json.dumps(self.url)} + "/api/v1/rate", {{method: "POST", {kind},
+                body: JSON.stringify({{pid: {self.server.pid}, sampling_rate: 1e-6}})}}).then((r) => r.status, () => -1)""")
+            self.assertLessEqual(status, 0, "its page learns nothing")
+            self.browser.errors.clear()
+        self.assertEqual(self.target(self.server.pid)["sampling_rate"], rate)
 
 
 class Charts(PageTest):
@@ -379,6 +446,13 @@ class Saving(PageTest):
 
     def test_flame_graph_as_html(self):
         self.assertIn("Demo_server.Cache.copy", self.save("html").read_text())
+
+    def test_trace(self):
+        file = self.save("trace-10")
+        self.assertEqual(file.name, f"demo_server-{self.server.pid}-10s.ctf")
+        report = harness.memprofctl("report", file)
+        self.assertEqual("", report.stderr)
+        self.assertIn("Demo_server.Cache.copy", report.stdout)
 
     def test_the_menu_is_for_the_keyboard_too(self):
         self.js("[...document.querySelectorAll('#actions button')].find((b) => b.innerText === 'Export').focus()")

@@ -50,7 +50,7 @@ std::shared_ptr<TargetSnapshot> target_of_now(int pid) {
 
 class ApiRoutesTest : public ::testing::Test {
  protected:
-  ApiRoutesTest() { add_api_routes(queries_, stop_, routes_); }
+  ApiRoutesTest() { add_api_routes(queries_, traces_, stop_, routes_); }
 
   HttpResponse get(const std::string& path, Params query = {}) {
     const auto route = routes_.find(path);
@@ -73,6 +73,7 @@ class ApiRoutesTest : public ::testing::Test {
 
   FakeService service_{{fixed_target(), fixed_target(4300), recorded_target()}};
   QueryService queries_{service_};
+  TraceService traces_{service_, {}};
   StopSignal stop_;
   HttpRoutes routes_;
 };

@@ -32,7 +32,7 @@ class GrpcEventsTest : public ::testing::Test {
     auto target = fixed_target(kPid);
     target->events = log_;
     service_.set({target, fixed_target(4300)});
-    auto server = GrpcServer::start({socket_, ""}, service_);
+    auto server = GrpcServer::start({socket_, ""}, service_, traces_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = pb::Profiler::NewStub(
@@ -66,6 +66,7 @@ class GrpcEventsTest : public ::testing::Test {
   const std::string socket_ = dir_.path("memprofd.sock");
   std::shared_ptr<EventLog> log_ = std::make_shared<EventLog>();
   FakeService service_;
+  TraceService traces_{service_, {}};
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<pb::Profiler::Stub> stub_;
   grpc::ClientContext context_;

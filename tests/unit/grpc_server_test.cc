@@ -43,7 +43,7 @@ std::string text(const grpc::ByteBuffer& buffer) {
 class GrpcServerTest : public ::testing::Test {
  protected:
   GrpcServerTest() {
-    auto server = GrpcServer::start({socket_, ""}, service_);
+    auto server = GrpcServer::start({socket_, ""}, service_, traces_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
@@ -79,6 +79,7 @@ class GrpcServerTest : public ::testing::Test {
   TempDir dir_;
   const std::string socket_ = dir_.path("run/deep/memprofd.sock");
   FakeService service_{{fixed_target()}};
+  TraceService traces_{service_, {}};
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<pb::Profiler::Stub> stub_;
@@ -96,7 +97,7 @@ TEST_F(GrpcServerTest, SocketIsForOwnerAndGroupOnly) {
 }
 
 TEST_F(GrpcServerTest, SecondServerOnTheSocketIsRefused) {
-  const auto second = GrpcServer::start({socket_, ""}, service_);
+  const auto second = GrpcServer::start({socket_, ""}, service_, traces_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("another memprofd listens there"));
   pb::ListTargetsResponse response;  // and the first goes on
@@ -297,7 +298,8 @@ TEST(GrpcServerStart, RemovesAStaleSocket) {
     ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
   FakeService service({fixed_target()});
-  const auto server = GrpcServer::start({path, ""}, service);
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({path, ""}, service, traces);
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_TRUE(ctl::Client({path, ""}).list_targets().ok());
 }
@@ -306,25 +308,28 @@ TEST(GrpcServerStart, LeavesOtherFilesAlone) {
   const TempDir dir;
   const std::string path = dir.write("precious", "data");
   FakeService service;
-  const auto server = GrpcServer::start({path, ""}, service);
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({path, ""}, service, traces);
   EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(read_file(path), "data");
-  EXPECT_EQ(GrpcServer::start({dir.path(std::string(200, 'x')), ""}, service).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(GrpcServer::start({path + "/below/a.sock", ""}, service).status().code(),
+  EXPECT_EQ(
+      GrpcServer::start({dir.path(std::string(200, 'x')), ""}, service, traces).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GrpcServer::start({path + "/below/a.sock", ""}, service, traces).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 TEST(GrpcServerStart, ServesTcpWhenAsked) {
   FakeService service({fixed_target()});
-  const auto server = GrpcServer::start({"", "127.0.0.1:0"}, service);
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({"", "127.0.0.1:0"}, service, traces);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string address = absl::StrCat("127.0.0.1:", (*server)->port());
   EXPECT_EQ(ctl::Client({"", address}).list_targets()->targets_size(), 1);
-  const auto second = GrpcServer::start({"", address}, service);
+  const auto second = GrpcServer::start({"", address}, service, traces);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("--grpc.listen-address"));
-  EXPECT_EQ(GrpcServer::start({"", "nonsense"}, service).status().code(),
+  EXPECT_EQ(GrpcServer::start({"", "nonsense"}, service, traces).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

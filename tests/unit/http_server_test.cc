@@ -72,9 +72,8 @@ std::string gunzip(const std::string& data) {
 class HttpServerTest : public ::testing::Test {
  protected:
   std::unique_ptr<HttpServer> serve(const std::string& web_config = "") {
-    auto server =
-        HttpServer::start({"127.0.0.1:0", web_config},
-                          make_routes(exporter_, "1.2.3", [this] { return ready_.load(); }));
+    auto server = HttpServer::start({"127.0.0.1:0", web_config},
+                                    make_routes(exporter_, [this] { return ready_.load(); }));
     EXPECT_TRUE(server.ok()) << server.status();
     return server.ok() ? *std::move(server) : nullptr;
   }
@@ -111,15 +110,6 @@ TEST_F(HttpServerTest, SaysWhetherItIsHealthyAndReady) {
   EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 200"));
   ready_ = false;
   EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 503"));
-}
-
-TEST_F(HttpServerTest, ServesThePageAndWhatItLoads) {
-  const auto server = serve();
-  EXPECT_THAT(get(server->port(), "/").head,
-              HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
-  EXPECT_THAT(get(server->port(), "/page.js").head, StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(get(server->port(), "/page.css").head, StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(get(server->port(), "/api/v1/server").body, HasSubstr("\"1.2.3\""));
 }
 
 TEST_F(HttpServerTest, RefusesOtherPathsAndMethods) {
@@ -174,8 +164,7 @@ TEST_F(HttpServerTest, RefusesBadAddresses) {
 }
 
 TEST_F(HttpServerTest, ListensOnEveryInterface) {
-  const auto server =
-      HttpServer::start({":0", ""}, make_routes(exporter_, "1", [] { return true; }));
+  const auto server = HttpServer::start({":0", ""}, make_routes(exporter_, [] { return true; }));
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_THAT(get((*server)->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
 }
@@ -298,6 +287,150 @@ TEST_F(HttpServerTest, QueriesAreDecoded) {
   EXPECT_EQ(get((*server)->port(), "/q?pid=42&s=a%20b&flag&s=c").body, "ok");
   EXPECT_EQ(seen, (std::multimap<std::string, std::string>{
                       {"pid", "42"}, {"s", "a b"}, {"s", "c"}, {"flag", ""}}));
+}
+
+// ------------------------------------------------------- bodies of both directions
+
+Answer post(int port, const std::string& path, const std::string& body,
+            const std::string& headers = "") {
+  return request(port,
+                 absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+                              "Content-Length: ", body.size(), "\r\n", headers, "\r\n", body));
+}
+
+TEST_F(HttpServerTest, PostsHaveRoutesAndBodies) {
+  HttpRequest seen;
+  HttpRoutes routes;
+  routes["POST /p"] = [&](const HttpRequest& request) {
+    seen = request;
+    return HttpResponse{200, "text/plain", "done"};
+  };
+  const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  const int port = (*server)->port();
+  EXPECT_EQ(post(port, "/p?a=1", "{\"pid\": 7}", "X-Own: Yes\r\n").body, "done");
+  EXPECT_EQ(seen.body, "{\"pid\": 7}");
+  EXPECT_EQ(seen.headers.at("x-own"), "Yes");
+  EXPECT_EQ(seen.query.count("a"), 1u);
+  EXPECT_FALSE(seen.authenticated);
+  const Answer get_it = get(port, "/p");
+  EXPECT_THAT(get_it.head, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(get_it.head, HasSubstr("Allow: POST\r\n"));
+  EXPECT_THAT(request(port, "OPTIONS /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").head,
+              StartsWith("HTTP/1.1 405"))
+      << "which is what refuses a browser's question for another site";
+  EXPECT_THAT(get(port, "/POST /p").head, StartsWith("HTTP/1.1 40"));
+  EXPECT_THAT(post(port, "/nothing", "").head, StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(HttpServerTest, BodiesHaveALimit) {
+  std::size_t bytes = 0;
+  HttpRoutes routes;
+  routes["POST /p"] = [&](const HttpRequest& request) {
+    bytes = request.body.size();
+    return HttpResponse{};
+  };
+  const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  EXPECT_THAT(post((*server)->port(), "/p", std::string(64 * 1024, 'x')).head,
+              StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(bytes, 64u * 1024);
+  EXPECT_THAT(post((*server)->port(), "/p", std::string(64 * 1024 + 1, 'x')).head,
+              StartsWith("HTTP/1.1 413"));
+  EXPECT_EQ(bytes, 64u * 1024) << "not called";
+}
+
+TEST_F(HttpServerTest, AnswersInPiecesUntilAnEmptyOne) {
+  HttpRoutes routes;
+  std::atomic<int> alive = 0;
+  routes["/p"] = [&](const HttpRequest&) {
+    HttpResponse response{200, "text/plain"};
+    ++alive;
+    const std::shared_ptr<int> left(new int(3), [&](int* n) {
+      delete n;
+      --alive;
+    });
+    response.pieces = [left] {
+      return --*left >= 0 ? std::string(100'000, static_cast<char>('a' + *left)) : "";
+    };
+    return response;
+  };
+  const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  const int port = (*server)->port();
+  const auto ask = [&](const char* method) {  // HTTP/1.0: the body is not in chunks
+    return request(port, absl::StrCat(method, " /p HTTP/1.0\r\nHost: x\r\n\r\n"));
+  };
+  EXPECT_EQ(ask("GET").body,
+            std::string(100'000, 'c') + std::string(100'000, 'b') + std::string(100'000, 'a'));
+  EXPECT_THAT(get(port, "/p").head, HasSubstr("Transfer-Encoding: chunked\r\n"));
+  EXPECT_EQ(ask("HEAD").body, "");
+  while (alive != 0) std::this_thread::yield();  // a time-out of the tests is the failure
+}
+
+// A recording of a program that does nothing, or a profile of the next minute.
+TEST_F(HttpServerTest, HandlersMayTakeLongerThanClientsMayIdle) {
+  const auto take_long = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1300)); };
+  HttpRoutes routes;
+  routes["/whole"] = [&](const HttpRequest&) {
+    take_long();
+    return HttpResponse{200, "text/plain", "whole"};
+  };
+  routes["/pieces"] = [&](const HttpRequest&) {
+    HttpResponse response{200, "text/plain"};
+    response.pieces = [&, left = std::make_shared<int>(2)]() -> std::string {
+      if (--*left == 0) return "";
+      take_long();
+      return "piece";
+    };
+    return response;
+  };
+  const auto server =
+      HttpServer::start({.listen_address = "127.0.0.1:0", .idle_seconds = 1}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  const int port = (*server)->port();
+  std::jthread other([&] { EXPECT_EQ(get(port, "/whole").body, "whole"); });
+  EXPECT_EQ(get(port, "/pieces").body, "5\r\npiece\r\n0\r\n\r\n");
+}
+
+TEST_F(HttpServerTest, EndsWithWholeAnswers) {
+  std::atomic<int> asked = 0;
+  std::atomic<bool> end = false;
+  HttpRoutes routes;
+  routes["/p"] = [&](const HttpRequest&) {
+    HttpResponse response{200, "text/plain"};
+    response.pieces = [&]() -> std::string {
+      if (asked++ == 0) return "begin ";
+      while (!end) std::this_thread::yield();
+      return asked == 2 ? "end" : "";
+    };
+    return response;
+  };
+  auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  Answer answer;
+  std::jthread client([&, port = (*server)->port()] {
+    answer = request(port, "GET /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  });
+  while (asked < 2) std::this_thread::yield();
+  std::jthread ending([&] { end = true; });
+  server->reset();
+  client.join();
+  EXPECT_THAT(answer.body, HasSubstr("end"));
+  EXPECT_THAT(answer.body, ::testing::EndsWith("\r\n0\r\n\r\n")) << "the last chunk";
+}
+
+TEST_F(HttpServerTest, ControlNeedsPasswordsOrThisMachine) {
+  for (const char* address : {":0", "0.0.0.0:0", "[::]:0"}) {
+    const auto server = HttpServer::start({address, "", true}, {});
+    EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(server.status().message()), HasSubstr("--web.config.file"));
+  }
+  EXPECT_TRUE(HttpServer::start({"localhost:0", "", true}, {}).ok());
+  EXPECT_TRUE(HttpServer::start({"127.0.0.2:0", "", true}, {}).ok());
+  const std::string users = dir_.write(
+      "web.yml", absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of("s3cret"), "\n"));
+  EXPECT_TRUE(HttpServer::start({":0", users, true}, {}).ok());
 }
 
 TEST(Gzip, RoundTrips) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <thread>
 
+#include "daemon/export/api_routes.h"
 #include "daemon/export/grpc_server.h"
 #include "daemon/export/trace_options.h"
 #include "daemon/trace/replay.h"
@@ -213,7 +214,10 @@ TEST_F(TraceServiceTest, CountsWhatItWasTooSlowFor) {
     }
     return true;
   };
-  ASSERT_TRUE(traces.record(options(), send, [] { return false; }).ok());
+  const auto stream = traces.record(options());
+  ASSERT_TRUE(stream.ok());
+  while ((*stream)->step(send)) {
+  }
   EXPECT_GT(last.stats().dropped_events(), 0u);
   EXPECT_EQ(
       last.stats().dropped_events() + last.stats().events() + last.stats().unfollowed_events(),
@@ -240,11 +244,7 @@ TEST_F(TraceServiceTest, RefusesInOneLine) {
   EXPECT_TRUE(traces.start(options()).ok()) << "there is room again";
   pb::TraceOptions files = options();
   files.set_max_files(2);
-  EXPECT_EQ(traces
-                .record(
-                    files, [](const auto&) { return true; }, [] { return false; })
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(traces.record(files).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TraceServiceTest, ForgetsTheOldestEndedOnes) {
@@ -292,11 +292,80 @@ TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
   EXPECT_EQ(code([](auto& o) { o.set_max_files(1'000'000); }), kBad);
 }
 
+// GET /api/v1/trace without a server around it.
+class HttpTraceTest : public TraceServiceTest {
+ protected:
+  HttpTraceTest() { add_api_routes(queries_, traces_, stop_, routes_); }
+
+  HttpResponse get(std::multimap<std::string, std::string> query) {
+    return routes_.at("/api/v1/trace")({"/api/v1/trace", std::move(query)});
+  }
+
+  QueryService queries_{service_};
+  TraceService traces_{service_, {.max_running = 1}};
+  StopSignal stop_;
+  HttpRoutes routes_;
+};
+
+TEST_F(HttpTraceTest, AnswersAFile) {
+  const HttpResponse response = get({{"pid", "4242"}, {"seconds", "600"}, {"version", "3"}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.content_type, "application/octet-stream");
+  EXPECT_EQ(response.file_name, "memprofd-4242.ctf");
+  happens(20'000);
+  log_->close();
+  std::string file;
+  for (std::string piece; !(piece = response.pieces()).empty();) file += piece;
+  const auto replay = replay_trace(dir_.write("a.ctf", file));
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_TRUE(replay->summary.complete());
+  EXPECT_EQ(replay->summary.events(), counted_events());
+}
+
+TEST_F(HttpTraceTest, EndsInTimeAndMakesRoom) {
+  {
+    const HttpResponse response = get({{"pid", "4242"}, {"seconds", "0.05"}});
+    ASSERT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(get({{"pid", "4242"}, {"seconds", "1"}}).status, 429) << "one at a time here";
+    while (!response.pieces().empty()) {
+    }
+  }
+  const HttpResponse left = get({{"pid", "4242"}, {"seconds", "600"}});
+  EXPECT_EQ(left.status, 200) << left.body;
+}
+
+TEST_F(HttpTraceTest, EndsWithTheDaemon) {
+  const HttpResponse response = get({{"pid", "4242"}, {"seconds", "600"}});
+  ASSERT_EQ(response.status, 200);
+  traces_.stop();
+  std::string file;
+  for (std::string piece; !(piece = response.pieces()).empty();) file += piece;
+  EXPECT_TRUE(replay_trace(dir_.write("a.ctf", file))->summary.complete());
+}
+
+TEST_F(HttpTraceTest, RefusesInOneLine) {
+  const std::pair<std::multimap<std::string, std::string>, int> cases[] = {
+      {{{"pid", "4242"}}, 400},
+      {{{"pid", "4242"}, {"seconds", "0"}}, 400},
+      {{{"pid", "4242"}, {"seconds", "601"}}, 400},
+      {{{"pid", "4242"}, {"seconds", "nan"}}, 400},
+      {{{"seconds", "1"}}, 400},
+      {{{"pid", "4242"}, {"seconds", "1"}, {"max_files", "2"}}, 400},
+      {{{"pid", "4242"}, {"seconds", "1"}, {"colour", "2"}}, 400},
+      {{{"pid", "1"}, {"seconds", "1"}}, 404},
+      {{{"pid", "4300"}, {"seconds", "1"}}, 409}};
+  for (const auto& [query, status] : cases) {
+    const HttpResponse response = get(query);
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_EQ(response.body.find('\n'), response.body.size() - 1) << response.body;
+  }
+}
+
 // Over a real connection.
 class GrpcTraceTest : public TraceServiceTest {
  protected:
   GrpcTraceTest() {
-    auto server = GrpcServer::start({socket_, "", dir_.path()}, service_);
+    auto server = GrpcServer::start({socket_, ""}, service_, traces_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = pb::Trace::NewStub(
@@ -309,6 +378,7 @@ class GrpcTraceTest : public TraceServiceTest {
   }
 
   const std::string socket_ = dir_.path("memprofd.sock");
+  TraceService traces_{service_, {.directory = dir_.path()}};
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<pb::Trace::Stub> stub_;
   grpc::ClientContext context_;

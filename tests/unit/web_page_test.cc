@@ -12,9 +12,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-HttpResponse get(const std::string& path) {
+HttpResponse get(const std::string& path, bool control_allowed = false) {
   HttpRoutes routes;
-  add_web_page("1.2.3", routes);
+  add_web_page("1.2.3", control_allowed, routes);
   return routes.at(path)({path, {}});
 }
 
@@ -47,6 +47,7 @@ TEST(WebPage, IsToldTheVersionAndWhatItMayDo) {
   const HttpResponse answer = get("/api/v1/server");
   EXPECT_EQ(answer.content_type, "application/json");
   EXPECT_EQ(answer.body, "{\"version\": \"1.2.3\", \"control\": false}\n");
+  EXPECT_THAT(get("/api/v1/server", true).body, HasSubstr("\"control\": true"));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ export class Api {
   // The flame graph's data, format=flame_json; for a profile to save see profileUrl().
   flame<T>(params: Params): Promise<T> { return this.ask("profile", { ...params, format: "flame_json" }); }
 
-  // Control of the daemon; refused with 403 or 404 where it is not allowed.
+  // Control of the daemon; refused with 403 where it is not allowed.
   async control(action: "attach" | "detach" | "rate", body: object): Promise<{ target: Target }> {
     const response = await fetchOk(`/api/v1/${action}`, {
       method: "POST",

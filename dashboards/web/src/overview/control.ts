@@ -1,5 +1,5 @@
 // Attach, detach and the sampling rate, where the server allows it.
-import { Api, ApiError, type Target } from "../api";
+import { Api, type Target } from "../api";
 import type { App } from "../app";
 import { button, make } from "../dom";
 
@@ -27,8 +27,7 @@ export class Control {
       await this.app.refresh();
       return true;
     } catch (error) {
-      const isForbidden = error instanceof ApiError && (error.status === 404 && action === "rate" || error.status === 403 || error.status === 405);
-      this.app.say(isForbidden && !this.isAllowed ? HOW : `${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+      this.app.say(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
       return false;
     }
   }

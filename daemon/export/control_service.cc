@@ -1,0 +1,59 @@
+#include "daemon/export/control_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/grpc_convert.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+
+namespace pb = ::memprof::v1;
+
+absl::Status check_pid(int pid) {
+  if (pid > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
+}
+
+absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  const double rate = request.sampling_rate();
+  if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
+  ASSIGN_OR_RETURN(const TargetInfo info,
+                   service_.attach({request.pid(), rate, request.no_inject()}));
+  pb::AttachResponse response;
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  if (target.ok()) {
+    *response.mutable_target() = to_proto(**target);
+  } else {  // ended and forgotten at once
+    TargetSnapshot last;
+    last.info = info;
+    *response.mutable_target() = to_proto(last);
+  }
+  return response;
+}
+
+absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(service_.detach(request.pid()));
+  pb::DetachResponse response;
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  if (target.ok()) {
+    *response.mutable_target() = to_proto(**target);
+  } else {
+    response.mutable_target()->set_pid(request.pid());
+    response.mutable_target()->set_state(pb::TARGET_STATE_DETACHED);
+  }
+  return response;
+}
+
+absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_rate(request.sampling_rate()));
+  RETURN_IF_ERROR(service_.set_rate(request.pid(), request.sampling_rate()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  pb::SetRateResponse response;
+  *response.mutable_target() = to_proto(*target);
+  return response;
+}
+
+}  // namespace memprofd
