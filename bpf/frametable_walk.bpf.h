@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The OCaml 4.x stack walk: from the domain state to a list of return addresses,
- * with nothing but the program's own frame sizes. The same source runs in the
- * kernel and, for tests, on the host.
+ * The OCaml stack walk: from where the runtime keeps the top of the stack to a list
+ * of return addresses, with nothing but the program's own frame sizes. The same
+ * source runs in the kernel and, for tests, on the host.
  *
- * A worked example. f allocates; it was called by g, g by the C function c, c by
+ * A worked example for OCaml 4. f allocates; it was called by g, g by the C function c, c by
  * h. Addresses grow downwards in the picture; the numbers are frame sizes.
  *
  *     bottom_of_stack ->  +----------------+   pc = last_return_address (in f)
@@ -24,6 +24,22 @@
  *
  * gives [in f, in g, in h, ...]. Only regular frames are recorded.
  *
+ * In OCaml 5 each fiber has a stack, and C runs on another one, so that a chunk's
+ * bottom is followed by the next chunk, or by the fiber's end and then its parent:
+ *
+ *     stack_info: sp ->    | return into f  |   pc, sp += 8
+ *     exception pointer    +----------------+
+ *     handler --------.    | f's frame ...  |
+ *                     |    | chunk bottom   |   pc's size is 0xFFFF: sp += 32
+ *                     |    | return into g  |   not the handler: pc, sp += 8
+ *                     |    +----------------+
+ *                     |    | g's frame ...  |
+ *                     |    | chunk bottom   |   sp += 32 is the handler:
+ *                     '--> | three closures |
+ *                          | parent --------|-> stack_info of the parent, null = the end
+ *
+ * (OCaml's runtime/caml/fiber.h and stack.h; with frame pointers it is otherwise.)
+ *
  * The target's memory is untrusted. Every step costs at most one table look-up
  * and two bounded reads, steps are capped, sp must grow inside a chunk; a cycle
  * over chunks therefore ends at a cap. The entries always expand to exactly
@@ -36,6 +52,8 @@
  *       slot of the frame table (events.h), linear probing; null = out of range
  *   table_bits, max_frames
  *       1 << table_bits slots, bits 1..31; frames to record, 1..MEMPROF_MAX_FRAMES
+ *   fiber_stacks
+ *       whether the stacks are those of OCaml 5
  */
 #ifndef MEMPROF_FRAMETABLE_WALK_BPF_H
 #define MEMPROF_FRAMETABLE_WALK_BPF_H
@@ -48,10 +66,14 @@
  * is this many bytes above its sp. */
 #define MEMPROF_CHUNK_BOTTOM 0xFFFFu
 #define MEMPROF_CALLBACK_LINK 16u
+/* OCaml 5: what a chunk's bottom takes; the parent's place in a fiber's handler. */
+#define MEMPROF_FIBER_BOTTOM 32u
+#define MEMPROF_FIBER_PARENT 24u
 
 struct memprof_walk {
 	__u64 pc;
 	__u64 sp;
+	__u64 handler; /* OCaml 5: the end of the fiber's stack */
 	__u64 hash;
 	__u64 last;	     /* address recorded last, 0 at the start */
 	__u64 words_address; /* where words[] was read */
@@ -202,6 +224,42 @@ static inline long memprof_next_chunk(struct memprof_walk *walk)
 	return 0;
 }
 
+/* stack: the address of a stack_info. */
+static inline long memprof_enter_fiber(struct memprof_walk *walk, __u64 stack)
+{
+	__u64 info[3]; /* sp, exception pointer, handler */
+
+	if (memprof_walk_read(info, sizeof(info), stack) != 0 ||
+	    memprof_walk_read(&walk->pc, sizeof(walk->pc), info[0]) != 0)
+		return memprof_end_walk(walk, MEMPROF_CAPTURE_BROKEN);
+	walk->sp = info[0] + 8;
+	walk->handler = info[2];
+	return 0;
+}
+
+static inline long memprof_parent_fiber(struct memprof_walk *walk)
+{
+	__u64 parent;
+
+	if (memprof_walk_read(&parent, sizeof(parent), walk->handler + MEMPROF_FIBER_PARENT) != 0)
+		return memprof_end_walk(walk, MEMPROF_CAPTURE_BROKEN);
+	if (parent == 0)
+		return memprof_end_walk(walk, 0);
+	return memprof_enter_fiber(walk, parent);
+}
+
+static inline long memprof_next_fiber_chunk(struct memprof_walk *walk)
+{
+	__u64 sp = walk->sp + MEMPROF_FIBER_BOTTOM;
+
+	if (sp == walk->handler)
+		return memprof_parent_fiber(walk);
+	if (memprof_walk_read(&walk->pc, sizeof(walk->pc), sp) != 0)
+		return memprof_end_walk(walk, MEMPROF_CAPTURE_BROKEN);
+	walk->sp = sp + 8;
+	return 0;
+}
+
 /* One frame or one chunk bottom; a callback of bpf_loop: 1 ends the loop. */
 static long memprof_walk_step(__u32 index, struct memprof_walk_context *context)
 {
@@ -215,7 +273,7 @@ static long memprof_walk_step(__u32 index, struct memprof_walk_context *context)
 	if (slot == 0)
 		return memprof_end_walk(walk, MEMPROF_CAPTURE_BROKEN);
 	if (MEMPROF_SLOT_FRAME_SIZE(slot) == MEMPROF_CHUNK_BOTTOM)
-		return memprof_next_chunk(walk);
+		return fiber_stacks ? memprof_next_fiber_chunk(walk) : memprof_next_chunk(walk);
 	if (walk->n_frames >= max_frames || !memprof_record_frame(scratch, walk->pc))
 		return memprof_end_walk(walk, MEMPROF_CAPTURE_TRUNCATED);
 
@@ -241,11 +299,8 @@ static inline void memprof_walk_loop(__u32 n, long (*step)(__u32, struct memprof
 }
 #endif
 
-static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx, __u64 sp,
-				      __u64 pc)
+static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx)
 {
-	walk->pc = pc;
-	walk->sp = sp;
 	walk->hash = memprof_hash_add(0, (__u32)alloc_idx + 1ULL);
 	walk->last = 0;
 	walk->words_address = 0;
@@ -257,26 +312,37 @@ static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx
 	walk->done = 0;
 }
 
+/* Where the walk begins; -1 when that is unreadable. */
+static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
+{
+	__u64 state[2]; /* bottom_of_stack, last_return_address */
+
+	if (fiber_stacks)
+		return memprof_enter_fiber(walk, top) == 0 ? 0 : -1;
+	if (memprof_walk_read(state, sizeof(state), top) != 0)
+		return -1;
+	walk->sp = state[0];
+	walk->pc = state[1];
+	return 0;
+}
+
 /*
- * Walks the stack that the domain state describes; bottom_address is where the
- * state's bottom_of_stack lies, last_return_address follows it. Fills entries and
- * stack_id, alloc_idx, flags, n_frames, n_entries of the event. -1 when the
- * domain state is unreadable.
+ * Walks the stack. top: in OCaml 4, where the domain state's bottom_of_stack lies,
+ * which last_return_address follows; in OCaml 5 the current stack_info. Fills entries
+ * and stack_id, alloc_idx, flags, n_frames, n_entries of the event. -1 when the top
+ * is unreadable.
  */
-static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 bottom_address,
-				      __s32 alloc_idx)
+static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 top, __s32 alloc_idx)
 {
 	struct memprof_walk_context context = {scratch};
 	struct memprof_capture *capture = (struct memprof_capture *)scratch->event;
 	struct memprof_walk *walk = &scratch->walk;
-	__u64 state[2]; /* bottom_of_stack, last_return_address */
-
-	if (memprof_walk_read(state, sizeof(state), bottom_address) != 0)
+	memprof_start_walk(walk, alloc_idx);
+	if (memprof_find_top(walk, top) != 0)
 		return -1;
-	memprof_start_walk(walk, alloc_idx, state[0], state[1]);
 	/* Null: this thread has not entered OCaml code yet. A real chunk holds at
 	 * least one frame, so that two steps a frame are enough. */
-	if (state[0] != 0) {
+	if (walk->sp != 0) {
 		memprof_walk_loop(2 * max_frames + 2, memprof_walk_step, &context);
 		if (!walk->done || !memprof_flush_run(scratch))
 			walk->flags |= MEMPROF_CAPTURE_TRUNCATED;

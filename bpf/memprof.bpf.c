@@ -23,7 +23,8 @@ const volatile __u32 target_pid = 0;  /* as the daemon numbers it; copied into e
 const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
 const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0; /* 0: count pids as the host does */
-const volatile __u64 bottom_of_stack_address = 0;
+const volatile bool fiber_stacks = false;	       /* OCaml 5 */
+const volatile __u64 bottom_of_stack_address = 0; /* OCaml 4 */
 const volatile __u64 user_callstack_begin = 0;
 const volatile __u64 user_callstack_end = 0;
 const volatile __u64 track_interned_begin = 0;
@@ -174,19 +175,21 @@ static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid
 	}
 }
 
-static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 native_sp,
+/* top: where the walk begins, see memprof_walk_stack(). */
+static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 top, __u64 native_sp,
 					  __s32 alloc_idx, __u32 tid)
 {
 	enum caller caller = CALLER_MEMPROF;
 
-	/* Printexc and unmarshalling always ask with -1. */
-	if (alloc_idx == -1)
+	/* Printexc and unmarshalling always ask with -1. OCaml 5 has another function for
+	 * Printexc, and unmarshalling asks for each block. */
+	if (alloc_idx == -1 && !fiber_stacks)
 		caller = find_caller(&slot->walk, native_sp);
 	if (caller == CALLER_USER) {
 		count_done(MEMPROF_COUNT_USER_CALLSTACKS);
 		return;
 	}
-	if (memprof_walk_stack(slot, bottom_of_stack_address, alloc_idx) != 0) {
+	if (memprof_walk_stack(slot, top, alloc_idx) != 0) {
 		count_capture_drop(MEMPROF_DROP_CAPTURE_NO_STATE);
 		return;
 	}
@@ -195,10 +198,16 @@ static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 na
 	send_capture(slot, tid);
 }
 
-/* At the entry of caml_collect_current_callstack(buffer, length, max, alloc_idx). */
+/*
+ * OCaml 4: at the entry of caml_collect_current_callstack(buffer, length, max, alloc_idx).
+ * OCaml 5: at the jump that ends caml_get_callstack, to
+ * get_callstack(stack, max, alloc_idx, buffer, length).
+ */
 SEC("uprobe")
 int capture(struct pt_regs *ctx)
 {
+	__u64 top = fiber_stacks ? PT_REGS_PARM1(ctx) : bottom_of_stack_address;
+	__s32 alloc_idx = (__s32)(fiber_stacks ? PT_REGS_PARM3(ctx) : PT_REGS_PARM4(ctx));
 	__u32 tid = target_tid();
 	struct memprof_scratch *slot;
 
@@ -209,7 +218,7 @@ int capture(struct pt_regs *ctx)
 		count_capture_drop(MEMPROF_DROP_CAPTURE_SCRATCH_BUSY);
 		return 0;
 	}
-	walk_and_send(slot, PT_REGS_SP(ctx), (__s32)PT_REGS_PARM4(ctx), tid);
+	walk_and_send(slot, top, PT_REGS_SP(ctx), alloc_idx, tid);
 	give_scratch(slot);
 	return 0;
 }

@@ -1,4 +1,4 @@
-// OCaml 4.x stacks made by hand, their memory and their frame table, and the
+// OCaml stacks made by hand, their memory and their frame table, and the
 // plainest possible walk over them to compare with.
 #pragma once
 
