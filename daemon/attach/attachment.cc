@@ -110,11 +110,17 @@ absl::Status Attachment::begin(double rate) {
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
-  if (control_) injected_ = false;  // a borrowed thread may hurry this session too
-  if (control_) RETURN_IF_ERROR(control_->request(rate, generation_));
-  if (!first) return absl::OkStatus();
-  // The semaphore of an agent that is there rises now; that of an injected one
-  // when it is mapped.
+  // Before the request: the semaphore rises a moment earlier than the probe reaches
+  // us, and a session that began in between would begin unheard.
+  if (first) RETURN_IF_ERROR(attach_batch());
+  if (!control_) return absl::OkStatus();  // not injected yet; told when it is
+  injected_ = false;                       // a borrowed thread may hurry this session too
+  return control_->request(rate, generation_);
+}
+
+// The semaphore of an agent that is there rises now; that of an injected one when it
+// is mapped.
+absl::Status Attachment::attach_batch() {
   if (file_) {
     return kernel_->attach_batch(file_->path, file_->probe_offset, file_->semaphore_offset);
   }

@@ -79,6 +79,7 @@ class Attachment {
 
   absl::Status prepare_agent(const AttachOptions& options);
   absl::Status load_kernel_side(const AttachOptions& options);
+  absl::Status attach_batch();
   absl::Status check_injectable() const;
   absl::StatusOr<Progress> agent_progress() const;
   absl::Status advance_injection();
