@@ -27,6 +27,7 @@
 #include <pthread.h>
 
 #include "batch.h"
+#include "domains.h"
 #include "pauses.h"
 #include "runtime_abi.h"
 
@@ -57,6 +58,11 @@ STATIC_CLOSURE(dealloc_minor, memprof_stub_dealloc_minor);
 STATIC_CLOSURE(dealloc_major, memprof_stub_dealloc_major);
 STATIC_CLOSURE(start, memprof_stub_start);
 
+/* Where OCaml 5 enters. */
+extern value memprof_stub5_alloc_minor(void), memprof_stub5_alloc_major(void);
+extern value memprof_stub5_promote(void), memprof_stub5_start(void);
+extern value memprof_stub5_dealloc_minor(void), memprof_stub5_dealloc_major(void);
+
 static struct {
 	uint64_t header;
 	value callbacks[5];
@@ -67,11 +73,12 @@ static struct {
 	double rate;
 } rate_block = {STATIC_HEADER(1, DOUBLE_TAG), 0};
 
-/* The runtime reads the field as soon as the callback returns, so one block serves all. */
+/* The runtime reads the field as soon as the callback returns, so that one block serves
+ * all callbacks of a domain. Headers are filled in when the agent is loaded. */
 static struct {
 	uint64_t header;
 	value id;
-} some_id = {STATIC_HEADER(1, 0), VAL_UNIT};
+} some_id[MEMPROF_BUFFERS];
 
 static void (*next_minor_gc_end)(void);
 
@@ -98,6 +105,16 @@ static void check_lease(uint64_t now_ns)
 		memprof_agent_control.requested_rate = 0;
 }
 
+value memprof_start_profile(void) { return caml_callback_exn(VALUE_OF(start), VAL_UNIT); }
+
+/* 0: the program uses Memprof itself. */
+static int may_sample(void)
+{
+	if (memprof_has_domains())
+		return !memprof_domains_in_use();
+	return !IS_EXCEPTION_RESULT(memprof_start_profile());
+}
+
 static void start_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -105,32 +122,54 @@ static void start_session(void)
 
 	rate_block.rate = control->requested_rate;
 	/* Callbacks may come before start returns. */
-	control->batch_generation = generation;
-	if (IS_EXCEPTION_RESULT(caml_callback_exn(VALUE_OF(start), VAL_UNIT))) {
+	control->running_generation = generation;
+	if (!may_sample()) {
 		control->state = MEMPROF_AGENT_IN_USE;
 		__atomic_store_n(&control->generation, generation, __ATOMIC_RELEASE);
 		return;
 	}
-	memprof_activity.sampling = 1;
 	memprof_pauses_begin();
 	control->rate = rate_block.rate;
 	control->starts++;
 	control->state = MEMPROF_AGENT_SAMPLING;
 	__atomic_store_n(&control->generation, generation, __ATOMIC_RELEASE);
-	memprof_announce();
+	memprof_announce(generation);
+	memprof_activity.sampling = 1;
+	if (memprof_has_domains())
+		memprof_domains_start(VALUE_OF(alloc_minor));
+}
+
+/* A refused generation is not tried again. */
+static int start_due(void)
+{
+	const struct memprof_agent_control *control = &memprof_agent_control;
+
+	return !memprof_activity.sampling && session_wanted() &&
+	       control->requested_generation != control->generation &&
+	       (!memprof_has_domains() || memprof_domains_usable());
 }
 
 static void start_if_wanted(void)
 {
-	const struct memprof_agent_control *control = &memprof_agent_control;
+	static volatile int starting; /* domains may come here at the same time */
 
-	/* A refused generation is not tried again. */
-	if (memprof_activity.sampling || !session_wanted() ||
-	    control->requested_generation == control->generation)
+	if (!start_due() || memprof_domains_ending() ||
+	    !__sync_bool_compare_and_swap(&starting, 0, 1))
 		return;
 	check_lease(memprof_now_ns());
-	if (session_wanted())
+	if (start_due())
 		start_session();
+	starting = 0;
+}
+
+static void stop_sampling(void)
+{
+	if (memprof_has_domains()) {
+		memprof_domains_stop();
+		return;
+	}
+	memprof_flush(0);
+	caml_memprof_stop(VAL_UNIT);
 }
 
 /* Only inside a tracker callback. */
@@ -138,9 +177,10 @@ static void change_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
 
-	memprof_flush();
-	caml_memprof_stop(VAL_UNIT);
-	memprof_activity.sampling = 0;
+	/* Domains may come here at the same time. */
+	if (!__sync_bool_compare_and_swap(&memprof_activity.sampling, 1, 0))
+		return;
+	stop_sampling();
 	memprof_pauses_end();
 	control->stops++;
 	control->generation = 0;
@@ -156,22 +196,38 @@ static int session_over(void)
 
 /* ----------------------------------------------------------- tracker callbacks */
 
+/* What the block is followed by. */
+static value follow(uint32_t buffer, value id)
+{
+	some_id[buffer].id = id;
+	return VALUE_OF(some_id[buffer]);
+}
+
+/* Whether a callback of the session that runs; else of one that has ended. */
+static int in_session(void)
+{
+	if (LIKELY(memprof_activity.sampling && !session_over()))
+		return 1;
+	if (memprof_activity.sampling)
+		change_session();
+	return 0;
+}
+
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
+	uint32_t buffer;
 	uint64_t id;
 
-	if (UNLIKELY(session_over())) {
-		change_session();
+	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	}
-	id = ++memprof_agent_control.last_sample_id;
-	memprof_append(kind, (uint32_t)LONG_VAL(FIELD(info, 2)), id,
+	buffer = memprof_buffer_index();
+	id = memprof_new_sample_id(buffer);
+	memprof_append(buffer, kind, (uint32_t)LONG_VAL(FIELD(info, 2)), id,
 		       (uint64_t)LONG_VAL(FIELD(info, 1)), (uint64_t)LONG_VAL(FIELD(info, 0)));
 #ifdef MEMPROF_ON_CALLSTACK
 	MEMPROF_ON_CALLSTACK(id, FIELD(info, 3));
 #endif
-	some_id.id = VAL_LONG(id);
-	return VALUE_OF(some_id);
+	return follow(buffer, VAL_LONG(id));
 }
 
 value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
@@ -180,21 +236,19 @@ value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_M
 
 value memprof_on_promote(value id)
 {
-	if (UNLIKELY(session_over())) {
-		change_session();
+	uint32_t buffer;
+
+	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	}
-	memprof_append(MEMPROF_PROMOTE, 0, (uint64_t)LONG_VAL(id), 0, 0);
-	some_id.id = id;
-	return VALUE_OF(some_id);
+	buffer = memprof_buffer_index();
+	memprof_append(buffer, MEMPROF_PROMOTE, 0, (uint64_t)LONG_VAL(id), 0, 0);
+	return follow(buffer, id);
 }
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
-	if (UNLIKELY(session_over()))
-		change_session();
-	else
-		memprof_append(kind, 0, (uint64_t)LONG_VAL(id), 0, 0);
+	if (LIKELY(in_session()))
+		memprof_append(memprof_buffer_index(), kind, 0, (uint64_t)LONG_VAL(id), 0, 0);
 	return VAL_UNIT;
 }
 
@@ -210,7 +264,7 @@ static void at_minor_gc_end_of_session(void)
 
 	check_lease(now_ns);
 	memprof_minor_pause_ended(now_ns);
-	memprof_flush_old(now_ns);
+	memprof_flush_old(memprof_buffer_index(), now_ns);
 }
 
 static void on_minor_gc_end(void)
@@ -218,12 +272,16 @@ static void on_minor_gc_end(void)
 	if (UNLIKELY(memprof_activity.any != 0)) {
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();
-		else
+		else if (!memprof_has_domains())
 			start_if_wanted();
+		else if (start_due())
+			memprof_domains_call_back();
 	}
 	if (next_minor_gc_end)
 		next_minor_gc_end();
 }
+
+void memprof_domains_work(void) { start_if_wanted(); }
 
 /*
  * Starts a session if one is wanted. To be called only where the runtime itself
@@ -248,7 +306,17 @@ static void in_forked_child(void)
 static int runtime_usable(void)
 {
 	return caml_memprof_start && caml_memprof_stop && caml_callback_exn &&
-	       &caml_minor_gc_end_hook && !caml_memprof_discard;
+	       &caml_minor_gc_end_hook;
+}
+
+static void use_stubs_of_ocaml5(void)
+{
+	alloc_minor.code = memprof_stub5_alloc_minor;
+	alloc_major.code = memprof_stub5_alloc_major;
+	promote.code = memprof_stub5_promote;
+	dealloc_minor.code = memprof_stub5_dealloc_minor;
+	dealloc_major.code = memprof_stub5_dealloc_major;
+	start.code = memprof_stub5_start;
 }
 
 __attribute__((constructor)) static void load(void)
@@ -260,8 +328,12 @@ __attribute__((constructor)) static void load(void)
 		memprof_agent_control.state = MEMPROF_AGENT_UNSUPPORTED;
 		return;
 	}
+	if (caml_memprof_discard)
+		use_stubs_of_ocaml5();
 	for (int i = 0; i < 5; i++)
 		tracker.callbacks[i] = VALUE_OF(*closures[i]);
+	for (unsigned i = 0; i < MEMPROF_BUFFERS; i++)
+		some_id[i].header = STATIC_HEADER(1, 0);
 	pthread_atfork(NULL, NULL, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	caml_minor_gc_end_hook = on_minor_gc_end;
@@ -270,6 +342,8 @@ __attribute__((constructor)) static void load(void)
 /* The last records, when the program ends normally. */
 __attribute__((destructor)) static void unload(void)
 {
-	if (memprof_activity.sampling)
-		memprof_flush();
+	if (!memprof_activity.sampling)
+		return;
+	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++)
+		memprof_flush(i);
 }

@@ -6,10 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime_abi.h"
+
 #define FLUSH_AGE_NS 10000000u
 
 extern void memprof_probe_batch(const struct memprof_record *records, uint32_t count,
-				uint64_t first_seq, uint32_t generation);
+				uint64_t first_seq, uint32_t generation, uint32_t buffer);
 
 __attribute__((visibility("default"))) struct memprof_agent_control memprof_agent_control = {
 	.magic = MEMPROF_AGENT_MAGIC,
@@ -34,53 +36,86 @@ static uint32_t current_tid(void)
 	return cached_tid;
 }
 
-void memprof_append(uint32_t kind, uint32_t source, uint64_t sample_id, uint64_t size_words,
-		    uint64_t n_samples)
+uint32_t memprof_buffer_index(void)
 {
-	struct memprof_agent_control *control = &memprof_agent_control;
-	struct memprof_record *record = &control->records[control->count];
+	uint32_t index;
+
+	if (!caml_ml_domain_index)
+		return 0;
+	index = (uint32_t)LONG_VAL(caml_ml_domain_index(VAL_UNIT));
+	return index % MEMPROF_BUFFERS; /* no runtime has more domains */
+}
+
+uint64_t memprof_new_sample_id(uint32_t buffer)
+{
+	uint64_t n = ++memprof_agent_control.buffers[buffer].last_sample;
+
+	return caml_ml_domain_index ? n * MEMPROF_BUFFERS + buffer : n;
+}
+
+static struct memprof_batch_buffer *use_buffer(uint32_t index)
+{
+	uint32_t used = __atomic_load_n(&memprof_agent_control.buffers_used, __ATOMIC_RELAXED);
+
+	while (used <= index && !__atomic_compare_exchange_n(&memprof_agent_control.buffers_used,
+							     &used, index + 1, 0, __ATOMIC_RELEASE,
+							     __ATOMIC_RELAXED)) {
+	}
+	return &memprof_agent_control.buffers[index];
+}
+
+void memprof_append(uint32_t index, uint32_t kind, uint32_t source, uint64_t sample_id,
+		    uint64_t size_words, uint64_t n_samples)
+{
+	struct memprof_batch_buffer *buffer = use_buffer(index);
+	struct memprof_record *record = &buffer->records[buffer->count];
 
 	record->time_ns = memprof_now_ns();
 	record->sample_id = sample_id;
 	record->size_words = size_words;
 	record->n_samples = n_samples > UINT32_MAX ? UINT32_MAX : (uint32_t)n_samples;
 	record->origin = MEMPROF_ORIGIN(current_tid(), source, kind);
-	__atomic_store_n(&control->count, control->count + 1, __ATOMIC_RELEASE);
-	if (control->count == MEMPROF_BATCH_RECORDS)
-		memprof_flush();
+	if (buffer->count == 0)
+		buffer->generation = memprof_agent_control.running_generation;
+	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
+	if (buffer->count == MEMPROF_BATCH_RECORDS)
+		memprof_flush(index);
 }
 
-void memprof_flush(void)
+void memprof_flush(uint32_t index)
 {
-	struct memprof_agent_control *control = &memprof_agent_control;
-	uint32_t count = control->count;
+	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+	uint32_t count = buffer->count;
 
 	if (count == 0)
 		return;
 	if (memprof_activity.watchers != 0)
-		memprof_probe_batch(control->records, count, control->first_seq,
-				    control->batch_generation);
-	__atomic_store_n(&control->count, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&control->first_seq, control->first_seq + count, __ATOMIC_RELEASE);
+		memprof_probe_batch(buffer->records, count, buffer->first_seq, buffer->generation,
+				    index);
+	__atomic_store_n(&buffer->count, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&buffer->first_seq, buffer->first_seq + count, __ATOMIC_RELEASE);
 }
 
-void memprof_flush_old(uint64_t now_ns)
+void memprof_flush_old(uint32_t index, uint64_t now_ns)
 {
-	if (memprof_agent_control.count != 0 &&
-	    now_ns - memprof_agent_control.records[0].time_ns >= FLUSH_AGE_NS)
-		memprof_flush();
+	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+
+	if (buffer->count != 0 && now_ns - buffer->records[0].time_ns >= FLUSH_AGE_NS)
+		memprof_flush(index);
 }
 
-void memprof_announce(void)
+void memprof_announce(uint32_t generation)
 {
+	uint32_t index = memprof_buffer_index();
+	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+
 	if (memprof_activity.watchers != 0)
-		memprof_probe_batch(memprof_agent_control.records, 0,
-				    memprof_agent_control.first_seq,
-				    memprof_agent_control.batch_generation);
+		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation, index);
 }
 
 void memprof_batch_forget(void)
 {
 	cached_tid = 0;
-	memprof_agent_control.count = 0;
+	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++)
+		memprof_agent_control.buffers[i].count = 0;
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control block and the batch being filled. All calls under the runtime lock. */
+/*
+ * The control block and the batches being filled: one for the whole program in OCaml
+ * 4, one for each domain in OCaml 5. All calls under the runtime lock, in OCaml 5 that
+ * of the domain whose buffer it is.
+ */
 #ifndef MEMPROF_BATCH_H
 #define MEMPROF_BATCH_H
 
@@ -20,15 +24,19 @@ union memprof_activity {
 extern volatile union memprof_activity memprof_activity;
 
 uint64_t memprof_now_ns(void);
+/* Of this domain. */
+uint32_t memprof_buffer_index(void);
+/* The next sample of a buffer: unique, not 0. */
+uint64_t memprof_new_sample_id(uint32_t buffer);
 /* Appends one record, and flushes when the batch is full. */
-void memprof_append(uint32_t kind, uint32_t source, uint64_t sample_id, uint64_t size_words,
-		    uint64_t n_samples);
+void memprof_append(uint32_t buffer, uint32_t kind, uint32_t source, uint64_t sample_id,
+		    uint64_t size_words, uint64_t n_samples);
 /* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
-void memprof_flush(void);
+void memprof_flush(uint32_t buffer);
 /* Flushes when the oldest record waits for longer than 10 ms. */
-void memprof_flush_old(uint64_t now_ns);
-/* Tells the watcher, by a batch of no records, that the current session runs. */
-void memprof_announce(void);
+void memprof_flush_old(uint32_t buffer, uint64_t now_ns);
+/* Tells the watcher, by a batch of no records, that this session runs. */
+void memprof_announce(uint32_t generation);
 /* In a forked child: the unflushed records are the parent's. */
 void memprof_batch_forget(void);
 

@@ -8,8 +8,8 @@ typedef void (*hook)(void);
 
 static hook next_minor_begin, next_slice_begin, next_slice_end;
 static int chained;
-/* 0: no collection under way that began while the hooks were in place. */
-static uint64_t minor_began_ns, slice_began_ns;
+/* By domain. 0: no collection under way that began while the hooks were in place. */
+static uint64_t minor_began_ns[MEMPROF_BUFFERS], slice_began_ns[MEMPROF_BUFFERS];
 
 static void count_pause(enum memprof_gc_phase phase, uint64_t *began_ns, uint64_t now_ns)
 {
@@ -23,8 +23,8 @@ static void count_pause(enum memprof_gc_phase phase, uint64_t *began_ns, uint64_
 	*began_ns = 0;
 	if (bucket >= MEMPROF_PAUSE_BUCKETS)
 		bucket = MEMPROF_PAUSE_BUCKETS - 1;
-	pauses->count[bucket]++;
-	pauses->sum_ns += ns;
+	__atomic_fetch_add(&pauses->count[bucket], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pauses->sum_ns, ns, __ATOMIC_RELAXED);
 }
 
 static void on_minor_begin(void)
@@ -32,7 +32,7 @@ static void on_minor_begin(void)
 	if (next_minor_begin)
 		next_minor_begin();
 	if (memprof_activity.sampling)
-		minor_began_ns = memprof_now_ns();
+		minor_began_ns[memprof_buffer_index()] = memprof_now_ns();
 }
 
 static void on_slice_begin(void)
@@ -40,25 +40,25 @@ static void on_slice_begin(void)
 	if (next_slice_begin)
 		next_slice_begin();
 	if (memprof_activity.sampling)
-		slice_began_ns = memprof_now_ns();
+		slice_began_ns[memprof_buffer_index()] = memprof_now_ns();
 }
 
 static void on_slice_end(void)
 {
 	if (memprof_activity.sampling)
-		count_pause(MEMPROF_GC_MAJOR_SLICE, &slice_began_ns, memprof_now_ns());
+		count_pause(MEMPROF_GC_MAJOR_SLICE, &slice_began_ns[memprof_buffer_index()],
+			    memprof_now_ns());
 	if (next_slice_end)
 		next_slice_end();
 }
 
 void memprof_minor_pause_ended(uint64_t now_ns)
 {
-	count_pause(MEMPROF_GC_MINOR, &minor_began_ns, now_ns);
+	count_pause(MEMPROF_GC_MINOR, &minor_began_ns[memprof_buffer_index()], now_ns);
 }
 
 void memprof_pauses_begin(void)
 {
-	minor_began_ns = slice_began_ns = 0;
 	/* Left in the chain by an earlier session because another hook was chained above. */
 	if (chained || !&caml_minor_gc_begin_hook || !&caml_major_slice_begin_hook ||
 	    !&caml_major_slice_end_hook)

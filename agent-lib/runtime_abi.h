@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the OCaml 4.11-4.14 runtime that the agent uses. Every symbol is
- * weak: preloaded into a program that is not OCaml, the agent finds nulls and
- * does nothing.
+ * The part of the OCaml 4.11-4.14 and 5.3-5.4 runtimes that the agent uses. Every
+ * symbol is weak: preloaded into a program that is not OCaml, the agent finds nulls
+ * and does nothing.
  */
 #ifndef MEMPROF_RUNTIME_ABI_H
 #define MEMPROF_RUNTIME_ABI_H
@@ -14,11 +14,12 @@ typedef intptr_t value;
 #define VAL_UNIT ((value)1)
 #define VAL_LONG(n) ((value)(((uintptr_t)(n) << 1) | 1))
 #define LONG_VAL(v) ((intptr_t)(v) >> 1)
+#define IS_BLOCK(v) (((v)&1) == 0)
 #define FIELD(v, i) (((value *)(v))[i])
 /* What caml_callback_exn returns when the callback raised. */
 #define IS_EXCEPTION_RESULT(v) (((v)&3) == 2)
 
-/* Black: the collector neither scans nor moves the block. */
+/* Black, in OCaml 5 not markable: the collector neither scans nor moves the block. */
 #define STATIC_HEADER(words, tag) ((uint64_t)(words) << 10 | 0x300 | (tag))
 #define CLOSURE_TAG 247
 #define DOUBLE_TAG 253
@@ -28,13 +29,39 @@ typedef intptr_t value;
 
 #define WEAK __attribute__((weak))
 extern value caml_memprof_start(value rate, value callstack_size, value tracker) WEAK;
-extern value caml_memprof_stop(value unit) WEAK;
 extern value caml_callback_exn(value closure, value argument) WEAK;
 extern void (*caml_minor_gc_begin_hook)(void) WEAK;
 extern void (*caml_minor_gc_end_hook)(void) WEAK;
 extern void (*caml_major_slice_begin_hook)(void) WEAK;
 extern void (*caml_major_slice_end_hook)(void) WEAK;
-/* Only OCaml 5 has it. */
+
+/* OCaml 4 only. */
+extern value caml_memprof_stop(value unit) WEAK;
+
+/* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
+typedef char domain_state;
+extern __thread domain_state *caml_state WEAK;
+extern value caml_ml_domain_index(value unit) WEAK;
+extern value caml_ml_domain_id(value unit) WEAK;
+extern int caml_bt_is_self(void) WEAK; /* whether a backup thread stands in */
+extern int caml_try_run_on_all_domains(void (*handler)(domain_state *, void *, int,
+						       domain_state **),
+				       void *data, void (*setup)(domain_state *)) WEAK;
+extern void caml_interrupt_self(void) WEAK;
+extern void caml_set_action_pending(domain_state *) WEAK;
+extern void caml_reset_young_limit(domain_state *) WEAK;
+extern void caml_memprof_set_trigger(domain_state *) WEAK;
 extern value caml_memprof_discard(value profile) WEAK;
+extern void caml_register_generational_global_root(value *) WEAK;
+extern void caml_modify_generational_global_root(value *, value) WEAK;
+extern void (*caml_domain_initialize_hook)(void) WEAK;
+extern void (*caml_domain_stop_hook)(void) WEAK;
+extern void (*caml_domain_external_interrupt_hook)(void) WEAK;
+
+/* The profile that caml_memprof_start returns in OCaml 5 (runtime/memprof.c). */
+#define PROFILE_STATUS 0
+#define PROFILE_ALLOC_MINOR 4
+#define PROFILE_SAMPLING VAL_LONG(0)
+#define PROFILE_STOPPED VAL_LONG(1)
 
 #endif

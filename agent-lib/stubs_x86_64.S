@@ -35,7 +35,33 @@
 	OCAML_TO_C memprof_stub_start, memprof_start_body
 
 /*
- * void memprof_probe_batch(records, count, first_seq, generation)
+ * OCaml 5: OCaml code runs on the stack of a fiber, which is small. caml_c_call, with
+ * the C function in rax, goes over to the C stack and leaves everything as the
+ * collector wants it: the function may allocate, stop the world and raise.
+ */
+	.macro OCAML5_TO_C name, function
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
+\name:
+	.cfi_startproc
+	movq	%rax, %rdi
+	leaq	\function(%rip), %rax
+	jmp	*caml_c_call@GOTPCREL(%rip)
+	.cfi_endproc
+	.size	\name, . - \name
+	.endm
+
+	.weak	caml_c_call
+	OCAML5_TO_C memprof_stub5_alloc_minor, memprof_on_alloc_minor
+	OCAML5_TO_C memprof_stub5_alloc_major, memprof_on_alloc_major
+	OCAML5_TO_C memprof_stub5_promote, memprof_on_promote
+	OCAML5_TO_C memprof_stub5_dealloc_minor, memprof_on_dealloc_minor
+	OCAML5_TO_C memprof_stub5_dealloc_major, memprof_on_dealloc_major
+	OCAML5_TO_C memprof_stub5_start, memprof_start_body
+
+/*
+ * void memprof_probe_batch(records, count, first_seq, generation, buffer)
  *
  * The USDT probe memprof:batch. A one-byte nop: longer ones are rewritten into
  * calls by some kernels, which is not safe everywhere.
@@ -81,7 +107,7 @@ _.stapsdt.base:
 	.8byte	memprof_batch_semaphore
 	.asciz	"memprof"
 	.asciz	"batch"
-	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx"
+	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d"
 4:	.balign	4
 
 	.section .note.GNU-stack, "", @progbits

@@ -73,6 +73,8 @@ struct memprof_batch {
 	__u64 first_seq;
 	__u32 generation;
 	__u32 count;
+	__u32 buffer; /* below MEMPROF_BUFFERS */
+	__u32 reserved;
 	struct memprof_record records[];
 };
 
@@ -134,7 +136,7 @@ static inline __u32 memprof_slot_home(__u64 retaddr, __u32 bits)
 MEMPROF_ASSERT_SIZE(struct memprof_record, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_event_header, 24);
 MEMPROF_ASSERT_SIZE(struct memprof_capture, 56);
-MEMPROF_ASSERT_SIZE(struct memprof_batch, 40);
+MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
 
 #endif

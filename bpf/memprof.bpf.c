@@ -198,16 +198,8 @@ static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 to
 	send_capture(slot, tid);
 }
 
-/*
- * OCaml 4: at the entry of caml_collect_current_callstack(buffer, length, max, alloc_idx).
- * OCaml 5: at the jump that ends caml_get_callstack, to
- * get_callstack(stack, max, alloc_idx, buffer, length).
- */
-SEC("uprobe")
-int capture(struct pt_regs *ctx)
+static __always_inline int walk_from(__u64 top, __u64 native_sp, __s32 alloc_idx)
 {
-	__u64 top = fiber_stacks ? PT_REGS_PARM1(ctx) : bottom_of_stack_address;
-	__s32 alloc_idx = (__s32)(fiber_stacks ? PT_REGS_PARM3(ctx) : PT_REGS_PARM4(ctx));
 	__u32 tid = target_tid();
 	struct memprof_scratch *slot;
 
@@ -218,9 +210,24 @@ int capture(struct pt_regs *ctx)
 		count_capture_drop(MEMPROF_DROP_CAPTURE_SCRATCH_BUSY);
 		return 0;
 	}
-	walk_and_send(slot, top, PT_REGS_SP(ctx), alloc_idx, tid);
+	walk_and_send(slot, top, native_sp, alloc_idx, tid);
 	give_scratch(slot);
 	return 0;
+}
+
+/* OCaml 4: at the entry of caml_collect_current_callstack(buffer, length, max, alloc_idx). */
+SEC("uprobe")
+int capture(struct pt_regs *ctx)
+{
+	return walk_from(bottom_of_stack_address, PT_REGS_SP(ctx), (__s32)PT_REGS_PARM4(ctx));
+}
+
+/* OCaml 5: at the jump that ends caml_get_callstack, to
+ * get_callstack(stack, max, alloc_idx, buffer, length). */
+SEC("uprobe")
+int capture_fibers(struct pt_regs *ctx)
+{
+	return walk_from(PT_REGS_PARM1(ctx), PT_REGS_SP(ctx), (__s32)PT_REGS_PARM3(ctx));
 }
 
 /* ---- batches ---- */
@@ -230,6 +237,7 @@ struct batch_args {
 	__u64 first_seq;
 	__u32 generation;
 	__u32 count;
+	__u32 buffer;
 	__u32 tid;
 };
 
@@ -250,6 +258,8 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 	batch->first_seq = args->first_seq;
 	batch->generation = args->generation;
 	batch->count = count;
+	batch->buffer = args->buffer;
+	batch->reserved = 0;
 
 	/* Keeps the bound and the size in one register for the verifier. */
 	asm volatile("" : "+r"(count));
@@ -265,7 +275,7 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 	count_done(MEMPROF_COUNT_BATCHES);
 }
 
-/* At memprof:batch(records, count, first_seq, generation). */
+/* At memprof:batch(records, count, first_seq, generation, buffer). */
 SEC("uprobe")
 int batch(struct pt_regs *ctx)
 {
@@ -274,12 +284,13 @@ int batch(struct pt_regs *ctx)
 		.count = (__u32)PT_REGS_PARM2(ctx),
 		.first_seq = PT_REGS_PARM3(ctx),
 		.generation = (__u32)PT_REGS_PARM4(ctx),
+		.buffer = (__u32)PT_REGS_PARM5(ctx),
 		.tid = target_tid(),
 	};
 
 	if (args.tid == 0)
 		return 0;
-	if (args.count > MEMPROF_BATCH_RECORDS)
+	if (args.count > MEMPROF_BATCH_RECORDS || args.buffer >= MEMPROF_BUFFERS)
 		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
 	else if (args.count > 128)
 		send_batch(&args, MEMPROF_BATCH_RECORDS);

@@ -20,6 +20,7 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
 PipelineLimits pipeline_limits(const RuntimeAbi& abi) {
   PipelineLimits limits;
   limits.pairing.as_one_thread = abi.one_postponed_queue;
+  limits.pairing.in_order = abi.domains;
   return limits;
 }
 
@@ -60,14 +61,17 @@ bool Lane::catch_up_due(Clock::time_point now) const {
 void Lane::catch_up() {
   if (finished()) return;
   last_catch_up_ = Clock::now();
-  auto tail = agent_ ? agent_->tail() : absl::StatusOr<AgentTail>(absl::NotFoundError(""));
+  std::vector<AgentTail> tails;
+  if (agent_) tails = agent_->tails().value_or(std::vector<AgentTail>());
   const std::uint64_t read_at_ns = monotonic_ns();
   const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
   while (consume() > 0) {
   }
-  if (!tail.ok() || tail->records.empty()) return;
+  if (tails.empty()) return;
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
-  pipeline_.on_tail(tail->first_seq, tail->generation, tail->records);
+  for (const AgentTail& tail : tails) {
+    pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, tail.records);
+  }
   tap_.flush();
   signals_.alloc_events = pipeline_.alloc_events();
 }
@@ -83,6 +87,7 @@ void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
 
 void Lane::read_gc_stats_of_target() {
   const Target& target = attachment_->target();
+  if (target.abi.domains) return;
   auto stats = read_gc_stats(*target.memory, target.caml_state_address, target.abi);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
   const auto pauses = gc_.pauses;

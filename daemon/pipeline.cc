@@ -57,8 +57,8 @@ void Pipeline::on_event(const BatchView& batch) {
   const auto ahead = static_cast<std::int32_t>(batch.captures_dropped -
                                                static_cast<std::uint32_t>(captures_dropped_));
   if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);
-  on_records(batch.first_seq, batch.generation, batch.records);
-  pairer_.on_batch_end(batch.time_ns);
+  on_records(batch.buffer, batch.first_seq, batch.generation, batch.records);
+  pairer_.on_batch_end(batch.buffer, batch.time_ns);
 }
 
 void Pipeline::on_event(const LifecycleView& lifecycle) {
@@ -75,10 +75,10 @@ void Pipeline::on_event(const LifecycleView& lifecycle) {
   }
 }
 
-void Pipeline::on_tail(std::uint64_t first_seq, std::uint32_t generation,
+void Pipeline::on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                        std::span<const memprof_record> records) {
   if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;
-  on_records(first_seq, generation, records);
+  on_records(buffer, first_seq, generation, records);
 }
 
 void Pipeline::on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns) {
@@ -89,9 +89,9 @@ void Pipeline::on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t
   captures_known_ns_ = std::max(captures_known_ns_, time_ns);
 }
 
-void Pipeline::on_records(std::uint64_t first_seq, std::uint32_t generation,
+void Pipeline::on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                           std::span<const memprof_record> records) {
-  const auto fresh = unseen(first_seq, records);
+  const auto fresh = unseen(buffer, first_seq, records);
   switch (sessions_.see(generation)) {
     case Sessions::Seen::kUnknown:
       drops_.add(Drop::kFollowStaleSession, fresh.size());
@@ -102,15 +102,15 @@ void Pipeline::on_records(std::uint64_t first_seq, std::uint32_t generation,
     case Sessions::Seen::kRunning:
       break;
   }
-  for (const memprof_record& record : fresh) on_record(record);
+  for (const memprof_record& record : fresh) on_record(buffer, record);
   if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
 // Drops the records that were taken before and counts those that never came.
-std::span<const memprof_record> Pipeline::unseen(std::uint64_t first_seq,
+std::span<const memprof_record> Pipeline::unseen(std::uint32_t buffer, std::uint64_t first_seq,
                                                  std::span<const memprof_record> records) {
-  const std::uint64_t expected = next_seq_.value_or(first_seq);
-  next_seq_ = std::max(expected, first_seq + records.size());
+  const std::uint64_t expected = next_seq_[buffer].value_or(first_seq);
+  next_seq_[buffer] = std::max(expected, first_seq + records.size());
   if (first_seq > expected) {
     drops_.add(Drop::kFollowLostRecords, first_seq - expected);
     records_lost_ = true;
@@ -130,7 +130,7 @@ void Pipeline::begin(bool announced) {
   records_lost_ = !announced;
 }
 
-void Pipeline::on_record(const memprof_record& record) {
+void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
   if (!valid_record(record)) {
     drops_.add(Drop::kDecodeBadRecord);
     records_lost_ = true;
@@ -140,12 +140,12 @@ void Pipeline::on_record(const memprof_record& record) {
     pairer_.on_records_lost(record.time_ns);
     records_lost_ = false;
   }
-  const SampleEvent event = follow(record);
+  const SampleEvent event = follow(buffer, record);
   if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
 }
 
-SampleEvent Pipeline::follow(const memprof_record& record) {
-  if (is_alloc(record)) return aggregator_.alloc(record, pairer_.on_alloc(record));
+SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record) {
+  if (is_alloc(record)) return aggregator_.alloc(record, pairer_.on_alloc(buffer, record));
   if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
   return aggregator_.dealloc(record);
 }

@@ -55,12 +55,12 @@ class Pipeline {
   void begin_session(std::uint32_t generation, double rate);
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
-  // The unflushed records, read out of the process as memprof_agent_abi.h says.
+  // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
   // Order: read them, then drain the ring, then call this: the captures that
   // belong to them are in the ring, and so may be their batch. Records seen
   // before are skipped by number. More than MEMPROF_BATCH_RECORDS are no tail and
   // are ignored.
-  void on_tail(std::uint64_t first_seq, std::uint32_t generation,
+  void on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                std::span<const memprof_record> records);
   // Captures lost so far in all, as the kernel side counts at time_ns
   // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
@@ -69,10 +69,9 @@ class Pipeline {
   // No more records are expected; the live set is cleared and counted.
   void end_session();
 
-  // The number of the next record. Until it is set or a batch has come, the
-  // first batch sets it, and what was before is not a loss.
-  void expect_seq(std::uint64_t seq) { next_seq_ = seq; }
-  std::uint64_t next_seq() const { return next_seq_.value_or(0); }
+  // The number of a buffer's next record. The first batch sets it, and what was before
+  // is not a loss.
+  std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
   // Whether that is the session that runs: something of it has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
   std::uint64_t captures_seen() const { return captures_seen_; }
@@ -105,12 +104,12 @@ class Pipeline {
   void on_event(const LifecycleView& lifecycle);
   CallstackId intern(const CaptureView& capture);
   void begin(bool announced);
-  void on_records(std::uint64_t first_seq, std::uint32_t generation,
+  void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                   std::span<const memprof_record> records);
-  std::span<const memprof_record> unseen(std::uint64_t first_seq,
+  std::span<const memprof_record> unseen(std::uint32_t buffer, std::uint64_t first_seq,
                                          std::span<const memprof_record> records);
-  void on_record(const memprof_record& record);
-  SampleEvent follow(const memprof_record& record);
+  void on_record(std::uint32_t buffer, const memprof_record& record);
+  SampleEvent follow(std::uint32_t buffer, const memprof_record& record);
 
   DropCounters drops_;
   CallstackTable callstacks_;
@@ -118,7 +117,7 @@ class Pipeline {
   Aggregator aggregator_;
   Sessions sessions_;
   SampleObserver* observer_ = nullptr;
-  std::optional<std::uint64_t> next_seq_;
+  std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
   bool records_lost_ = false;  // between the last record taken and the next
   std::uint64_t captures_seen_ = 0;
   std::uint64_t batches_seen_ = 0;

@@ -11,14 +11,15 @@
  *
  *  - the symbol memprof_agent_control, one struct memprof_agent_control in the
  *    agent's writable data. The watcher reads it from outside and writes only
- *    the requested_* fields, requested_generation last.
+ *    the requested_* fields, requested_generation last, and before them, once,
+ *    the offsets of an OCaml 5 runtime.
  *
  * Life. Sampling needs both a raised semaphore and a lease that has not run out.
  * The kernel lowers the semaphore when the watcher dies, but there are kernels
  * that forget to when it is killed while it detaches; then the lease ends it.
  *
- * Batch protocol. Records are numbered from 0 without gaps over the life of the
- * process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
+ * Batch protocol. Records of a buffer are numbered from 0 without gaps over the life
+ * of the process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
  * The agent writes a record, then count; a flush hits the probe, zeroes count,
  * then adds to first_seq. A watcher that reads first_seq, count and the records,
  * then first_seq again and finds it unchanged, has a valid copy of the unflushed
@@ -38,10 +39,14 @@
 #endif
 
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
-#define MEMPROF_AGENT_ABI 1u
+#define MEMPROF_AGENT_ABI 2u
 
 /* Records one batch holds at most. */
 #define MEMPROF_BATCH_RECORDS 512u
+
+/* Buffers for batches: one for each domain that OCaml 5 can run at once, by its index;
+ * OCaml 4 fills the first one only. */
+#define MEMPROF_BUFFERS 128u
 
 /* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
 #define MEMPROF_PAUSE_BUCKETS 24u
@@ -63,7 +68,7 @@ enum memprof_source {
 
 struct memprof_record {
 	__u64 time_ns;	  /* CLOCK_MONOTONIC when the runtime called the callback */
-	__u64 sample_id;  /* counts from 1 over the life of the process */
+	__u64 sample_id;  /* not 0; unique over the life of the process */
 	__u64 size_words; /* allocations: block size without header; else 0 */
 	__u32 n_samples;  /* allocations: samples in the block, saturating; else 0 */
 	__u32 origin;	  /* tid << 8 | source << 4 | kind, see the macros below */
@@ -92,6 +97,26 @@ struct memprof_pauses {
 	__u64 count[MEMPROF_PAUSE_BUCKETS];
 };
 
+/*
+ * Where an OCaml 5 runtime keeps what it exports no function for; bytes. They differ
+ * between versions, which the watcher knows. All 0: not told.
+ */
+struct memprof_runtime_offsets {
+	__u32 external_interrupt; /* domain state: requested_external_interrupt */
+	__u32 memprof;		  /* domain state: its Memprof */
+	__u32 memprof_config;	  /* a domain's Memprof: the profile it uses */
+	__u32 reserved;
+};
+
+/* The batch being filled by one domain. */
+struct memprof_batch_buffer {
+	__u64 first_seq;
+	__u32 count;
+	__u32 generation; /* session that every record in the batch belongs to */
+	__u64 last_sample;
+	struct memprof_record records[MEMPROF_BATCH_RECORDS];
+};
+
 struct memprof_agent_control {
 	__u64 magic;
 	__u32 abi_version;
@@ -103,6 +128,7 @@ struct memprof_agent_control {
 	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher keeps moving it on */
 	__u32 requested_generation;
 	__u32 reserved0;
+	struct memprof_runtime_offsets offsets;
 
 	/* Written by the agent. */
 	double rate;	  /* of the running or last session */
@@ -110,19 +136,17 @@ struct memprof_agent_control {
 	__u32 state;	  /* enum memprof_agent_state */
 	__u64 starts;	  /* sessions started and ended, over the process's life */
 	__u64 stops;
-	__u64 last_sample_id;
+	__u64 conflicts; /* domains left alone because the program samples there itself */
 	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */
 
-	/* The batch being filled. */
-	__u64 first_seq;
-	__u32 count;
-	__u32 batch_generation; /* session that every record in the batch belongs to */
-	struct memprof_record records[MEMPROF_BATCH_RECORDS];
+	__u32 running_generation; /* session that new records belong to */
+	__u32 buffers_used;	  /* those from here on have never held a record */
+	struct memprof_batch_buffer buffers[MEMPROF_BUFFERS];
 };
 
 /*
- * memprof:batch(records pointer, count, first_seq, generation), x86-64: the
- * registers of the C calling convention rdi, esi, rdx, ecx.
+ * memprof:batch(records pointer, count, first_seq, generation, buffer), x86-64: the
+ * registers of the C calling convention rdi, esi, rdx, ecx, r8d.
  * A batch with count 0 is a start announcement: "sampling runs, generation G".
  */
 

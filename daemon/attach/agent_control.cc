@@ -1,5 +1,6 @@
 #include "daemon/attach/agent_control.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -11,7 +12,8 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kHeadBytes = offsetof(memprof_agent_control, records);
+constexpr std::size_t kHeadBytes = offsetof(memprof_agent_control, buffers);
+constexpr std::size_t kBufferHeadBytes = offsetof(memprof_batch_buffer, records);
 
 // The head of the control block, in the type that names its fields.
 struct Head {
@@ -27,9 +29,9 @@ struct Head {
   (head).get<decltype(memprof_agent_control::field)>(offsetof(memprof_agent_control, field))
 
 absl::Status check_build(const Head& head, int pid) {
-  memprof_agent_control block{};
-  std::memcpy(&block, head.bytes, sizeof(head.bytes));
-  if (is_our_build(block)) return absl::OkStatus();
+  AgentBuild build;
+  std::memcpy(&build, head.bytes, sizeof build);
+  if (is_our_build(build)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("pid ", pid, " holds an agent of another build (interface ",
                    HEAD_FIELD(head, abi_version), ", this memprofd speaks ", MEMPROF_AGENT_ABI,
@@ -38,9 +40,9 @@ absl::Status check_build(const Head& head, int pid) {
 
 }  // namespace
 
-bool is_our_build(const memprof_agent_control& block) {
-  return block.magic == MEMPROF_AGENT_MAGIC && block.abi_version == MEMPROF_AGENT_ABI &&
-         block.control_bytes == sizeof(memprof_agent_control);
+bool is_our_build(const AgentBuild& build) {
+  return build.magic == MEMPROF_AGENT_MAGIC && build.abi_version == MEMPROF_AGENT_ABI &&
+         build.control_bytes == sizeof(memprof_agent_control);
 }
 
 absl::StatusOr<AgentStatus> AgentControl::status() const {
@@ -56,36 +58,49 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
   result.stops = HEAD_FIELD(head, stops);
   std::memcpy(result.pauses, head.bytes + offsetof(memprof_agent_control, pauses),
               sizeof(result.pauses));
-  result.first_seq = HEAD_FIELD(head, first_seq);
-  result.count = HEAD_FIELD(head, count);
-  result.batch_generation = HEAD_FIELD(head, batch_generation);
+  result.conflicts = HEAD_FIELD(head, conflicts);
+  result.buffers_used = std::min(HEAD_FIELD(head, buffers_used), MEMPROF_BUFFERS);
   return result;
 }
 
-absl::StatusOr<AgentTail> AgentControl::tail() const {
-  auto before = status();
-  if (!before.ok()) return before.status();
-  AgentTail tail{before->first_seq, before->batch_generation, {}};
-  if (before->count == 0) return tail;
-  if (before->count > MEMPROF_BATCH_RECORDS) {
-    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", before->count,
+absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
+  ASSIGN_OR_RETURN(const AgentStatus now, status());
+  std::vector<AgentTail> tails;
+  for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
+    absl::StatusOr<AgentTail> tail = this->tail(buffer);
+    if (absl::IsUnavailable(tail.status())) continue;
+    if (!tail.ok()) return tail.status();
+    if (!tail->records.empty()) tails.push_back(*std::move(tail));
+  }
+  return tails;
+}
+
+// kUnavailable when it was flushed meanwhile.
+absl::StatusOr<AgentTail> AgentControl::tail(std::uint32_t buffer) const {
+  const std::uint64_t at = address_ + kHeadBytes + buffer * sizeof(memprof_batch_buffer);
+  struct {
+    std::uint64_t first_seq;
+    std::uint32_t count, generation;
+  } head;
+  RETURN_IF_ERROR(memory_->read_value(at, head));
+  AgentTail tail{buffer, head.first_seq, head.generation, {}};
+  if (head.count > MEMPROF_BATCH_RECORDS) {
+    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", head.count,
                                             " unflushed records of at most ",
                                             MEMPROF_BATCH_RECORDS));
   }
-  tail.records.resize(before->count);
-  if (auto status =
-          memory_->read(address_ + kHeadBytes, std::as_writable_bytes(std::span(tail.records)));
-      !status.ok()) {
-    return status;
-  }
+  if (head.count == 0) return tail;
+  tail.records.resize(head.count);
+  RETURN_IF_ERROR(memory_->read(at + kBufferHeadBytes,
+                                std::as_writable_bytes(std::span(tail.records))));
   std::uint64_t first_seq = 0;
-  if (auto status =
-          memory_->read_value(address_ + offsetof(memprof_agent_control, first_seq), first_seq);
-      !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(memory_->read_value(at, first_seq));
   if (first_seq != tail.first_seq) return absl::UnavailableError("flushed while being read");
   return tail;
+}
+
+absl::Status AgentControl::tell(const memprof_runtime_offsets& offsets) const {
+  return write(offsetof(memprof_agent_control, offsets), offsets);
 }
 
 template <typename T>

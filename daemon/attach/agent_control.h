@@ -1,6 +1,7 @@
 // The agent's control block, from outside (agent-lib/include/memprof_agent_abi.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,22 +21,29 @@ struct AgentStatus {
   std::uint32_t requested_generation = 0;
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
+  std::uint64_t conflicts = 0;
   memprof_pauses pauses[MEMPROF_GC_PHASES] = {};
-  std::uint64_t first_seq = 0;
-  std::uint32_t count = 0;
-  std::uint32_t batch_generation = 0;
+  std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
 };
 
-// The unflushed records at one instant.
+// The unflushed records of a buffer at one instant.
 struct AgentTail {
+  std::uint32_t buffer = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t generation = 0;
   std::vector<memprof_record> records;
 };
 
-// Whether a control block, of which at least the first three fields are filled
-// in, is of the interface that this memprofd speaks.
-bool is_our_build(const memprof_agent_control& block);
+// The first fields of a control block.
+struct AgentBuild {
+  std::uint64_t magic = 0;
+  std::uint32_t abi_version = 0;
+  std::uint32_t control_bytes = 0;
+};
+static_assert(offsetof(memprof_agent_control, control_bytes) == 12);
+
+// Whether that is the interface that this memprofd speaks.
+bool is_our_build(const AgentBuild& build);
 
 class AgentControl {
  public:
@@ -45,8 +53,12 @@ class AgentControl {
 
   // Fails with kDataLoss when what lies there is another build's agent.
   absl::StatusOr<AgentStatus> status() const;
-  // kUnavailable when the agent flushed meanwhile: its records come by the probe.
-  absl::StatusOr<AgentTail> tail() const;
+  // Of all buffers that have some. Those of a buffer that was flushed while being read
+  // are missing: they come by the probe.
+  absl::StatusOr<std::vector<AgentTail>> tails() const;
+  // Tells an agent in an OCaml 5 program where its runtime keeps things. Before the
+  // first request().
+  absl::Status tell(const memprof_runtime_offsets& offsets) const;
   // Asks for a session with this rate (0: none). generation must be new. The
   // session ends by itself unless renew() is called within kLeaseNs.
   absl::Status request(double rate, std::uint32_t generation) const;
@@ -54,6 +66,7 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
+  absl::StatusOr<AgentTail> tail(std::uint32_t buffer) const;
   template <typename T>
   absl::Status write(std::size_t offset, const T& value) const;
 

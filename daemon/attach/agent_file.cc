@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_control.h"
 #include "daemon/discover/elf_file.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -21,13 +22,9 @@ absl::Status unusable(const std::string& path, const std::string& why) {
 
 // The file's own idea of the control block, before anything has loaded it.
 absl::Status check_build(const ElfFile& file, std::uint64_t control) {
-  constexpr std::size_t kHead = offsetof(memprof_agent_control, control_bytes) + sizeof(__u32);
-  memprof_agent_control head{};
-  if (auto status = file.read(control, std::as_writable_bytes(std::span(&head, 1)).first(kHead));
-      !status.ok()) {
-    return status;
-  }
-  if (is_our_build(head)) return absl::OkStatus();
+  AgentBuild build;
+  RETURN_IF_ERROR(file.read(control, std::as_writable_bytes(std::span(&build, 1))));
+  if (is_our_build(build)) return absl::OkStatus();
   return absl::DataLossError("is an agent of another build");
 }
 

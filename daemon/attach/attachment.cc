@@ -19,6 +19,7 @@ constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
 KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   KernelConfig config;
   config.pid = target.pid;
+  config.fiber_stacks = target.abi.domains;
   config.domain_state = target.caml_state_address;
   config.bottom_of_stack_offset = target.abi.bottom_of_stack;
   config.last_return_address_offset = target.abi.last_return_address;
@@ -115,7 +116,19 @@ absl::Status Attachment::begin(double rate) {
   if (first) RETURN_IF_ERROR(attach_batch());
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
   injected_ = false;                       // a borrowed thread may hurry this session too
-  return control_->request(rate, generation_);
+  return request(*control_, rate, generation_);
+}
+
+absl::Status Attachment::request(const AgentControl& control, double rate,
+                                 std::uint32_t generation) const {
+  const RuntimeAbi& abi = target_.abi;
+  if (abi.domains) {
+    RETURN_IF_ERROR(control.tell({.external_interrupt = abi.external_interrupt,
+                                  .memprof = abi.memprof,
+                                  .memprof_config = abi.memprof_config,
+                                  .reserved = 0}));
+  }
+  return control.request(rate, generation);
 }
 
 // The semaphore of an agent that is there rises now; that of an injected one when it
@@ -216,7 +229,7 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
   }
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
   RETURN_IF_ERROR(control.status().status());
-  RETURN_IF_ERROR(control.request(rate, generation));
+  RETURN_IF_ERROR(request(control, rate, generation));
   return *agent;
 }
 

@@ -80,6 +80,8 @@ class Attachment {
   absl::Status prepare_agent(const AttachOptions& options);
   absl::Status load_kernel_side(const AttachOptions& options);
   absl::Status attach_batch();
+  // On any thread.
+  absl::Status request(const AgentControl& control, double rate, std::uint32_t generation) const;
   absl::Status check_injectable() const;
   absl::StatusOr<Progress> agent_progress() const;
   absl::Status advance_injection();

@@ -217,6 +217,7 @@ Injector::~Injector() {
 
 void Injector::hurry() const {
   const Target& target = *injection_.target;
+  if (target.caml_state_address == 0) return;  // OCaml 5: not known from outside
   std::uint64_t limit = 0;
   if (!target.memory->read_value(target.caml_state_address + target.abi.young_alloc_end, limit)
            .ok()) {

@@ -54,7 +54,8 @@ absl::StatusOr<OwnNames> own_names(int pid) {
 }
 
 absl::Status check_config(const KernelConfig& config, const KernelFrameTable& table) {
-  if (config.last_return_address_offset != config.bottom_of_stack_offset + 8)
+  if (!config.fiber_stacks &&
+      config.last_return_address_offset != config.bottom_of_stack_offset + 8)
     return absl::InvalidArgumentError(absl::StrFormat(
         "the runtime keeps last_return_address at %u and bottom_of_stack at %u, not side by "
         "side; this OCaml version is not supported",
@@ -79,6 +80,7 @@ void configure(memprof_bpf& skeleton, const KernelConfig& config, const OwnNames
   globals.target_tgid = names.tgid;
   globals.pid_namespace_device = names.device;
   globals.pid_namespace_inode = names.inode;
+  globals.fiber_stacks = config.fiber_stacks;
   globals.bottom_of_stack_address = config.domain_state + config.bottom_of_stack_offset;
   globals.user_callstack_begin = config.user_callstack.begin;
   globals.user_callstack_end = config.user_callstack.end;
@@ -198,9 +200,11 @@ absl::StatusOr<std::unique_ptr<KernelSide>> KernelSide::load(const KernelConfig&
 }
 
 absl::Status KernelSide::attach_capture(const std::string& exe_path, std::uint64_t file_offset) {
-  ASSIGN_OR_RETURN(parts_->capture,
-                   attach_uprobe(parts_->skeleton->progs.capture, "the capture probe", parts_->pid,
-                                 exe_path, file_offset));
+  const auto& programs = parts_->skeleton->progs;
+  bpf_program* program =
+      parts_->skeleton->rodata->fiber_stacks ? programs.capture_fibers : programs.capture;
+  ASSIGN_OR_RETURN(parts_->capture, attach_uprobe(program, "the capture probe", parts_->pid,
+                                                  exe_path, file_offset));
   return absl::OkStatus();
 }
 

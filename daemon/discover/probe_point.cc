@@ -60,7 +60,46 @@ Instruction classify(std::span<const std::byte> code) {
   return {name_one_byte(at(i), at(i + 1) >> 3 & 7)};
 }
 
+// Bytes of a register move, load, lea or test of 8 or 4 bytes, with its prefixes; 0 for
+// anything else. Intel SDM volume 2, 2.1: ModRM, SIB, displacement.
+std::size_t length_of_move(std::span<const std::byte> code) {
+  const auto at = [&](std::size_t i) {
+    return i < code.size() ? std::to_integer<unsigned>(code[i]) : 0u;
+  };
+  std::size_t i = at(0) == 0x64 ? 1 : 0;  // %fs:
+  if ((at(i) & 0xf0) == 0x40) ++i;        // REX
+  if (at(i) != 0x89 && at(i) != 0x8b && at(i) != 0x8d && at(i) != 0x85) return 0;
+  const unsigned mode = at(i + 1) >> 6, base = at(i + 1) & 7;
+  i += 2;
+  const bool has_sib = mode != 3 && base == 4;
+  const unsigned sib_base = has_sib ? at(i) & 7 : base;
+  if (has_sib) ++i;
+  if (mode == 1) return i + 1;
+  if (mode == 2 || (mode == 0 && sib_base == 5)) return i + 4;
+  return i;
+}
+
 }  // namespace
+
+std::optional<ProbePoint> choose_tail_jump(std::span<const std::byte> code,
+                                           std::uint64_t file_offset, std::uint64_t address) {
+  std::size_t at = std::ranges::equal(code.first(std::min(code.size(), kEndbr64.size())), kEndbr64)
+                       ? kEndbr64.size()
+                       : 0;
+  while (at < code.size()) {
+    const auto rest = code.subspan(at);
+    if (rest[0] == std::byte{0xe9} || rest[0] == std::byte{0xeb}) {
+      return ProbePoint{.file_offset = file_offset + at,
+                        .address = address + at,
+                        .cheap = true,
+                        .instruction = "jmp"};
+    }
+    const std::size_t length = length_of_move(rest);
+    if (length == 0) return std::nullopt;
+    at += length;
+  }
+  return std::nullopt;
+}
 
 ProbePoint choose_probe_point(std::span<const std::byte> code, std::uint64_t file_offset,
                               std::uint64_t address) {

@@ -3,11 +3,12 @@
 // The kernel emulates a few instructions under a uprobe and single-steps all
 // others, which costs ten times as much. The arguments must still be in their
 // registers, so the choice is only between the entry and the instruction after
-// an endbr64 there.
+// an endbr64 there, or the jump at a function's end.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -22,6 +23,12 @@ struct ProbePoint {
 
 // code: the function's first bytes, read from the file, where no breakpoint can
 // be; 16 are enough. file_offset and address are those of code[0].
+// Likewise at the jump that ends a function without branches, such as OCaml 5's
+// caml_get_callstack: the callee's arguments are in their registers. Nothing when the
+// code is not understood; 64 bytes are enough.
+std::optional<ProbePoint> choose_tail_jump(std::span<const std::byte> code,
+                                           std::uint64_t file_offset, std::uint64_t address);
+
 ProbePoint choose_probe_point(std::span<const std::byte> code, std::uint64_t file_offset,
                               std::uint64_t address);
 

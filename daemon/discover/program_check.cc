@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -58,30 +59,49 @@ absl::Status missing(const ElfFile& file, std::string_view symbol) {
                 file.display_name());
 }
 
-absl::Status find_runtime_symbols(const ElfFile& file, RuntimeSymbols& out) {
-  static constexpr std::array<std::string_view, 7> kNames = {"caml_frametable",
-                                                             "Caml_state",
-                                                             "caml_collect_current_callstack",
-                                                             "caml_do_pending_actions_exn",
-                                                             "caml_c_call",
-                                                             "caml_memprof_track_interned",
-                                                             "caml_get_current_callstack"};
-  constexpr std::size_t kOptional = 6;
-  ElfSymbol* const places[] = {&out.frametable,    &out.state,  &out.capture,
-                               &out.safe_point,    &out.c_call, &out.track_interned,
-                               &out.user_callstack};
-  const auto found = file.find_symbols(kNames);
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (!found[i] && i != kOptional) return missing(file, kNames[i]);
-    *places[i] = found[i].value_or(ElfSymbol());
+struct WantedSymbol {
+  std::string_view name;
+  ElfSymbol RuntimeSymbols::* place;
+};
+
+constexpr WantedSymbol kOfOcaml4[] = {
+    {"caml_frametable", &RuntimeSymbols::frametable},
+    {"Caml_state", &RuntimeSymbols::state},
+    {"caml_collect_current_callstack", &RuntimeSymbols::capture},
+    {"caml_do_pending_actions_exn", &RuntimeSymbols::safe_point},
+    {"caml_c_call", &RuntimeSymbols::c_call},
+    {"caml_memprof_track_interned", &RuntimeSymbols::track_interned},
+};
+constexpr WantedSymbol kOfOcaml5[] = {
+    {"caml_frametable", &RuntimeSymbols::frametable},
+    {"caml_get_callstack", &RuntimeSymbols::capture},
+    {"caml_do_pending_actions_res", &RuntimeSymbols::safe_point},
+    {"caml_c_call", &RuntimeSymbols::c_call},
+    {"caml_process_external_interrupt", &RuntimeSymbols::process_interrupt},
+};
+
+absl::Status find_runtime_symbols(const ElfFile& file, std::span<const WantedSymbol> wanted,
+                                  RuntimeSymbols& out) {
+  std::vector<std::string_view> names;
+  for (const WantedSymbol& symbol : wanted) names.push_back(symbol.name);
+  const auto found = file.find_symbols(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!found[i]) return missing(file, names[i]);
+    out.*wanted[i].place = *found[i];
   }
+  out.user_callstack = file.find_symbol("caml_get_current_callstack").value_or(ElfSymbol());
   return absl::OkStatus();
 }
 
 absl::Status verify_code(const ElfFile& file, const OcamlProgram& program) {
-  std::array<std::byte, 64> code = {};
-  if (!file.read(program.symbols.c_call.address, code).ok()) return missing(file, "caml_c_call");
-  return verify_runtime_abi(program.abi, code);
+  std::array<std::byte, 64> c_call = {};
+  std::array<std::byte, 32> interrupt = {};
+  if (!file.read(program.symbols.c_call.address, c_call).ok()) return missing(file, "caml_c_call");
+  if (!program.abi.domains) return verify_runtime_abi(program.abi, c_call);
+  if (!file.read(program.symbols.process_interrupt.address, interrupt).ok()) {
+    return missing(file, "caml_process_external_interrupt");
+  }
+  return verify_runtime_abi(program.abi, c_call, interrupt);
 }
 
 }  // namespace
@@ -102,7 +122,9 @@ absl::StatusOr<OcamlProgram> check_program(const ElfFile& file) {
     return refuse("({}): this OCaml {} runtime was built without Gc.Memprof", file.display_name(),
                   version);
   }
-  RETURN_IF_ERROR(find_runtime_symbols(file, program.symbols));
+  RETURN_IF_ERROR(find_runtime_symbols(
+      file, program.abi.domains ? std::span<const WantedSymbol>(kOfOcaml5) : kOfOcaml4,
+      program.symbols));
   if (absl::Status status = verify_code(file, program); !status.ok()) return about(status);
   return program;
 }

@@ -32,7 +32,22 @@ constexpr Layout kLayouts[] = {
     {"4.13", 0, 8, 56, 208, 216, 296, 368, false},
     {"4.14", 0, 8, 56, 208, 216, 296, 368, false},
 };
-constexpr std::string_view kSupported = "4.11 to 4.14";
+
+struct DomainLayout {
+  std::string_view series;
+  std::uint32_t young_ptr;
+  std::uint32_t current_stack;
+  std::uint32_t external_interrupt;
+  std::uint32_t memprof;
+  std::uint32_t memprof_config;
+};
+
+// The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c.
+constexpr DomainLayout kDomainLayouts[] = {
+    {"5.3", 8, 40, 256, 464, 64},
+    {"5.4", 8, 40, 288, 496, 64},
+};
+constexpr std::string_view kSupported = "4.11 to 4.14, 5.3 and 5.4";
 
 // "4.13" of "4.13.1+flambda"; empty when the text is no version.
 std::string_view series_of(std::string_view version) {
@@ -126,9 +141,19 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .heap_chunks = layout.heap_chunks,
                       .one_postponed_queue = layout.one_postponed_queue};
   }
+  for (const DomainLayout& layout : kDomainLayouts) {
+    if (layout.series != series) continue;
+    return RuntimeAbi{.version = std::string(version),
+                      .young_ptr = layout.young_ptr,
+                      .domains = true,
+                      .current_stack = layout.current_stack,
+                      .external_interrupt = layout.external_interrupt,
+                      .memprof = layout.memprof,
+                      .memprof_config = layout.memprof_config};
+  }
   const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";
   return absl::FailedPreconditionError(
-      fmt::format("OCaml {}{} is not supported yet, only {} is", version, why, kSupported));
+      fmt::format("OCaml {}{} is not supported yet, only {} are", version, why, kSupported));
 }
 
 std::optional<std::string> find_version_string(std::span<const std::byte> section) {
@@ -162,15 +187,20 @@ std::string detect_runtime_version(const ElfFile& program) {
 //   41 8f 86 disp32   pop  last_return_address(%r14)
 //   49 89 a6 disp32   mov  %rsp, bottom_of_stack(%r14)
 //   4d 89 7e disp8    mov  %r15, young_ptr(%r14)   (4d 89 be disp32 when far)
+// and in OCaml 5, up to the call:
+//   4d 8b 56 disp8    mov  current_stack(%r14), %r10
 CodeOffsets decode_caml_c_call(std::span<const std::byte> code) {
   CodeOffsets offsets;
   for (std::size_t i = 0; i < code.size(); ++i) {
     const auto rest = code.subspan(i);
     if (starts_with(rest, {0xff, 0xe0})) break;  // jmp *%rax
+    if (starts_with(rest, {0xff, 0xd0})) break;  // call *%rax
     if (starts_with(rest, {0x41, 0x8f, 0x86}) && !offsets.last_return_address) {
       offsets.last_return_address = displacement(rest, 3, 4);
     } else if (starts_with(rest, {0x49, 0x89, 0xa6}) && !offsets.bottom_of_stack) {
       offsets.bottom_of_stack = displacement(rest, 3, 4);
+    } else if (starts_with(rest, {0x4d, 0x8b, 0x56}) && !offsets.current_stack) {
+      offsets.current_stack = displacement(rest, 3, 1);
     } else if (starts_with(rest, {0x4d, 0x89, 0x7e}) && !offsets.young_ptr) {
       offsets.young_ptr = displacement(rest, 3, 1);
     } else if (starts_with(rest, {0x4d, 0x89, 0xbe}) && !offsets.young_ptr) {
@@ -182,20 +212,39 @@ CodeOffsets decode_caml_c_call(std::span<const std::byte> code) {
   return offsets;
 }
 
-absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call) {
+// 48 8b 80 disp32   mov  requested_external_interrupt(%rax), %rax, up to the first jump
+std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte> code) {
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const auto rest = code.subspan(i);
+    if (starts_with(rest, {0xff, 0x25}) || starts_with(rest, {0x74})) break;
+    if (starts_with(rest, {0x48, 0x8b, 0x80})) return displacement(rest, 3, 4);
+  }
+  return std::nullopt;
+}
+
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call,
+                                std::span<const std::byte> process_interrupt) {
   const CodeOffsets code = decode_caml_c_call(caml_c_call);
-  const struct {
-    std::string_view name;
+  struct Check {
+    std::string_view name, function;
     std::uint32_t expected;
     std::optional<std::uint32_t> found;
-  } checks[] = {{"bottom_of_stack", abi.bottom_of_stack, code.bottom_of_stack},
-                {"last_return_address", abi.last_return_address, code.last_return_address},
-                {"young_ptr", abi.young_ptr, code.young_ptr}};
-  for (const auto& check : checks) {
+  };
+  std::vector<Check> checks{{"young_ptr", "caml_c_call", abi.young_ptr, code.young_ptr}};
+  if (abi.domains) {
+    checks.push_back({"current_stack", "caml_c_call", abi.current_stack, code.current_stack});
+    checks.push_back({"requested_external_interrupt", "caml_process_external_interrupt",
+                      abi.external_interrupt, decode_process_interrupt(process_interrupt)});
+  } else {
+    checks.push_back({"bottom_of_stack", "caml_c_call", abi.bottom_of_stack, code.bottom_of_stack});
+    checks.push_back({"last_return_address", "caml_c_call", abi.last_return_address,
+                      code.last_return_address});
+  }
+  for (const Check& check : checks) {
     if (check.found == check.expected) continue;
     return absl::FailedPreconditionError(fmt::format(
-        "the OCaml {} runtime is a modified build: caml_c_call keeps {} at {}, expected {}",
-        abi.version, check.name, check.found ? std::to_string(*check.found) : "no known place",
+        "the OCaml {} runtime is a modified build: {} keeps {} at {}, expected {}", abi.version,
+        check.function, check.name, check.found ? std::to_string(*check.found) : "no known place",
         check.expected));
   }
   return absl::OkStatus();

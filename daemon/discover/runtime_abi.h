@@ -33,6 +33,14 @@ struct RuntimeAbi {
   // Blocks allocated by C wait for their callbacks in one queue of the process, which
   // any thread may empty; else in one of each thread.
   bool one_postponed_queue = false;
+
+  // OCaml 5: each domain has a state and a Memprof, each fiber a stack. The offsets of
+  // OCaml 4 above are 0 then, but for young_ptr.
+  bool domains = false;
+  std::uint32_t current_stack = 0;  // stack_info of the fiber that runs
+  std::uint32_t external_interrupt = 0;
+  std::uint32_t memprof = 0;
+  std::uint32_t memprof_config = 0;  // in the domain's Memprof
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,
@@ -53,11 +61,16 @@ struct CodeOffsets {
   std::optional<std::uint32_t> bottom_of_stack;
   std::optional<std::uint32_t> last_return_address;
   std::optional<std::uint32_t> young_ptr;
+  std::optional<std::uint32_t> current_stack;  // OCaml 5
 };
 CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
+// requested_external_interrupt, read from caml_process_external_interrupt.
+std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte> code);
 
-// Compares the layout with the code of caml_c_call; kFailedPrecondition, in one
-// line, when they differ or the code is not understood.
-absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call);
+// Compares the layout with the code of caml_c_call and, in OCaml 5, of
+// caml_process_external_interrupt; kFailedPrecondition, in one line, when they differ
+// or the code is not understood.
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call,
+                                std::span<const std::byte> process_interrupt = {});
 
 }  // namespace memprofd

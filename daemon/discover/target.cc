@@ -84,6 +84,23 @@ absl::Status find_probe_point(const ElfFile& program, const ElfSymbol& function,
   return absl::OkStatus();
 }
 
+absl::Status find_capture_point(const ElfFile& program, const ElfSymbol& function,
+                                std::uint64_t load_bias, const RuntimeAbi& abi, ProbePoint& out) {
+  if (!abi.domains) return find_probe_point(program, function, load_bias, out);
+  std::array<std::byte, 64> code = {};
+  const auto offset = program.offset_of(function.address);
+  RETURN_IF_ERROR(program.read(function.address, code));
+  const auto point =
+      offset ? choose_tail_jump(code, *offset, load_bias + function.address) : std::nullopt;
+  if (!point) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the OCaml {} runtime is a modified build: caml_get_callstack is not understood",
+        abi.version));
+  }
+  out = *point;
+  return absl::OkStatus();
+}
+
 AddressRange range_of(const ElfSymbol& function, std::uint64_t load_bias) {
   if (function.address == 0) return {};
   const std::uint64_t begin = load_bias + function.address;
@@ -108,8 +125,11 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
         fmt::format("pid {}: {} is not mapped as its file says", pid, target.exe));
   }
   target.memory = std::make_unique<ProcessMemory>(pid);
-  RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
-  RETURN_IF_ERROR(find_probe_point(*program, symbols.capture, *load_bias, target.capture));
+  if (!target.abi.domains) {
+    RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
+  }
+  RETURN_IF_ERROR(
+      find_capture_point(*program, symbols.capture, *load_bias, target.abi, target.capture));
   RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
   target.user_callstack = range_of(symbols.user_callstack, *load_bias);
   target.track_interned = range_of(symbols.track_interned, *load_bias);

@@ -31,9 +31,9 @@ struct Target {
   std::string exe;       // readlink of /proc/PID/exe
   std::string exe_path;  // opens the same file from here: /proc/PID/exe
   RuntimeAbi abi;
-  std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer
-  ProbePoint capture;                    // caml_collect_current_callstack
-  ProbePoint safe_point;                 // caml_do_pending_actions_exn
+  std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
+  ProbePoint capture;                    // where the runtime captures a callstack
+  ProbePoint safe_point;                 // where it runs callbacks
   AddressRange user_callstack;           // caml_get_current_callstack
   AddressRange track_interned;           // caml_memprof_track_interned
   FrameTable frames;

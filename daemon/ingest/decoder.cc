@@ -38,7 +38,9 @@ std::optional<EventView> decode_capture(Bytes data, DropCounters& drops) {
 std::optional<EventView> decode_batch(Bytes data, DropCounters& drops) {
   const auto* event = event_at<memprof_batch>(data);
   if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
-  if (event->count > MEMPROF_BATCH_RECORDS) return refuse(Drop::kDecodeBadCount, drops);
+  if (event->count > MEMPROF_BATCH_RECORDS || event->buffer >= MEMPROF_BUFFERS) {
+    return refuse(Drop::kDecodeBadCount, drops);
+  }
   const std::size_t room = (data.size() - sizeof *event) / sizeof(memprof_record);
   if (event->count > room) return refuse(Drop::kDecodeTooShort, drops);
   const auto* records = reinterpret_cast<const memprof_record*>(data.data() + sizeof *event);
@@ -46,6 +48,7 @@ std::optional<EventView> decode_batch(Bytes data, DropCounters& drops) {
                    .captures_dropped = event->header.captures_dropped,
                    .generation = event->generation,
                    .first_seq = event->first_seq,
+                   .buffer = event->buffer,
                    .records = {records, event->count}};
 }
 

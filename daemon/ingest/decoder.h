@@ -33,6 +33,7 @@ struct BatchView {
   std::uint32_t captures_dropped = 0;  // low half
   std::uint32_t generation = 0;
   std::uint64_t first_seq = 0;
+  std::uint32_t buffer = 0;  // below MEMPROF_BUFFERS
   // At most MEMPROF_BATCH_RECORDS; each still to be checked with valid_record().
   std::span<const memprof_record> records;
 };

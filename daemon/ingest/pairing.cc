@@ -7,7 +7,9 @@ namespace memprofd {
 Pairer::Pairer(const PairerLimits& limits, DropCounters& drops)
     : limits_(limits), drops_(drops), pool_(limits.captures) {}
 
-void Pairer::on_capture(std::uint32_t tid, const Capture& capture) {
+void Pairer::on_capture(std::uint32_t tid, const Capture& given) {
+  Capture capture = given;
+  if (limits_.in_order) capture.direct = capture.interned = false;
   if (refused_) lost_until_ns_ = std::max(lost_until_ns_, capture.time_ns);
   Thread* thread = find_or_add(key(tid));
   const bool room = thread != nullptr &&
@@ -26,9 +28,10 @@ void Pairer::refuse(Thread* thread, const Capture& capture) {
   thread->suspect_after_ns = std::min(thread->suspect_after_ns, before);
 }
 
-CallstackId Pairer::on_alloc(const memprof_record& record) {
+CallstackId Pairer::on_alloc(std::uint32_t buffer, const memprof_record& record) {
   Thread* thread = find(key(MEMPROF_ORIGIN_TID(record.origin)));
   if (thread == nullptr) return no_capture();
+  thread->buffer = buffer;
   if (thread->exit_ns != 0 && record.time_ns > thread->exit_ns) restart(*thread);
 
   const auto direct = admit(*thread, record.time_ns);
@@ -41,7 +44,8 @@ CallstackId Pairer::on_alloc(const memprof_record& record) {
     drops_.add(Drop::kPairUnusedCapture);
   }
   thread->run_ns = record.time_ns;
-  return source == MEMPROF_SOURCE_MARSHAL ? match_marshal(*thread) : match_postponed(*thread);
+  return source == MEMPROF_SOURCE_MARSHAL && !limits_.in_order ? match_marshal(*thread)
+                                                               : match_postponed(*thread);
 }
 
 // Moves the captures that are not younger than a record to where the record can
@@ -134,12 +138,13 @@ void Pairer::on_thread_exit(std::uint32_t tid, std::uint64_t time_ns) {
   thread->exit_ns = std::max<std::uint64_t>(time_ns, 1);
 }
 
-void Pairer::on_batch_end(std::uint64_t batch_time_ns) {
+void Pairer::on_batch_end(std::uint32_t buffer, std::uint64_t batch_time_ns) {
   may_forget_ = true;
   std::erase_if(exited_, [&](std::uint32_t tid) {
     Thread* thread = find(tid);
     if (thread == nullptr || thread->exit_ns == 0) return true;
     if (thread->exit_ns >= batch_time_ns) return false;
+    if (thread->buffer != buffer && thread->buffer != MEMPROF_BUFFERS) return false;
     restart(*thread);
     if (thread->waiting.size == 0) threads_.erase(tid);
     return true;

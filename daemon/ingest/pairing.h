@@ -32,6 +32,10 @@
 // OCaml 4.11 has one queue of postponed blocks for all threads, which any thread
 // empties: there the process is paired as if it were one thread.
 //
+// OCaml 5 calls back all outstanding blocks of a thread in order of capture, those
+// that OCaml code has just allocated last, and captures each block of an unmarshalling
+// by itself: there all captures are postponed ones.
+//
 // Never a wrong stack. When something was lost, it is not known which thread
 // lost it nor what it was. From the instant of the loss a thread pairs direct
 // captures only, and its postponed records get nothing, until a run has passed
@@ -63,7 +67,9 @@ struct PairerLimits {
   std::size_t threads = 4096;
   std::size_t captures_per_thread = 65536;
   std::size_t captures = 262144;  // over all threads, 24 bytes each
-  bool as_one_thread = false;     // see above
+  // See above.
+  bool as_one_thread = false;
+  bool in_order = false;
 };
 
 class Pairer {
@@ -75,7 +81,7 @@ class Pairer {
   void on_capture(std::uint32_t tid, const Capture& capture);
   // record: an alloc record; those of one thread in time order, each after the
   // captures that are older. The unknown callstack when no capture is its own.
-  CallstackId on_alloc(const memprof_record& record);
+  CallstackId on_alloc(std::uint32_t buffer, const memprof_record& record);
 
   // Captures were lost somewhere after after_ns, the last before until_ns.
   void on_captures_lost(std::uint64_t after_ns, std::uint64_t until_ns);
@@ -84,8 +90,9 @@ class Pairer {
   void on_records_lost(std::uint64_t until_ns);
   // Records older than the exit may still come, until the end of a later batch.
   void on_thread_exit(std::uint32_t tid, std::uint64_t time_ns);
-  // Every record older than the batch has been given.
-  void on_batch_end(std::uint64_t batch_time_ns);
+  // Every record of that buffer that is older than the batch has been given. A thread's
+  // records are all in one.
+  void on_batch_end(std::uint32_t buffer, std::uint64_t batch_time_ns);
   // A new session: nothing captured so far will be called back.
   void clear();
 
@@ -102,6 +109,7 @@ class Pairer {
     std::uint64_t run_ns = 0;                 // last record of a run that may still go on; 0: none
     std::uint64_t suspect_after_ns = kNever;  // records younger than this follow a loss
     std::uint64_t exit_ns = 0;                // 0: runs
+    std::uint32_t buffer = MEMPROF_BUFFERS;   // of its records; MEMPROF_BUFFERS: not known
     bool misaligned = false;
   };
 

@@ -103,6 +103,7 @@ class StackTruth : public ::testing::Test {
     attachment_ = *std::move(attachment);
     PipelineLimits limits;
     limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
+    limits.pairing.in_order = attachment_->target().abi.domains;
     pipeline_.emplace(limits);
     pipeline_->set_observer(&collector_);
     pipeline_->begin_session(attachment_->next_generation(), kRate);

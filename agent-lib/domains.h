@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of OCaml 5, where each domain samples by itself; see domains.c. */
+#ifndef MEMPROF_DOMAINS_H
+#define MEMPROF_DOMAINS_H
+
+#include "runtime_abi.h"
+
+/* Whether the program's runtime is OCaml 5. */
+int memprof_has_domains(void);
+/* Whether it has everything that sessions need, and the watcher has told the offsets. */
+int memprof_domains_usable(void);
+
+/* Where the runtime may run callbacks: whether a domain samples by itself. */
+int memprof_domains_in_use(void);
+/* Likewise: all domains begin to sample soon. first_callback tells our profiles from
+ * others. */
+void memprof_domains_start(value first_callback);
+/* Where the runtime may run callbacks, or in one: no domain samples when it returns. */
+void memprof_domains_stop(void);
+/* Whether the last session is still being cleared away. */
+int memprof_domains_ending(void);
+
+/* At the end of a minor collection: has memprof_domains_work() called, soon, where the
+ * runtime may run callbacks. */
+void memprof_domains_call_back(void);
+
+/* Given by agent.c. Starts a profile in this domain; IS_EXCEPTION_RESULT when it has one. */
+value memprof_start_profile(void);
+/* Called now and then where the runtime may run callbacks. */
+void memprof_domains_work(void);
+
+#endif
