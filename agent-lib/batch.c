@@ -57,9 +57,9 @@ static struct memprof_batch_buffer *use_buffer(uint32_t index)
 {
 	uint32_t used = __atomic_load_n(&memprof_agent_control.buffers_used, __ATOMIC_RELAXED);
 
-	while (used <= index && !__atomic_compare_exchange_n(&memprof_agent_control.buffers_used,
-							     &used, index + 1, 0, __ATOMIC_RELEASE,
-							     __ATOMIC_RELAXED)) {
+	while (used <= index &&
+	       !__atomic_compare_exchange_n(&memprof_agent_control.buffers_used, &used, index + 1,
+					    0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
 	}
 	return &memprof_agent_control.buffers[index];
 }

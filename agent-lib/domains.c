@@ -86,10 +86,7 @@ static int is_sampling(value profile)
 	return IS_BLOCK(profile) && FIELD(profile, PROFILE_STATUS) == PROFILE_SAMPLING;
 }
 
-static int is_ours(value profile)
-{
-	return FIELD(profile, PROFILE_ALLOC_MINOR) == our_callback;
-}
+static int is_ours(value profile) { return FIELD(profile, PROFILE_ALLOC_MINOR) == our_callback; }
 
 static struct domain *this_domain(void)
 {
@@ -315,7 +312,4 @@ static void stop_here(domain_state *state)
 	ask_for_hook(state);
 }
 
-void memprof_domains_stop(void)
-{
-	on_all_domains(stop_here, mark_stopped);
-}
+void memprof_domains_stop(void) { on_all_domains(stop_here, mark_stopped); }

@@ -221,8 +221,9 @@ absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
   options.no_inject |= request.no_inject;
   Profiled profiled;
   profiled.requested_at = requested_at;
-  const auto symbolizer =
-      std::make_shared<OcamlSymbolizer>(std::move(target.program), target.load_bias, target.frames);
+  const auto symbolizer = std::make_shared<OcamlSymbolizer>(
+      std::move(target.program), target.load_bias, target.frames,
+      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
   ASSIGN_OR_RETURN(profiled.attachment, Attachment::prepare(std::move(target), options));
   profiled.lane = std::make_shared<Lane>(profiled.attachment, symbolizer,
                                          describe(profiled.attachment->target(), rate));

@@ -91,8 +91,8 @@ absl::StatusOr<AgentTail> AgentControl::tail(std::uint32_t buffer) const {
   }
   if (head.count == 0) return tail;
   tail.records.resize(head.count);
-  RETURN_IF_ERROR(memory_->read(at + kBufferHeadBytes,
-                                std::as_writable_bytes(std::span(tail.records))));
+  RETURN_IF_ERROR(
+      memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
   std::uint64_t first_seq = 0;
   RETURN_IF_ERROR(memory_->read_value(at, first_seq));
   if (first_seq != tail.first_seq) return absl::UnavailableError("flushed while being read");

@@ -203,8 +203,8 @@ absl::Status KernelSide::attach_capture(const std::string& exe_path, std::uint64
   const auto& programs = parts_->skeleton->progs;
   bpf_program* program =
       parts_->skeleton->rodata->fiber_stacks ? programs.capture_fibers : programs.capture;
-  ASSIGN_OR_RETURN(parts_->capture, attach_uprobe(program, "the capture probe", parts_->pid,
-                                                  exe_path, file_offset));
+  ASSIGN_OR_RETURN(parts_->capture,
+                   attach_uprobe(program, "the capture probe", parts_->pid, exe_path, file_offset));
   return absl::OkStatus();
 }
 

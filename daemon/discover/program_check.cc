@@ -61,7 +61,7 @@ absl::Status missing(const ElfFile& file, std::string_view symbol) {
 
 struct WantedSymbol {
   std::string_view name;
-  ElfSymbol RuntimeSymbols::* place;
+  ElfSymbol RuntimeSymbols::*place;
 };
 
 constexpr WantedSymbol kOfOcaml4[] = {

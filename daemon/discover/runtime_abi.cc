@@ -149,7 +149,8 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .current_stack = layout.current_stack,
                       .external_interrupt = layout.external_interrupt,
                       .memprof = layout.memprof,
-                      .memprof_config = layout.memprof_config};
+                      .memprof_config = layout.memprof_config,
+                      .end_lines = true};
   }
   const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";
   return absl::FailedPreconditionError(
@@ -237,15 +238,15 @@ absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte
                       abi.external_interrupt, decode_process_interrupt(process_interrupt)});
   } else {
     checks.push_back({"bottom_of_stack", "caml_c_call", abi.bottom_of_stack, code.bottom_of_stack});
-    checks.push_back({"last_return_address", "caml_c_call", abi.last_return_address,
-                      code.last_return_address});
+    checks.push_back(
+        {"last_return_address", "caml_c_call", abi.last_return_address, code.last_return_address});
   }
   for (const Check& check : checks) {
     if (check.found == check.expected) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "the OCaml {} runtime is a modified build: {} keeps {} at {}, expected {}", abi.version,
-        check.function, check.name, check.found ? std::to_string(*check.found) : "no known place",
-        check.expected));
+    return absl::FailedPreconditionError(
+        fmt::format("the OCaml {} runtime is a modified build: {} keeps {} at {}, expected {}",
+                    abi.version, check.function, check.name,
+                    check.found ? std::to_string(*check.found) : "no known place", check.expected));
   }
   return absl::OkStatus();
 }

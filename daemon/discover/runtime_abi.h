@@ -41,6 +41,7 @@ struct RuntimeAbi {
   std::uint32_t external_interrupt = 0;
   std::uint32_t memprof = 0;
   std::uint32_t memprof_config = 0;  // in the domain's Memprof
+  bool end_lines = false;            // debuginfo has end lines (since 5.2)
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,

@@ -58,22 +58,54 @@ std::optional<OffsetTable> offset_table(const MemoryReader& memory, std::uint64_
   return OffsetTable{align_up(after_live + 1 + num_allocs, 4), num_allocs};
 }
 
+// The numbers of a name record with more.
+struct Columns {
+  std::uint16_t start;
+  std::uint16_t end;  // from the end line's beginning
+  std::int32_t end_offset;
+};
+
 std::optional<SourceLocation> read_location(const MemoryReader& memory, std::uint64_t address,
-                                            const PackedLocation& packed) {
-  const std::uint64_t name = address + packed.name_offset();
+                                            const PackedLocation& packed, LocationFormat format) {
+  const std::uint64_t record = address + packed.name_offset();
+  const bool has_more = format == LocationFormat::kLines && packed.has_more();
   std::int32_t file_offset = 0;
-  if (!memory.read_value(name, file_offset).ok()) return std::nullopt;
-  auto function = read_string(memory, name + sizeof file_offset);
-  auto file = read_string(memory, name + static_cast<std::uint64_t>(std::int64_t{file_offset}));
+  if (!memory.read_value(record, file_offset).ok()) return std::nullopt;
+  SourceLocation location{.line = packed.line(format),
+                          .start_column = packed.start_column(format),
+                          .end_column = packed.end_column(format)};
+  std::uint64_t name = record + sizeof file_offset;
+  if (has_more) {
+    Columns columns;
+    if (!memory.read_value(name, columns).ok()) return std::nullopt;
+    location.start_column = columns.start;
+    location.end_column = static_cast<std::uint32_t>(columns.end_offset);
+    name += sizeof columns;
+  }
+  auto function = read_string(memory, name);
+  auto file = read_string(memory, record + static_cast<std::uint64_t>(std::int64_t{file_offset}));
   if (!function || !file) return std::nullopt;
-  return SourceLocation{.function = std::move(*function),
-                        .file = std::move(*file),
-                        .line = packed.line(),
-                        .start_column = packed.start_column(),
-                        .end_column = packed.end_column()};
+  location.function = std::move(*function);
+  location.file = std::move(*file);
+  return location;
 }
 
 }  // namespace
+
+std::uint32_t PackedLocation::line(LocationFormat format) const {
+  if (format == LocationFormat::kLine) return info2 >> 12;
+  return has_more() ? (info2 >> 12) & 0x7FFFF : info2 >> 19;
+}
+
+std::uint32_t PackedLocation::start_column(LocationFormat format) const {
+  if (format == LocationFormat::kLine) return (info2 >> 4) & 0xFF;
+  return has_more() ? 0 : (info2 >> 10) & 0x3F;
+}
+
+std::uint32_t PackedLocation::end_column(LocationFormat format) const {
+  if (format == LocationFormat::kLine) return (info2 & 0xF) << 6 | info1 >> 26;
+  return has_more() ? 0 : ((info2 >> 3) & 0x7F) + ((info2 & 7) << 6 | info1 >> 26);
+}
 
 std::optional<std::uint64_t> find_debuginfo(const MemoryReader& memory, std::uint64_t descriptor,
                                             std::int32_t alloc_idx) {
@@ -96,12 +128,13 @@ std::optional<std::uint64_t> find_debuginfo(const MemoryReader& memory, std::uin
   return table->address + 4 * chosen + static_cast<std::uint64_t>(std::int64_t{distance});
 }
 
-std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo) {
+std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo,
+                                           LocationFormat format) {
   std::vector<SourceLocation> locations;
   for (int i = 0; i < kMaxInlined; ++i, debuginfo += sizeof(PackedLocation)) {
     PackedLocation packed;
     if (!memory.read_value(debuginfo, packed).ok()) break;
-    auto location = read_location(memory, debuginfo, packed);
+    auto location = read_location(memory, debuginfo, packed, format);
     if (!location) break;
     locations.push_back(std::move(*location));
     if (!packed.has_next()) break;

@@ -1,6 +1,6 @@
-// Debug information that ocamlopt -g puts behind each frame descriptor (OCaml
-// 4.11 to 4.14). Pure functions over memory, which is untrusted: chains and
-// strings have caps, and anything unreadable or out of range is no location.
+// Debug information that ocamlopt -g puts behind each frame descriptor. Pure functions over memory,
+// which is untrusted: chains and strings have caps, and anything unreadable or out of range is no
+// location.
 //
 //   descriptor: ... | offset u32                    one, or one per allocation
 //                        | relative to the offset's own address
@@ -10,6 +10,12 @@
 //                               inlined into
 //               info1 & 0x3FFFFFC: from info1's address to the name record
 //   name:       i32 offset to the file name, from the record | function name, NUL
+//
+// OCaml 5.2 and later have end lines as well and, where numbers are large (bit 31 of
+// info2), some of them in the name record (runtime/backtrace_nat.c):
+//
+//   name:       i32 offset | start column u16 | end column u16 | i32 end, from the start
+//               line's beginning | function name, NUL
 #pragma once
 
 #include <cstdint>
@@ -30,16 +36,23 @@ struct SourceLocation {
   friend bool operator==(const SourceLocation&, const SourceLocation&) = default;
 };
 
-// The two packed words of one location.
+enum class LocationFormat {
+  kLine,   // up to OCaml 5.1
+  kLines,  // from 5.2 on
+};
+
+// The two packed words of one location. Columns count from the start line's beginning.
 struct PackedLocation {
   std::uint32_t info1 = 0;
   std::uint32_t info2 = 0;
 
   bool has_next() const { return (info1 & 1) != 0; }
   std::uint32_t name_offset() const { return info1 & 0x3FFFFFC; }
-  std::uint32_t line() const { return info2 >> 12; }
-  std::uint32_t start_column() const { return (info2 >> 4) & 0xFF; }
-  std::uint32_t end_column() const { return (info2 & 0xF) << 6 | info1 >> 26; }
+  // kLines: the columns are in the name record.
+  bool has_more() const { return (info2 & 0x80000000) != 0; }
+  std::uint32_t line(LocationFormat format) const;
+  std::uint32_t start_column(LocationFormat format) const;
+  std::uint32_t end_column(LocationFormat format) const;
 };
 
 // Address of the debuginfo of the descriptor at that address. alloc_idx selects
@@ -51,6 +64,7 @@ std::optional<std::uint64_t> find_debuginfo(const MemoryReader& memory, std::uin
 
 // The locations of a debuginfo, innermost inlined function first; ends at the
 // first that is malformed.
-std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo);
+std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo,
+                                           LocationFormat format);
 
 }  // namespace memprofd

@@ -17,10 +17,11 @@ std::string base_name(const std::string& path) {
 }  // namespace
 
 OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
-                                 const FrameTable& frames)
+                                 const FrameTable& frames, LocationFormat format)
     : program_(std::move(program)),
       load_bias_(load_bias),
-      module_(base_name(program_->display_name())) {
+      module_(base_name(program_->display_name())),
+      format_(format) {
   descriptors_.reserve(frames.descriptors().size());
   for (const FrameDescriptor& descriptor : frames.descriptors()) {
     descriptors_.emplace_back(descriptor.return_address, descriptor.address);
@@ -42,7 +43,7 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
   const auto debuginfo =
       descriptor != 0 ? find_debuginfo(memory, descriptor, alloc_idx) : std::nullopt;
   if (debuginfo) {
-    for (SourceLocation& source : read_debuginfo(memory, *debuginfo)) {
+    for (SourceLocation& source : read_debuginfo(memory, *debuginfo, format_)) {
       found.push_back({.function = std::move(source.function),
                        .file = std::move(source.file),
                        .line = source.line,

@@ -17,6 +17,7 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {
@@ -39,7 +40,7 @@ class OcamlSymbolizer : public Symbolizer {
  public:
   // frames: addresses as in the process; load_bias: from the file's to those.
   OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
-                  const FrameTable& frames);
+                  const FrameTable& frames, LocationFormat format);
 
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
 
@@ -50,6 +51,7 @@ class OcamlSymbolizer : public Symbolizer {
   const std::unique_ptr<ElfFile> program_;
   const std::uint64_t load_bias_;
   const std::string module_;
+  const LocationFormat format_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors_;  // return address, address
 };
 

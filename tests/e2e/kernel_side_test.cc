@@ -147,7 +147,7 @@ TEST_F(KernelSideTest, BatchesArriveByteExactAndInOrder) {
     for (auto& record : records)
       record = {random(), random(), random(), static_cast<std::uint32_t>(random()),
                 static_cast<std::uint32_t>(random())};
-    const int tid = target_->batch(reinterpret_cast<std::uint64_t>(records), count, seq, 77);
+    const int tid = target_->batch(reinterpret_cast<std::uint64_t>(records), count, seq, 77, 5);
     const auto got = take(*side);
     ASSERT_EQ(got.size(), 1u) << count;
     ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_BATCH);
@@ -156,6 +156,7 @@ TEST_F(KernelSideTest, BatchesArriveByteExactAndInOrder) {
     EXPECT_EQ(batch.header.tid, static_cast<std::uint32_t>(tid));
     EXPECT_EQ(batch.first_seq, seq);
     EXPECT_EQ(batch.generation, 77u);
+    EXPECT_EQ(batch.buffer, 5u);
     ASSERT_EQ(batch.count, count);
     ASSERT_GE(got[0].bytes.size(), sizeof(batch) + count * sizeof(memprof_record));
     EXPECT_EQ(std::memcmp(batch.records, records, count * sizeof(memprof_record)), 0) << count;
@@ -170,9 +171,10 @@ TEST_F(KernelSideTest, BadBatchesAreCounted) {
   const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
   target_->batch(records, MEMPROF_BATCH_RECORDS + 1, 0, 1);
   target_->batch(records, 0xFFFFFFFF, 0, 1);
+  target_->batch(records, 1, 0, 1, MEMPROF_BUFFERS);
   target_->batch(16, 3, 0, 1);
   EXPECT_EQ(take(*side).size(), 0u);
-  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 2u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 3u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
 }
 

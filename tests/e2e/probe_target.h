@@ -28,7 +28,7 @@ void probe_target_safe_point();
 void probe_target_register_frametable();
 // memprof:batch and its semaphore.
 void probe_target_batch(const void* records, unsigned count, std::uint64_t first_seq,
-                        unsigned generation);
+                        unsigned generation, unsigned buffer);
 extern volatile std::uint16_t probe_target_semaphore;
 }
 
@@ -102,8 +102,8 @@ class ProbeTarget {
     return call({kCollectOnThread, 0, static_cast<std::uint64_t>(alloc_idx)});
   }
   int batch(std::uint64_t records, std::uint32_t count, std::uint64_t first_seq,
-            std::uint32_t generation) {
-    return call({kBatch, records, count, first_seq, generation});
+            std::uint32_t generation, std::uint32_t buffer = 0) {
+    return call({kBatch, records, count, first_seq, generation, buffer});
   }
   int safe_point() { return call({kSafePoint}); }
   int register_frametable() { return call({kFrametable}); }
@@ -116,7 +116,7 @@ class ProbeTarget {
   static constexpr unsigned long CLONE_NEWPID_ = 0x20000000;
   enum Op { kCollect, kCollectOnThread, kBatch, kSafePoint, kFrametable, kSemaphore, kExec };
   struct Command {
-    std::uint64_t op = 0, a = 0, b = 0, c = 0, d = 0;
+    std::uint64_t op = 0, a = 0, b = 0, c = 0, d = 0, e = 0;
   };
 
   void send(Command command) {
@@ -173,7 +173,7 @@ class ProbeTarget {
       case kBatch:
         probe_target_batch(reinterpret_cast<const void*>(command.a),
                            static_cast<unsigned>(command.b), command.c,
-                           static_cast<unsigned>(command.d));
+                           static_cast<unsigned>(command.d), static_cast<unsigned>(command.e));
         return own_tid();
       case kSafePoint:
         probe_target_safe_point();

@@ -38,7 +38,8 @@ class AgentControlTest : public ::testing::Test {
     return AgentControl(getpid(), memory_, reinterpret_cast<std::uint64_t>(&block_));
   }
 
-  memprof_agent_control block_{};
+  std::unique_ptr<memprof_agent_control> whole_ = std::make_unique<memprof_agent_control>();
+  memprof_agent_control& block_ = *whole_;
   OwnMemory memory_;
 };
 
@@ -79,35 +80,60 @@ TEST_F(AgentControlTest, RefusesWhatIsNoControlBlock) {
 }
 
 TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
-  block_.first_seq = 100;
-  block_.count = 2;
-  block_.batch_generation = 4;
-  block_.records[0].sample_id = 41;
-  block_.records[1].sample_id = 42;
-  const auto tail = control().tail();
-  ASSERT_TRUE(tail.ok()) << tail.status();
-  EXPECT_EQ(tail->first_seq, 100u);
-  EXPECT_EQ(tail->generation, 4u);
-  ASSERT_EQ(tail->records.size(), 2u);
-  EXPECT_EQ(tail->records[1].sample_id, 42u);
+  block_.buffers_used = 4;
+  memprof_batch_buffer& first = block_.buffers[0];
+  first = {.first_seq = 100, .count = 2, .generation = 4, .last_sample = 0, .records = {}};
+  first.records[0].sample_id = 41;
+  first.records[1].sample_id = 42;
+  block_.buffers[2].first_seq = 7;  // empty
+  block_.buffers[3] = {
+      .first_seq = 9, .count = 1, .generation = 5, .last_sample = 0, .records = {}};
+  block_.buffers[4].count = 1;  // not used
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  ASSERT_EQ(tails->size(), 2u);
+  const AgentTail& tail = tails->front();
+  EXPECT_EQ(tail.buffer, 0u);
+  EXPECT_EQ(tail.first_seq, 100u);
+  EXPECT_EQ(tail.generation, 4u);
+  ASSERT_EQ(tail.records.size(), 2u);
+  EXPECT_EQ(tail.records[1].sample_id, 42u);
+  EXPECT_EQ(tails->back().buffer, 3u);
+  EXPECT_EQ(tails->back().generation, 5u);
 }
 
 TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
-  block_.first_seq = 100;
-  block_.count = 2;
-  // After the head was read: the batch went out and its place was used again.
+  block_.buffers_used = 1;
+  block_.buffers[0].first_seq = 100;
+  block_.buffers[0].count = 2;
+  // After its head was read: the batch went out and its place was used again.
   memory_.on_read = [&](int read) {
-    if (read != 2) return;
-    block_.count = 0;
-    block_.first_seq = 102;
-    block_.records[0].sample_id = 99;
+    if (read != 3) return;
+    block_.buffers[0].count = 0;
+    block_.buffers[0].first_seq = 102;
+    block_.buffers[0].records[0].sample_id = 99;
   };
-  EXPECT_EQ(control().tail().status().code(), absl::StatusCode::kUnavailable);
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok());
+  EXPECT_TRUE(tails->empty());
 }
 
 TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
-  block_.count = MEMPROF_BATCH_RECORDS + 1;
-  EXPECT_EQ(control().tail().status().code(), absl::StatusCode::kDataLoss);
+  block_.buffers_used = 1;
+  block_.buffers[0].count = MEMPROF_BATCH_RECORDS + 1;
+  EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
+  block_.buffers[0].count = 0;
+  block_.buffers_used = 1'000'000;
+  EXPECT_TRUE(control().tails().ok());
+}
+
+TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
+  ASSERT_TRUE(
+      control()
+          .tell({.external_interrupt = 256, .memprof = 464, .memprof_config = 64, .reserved = 0})
+          .ok());
+  EXPECT_EQ(block_.offsets.external_interrupt, 256u);
+  EXPECT_EQ(block_.offsets.memprof_config, 64u);
 }
 
 TEST_F(AgentControlTest, RequestsARate) {

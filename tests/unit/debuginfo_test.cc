@@ -72,11 +72,48 @@ TEST(Debuginfo, DecodesPackedWords) {
   const std::uint64_t word = 0xFFFFFull << 44 | 0xABull << 36 | 0x2CDull << 26 | 0x123454 | 2 | 1;
   const PackedLocation packed = {static_cast<std::uint32_t>(word),
                                  static_cast<std::uint32_t>(word >> 32)};
-  EXPECT_EQ(packed.line(), 0xFFFFFu);
-  EXPECT_EQ(packed.start_column(), 0xABu);
-  EXPECT_EQ(packed.end_column(), 0x2CDu);
+  EXPECT_EQ(packed.line(LocationFormat::kLine), 0xFFFFFu);
+  EXPECT_EQ(packed.start_column(LocationFormat::kLine), 0xABu);
+  EXPECT_EQ(packed.end_column(LocationFormat::kLine), 0x2CDu);
   EXPECT_EQ(packed.name_offset(), 0x123454u);
   EXPECT_TRUE(packed.has_next());
+}
+
+TEST(Debuginfo, DecodesPackedWordsOfOcaml5) {
+  constexpr auto kLines = LocationFormat::kLines;
+  // 0 llllllllllll mmm aaaaaa bbbbbbb ooooooooo ffffffffffffffffffffffff k n
+  const std::uint64_t word = 0xABCull << 51 | 5ull << 48 | 0x2Aull << 42 | 0x55ull << 35 |
+                             0x1E3ull << 26 | 0x123454 | 2 | 1;
+  const PackedLocation packed = {static_cast<std::uint32_t>(word),
+                                 static_cast<std::uint32_t>(word >> 32)};
+  EXPECT_FALSE(packed.has_more());
+  EXPECT_EQ(packed.line(kLines), 0xABCu);
+  EXPECT_EQ(packed.start_column(kLines), 0x2Au);
+  EXPECT_EQ(packed.end_column(kLines), 0x55u + 0x1E3u);
+  EXPECT_EQ(packed.name_offset(), 0x123454u);
+  // 1 lllllllllllllllllll mmmmmmmmmmmmmmmmmm ffffffffffffffffffffffff k n
+  const std::uint64_t large = 1ull << 63 | 0x5A5A5ull << 44 | 0x3FFFFull << 26 | 0x100 | 1;
+  const PackedLocation more = {static_cast<std::uint32_t>(large),
+                               static_cast<std::uint32_t>(large >> 32)};
+  EXPECT_TRUE(more.has_more());
+  EXPECT_EQ(more.line(kLines), 0x5A5A5u);
+  EXPECT_TRUE(more.has_next());
+}
+
+TEST(Debuginfo, ReadsLargeNumbersOfOcaml5) {
+  FakeMemory memory(kBase);
+  memory.put<std::uint64_t>(1ull << 63 | 300'000ull << 44 | 16);  // the record follows
+  memory.put<std::uint64_t>(0);
+  memory.put<std::int32_t>(16);  // to the file's name
+  memory.put<std::uint16_t>(700);
+  memory.put<std::uint16_t>(12);
+  memory.put<std::int32_t>(7000);
+  for (const char c : {'M', '.', 'f', '\0', 'a', '.', 'm', 'l', '\0'}) memory.put<char>(c);
+  const auto locations = read_debuginfo(memory, kBase, LocationFormat::kLines);
+  ASSERT_EQ(locations.size(), 1u);
+  EXPECT_EQ(locations[0], (SourceLocation{"M.f", "a.ml", 300'000, 700, 7000}));
+  memory.truncate(22);
+  EXPECT_TRUE(read_debuginfo(memory, kBase, LocationFormat::kLines).empty());
 }
 
 TEST(Debuginfo, ReadsOneLocation) {
@@ -89,7 +126,7 @@ TEST(Debuginfo, ReadsOneLocation) {
     const auto found = find_debuginfo(data.memory, descriptor, -1);
     ASSERT_TRUE(found.has_value()) << live;
     EXPECT_EQ(*found, info);
-    const auto locations = read_debuginfo(data.memory, *found);
+    const auto locations = read_debuginfo(data.memory, *found, LocationFormat::kLine);
     ASSERT_EQ(locations.size(), 1u);
     EXPECT_EQ(locations[0], (SourceLocation{"M.f", "src/f.ml", 12, 4, 30}));
   }
@@ -101,8 +138,8 @@ TEST(Debuginfo, InlinedChainIsInnermostFirst) {
   const std::uint64_t descriptor = data.descriptor(1, 1, 0, holes);
   data.fill(holes[0], data.debuginfo({{{3, 1, 2}, 0}, {{20, 5, 9}, 1}, {{900, 255, 1023}, 2}},
                                      {"M.inner", "M.middle", "Dune__exe__Main.outer.(fun)"}));
-  const auto locations =
-      read_debuginfo(data.memory, find_debuginfo(data.memory, descriptor, -1).value_or(0));
+  const auto locations = read_debuginfo(
+      data.memory, find_debuginfo(data.memory, descriptor, -1).value_or(0), LocationFormat::kLine);
   ASSERT_EQ(locations.size(), 3u);
   EXPECT_EQ(locations[0].function, "M.inner");
   EXPECT_EQ(locations[0].line, 3u);
@@ -150,7 +187,7 @@ TEST(Debuginfo, LongNamesAreReadInPieces) {
   Data data;
   const std::string function = "M." + std::string(300, 'f');
   const std::uint64_t info = data.debuginfo({{{1, 0, 0}, 0}}, {function});
-  const auto locations = read_debuginfo(data.memory, info);
+  const auto locations = read_debuginfo(data.memory, info, LocationFormat::kLine);
   ASSERT_EQ(locations.size(), 1u);
   EXPECT_EQ(locations[0].function, function);
 }
@@ -160,10 +197,10 @@ TEST(Debuginfo, UnterminatedNameIsNoLocation) {
   const std::uint64_t info = data.debuginfo({{{1, 0, 0}, 0}}, {"M.function"});
   const std::uint64_t size = data.memory.end() - kBase;
   data.memory.truncate(size - 4);
-  EXPECT_TRUE(read_debuginfo(data.memory, info).empty());
+  EXPECT_TRUE(read_debuginfo(data.memory, info, LocationFormat::kLine).empty());
   Data endless;
   const std::uint64_t long_info = endless.debuginfo({{{1, 0, 0}, 0}}, {std::string(5000, 'x')});
-  EXPECT_TRUE(read_debuginfo(endless.memory, long_info).empty());
+  EXPECT_TRUE(read_debuginfo(endless.memory, long_info, LocationFormat::kLine).empty());
 }
 
 // A chain whose every word says "another follows" ends at the cap.
@@ -171,7 +208,7 @@ TEST(Debuginfo, EndlessChainEnds) {
   Data data;
   const std::uint64_t info =
       data.debuginfo(std::vector<std::pair<Packed, int>>(2000, {{1, 0, 0}, 0}), {"M.f"});
-  EXPECT_EQ(read_debuginfo(data.memory, info).size(), 256u);
+  EXPECT_EQ(read_debuginfo(data.memory, info, LocationFormat::kLine).size(), 256u);
 }
 
 TEST(Debuginfo, TotalOnCorruptMemory) {
@@ -193,7 +230,7 @@ TEST(Debuginfo, TotalOnCorruptMemory) {
       if (at < memory.end()) memory.poke(at, static_cast<std::uint8_t>(random()));
     }
     const auto info = find_debuginfo(memory, descriptor, static_cast<int>(random() % 5) - 1);
-    const bool some = info && !read_debuginfo(memory, *info).empty();
+    const bool some = info && !read_debuginfo(memory, *info, LocationFormat::kLine).empty();
     (some ? answered : refused) += 1;
   }
   EXPECT_GT(answered, 500);

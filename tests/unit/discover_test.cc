@@ -221,7 +221,8 @@ TEST_F(RealProgram, IsDescribedCompletely) {
 
   child_->finish();
   std::filesystem::remove(path_);
-  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames);
+  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames,
+                             LocationFormat::kLine);
   bool found = false;
   for (const FrameDescriptor& d : target->frames.descriptors()) {
     const auto locations = symbolizer.locations(d.return_address, -1);
@@ -251,7 +252,8 @@ TEST_F(RealProgram, StrippedAndDeletedProgram) {
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->exe, path_ + " (deleted)");
   const auto& first = target->frames.descriptors().front();
-  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames);
+  OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames,
+                             LocationFormat::kLine);
   EXPECT_EQ(symbolizer.locations(first.return_address, -1)[0].module, "server.exe");
 }
 

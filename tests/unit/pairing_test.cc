@@ -25,11 +25,11 @@ class PairingTest : public testing::Test {
   std::uint32_t alloc(std::uint64_t time, std::uint32_t source = MEMPROF_SOURCE_NORMAL,
                       std::uint32_t tid = kTid, std::uint32_t kind = MEMPROF_ALLOC_MINOR) {
     return pairer_
-        .on_alloc({.time_ns = time,
-                   .sample_id = 1,
-                   .size_words = 1,
-                   .n_samples = 1,
-                   .origin = MEMPROF_ORIGIN(tid, source, kind)})
+        .on_alloc(0, {.time_ns = time,
+                      .sample_id = 1,
+                      .size_words = 1,
+                      .n_samples = 1,
+                      .origin = MEMPROF_ORIGIN(tid, source, kind)})
         .value();
   }
   std::uint32_t marshal(std::uint64_t time) { return alloc(time, MEMPROF_SOURCE_MARSHAL); }
@@ -172,7 +172,7 @@ TEST_F(PairingTest, ThreadExitKeepsCapturesOfRecordsStillInTheBatch) {
   direct(10, 1);
   pairer_.on_thread_exit(kTid, 20);
   EXPECT_EQ(alloc(11), 1u);
-  pairer_.on_batch_end(30);
+  pairer_.on_batch_end(0, 30);
   EXPECT_EQ(pairer_.threads(), 0u);
 }
 
@@ -220,7 +220,7 @@ TEST_F(PairingTest, IdleThreadsMakeRoomForNewOnes) {
   direct(11, 9, 4);
   EXPECT_EQ(lost(Drop::kPairQueueFull), 1u) << "all three have captures";
   EXPECT_EQ(alloc(12, MEMPROF_SOURCE_NORMAL, 2), 2u);
-  pairer_.on_batch_end(13);
+  pairer_.on_batch_end(0, 13);
   direct(20, 10, 5);
   EXPECT_EQ(alloc(21, MEMPROF_SOURCE_NORMAL, 5), 10u);
   EXPECT_EQ(pairer_.threads(), 3u);
@@ -238,6 +238,56 @@ struct Outcome {
   std::uint64_t unknown = 0;
   std::uint64_t wrong = 0;
 };
+
+// OCaml 5: the oldest outstanding block is called back first, whoever allocated it.
+TEST(PairingInOrder, EachRecordTakesTheOldestCapture) {
+  DropCounters drops;
+  Pairer pairer(PairerLimits{.in_order = true}, drops);
+  const auto capture = [&](std::uint64_t time, std::uint32_t stack, bool direct) {
+    pairer.on_capture(7, {.time_ns = time, .callstack = CallstackId(stack), .direct = direct});
+  };
+  const auto alloc = [&](std::uint64_t time, std::uint32_t source = MEMPROF_SOURCE_NORMAL) {
+    return pairer
+        .on_alloc(3, {.time_ns = time,
+                      .sample_id = 1,
+                      .size_words = 1,
+                      .n_samples = 1,
+                      .origin = MEMPROF_ORIGIN(7u, source, MEMPROF_ALLOC_MINOR)})
+        .value();
+  };
+  capture(10, 1, false);  // by C
+  capture(11, 2, false);  // a block of an unmarshalling
+  capture(12, 3, false);  // another one of it
+  capture(20, 4, true);   // two combined allocations
+  capture(21, 5, true);
+  EXPECT_EQ(alloc(30), 1u);
+  EXPECT_EQ(alloc(31, MEMPROF_SOURCE_MARSHAL), 2u);
+  EXPECT_EQ(alloc(32, MEMPROF_SOURCE_MARSHAL), 3u);
+  EXPECT_EQ(alloc(33), 4u);
+  EXPECT_EQ(alloc(34), 5u);
+  EXPECT_EQ(drops.total(), 0u);
+}
+
+TEST(PairingInOrder, AThreadIsKeptUntilItsOwnBufferHasCome) {
+  DropCounters drops;
+  Pairer pairer(PairerLimits{.in_order = true}, drops);
+  const auto capture = [&](std::uint64_t time, std::uint32_t stack) {
+    pairer.on_capture(7, {.time_ns = time, .callstack = CallstackId(stack), .direct = true});
+  };
+  const memprof_record record{.time_ns = 30,
+                              .sample_id = 1,
+                              .size_words = 1,
+                              .n_samples = 1,
+                              .origin = MEMPROF_ORIGIN(7u, 0u, MEMPROF_ALLOC_MINOR)};
+  capture(10, 1);
+  EXPECT_EQ(pairer.on_alloc(3, record).value(), 1u);
+  capture(20, 2);
+  pairer.on_thread_exit(7, 40);
+  pairer.on_batch_end(2, 50);  // of another domain
+  EXPECT_EQ(pairer.on_alloc(3, record).value(), 2u);
+  pairer.on_batch_end(3, 60);
+  EXPECT_EQ(pairer.threads(), 0u);
+}
 
 // Carries the model's events to a pairer, losing some, telling of the losses
 // as the kernel side and the record numbers do.
@@ -287,7 +337,7 @@ class LossyLink {
     for (const memprof_record& record : batch.records) {
       if (is_alloc(record)) check(record);
     }
-    pairer_.on_batch_end(batch.time_ns);
+    pairer_.on_batch_end(0, batch.time_ns);
   }
 
   void tell_losses(std::uint64_t time_ns) {
@@ -297,7 +347,7 @@ class LossyLink {
   }
 
   void check(const memprof_record& record) {
-    const std::uint32_t stack = pairer_.on_alloc(record).value();
+    const std::uint32_t stack = pairer_.on_alloc(0, record).value();
     if (stack == 0) {
       ++outcome_.unknown;
     } else if (stack == model_.truth[record.sample_id]) {

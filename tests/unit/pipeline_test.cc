@@ -149,19 +149,28 @@ TEST_F(PipelineTest, FirstBatchSetsTheNumbers) {
   EXPECT_TRUE(fresh.announced(3));
 }
 
-TEST_F(PipelineTest, ExpectedNumberMakesTheFirstBatchALoss) {
-  Pipeline fresh;
-  fresh.begin_session(3, kRate);
-  fresh.expect_seq(4990);
-  fresh.on_ring_record(ring_batch({.first_seq = 5000, .generation = 3}, allocs(1, 2)).bytes());
-  EXPECT_EQ(fresh.drops().get(Drop::kFollowLostRecords), 10u);
+TEST_F(PipelineTest, BuffersHaveNumbersOfTheirOwn) {
+  const auto of_buffer = [&](std::uint32_t buffer, std::uint64_t seq, const auto& records) {
+    pipeline_.on_ring_record(
+        ring_batch({.first_seq = seq, .generation = kGeneration, .buffer = buffer}, records)
+            .bytes());
+  };
+  of_buffer(0, 0, allocs(1, 2));
+  of_buffer(127, 900, allocs(11, 13));
+  of_buffer(0, 2, allocs(3, 4));
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 0u);
+  EXPECT_EQ(pipeline_.next_seq(0), 4u);
+  EXPECT_EQ(pipeline_.next_seq(127), 903u);
+  EXPECT_EQ(seen_.records.size(), 7u);
+  of_buffer(127, 910, allocs(21, 21));
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
 }
 
 TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
   const auto records = allocs(1, 6);
-  pipeline_.on_tail(0, kGeneration, std::span(records).first(4));
+  pipeline_.on_tail(0, 0, kGeneration, std::span(records).first(4));
   EXPECT_EQ(seen_.records.size(), 4u);
-  pipeline_.on_tail(0, kGeneration, std::span(records).first(4));
+  pipeline_.on_tail(0, 0, kGeneration, std::span(records).first(4));
   EXPECT_EQ(seen_.records.size(), 4u);
   batch(kGeneration, 0, records);
   EXPECT_EQ(seen_.records.size(), 6u);
@@ -171,7 +180,8 @@ TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
 }
 
 TEST_F(PipelineTest, NumbersFarBackAreRefused) {
-  pipeline_.expect_seq(10'000);
+  batch(kGeneration, 9'999, allocs(11, 11));
+  seen_.records.clear();
   batch(kGeneration, 3, allocs(1, 2));
   EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 2u);
   EXPECT_EQ(pipeline_.next_seq(), 10'000u);
@@ -340,7 +350,7 @@ class ModelRun : public SampleObserver {
     if (faults_.tails && chance(5)) {
       const ModelBatch tail = model_.tail();
       pipeline.on_captures_dropped(captures_lost_, capture.time_ns - 1);
-      pipeline.on_tail(tail.first_seq, 1, tail.records);
+      pipeline.on_tail(0, tail.first_seq, 1, tail.records);
     }
     if (chance(faults_.capture_loss_percent)) {
       ++captures_lost_;

@@ -157,7 +157,8 @@ class FileSymbolizer : public testing::Test {
     EXPECT_EQ(frames->skipped, 0u);
     frames_ = *std::move(frames);
     outer_ = (*file)->find_symbol("camlM__outer_" + stamp_of(**file)).value_or(ElfSymbol());
-    symbolizer_ = std::make_unique<OcamlSymbolizer>(*std::move(file), 0, frames_);
+    symbolizer_ =
+        std::make_unique<OcamlSymbolizer>(*std::move(file), 0, frames_, LocationFormat::kLine);
   }
   // The compiler numbers functions; find outer's number.
   static std::string stamp_of(const ElfFile& file) {

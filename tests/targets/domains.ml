@@ -1,0 +1,140 @@
+(* domains [SECONDS] [DOMAINS]: OCaml 5. Domains that allocate at sites of their own,
+   with threads, effect fibers, marshalling and short-lived domains, one blocked on a
+   condition, one in a read. Says how many blocks each site has allocated:
+
+     {"checksum":N,"sites":{"site_pair":{"blocks":N,"words":N},...}}
+
+   words: without headers. Ends after SECONDS, or with "exit" on its input when 0. *)
+
+let seconds = Handshake.int_argument 1 0
+let workers = Handshake.int_argument 2 4
+
+(* Each counter is of one domain at a time; summed up at the end. *)
+type counts = { mutable pairs : int; mutable arrays : int; mutable strings : int }
+
+let all_counts = ref []
+let all_lock = Mutex.create ()
+
+let new_counts () =
+  let counts = { pairs = 0; arrays = 0; strings = 0 } in
+  Mutex.protect all_lock (fun () -> all_counts := counts :: !all_counts);
+  counts
+
+let stop = Atomic.make false
+let checksum = Atomic.make 0
+let use n = if n land 1023 = 0 then ignore (Atomic.fetch_and_add checksum n)
+
+let[@inline never] site_pair counts i =
+  counts.pairs <- counts.pairs + 1;
+  Sys.opaque_identity (i, counts)
+
+let[@inline never] site_array counts i =
+  counts.arrays <- counts.arrays + 1;
+  Sys.opaque_identity (Array.make 300 i)
+
+let[@inline never] site_string counts i =
+  counts.strings <- counts.strings + 1;
+  Sys.opaque_identity (Bytes.create (8 * (1 + (i land 15))))
+
+(* ------------------------------------------------------------ shapes of stacks *)
+
+let[@inline never] rec deep counts n =
+  if n = 0 then fst (site_pair counts n) else 1 + deep counts (n - 1)
+
+type _ Effect.t += Ask : int -> int Effect.t
+
+(* Allocates in a fiber, in a fiber of that, and after both were continued. *)
+let[@inline never] rec in_fibers counts depth i =
+  let open Effect.Deep in
+  match_with
+    (fun () ->
+      let inner = if depth = 0 then deep counts 20 else in_fibers counts (depth - 1) i in
+      let answer = Effect.perform (Ask i) in
+      use (Array.length (site_array counts answer));
+      inner + answer)
+    ()
+    {
+      retc = Fun.id;
+      exnc = raise;
+      effc =
+        (fun (type a) (eff : a Effect.t) ->
+          match eff with
+          | Ask n ->
+              Some
+                (fun (k : (a, _) continuation) ->
+                  use (Bytes.length (site_string counts n));
+                  continue k (n + 1))
+          | _ -> None);
+    }
+
+exception Unwind of int
+
+let[@inline never] rec raising counts n =
+  use (fst (site_pair counts n));
+  if n = 0 then raise (Unwind 3) else 1 + raising counts (n - 1)
+
+let marshalled =
+  Marshal.to_string (List.init 200 (fun i -> (i, string_of_int i, float_of_int i))) []
+
+let round counts i =
+  use (deep counts (i mod 300));
+  use (in_fibers counts 2 i);
+  (try use (raising counts 30) with Unwind n -> use n);
+  use (List.length (List.sort compare (List.init 50 (fun k -> fst (site_pair counts (k * 7 mod 50))))));
+  if i mod 50 = 0 then use (List.length (Marshal.from_string marshalled 0 : (int * string * float) list))
+
+(* ------------------------------------------------------------ domains *)
+
+let work () =
+  let counts = new_counts () in
+  let i = ref 0 in
+  while not (Atomic.get stop) do
+    incr i;
+    round counts !i
+  done
+
+(* A domain with two threads. *)
+let with_thread () =
+  let other = Thread.create work () in
+  work ();
+  Thread.join other
+
+let spawn_short_lived () =
+  while not (Atomic.get stop) do
+    Domain.join (Domain.spawn (fun () ->
+        let counts = new_counts () in
+        for i = 1 to 20 do round counts i done))
+  done
+
+let lock = Mutex.create ()
+let wake = Condition.create ()
+
+let blocked () =
+  Mutex.lock lock;
+  while not (Atomic.get stop) do Condition.wait wake lock done;
+  Mutex.unlock lock;
+  round (new_counts ()) 1
+
+let in_read input () =
+  ignore (Unix.read input (Bytes.create 1) 0 1);
+  round (new_counts ()) 1
+
+let print_result () =
+  let sum f = List.fold_left (fun total counts -> total + f counts) 0 !all_counts in
+  Printf.printf "{\"checksum\":%d,\"sites\":{\"site_pair\":%d,\"site_array\":%d,\"site_string\":%d}}\n%!"
+    (Atomic.get checksum) (sum (fun c -> c.pairs)) (sum (fun c -> c.arrays))
+    (sum (fun c -> c.strings))
+
+let () =
+  let input, output = Unix.pipe () in
+  let domains =
+    List.init workers (fun i -> Domain.spawn (if i = 0 then with_thread else work))
+    @ [ Domain.spawn spawn_short_lived; Domain.spawn blocked; Domain.spawn (in_read input) ]
+  in
+  Handshake.ready ();
+  if seconds > 0 then Unix.sleepf (float_of_int seconds) else (while Handshake.command () <> [ "exit" ] do () done);
+  Atomic.set stop true;
+  ignore (Unix.write output (Bytes.make 1 'x') 0 1);
+  Mutex.protect lock (fun () -> Condition.broadcast wake);
+  List.iter Domain.join domains;
+  print_result ()
