@@ -127,14 +127,13 @@ static void run_section(domain_state *state, void *data, int participants, domai
 	atomic_fetch_sub(&section->left, 1);
 }
 
-/* On every domain; setup first, on this one, while the others wait. 0: it was not
- * possible, because the world was busy for long. */
-static int on_all_domains(void (*work)(domain_state *), void (*setup)(domain_state *))
+/* On every domain. 0: it was not possible, because the world was busy for long. */
+static int on_all_domains(void (*work)(domain_state *))
 {
 	struct section section = {.work = work, .left = -1};
 	uint64_t began_ns = memprof_now_ns();
 
-	while (!caml_try_run_on_all_domains(run_section, &section, setup)) {
+	while (!caml_try_run_on_all_domains(run_section, &section, 0)) {
 		if (memprof_now_ns() - began_ns > SECTION_PATIENCE_NS)
 			return 0;
 		sched_yield();
@@ -162,12 +161,11 @@ static void keep_profile(value profile)
 	caml_register_generational_global_root(&profiles[n]);
 }
 
-/* In a section, on one domain. An immediate value over another needs no barrier. */
-static void mark_stopped(domain_state *state)
+/* In a section. An immediate value over another needs no barrier. */
+static void mark_all_stopped(void)
 {
 	unsigned n = atomic_load(&roots);
 
-	(void)state;
 	for (unsigned i = 0; i < n; i++)
 		if (is_sampling(profiles[i]))
 			FIELD(profiles[i], PROFILE_STATUS) = PROFILE_STOPPED;
@@ -195,6 +193,15 @@ static void pass(struct domain *domain)
 		discard_profiles();
 }
 
+/* One that nobody else uses. */
+static void stop_profile(value profile)
+{
+	FIELD(profile, PROFILE_STATUS) = PROFILE_STOPPED;
+	caml_memprof_set_trigger(caml_state);
+	caml_reset_young_limit(caml_state);
+	caml_memprof_discard(profile);
+}
+
 /* Once a session and domain. */
 static void join_session(struct domain *domain)
 {
@@ -214,8 +221,10 @@ static void join_session(struct domain *domain)
 	profile = memprof_start_profile();
 	if (IS_EXCEPTION_RESULT(profile))
 		__atomic_fetch_add(&memprof_agent_control.conflicts, 1, __ATOMIC_RELAXED);
-	else
+	else if (memprof_activity.sampling)
 		keep_profile(profile);
+	else
+		stop_profile(profile); /* starting allocates, and the world was stopped for stop() */
 }
 
 /* ------------------------------------------------------------------ hooks */
@@ -290,18 +299,20 @@ static void look_for_use(domain_state *state)
 int memprof_domains_in_use(void)
 {
 	atomic_store(&in_use, 0);
-	return !on_all_domains(look_for_use, 0) || atomic_load(&in_use);
+	return !on_all_domains(look_for_use) || atomic_load(&in_use);
 }
 
 void memprof_domains_start(value first_callback)
 {
 	our_callback = first_callback;
 	chain_hooks();
-	on_all_domains(ask_for_hook, 0);
+	on_all_domains(ask_for_hook);
 }
 
 static void stop_here(domain_state *state)
 {
+	/* Every domain marks all: its own may be that of another one, which comes later. */
+	mark_all_stopped();
 	memprof_flush(memprof_buffer_index());
 	caml_memprof_set_trigger(state);
 	caml_reset_young_limit(state);
@@ -312,4 +323,4 @@ static void stop_here(domain_state *state)
 	ask_for_hook(state);
 }
 
-void memprof_domains_stop(void) { on_all_domains(stop_here, mark_stopped); }
+void memprof_domains_stop(void) { on_all_domains(stop_here); }
