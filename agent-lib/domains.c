@@ -38,6 +38,7 @@ struct domain {
 	uint64_t unique_id;  /* of the domain that has this index now */
 	uint32_t generation; /* session that it has joined */
 	int passing;	     /* it is counted in passes */
+	int working;	     /* its hook runs */
 	atomic_int asked;    /* for the hook */
 };
 
@@ -178,19 +179,25 @@ static void discard_profiles(void)
 	for (unsigned i = 0; i < n; i++) {
 		if (!IS_BLOCK(profiles[i]))
 			continue;
-		if (FIELD(profiles[i], PROFILE_STATUS) == PROFILE_STOPPED)
-			caml_memprof_discard(profiles[i]);
+		caml_memprof_discard(profiles[i]); /* all are stopped */
 		caml_modify_generational_global_root(&profiles[i], VAL_UNIT);
 	}
 }
 
 static void pass(struct domain *domain)
 {
+	unsigned left = atomic_load(&passes);
+
 	if (!domain->passing)
 		return;
 	domain->passing = 0;
-	if (atomic_fetch_sub(&passes, 1) == 1)
-		discard_profiles();
+	/* The next session may begin as soon as nobody is left. */
+	while (left > 1 && !atomic_compare_exchange_weak(&passes, &left, left - 1)) {
+	}
+	if (left > 1)
+		return;
+	discard_profiles();
+	atomic_store(&passes, 0);
 }
 
 /* One that nobody else uses. */
@@ -233,14 +240,18 @@ static void on_interrupt(void)
 {
 	struct domain *domain = this_domain();
 
-	if (caml_bt_is_self()) {
+	/* What we call runs pending actions, and with them this. */
+	if (caml_bt_is_self() || domain->working) {
 		next_interrupt();
 		return;
 	}
-	atomic_store(&domain->asked, 0);
-	pass(domain);
-	memprof_domains_work();
-	join_session(domain);
+	domain->working = 1;
+	while (atomic_exchange(&domain->asked, 0)) {
+		pass(domain);
+		memprof_domains_work();
+		join_session(domain);
+	}
+	domain->working = 0;
 	next_interrupt();
 	/* The hook of systhreads has cleared it, the runtime's own does not. */
 	if (!atomic_load(&domain->asked))
