@@ -149,17 +149,22 @@ static int start_due(void)
 	       (!memprof_has_domains() || memprof_domains_usable());
 }
 
+/* One domain at a time starts or ends a session; others that come here meanwhile go on
+ * and will come again. */
+static volatile int changing;
+
+static int take_turn(void) { return __sync_bool_compare_and_swap(&changing, 0, 1); }
+
+static void end_turn(void) { __sync_lock_release(&changing); }
+
 static void start_if_wanted(void)
 {
-	static volatile int starting; /* domains may come here at the same time */
-
-	if (!start_due() || memprof_domains_ending() ||
-	    !__sync_bool_compare_and_swap(&starting, 0, 1))
+	if (!start_due() || !take_turn())
 		return;
 	check_lease(memprof_now_ns());
-	if (start_due())
+	if (start_due() && !memprof_domains_ending())
 		start_session();
-	starting = 0;
+	end_turn();
 }
 
 static void stop_sampling(void)
@@ -177,14 +182,17 @@ static void change_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
 
-	/* Domains may come here at the same time. */
-	if (!__sync_bool_compare_and_swap(&memprof_activity.sampling, 1, 0))
+	if (!take_turn())
 		return;
-	stop_sampling();
-	memprof_pauses_end();
-	control->stops++;
-	control->generation = 0;
-	control->state = MEMPROF_AGENT_IDLE;
+	if (memprof_activity.sampling) {
+		memprof_activity.sampling = 0;
+		stop_sampling();
+		memprof_pauses_end();
+		control->stops++;
+		control->generation = 0;
+		control->state = MEMPROF_AGENT_IDLE;
+	}
+	end_turn();
 	start_if_wanted();
 }
 
