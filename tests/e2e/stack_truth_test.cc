@@ -83,14 +83,17 @@ class StackTruth : public ::testing::Test {
     if (geteuid() != 0) GTEST_SKIP() << "needs root";
     truth_path_ =
         std::filesystem::temp_directory_path() / ("memprof_truth." + std::to_string(getpid()));
+  }
+  void TearDown() override { std::filesystem::remove(truth_path_); }
+
+  void start(const std::string& program) {
     child_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{target_path("stacks"), "0"},
+        std::vector<std::string>{target_path(program), "0"},
         std::vector<std::string>{
             "LD_PRELOAD=" +
                 std::filesystem::absolute(build_path("tests/libmemprof_agent_truth.so")).string(),
             "MEMPROF_TRUTH_FILE=" + truth_path_.string()});
   }
-  void TearDown() override { std::filesystem::remove(truth_path_); }
 
   void attach() {
     auto target = discover_target(child_->pid());
@@ -145,6 +148,33 @@ class StackTruth : public ::testing::Test {
   // Memory of custom blocks, as of Bigarray; since 4.12.
   bool samples_custom() const { return !attachment_->target().abi.version.starts_with("4.11"); }
 
+  void stop() {
+    attachment_->request_stop();
+    ASSERT_TRUE(consume_until([&] { return attachment_->stopped(); }));
+    consume();
+  }
+
+  // The longest stack's frames.
+  std::size_t compare() {
+    const auto truth = read_truth(truth_path_);
+    std::size_t mismatched = 0, longest = 0;
+    for (const auto& [id, class_id] : collector_.classes) {
+      const CallstackId callstack = pipeline_->alloc_class(class_id).callstack;
+      const Slots ours = slots_of(attachment_->target(), *pipeline_->callstack(callstack));
+      longest = std::max(longest, ours.size());
+      const auto theirs = truth.find(id);
+      if (theirs == truth.end() || ours != theirs->second) ++mismatched;
+    }
+    std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", collector_.classes.size(),
+                longest, collector_.threads.size());
+    EXPECT_EQ(mismatched, 0u);
+    EXPECT_GE(collector_.classes.size(), kWantedStacks);
+    EXPECT_EQ(pipeline_->drops().total(), 0u) << lost();
+    return longest;
+  }
+
+  bool seen(memprof_source source) { return collector_.by_source[source] >= kWantedRare; }
+
   std::filesystem::path truth_path_;
   std::unique_ptr<ChildProcess> child_;
   std::unique_ptr<Attachment> attachment_;
@@ -153,35 +183,29 @@ class StackTruth : public ::testing::Test {
 };
 
 TEST_F(StackTruth, EveryStackEqualsTheRuntimesOwn) {
+  start("stacks");
   attach();
   ASSERT_TRUE(consume_until([&] {
-    return collector_.classes.size() >= kWantedStacks &&
-           collector_.by_source[MEMPROF_SOURCE_MARSHAL] >= kWantedRare &&
-           (collector_.by_source[MEMPROF_SOURCE_CUSTOM] >= kWantedRare || !samples_custom());
+    return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL) &&
+           (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
   }));
-  attachment_->request_stop();
-  ASSERT_TRUE(consume_until([&] { return attachment_->stopped(); }));
-  consume();
-  const auto truth = read_truth(truth_path_);
-
-  std::size_t compared = 0, mismatched = 0, longest = 0;
-  for (const auto& [id, class_id] : collector_.classes) {
-    ASSERT_TRUE(truth.contains(id));
-    const CallstackId callstack = pipeline_->alloc_class(class_id).callstack;
-    const Slots ours = slots_of(attachment_->target(), *pipeline_->callstack(callstack));
-    longest = std::max(longest, ours.size());
-    ++compared;
-    if (ours != truth.at(id)) ++mismatched;
-  }
-  RecordProperty("compared", std::to_string(compared));
-  std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", compared, longest,
-              collector_.threads.size());
-  EXPECT_EQ(mismatched, 0u);
-  EXPECT_GE(compared, kWantedStacks);
-  EXPECT_EQ(pipeline_->drops().total(), 0u) << lost();
+  stop();
   // The target does what it is there for.
-  EXPECT_GT(longest, 5000u);
+  EXPECT_GT(compare(), 5000u);
   EXPECT_GE(collector_.threads.size(), 4u);
+  EXPECT_EQ(child_->finish(), 0);
+}
+
+// Domains, some of them short-lived, with threads and fibers, all at once.
+TEST_F(StackTruth, OfDomainsAndFibers) {
+  if (!std::filesystem::exists(target_path("domains"))) GTEST_SKIP() << "needs OCaml 5";
+  start("domains");
+  attach();
+  ASSERT_TRUE(consume_until(
+      [&] { return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL); }));
+  stop();
+  EXPECT_GT(compare(), 200u);
+  EXPECT_GE(collector_.threads.size(), 5u);
   EXPECT_EQ(child_->finish(), 0);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "truth.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,10 +18,12 @@ static uint64_t slot_of(value slot) {
 }
 
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* domains come at once */
   static FILE* file;
   uint64_t slots = *((const uint64_t*)callstack - 1) >> 10;
   uint64_t head[2] = {sample_id, slots};
 
+  pthread_mutex_lock(&lock);
   if (!file) file = fopen(getenv("MEMPROF_TRUTH_FILE"), "w");
   if (!file) abort();
   fwrite(head, sizeof(head), 1, file);
@@ -30,4 +33,5 @@ void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack) {
     fwrite(&slot, sizeof(slot), 1, file);
   }
   fflush(file);
+  pthread_mutex_unlock(&lock);
 }
