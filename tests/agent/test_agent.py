@@ -14,7 +14,7 @@ class ElfContract(unittest.TestCase):
         notes = subprocess.run(["readelf", "-n", AGENT], capture_output=True, text=True).stdout
         self.assertEqual(notes.count("NT_STAPSDT"), 1)
         self.assertIn("Provider: memprof\n    Name: batch", notes)
-        self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx", notes)
+        self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d", notes)
         self.assertNotIn("Semaphore: 0x0000000000000000", notes)
         location = notes.split("Location: ")[1].split(",")[0]
         code = subprocess.run(
@@ -55,7 +55,7 @@ class Life(unittest.TestCase):
         target.request(1e-3, 1)
         target.ask("go 1")
         head = target.head()
-        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 1))
+        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 2))
         self.assertEqual((head["state"], head["starts"], head["last_sample_id"]),
                          (agent.IDLE, 0, 0))
         self.assertEqual(target.close()[0], 0)
@@ -70,7 +70,7 @@ class Life(unittest.TestCase):
         self.assertEqual(head["rate"], 1e-3)
         words = sum(site["allocated_words"]
                     for site in json.loads(target.ask("stat"))["sites"].values())
-        (first, count, generation), _ = target.batch()
+        (first, count, generation, _), _ = target.batch()
         self.assertEqual(generation, 7)
         # Each sampled block gives one record or more; most blocks are small.
         self.assertGreater(first + count, words * 1e-3)

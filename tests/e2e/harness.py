@@ -33,6 +33,8 @@ import weakref
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
+# Programs of OCaml 5: those of MEMPROFD_TARGETS when it names such, else of Debian 13.
+TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (BUILD / "targets-trixie").resolve()
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
 # daemon/util/exit_codes.h
@@ -178,8 +180,8 @@ class Process:
 class Target(Process):
     """One of the programs of tests/targets, after its "ready" line."""
 
-    def __init__(self, name, *arguments, env=None):
-        super().__init__([TARGETS / name, *arguments], env=env)
+    def __init__(self, name, *arguments, env=None, folder=None):
+        super().__init__([(folder or TARGETS) / name, *arguments], env=env)
         words = self.read_line().split()
         if words[0] != "ready":
             raise AssertionError(f"{name} said {words} instead of ready")
@@ -398,8 +400,8 @@ class E2ETest(unittest.TestCase):
         self.processes.append(process)
         return process
 
-    def target(self, name, *arguments, env=None):
-        return self.process(Target(name, *arguments, env=env))
+    def target(self, name, *arguments, **options):
+        return self.process(Target(name, *arguments, **options))
 
     def daemon(self, *arguments, **options):
         return self.process(Daemon(self.folder, *arguments, **options))

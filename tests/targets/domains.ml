@@ -1,16 +1,16 @@
 (* domains [SECONDS] [DOMAINS]: OCaml 5. Domains that allocate at sites of their own,
    with threads, effect fibers, marshalling and short-lived domains, one blocked on a
-   condition, one in a read. Says how many blocks each site has allocated:
+   condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
+   Answers "stat" and the end with how many words each site has allocated, headers
+   included:
 
-     {"checksum":N,"sites":{"site_pair":{"blocks":N,"words":N},...}}
-
-   words: without headers. Ends after SECONDS, or with "exit" on its input when 0. *)
+     {"sites":{"site_pair":{"allocated_words":N},...}} *)
 
 let seconds = Handshake.int_argument 1 0
 let workers = Handshake.int_argument 2 4
 
 (* Each counter is of one domain at a time; summed up at the end. *)
-type counts = { mutable pairs : int; mutable arrays : int; mutable strings : int }
+type counts = { mutable pairs : int; mutable arrays : int; mutable strings : int (* words *) }
 
 let all_counts = ref []
 let all_lock = Mutex.create ()
@@ -25,16 +25,17 @@ let checksum = Atomic.make 0
 let use n = if n land 1023 = 0 then ignore (Atomic.fetch_and_add checksum n)
 
 let[@inline never] site_pair counts i =
-  counts.pairs <- counts.pairs + 1;
+  counts.pairs <- counts.pairs + 3;
   Sys.opaque_identity (i, counts)
 
 let[@inline never] site_array counts i =
-  counts.arrays <- counts.arrays + 1;
+  counts.arrays <- counts.arrays + 301;
   Sys.opaque_identity (Array.make 300 i)
 
 let[@inline never] site_string counts i =
-  counts.strings <- counts.strings + 1;
-  Sys.opaque_identity (Bytes.create (8 * (1 + (i land 15))))
+  let words = 1 + (i land 15) in
+  counts.strings <- counts.strings + words + 2; (* the last word is padding *)
+  Sys.opaque_identity (Bytes.create (8 * words))
 
 (* ------------------------------------------------------------ shapes of stacks *)
 
@@ -119,11 +120,20 @@ let in_read input () =
   ignore (Unix.read input (Bytes.create 1) 0 1);
   round (new_counts ()) 1
 
-let print_result () =
-  let sum f = List.fold_left (fun total counts -> total + f counts) 0 !all_counts in
-  Printf.printf "{\"checksum\":%d,\"sites\":{\"site_pair\":%d,\"site_array\":%d,\"site_string\":%d}}\n%!"
-    (Atomic.get checksum) (sum (fun c -> c.pairs)) (sum (fun c -> c.arrays))
-    (sum (fun c -> c.strings))
+let print_counts () =
+  let all = Mutex.protect all_lock (fun () -> !all_counts) in
+  let sum f = List.fold_left (fun total counts -> total + f counts) 0 all in
+  let site name words = Printf.sprintf "\"%s\":{\"allocated_words\":%d}" name words in
+  Printf.printf "{\"sites\":{%s,%s,%s}}\n%!"
+    (site "site_pair" (sum (fun c -> c.pairs)))
+    (site "site_array" (sum (fun c -> c.arrays)))
+    (site "site_string" (sum (fun c -> c.strings)))
+
+let rec serve () =
+  match Handshake.command () with
+  | [ "stat" ] -> print_counts (); serve ()
+  | [ "exit" ] -> ()
+  | words -> Printf.printf "unknown command: %s\n%!" (String.concat " " words); serve ()
 
 let () =
   let input, output = Unix.pipe () in
@@ -132,9 +142,9 @@ let () =
     @ [ Domain.spawn spawn_short_lived; Domain.spawn blocked; Domain.spawn (in_read input) ]
   in
   Handshake.ready ();
-  if seconds > 0 then Unix.sleepf (float_of_int seconds) else (while Handshake.command () <> [ "exit" ] do () done);
+  if seconds > 0 then Unix.sleepf (float_of_int seconds) else serve ();
   Atomic.set stop true;
   ignore (Unix.write output (Bytes.make 1 'x') 0 1);
   Mutex.protect lock (fun () -> Condition.broadcast wake);
   List.iter Domain.join domains;
-  print_result ()
+  print_counts ()
