@@ -272,6 +272,8 @@ static void at_minor_gc_end_of_session(void)
 
 	check_lease(now_ns);
 	memprof_minor_pause_ended(now_ns);
+	if (memprof_has_domains())
+		memprof_domains_note_heap();
 	memprof_flush_old(memprof_buffer_index(), now_ns);
 }
 

@@ -53,7 +53,7 @@ uint64_t memprof_new_sample_id(uint32_t buffer)
 	return caml_ml_domain_index ? n * MEMPROF_BUFFERS + buffer : n;
 }
 
-static struct memprof_batch_buffer *use_buffer(uint32_t index)
+struct memprof_batch_buffer *memprof_use_buffer(uint32_t index)
 {
 	uint32_t used = __atomic_load_n(&memprof_agent_control.buffers_used, __ATOMIC_RELAXED);
 
@@ -67,7 +67,7 @@ static struct memprof_batch_buffer *use_buffer(uint32_t index)
 void memprof_append(uint32_t index, uint32_t kind, uint32_t source, uint64_t sample_id,
 		    uint64_t size_words, uint64_t n_samples)
 {
-	struct memprof_batch_buffer *buffer = use_buffer(index);
+	struct memprof_batch_buffer *buffer = memprof_use_buffer(index);
 	struct memprof_record *record = &buffer->records[buffer->count];
 
 	record->time_ns = memprof_now_ns();

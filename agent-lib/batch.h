@@ -26,6 +26,8 @@ extern volatile union memprof_activity memprof_activity;
 uint64_t memprof_now_ns(void);
 /* Of this domain. */
 uint32_t memprof_buffer_index(void);
+/* The buffer, from now on one of those used. */
+struct memprof_batch_buffer *memprof_use_buffer(uint32_t index);
 /* The next sample of a buffer: unique, not 0. */
 uint64_t memprof_new_sample_id(uint32_t buffer);
 /* Appends one record, and flushes when the batch is full. */

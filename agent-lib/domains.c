@@ -110,6 +110,50 @@ static void ask_for_hook(domain_state *state)
 	caml_interrupt_self();
 }
 
+/* ------------------------------------------------------------------ statistics */
+
+/* Minor, promoted, major. */
+static const uint64_t *words_of(domain_state *state)
+{
+	return (const uint64_t *)(state + memprof_agent_control.offsets.stat_words);
+}
+
+static struct memprof_batch_buffer *this_buffer(void)
+{
+	return memprof_use_buffer(memprof_buffer_index());
+}
+
+void memprof_domains_note_heap(void)
+{
+	char *heap = *(char **)(caml_state + memprof_agent_control.offsets.shared_heap);
+
+	if (caml_heap_size)
+		this_buffer()->heap_bytes = caml_heap_size(heap);
+}
+
+/* Some versions go on counting where the last domain of that index ended. */
+static void note_begin(void)
+{
+	struct memprof_batch_buffer *buffer = this_buffer();
+
+	for (int i = 0; i < 3; i++)
+		buffer->base_words[i] = words_of(caml_state)[i];
+	buffer->domain_state = (uint64_t)caml_state;
+}
+
+static void note_end(void)
+{
+	struct memprof_batch_buffer *buffer = this_buffer();
+
+	if (buffer->domain_state == 0)
+		return;
+	buffer->domain_state = 0;
+	buffer->heap_bytes = 0; /* others adopt it */
+	for (int i = 0; i < 3; i++)
+		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
+				   words_of(caml_state)[i] - buffer->base_words[i], __ATOMIC_RELAXED);
+}
+
 /* ------------------------------------------------------------------ sections */
 
 struct section {
@@ -219,6 +263,7 @@ static void join_session(struct domain *domain)
 		return;
 	/* Starting runs pending actions, and with them this hook. */
 	domain->generation = generation;
+	this_buffer()->domain_state = (uint64_t)caml_state;
 	if (is_sampling(profile) && is_ours(profile))
 		return; /* that of the domain which spawned this one */
 	if (atomic_load(&roots) >= PROFILES - MEMPROF_BUFFERS) {
@@ -262,6 +307,7 @@ static void on_interrupt(void)
 static void on_initialize(void)
 {
 	next_initialize();
+	note_begin();
 	if (memprof_activity.sampling)
 		ask_for_hook(caml_state);
 }
@@ -270,6 +316,7 @@ static void on_stop(void)
 {
 	memprof_flush(memprof_buffer_index());
 	pass(this_domain());
+	note_end();
 	next_stop();
 }
 

@@ -20,7 +20,9 @@ void memprof_domains_stop(void);
 /* Whether the last session is still being cleared away. */
 int memprof_domains_ending(void);
 
-/* At the end of a minor collection: has memprof_domains_work() called, soon, where the
+/* At the end of a minor collection of this domain. */
+void memprof_domains_note_heap(void);
+/* Likewise: has memprof_domains_work() called, soon, where the
  * runtime may run callbacks. */
 void memprof_domains_call_back(void);
 

@@ -86,17 +86,26 @@ void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
 }
 
 void Lane::read_gc_stats_of_target() {
-  const Target& target = attachment_->target();
-  if (target.abi.domains) return;
-  auto stats = read_gc_stats(*target.memory, target.caml_state_address, target.abi);
+  const absl::StatusOr<AgentStatus> agent =
+      agent_ ? agent_->status() : absl::NotFoundError("not there yet");
+  const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
   const auto pauses = gc_.pauses;
+  const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
   gc_ = *stats;
   gc_.pauses = pauses;
-  if (!agent_) return;
-  if (auto agent = agent_->status(); agent.ok()) {
-    std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
+  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // as far as we have seen
+  if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
+}
+
+absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
+  const Target& target = attachment_->target();
+  if (!target.abi.domains) {
+    return read_gc_stats(*target.memory, target.caml_state_address, target.abi);
   }
+  if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
+  return read_domain_gc_stats(*target.memory, target.abi, target.gc_counters,
+                              agent_->domains(agent->buffers_used), agent->ended_words);
 }
 
 std::uint64_t Lane::history_now() const {

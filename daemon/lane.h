@@ -62,6 +62,8 @@ class Lane {
  private:
   void read_kernel_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
+  // agent: null when it cannot be read.
+  absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
   HistoryPoint history_point() const;
   void cut_history();

@@ -105,6 +105,8 @@ struct memprof_runtime_offsets {
 	__u32 external_interrupt; /* domain state: requested_external_interrupt */
 	__u32 memprof;		  /* domain state: its Memprof */
 	__u32 memprof_config;	  /* a domain's Memprof: the profile it uses */
+	__u32 stat_words;	  /* domain state: stat_minor_words, promoted, major follow */
+	__u32 shared_heap;	  /* domain state: its part of the major heap */
 	__u32 reserved;
 };
 
@@ -114,6 +116,9 @@ struct memprof_batch_buffer {
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
+	__u64 domain_state; /* of the domain that has this index; 0: not known, or none */
+	__u64 heap_bytes;   /* its part of the major heap, at its last minor collection */
+	__u64 base_words[3]; /* its words when it began: minor, promoted, major */
 	struct memprof_record records[MEMPROF_BATCH_RECORDS];
 };
 
@@ -137,10 +142,12 @@ struct memprof_agent_control {
 	__u64 starts;	  /* sessions started and ended, over the process's life */
 	__u64 stops;
 	__u64 conflicts; /* domains left alone because the program samples there itself */
+	/* Minor, promoted, major words allocated by domains that have ended while known. */
+	__u64 ended_words[3];
 	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */
 
 	__u32 running_generation; /* session that new records belong to */
-	__u32 buffers_used;	  /* those from here on have never held a record */
+	__u32 buffers_used;	  /* those from here on have never held anything */
 	struct memprof_batch_buffer buffers[MEMPROF_BUFFERS];
 };
 

@@ -59,6 +59,8 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
   std::memcpy(result.pauses, head.bytes + offsetof(memprof_agent_control, pauses),
               sizeof(result.pauses));
   result.conflicts = HEAD_FIELD(head, conflicts);
+  std::memcpy(result.ended_words.data(), head.bytes + offsetof(memprof_agent_control, ended_words),
+              sizeof result.ended_words);
   result.buffers_used = std::min(HEAD_FIELD(head, buffers_used), MEMPROF_BUFFERS);
   return result;
 }
@@ -73,6 +75,21 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
     if (!tail->records.empty()) tails.push_back(*std::move(tail));
   }
   return tails;
+}
+
+std::vector<DomainGc> AgentControl::domains(std::uint32_t buffers_used) const {
+  constexpr std::size_t kState = offsetof(memprof_batch_buffer, domain_state);
+  static_assert(offsetof(memprof_batch_buffer, base_words) ==
+                kState + offsetof(DomainGc, base_words));
+  static_assert(offsetof(memprof_batch_buffer, heap_bytes) ==
+                kState + offsetof(DomainGc, heap_bytes));
+  std::vector<DomainGc> domains;
+  for (std::uint32_t i = 0; i < buffers_used; ++i) {
+    DomainGc domain;
+    const std::uint64_t at = address_ + kHeadBytes + i * sizeof(memprof_batch_buffer) + kState;
+    if (memory_->read_value(at, domain).ok() && domain.state != 0) domains.push_back(domain);
+  }
+  return domains;
 }
 
 // kUnavailable when it was flushed meanwhile.

@@ -1,6 +1,7 @@
 // The agent's control block, from outside (agent-lib/include/memprof_agent_abi.h).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_reader.h"
 
 namespace memprofd {
@@ -23,6 +25,7 @@ struct AgentStatus {
   std::uint64_t stops = 0;
   std::uint64_t conflicts = 0;
   memprof_pauses pauses[MEMPROF_GC_PHASES] = {};
+  std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
 };
 
@@ -56,6 +59,8 @@ class AgentControl {
   // Of all buffers that have some. Those of a buffer that was flushed while being read
   // are missing: they come by the probe.
   absl::StatusOr<std::vector<AgentTail>> tails() const;
+  // Domains that run, of the buffers used.
+  std::vector<DomainGc> domains(std::uint32_t buffers_used) const;
   // Tells an agent in an OCaml 5 program where its runtime keeps things. Before the
   // first request().
   absl::Status tell(const memprof_runtime_offsets& offsets) const;

@@ -126,6 +126,8 @@ absl::Status Attachment::request(const AgentControl& control, double rate,
     RETURN_IF_ERROR(control.tell({.external_interrupt = abi.external_interrupt,
                                   .memprof = abi.memprof,
                                   .memprof_config = abi.memprof_config,
+                                  .stat_words = abi.stats,
+                                  .shared_heap = abi.shared_heap,
                                   .reserved = 0}));
   }
   return control.request(rate, generation);

@@ -1,6 +1,9 @@
 #include "daemon/discover/gc_stats.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -62,6 +65,37 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   stats.heap_words = words.heap_words;
   stats.top_heap_words = words.top_heap_words;
   stats.heap_chunks = heap_chunks;
+  return stats;
+}
+
+absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const RuntimeAbi& abi,
+                                             const GcCounters& counters,
+                                             std::span<const DomainGc> domains,
+                                             const std::array<std::uint64_t, 3>& ended_words) {
+  std::array<std::uint64_t, 3> words = ended_words;
+  GcStats stats;
+  RETURN_IF_ERROR(memory.read_value(counters.minor_collections, stats.minor_collections));
+  RETURN_IF_ERROR(memory.read_value(counters.major_cycles, stats.major_collections));
+  RETURN_IF_ERROR(memory.read_value(counters.compactions, stats.compactions));
+  for (const DomainGc& domain : domains) {
+    std::array<std::uint64_t, 3> own = {};
+    std::uint64_t young_ptr = 0, young_end = 0;
+    RETURN_IF_ERROR(memory.read_value(domain.state + abi.stats, own));
+    RETURN_IF_ERROR(memory.read_value(domain.state + abi.young_ptr, young_ptr));
+    RETURN_IF_ERROR(memory.read_value(domain.state + abi.young_alloc_end, young_end));
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] += own[i] - domain.base_words[i];
+    words[0] += words_in_use(young_ptr, young_end);
+    stats.heap_words += domain.heap_bytes / 8;
+  }
+  if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||
+      !plausible(stats.compactions) || !plausible(stats.heap_words) ||
+      !std::ranges::all_of(words, [](std::uint64_t n) { return plausible(n); })) {
+    return absl::DataLossError("the runtime's counters are not readable numbers");
+  }
+  stats.valid = true;
+  stats.minor_words = static_cast<double>(words[0]);
+  stats.promoted_words = static_cast<double>(words[1]);
+  stats.major_words = static_cast<double>(words[2]);
   return stats;
 }
 

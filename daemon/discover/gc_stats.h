@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_agent_abi.h"
@@ -24,6 +25,28 @@ struct GcStats {
   std::uint64_t heap_chunks = 0;
   std::array<memprof_pauses, MEMPROF_GC_PHASES> pauses{};  // measured while sampling
 };
+
+// OCaml 5: addresses of the counters of the whole program.
+struct GcCounters {
+  std::uint64_t minor_collections = 0;
+  std::uint64_t major_cycles = 0;
+  std::uint64_t compactions = 0;
+};
+
+// OCaml 5: one domain as the agent knows it.
+struct DomainGc {
+  std::uint64_t state = 0;  // address
+  std::uint64_t heap_bytes = 0;
+  std::array<std::uint64_t, 3> base_words{};  // minor, promoted, major, when it began
+};
+
+// Likewise in OCaml 5, summed up: ended_words is of domains that are gone. Domains that
+// ended before the agent came are missing. There are no heap chunks; the largest heap is
+// not known.
+absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const RuntimeAbi& abi,
+                                             const GcCounters& counters,
+                                             std::span<const DomainGc> domains,
+                                             const std::array<std::uint64_t, 3>& ended_words);
 
 // Reads the counters of the domain state at caml_state while the program runs:
 // each number is exact, but they may be some instructions apart, and young_ptr

@@ -78,6 +78,9 @@ constexpr WantedSymbol kOfOcaml5[] = {
     {"caml_do_pending_actions_res", &RuntimeSymbols::safe_point},
     {"caml_c_call", &RuntimeSymbols::c_call},
     {"caml_process_external_interrupt", &RuntimeSymbols::process_interrupt},
+    {"caml_minor_collections_count", &RuntimeSymbols::minor_collections},
+    {"caml_major_cycles_completed", &RuntimeSymbols::major_cycles},
+    {"caml_compactions_count", &RuntimeSymbols::compactions},
 };
 
 absl::Status find_runtime_symbols(const ElfFile& file, std::span<const WantedSymbol> wanted,

@@ -18,6 +18,8 @@ struct RuntimeSymbols {
   ElfSymbol user_callstack;     // caml_get_current_callstack; zeros when absent
   ElfSymbol track_interned;     // OCaml 4: caml_memprof_track_interned
   ElfSymbol process_interrupt;  // OCaml 5: caml_process_external_interrupt
+  // OCaml 5: counters of the whole program, 8-byte words.
+  ElfSymbol minor_collections, major_cycles, compactions;
 };
 
 struct OcamlProgram {

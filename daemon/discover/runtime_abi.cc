@@ -36,16 +36,19 @@ constexpr Layout kLayouts[] = {
 struct DomainLayout {
   std::string_view series;
   std::uint32_t young_ptr;
+  std::uint32_t young_end;
   std::uint32_t current_stack;
   std::uint32_t external_interrupt;
+  std::uint32_t shared_heap;
+  std::uint32_t stats;
   std::uint32_t memprof;
   std::uint32_t memprof_config;
 };
 
 // The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c.
 constexpr DomainLayout kDomainLayouts[] = {
-    {"5.3", 8, 40, 256, 464, 64},
-    {"5.4", 8, 40, 288, 496, 64},
+    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64},
+    {"5.4", 8, 24, 40, 288, 312, 416, 496, 64},
 };
 constexpr std::string_view kSupported = "4.11 to 4.14, 5.3 and 5.4";
 
@@ -145,11 +148,14 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
     if (layout.series != series) continue;
     return RuntimeAbi{.version = std::string(version),
                       .young_ptr = layout.young_ptr,
+                      .young_alloc_end = layout.young_end,
+                      .stats = layout.stats,
                       .domains = true,
                       .current_stack = layout.current_stack,
                       .external_interrupt = layout.external_interrupt,
                       .memprof = layout.memprof,
                       .memprof_config = layout.memprof_config,
+                      .shared_heap = layout.shared_heap,
                       .end_lines = true};
   }
   const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";

@@ -34,14 +34,16 @@ struct RuntimeAbi {
   // any thread may empty; else in one of each thread.
   bool one_postponed_queue = false;
 
-  // OCaml 5: each domain has a state and a Memprof, each fiber a stack. The offsets of
-  // OCaml 4 above are 0 then, but for young_ptr.
+  // OCaml 5: each domain has a state and a Memprof, each fiber a stack. Of the above,
+  // young_ptr, young_alloc_end and stats have a meaning then; stats are three words:
+  // minor, promoted, major, integers.
   bool domains = false;
   std::uint32_t current_stack = 0;  // stack_info of the fiber that runs
   std::uint32_t external_interrupt = 0;
   std::uint32_t memprof = 0;
   std::uint32_t memprof_config = 0;  // in the domain's Memprof
-  bool end_lines = false;            // debuginfo has end lines (since 5.2)
+  std::uint32_t shared_heap = 0;
+  bool end_lines = false;  // debuginfo has end lines (since 5.2)
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,

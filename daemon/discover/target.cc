@@ -131,6 +131,11 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   RETURN_IF_ERROR(
       find_capture_point(*program, symbols.capture, *load_bias, target.abi, target.capture));
   RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
+  if (target.abi.domains) {
+    target.gc_counters = {.minor_collections = *load_bias + symbols.minor_collections.address,
+                          .major_cycles = *load_bias + symbols.major_cycles.address,
+                          .compactions = *load_bias + symbols.compactions.address};
+  }
   target.user_callstack = range_of(symbols.user_callstack, *load_bias);
   target.track_interned = range_of(symbols.track_interned, *load_bias);
   absl::StatusOr<FrameTable> frames =

@@ -10,6 +10,7 @@
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
+#include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
@@ -34,6 +35,7 @@ struct Target {
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
   ProbePoint capture;                    // where the runtime captures a callstack
   ProbePoint safe_point;                 // where it runs callbacks
+  GcCounters gc_counters;                // OCaml 5
   AddressRange user_callstack;           // caml_get_current_callstack
   AddressRange track_interned;           // caml_memprof_track_interned
   FrameTable frames;

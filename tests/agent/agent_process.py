@@ -16,10 +16,10 @@ AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 # struct memprof_agent_control, agent-lib/include/memprof_agent_abi.h
 MAGIC = 0x746E67614D50524D
 REQUESTED_RATE, REQUESTED_UNTIL, REQUESTED_GENERATION = 16, 24, 32
-HEAD = struct.Struct("<QIIdQII4IdIIQQQ")
+HEAD = struct.Struct("<QIIdQII6IdIIQQQ3Q")
 PAUSES = struct.Struct("<Q24Q")
 BUFFERS = struct.Struct("<II")
-BATCH = struct.Struct("<QIIQ")
+BATCH = struct.Struct("<QIIQ5Q")
 RECORD = struct.Struct("<QQQII")
 IDLE, SAMPLING, IN_USE, UNSUPPORTED = range(4)
 ALLOC_MINOR, ALLOC_MAJOR, PROMOTE, DEALLOC_MINOR, DEALLOC_MAJOR = range(1, 6)
@@ -82,7 +82,8 @@ class AgentProcess:
 
     def head(self):
         names = ("magic", "abi", "bytes", "requested_rate", "requested_until_ns", "requested_generation", "_",
-                 "interrupt", "memprof", "config", "_", "rate", "generation", "state", "starts", "stops", "conflicts")
+                 "interrupt", "memprof", "config", "words", "heap", "_", "rate", "generation", "state", "starts",
+                 "stops", "conflicts")
         head = dict(zip(names, HEAD.unpack(self.read(self.control, HEAD.size))))
         head["last_sample_id"] = self.batch()[0][3]  # of the first buffer, the only one of OCaml 4
         return head
@@ -98,7 +99,7 @@ class AgentProcess:
 
     def tail(self):
         """(first_seq, records) read consistently, or None when a flush came between."""
-        (first, count, _, _), records_at = self.batch()
+        (first, count, *_), records_at = self.batch()
         raw = self.read(records_at, count * RECORD.size)
         if self.batch()[0][0] != first:
             return None

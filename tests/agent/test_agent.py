@@ -70,7 +70,7 @@ class Life(unittest.TestCase):
         self.assertEqual(head["rate"], 1e-3)
         words = sum(site["allocated_words"]
                     for site in json.loads(target.ask("stat"))["sites"].values())
-        (first, count, generation, _), _ = target.batch()
+        (first, count, generation, *_), _ = target.batch()
         self.assertEqual(generation, 7)
         # Each sampled block gives one record or more; most blocks are small.
         self.assertGreater(first + count, words * 1e-3)

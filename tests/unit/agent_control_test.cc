@@ -128,10 +128,14 @@ TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
 }
 
 TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
-  ASSERT_TRUE(
-      control()
-          .tell({.external_interrupt = 256, .memprof = 464, .memprof_config = 64, .reserved = 0})
-          .ok());
+  ASSERT_TRUE(control()
+                  .tell({.external_interrupt = 256,
+                         .memprof = 464,
+                         .memprof_config = 64,
+                         .stat_words = 384,
+                         .shared_heap = 280,
+                         .reserved = 0})
+                  .ok());
   EXPECT_EQ(block_.offsets.external_interrupt, 256u);
   EXPECT_EQ(block_.offsets.memprof_config, 64u);
 }

@@ -153,7 +153,7 @@ TEST(Discover, UnsupportedVersion) {
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " (" + patched +
                                 "): OCaml 5.1.07 has no working Gc.Memprof and is not supported "
-                                "yet, only 4.11 to 4.14 is");
+                                "yet, only 4.11 to 4.14, 5.3 and 5.4 are");
 }
 
 // Between its status and its stat the process has ended.

@@ -53,18 +53,60 @@ TEST(RuntimeAbi, KnowsTheSupportedVersions) {
   EXPECT_TRUE(oldest->one_postponed_queue);
 }
 
+TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
+  for (const char* version : {"5.3.0", "5.3.1", "5.4.1"}) {
+    const auto abi = runtime_abi_for(version);
+    ASSERT_TRUE(abi.ok()) << abi.status();
+    EXPECT_TRUE(abi->domains);
+    EXPECT_TRUE(abi->end_lines);
+    EXPECT_FALSE(abi->one_postponed_queue);
+    EXPECT_EQ(abi->young_ptr, 8u);
+    EXPECT_EQ(abi->current_stack, 40u);
+    EXPECT_EQ(abi->memprof_config, 64u);
+  }
+  EXPECT_EQ(runtime_abi_for("5.3.0")->external_interrupt, 256u);
+  EXPECT_EQ(runtime_abi_for("5.4.1")->external_interrupt, 288u);
+  EXPECT_FALSE(runtime_abi_for("4.14.1")->domains);
+}
+
+// caml_c_call of Debian 13's OCaml 5.3.0.
+const std::vector<std::byte> kCall53 =
+    bytes_of({0x4d, 0x8b, 0x56, 0x28, 0x49, 0x89, 0x22, 0x4d, 0x8b, 0x5e, 0x40, 0x49,
+              0x89, 0x63, 0x08, 0x4d, 0x89, 0x13, 0x4c, 0x89, 0xdc, 0x4d, 0x89, 0x7e,
+              0x08, 0xff, 0xd0, 0x4d, 0x8b, 0x7e, 0x08, 0x48, 0x8b, 0x64, 0x24, 0x08});
+// Its caml_process_external_interrupt.
+const std::vector<std::byte> kInterrupt53 =
+    bytes_of({0xf3, 0x0f, 0x1e, 0xfa, 0x64, 0x48, 0x8b, 0x04, 0x25, 0xe8, 0xff,
+              0xff, 0xff, 0x48, 0x8b, 0x80, 0x00, 0x01, 0x00, 0x00, 0x48, 0x85,
+              0xc0, 0x74, 0x07, 0xff, 0x25, 0xa9, 0xba, 0x09, 0x00, 0x90});
+
+TEST(RuntimeAbi, DecodesRealCodeOfOcaml5) {
+  EXPECT_EQ(decode_caml_c_call(kCall53).current_stack, 40u);
+  EXPECT_EQ(decode_caml_c_call(kCall53).young_ptr, 8u);
+  EXPECT_EQ(decode_process_interrupt(kInterrupt53), 256u);
+  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53, kInterrupt53).ok());
+  // The other version's offset.
+  EXPECT_EQ(verify_runtime_abi(*runtime_abi_for("5.4.1"), kCall53, kInterrupt53).message(),
+            "the OCaml 5.4.1 runtime is a modified build: caml_process_external_interrupt keeps "
+            "requested_external_interrupt at 256, expected 288");
+  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53, {}).ok());
+  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall413, kInterrupt53).ok());
+  EXPECT_EQ(decode_process_interrupt(bytes_of({0x74, 0x48, 0x8b, 0x80, 0, 1, 0, 0})), std::nullopt);
+}
+
 TEST(RuntimeAbi, RefusesOthersInOneLine) {
   const auto why = [](const char* version) {
     const auto abi = runtime_abi_for(version);
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("5.3.0"), "OCaml 5.3.0 is not supported yet, only 4.11 to 4.14 is");
+  EXPECT_EQ(why("5.5.0"), "OCaml 5.5.0 is not supported yet, only 4.11 to 4.14, 5.3 and 5.4 are");
   EXPECT_EQ(why("5.1.0"),
-            "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14 is");
-  EXPECT_EQ(
-      why("4.08.1"),
-      "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14 is");
+            "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14, "
+            "5.3 and 5.4 are");
+  EXPECT_EQ(why("4.08.1"),
+            "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14, "
+            "5.3 and 5.4 are");
   why("4.1");
   why("4.131");
   why("");
