@@ -6,13 +6,26 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target bytecode_target tiny32 many_sites
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
+
+# The same with the OCaml of another Debian release, in $(BUILD)/targets-RELEASE; domains
+# needs OCaml 5.
+OTHER_NAMES := known_alloc stacks busy_threads churn uses_memprof
+OTHERS      := $(addprefix $(BUILD)/targets-bullseye/,$(OTHER_NAMES)) \
+	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) domains))
+.PHONY: targets-bullseye targets-trixie targets-forky
+$(foreach release,bullseye trixie forky,$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
+targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
+$(foreach name,$(OTHER_NAMES) domains,$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
+$(OTHERS): $(BUILD)/targets-%: tests/targets/handshake.ml tests/targets/compile-with.sh tests/targets/debian-prefix.sh
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/$(*F).ml
 
 # -o with -c puts all outputs of the compiler beside the named one.
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
