@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/top_help.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 
@@ -140,6 +142,7 @@ class CommandLine {
     add_grouping(*top, options_.query);
     add_format(top, {"table", "json"});
     add_top_options(top);
+    top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
   }
 
   void add_diff() {

@@ -154,9 +154,9 @@ Pieces look_pieces(const TopAnswer& answer) {
 std::string state_words(const TopModel& model) {
   const TopAnswer& answer = model.answer();
   const bool is_list = answer.look.view == TopView::kTargets;
-  if (unreachable(model.problem())) {
-    return is_list ? "RECONNECTING"
-                   : absl::StrCat("RECONNECTING, as of ", clock_words(shown_ns(answer)));
+  if (!model.problem().ok()) {
+    return absl::StrCat(unreachable(model.problem()) ? "RECONNECTING" : "NO ANSWER",
+                        is_list ? "" : absl::StrCat(", as of ", clock_words(shown_ns(answer))));
   }
   if (model.waiting_seconds() > kSlowSeconds) {
     return absl::StrCat("WAITING for memprofd for ", format_duration(model.waiting_seconds()));

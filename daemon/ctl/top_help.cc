@@ -12,7 +12,7 @@ std::vector<std::string> top_help() {
       "Targets   Tab: list of targets, Enter chooses",
       "Group     g: site, function, file, module",
       "Window    w: 10 s, 1 min, 10 min, 1 h, since the attach: what is counted per second",
-      "Filter    /: a pattern, or the options of memprofctl sites (--require X --min-size 1KiB)",
+      "Filter    /: a pattern, or options of memprofctl top (--require X --min-size 1KiB)",
       "Time      space: pause and go on; left right or [ ]: a step back and forth in the",
       "          history; { }: a window; L: live",
       "Other     h ?: this help; q: quit",
@@ -23,8 +23,8 @@ std::vector<std::string> top_help() {
   }
   lines.insert(
       lines.end(),
-      {"", "A history goes from 0 to the highest value of its row. What follows \xC2\xB1 is",
-       "one standard error. A marked row is followed, the first row shows what leads."});
+      {"", "A history goes from 0 to the highest value of its row. What follows \xC2\xB1 is one",
+       "standard error. The cursor follows its row; in the first row it stays with what leads."});
   return lines;
 }
 

@@ -221,7 +221,7 @@ bool TopModel::sort_key(int key) {
 
 void TopModel::move_sort(int direction) {
   const auto columns = top_columns();
-  const auto count = static_cast<std::ptrdiff_t>(columns.size());
+  constexpr std::ptrdiff_t count = decltype(top_columns())::extent;
   std::ptrdiff_t at = 0;
   while (at < count && columns[at].order != look_.order) ++at;
   look_.order = columns[(at + direction + count) % count].order;

@@ -33,6 +33,7 @@ constexpr pb::SiteOrder kThird[] = {pb::SITE_ORDER_SAMPLES, pb::SITE_ORDER_DIED_
 constexpr std::size_t kGap = 2;
 // Names get so much at least, beside what is most important and beside what is not.
 constexpr std::size_t kShortName = 26, kLongName = 44;
+constexpr std::size_t kPipeWidth = 140;  // gives text the columns of a screen of this width
 constexpr std::size_t kNarrowSparkline = kTopPoints / 3, kWideSparkline = kTopPoints;
 
 struct Layout {
@@ -82,7 +83,8 @@ class Fitter {
 };
 
 Layout layout_of(pb::SiteOrder order, std::size_t width) {
-  Fitter fitter(width == 0 ? 1000 : width - std::min(width, kShortName));
+  if (width == 0) width = kPipeWidth;
+  Fitter fitter(width - std::min(width, kShortName));
   Layout layout;
   fitter.force(order == pb::SITE_ORDER_UNSPECIFIED ? pb::SITE_ORDER_LIVE : order);
   fitter.take(kFirst);
@@ -206,7 +208,7 @@ class TableMaker {
 
 }  // namespace
 
-std::span<const TopColumn> top_columns() { return kColumns; }
+std::span<const TopColumn, 9> top_columns() { return kColumns; }
 
 std::vector<std::string> top_table(const TopAnswer& answer, TopRows rows, std::size_t width,
                                    Charset charset) {

@@ -21,12 +21,12 @@ struct TopColumn {
   std::size_t min_width;  // on a screen, so that columns do not jump
 };
 // From left to right; those that are only shown when they sort come last.
-std::span<const TopColumn> top_columns();
+std::span<const TopColumn, 9> top_columns();
 
 struct TopRows {
   std::size_t first = 0, count = 0;  // of the answer
 };
-// The title, then the rows. width: columns of the screen; 0: all columns, nothing cut.
+// The title, then the rows. width: columns of the screen; 0: no screen, nothing is cut.
 std::vector<std::string> top_table(const TopAnswer& answer, TopRows rows, std::size_t width,
                                    Charset charset);
 // A target a row, under a title.

@@ -197,8 +197,11 @@ TEST_F(TopRenderTest, SaysWhatHinders) {
   EXPECT_THAT(text(), HasSubstr("RECONNECTING, as of 22:23:20 UTC"));
   EXPECT_THAT(text(), HasSubstr("memprofd does not answer at unix:/x; start it"));
   EXPECT_THAT(text(), HasSubstr("Sessions.remember"));
+  failed.status = absl::NotFoundError("pid 4242 is not a target");
+  model_.take(failed);
+  EXPECT_THAT(text(), HasSubstr("NO ANSWER, as of 22:23:20 UTC"));
   answer();
-  EXPECT_THAT(text(), Not(HasSubstr("RECONNECTING")));
+  EXPECT_THAT(text(), Not(HasSubstr("NO ANSWER")));
   model_.set_waiting(3);
   EXPECT_THAT(text(), HasSubstr("WAITING for memprofd for 3.0 s"));
 }
@@ -268,7 +271,7 @@ TEST_F(TopRenderTest, AsciiWhereThereIsNoUtf8) {
 TEST_F(TopRenderTest, AFrameOfText) {
   const std::string frame = top_text(model_.answer(), Charset::kUtf8);
   EXPECT_THAT(frame, HasSubstr("server.exe (pid 4242)  OCaml 4.13.1"));
-  EXPECT_THAT(frame, HasSubstr("DIED OLD/S"));
+  EXPECT_THAT(frame, HasSubstr("PROMOTED/S"));
   EXPECT_THAT(frame, HasSubstr("▁▂▃█"));
   EXPECT_THAT(frame, Not(HasSubstr("\n\n")));
   EXPECT_EQ(frame.back(), '\n');
