@@ -1,11 +1,12 @@
 #include "daemon/ctl/top_plain.h"
 
 #include <poll.h>
+#include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/top_render.h"
@@ -20,6 +21,12 @@ bool ended(const TopAnswer& answer) {
   return state != pb::TARGET_STATE_SAMPLING && state != pb::TARGET_STATE_WAITING;
 }
 
+// Waits so long for nobody to read any more.
+bool reader_leaves(double seconds) {
+  pollfd out{STDOUT_FILENO, 0, 0};  // errors and hang-ups only
+  return ::poll(&out, 1, static_cast<int>(seconds * 1000)) > 0;
+}
+
 }  // namespace
 
 absl::Status run_plain_top(Questions& source, const TopOptions& options, bool json) {
@@ -28,13 +35,15 @@ absl::Status run_plain_top(Questions& source, const TopOptions& options, bool js
   for (std::uint64_t i = 1;; ++i) {
     const TopAnswer answer = ask_top(source, options.look);
     RETURN_IF_ERROR(answer.status);
-    const std::string frame = json ? top_json(answer) : top_text(answer, charset);
-    if (const absl::Status status = print(frame); !status.ok()) {
-      return errno == EPIPE ? absl::OkStatus() : status;
+    // An empty line before each frame but the first: who clears his screen at it shows the frame
+    // until there is another.
+    const std::string frame =
+        json ? top_json(answer) : absl::StrCat(i > 1 ? "\n" : "", top_text(answer, charset));
+    if (absl::Status status = print(frame); !status.ok()) {
+      return reader_leaves(0) ? absl::OkStatus() : status;
     }
-    if (i == options.iterations || (options.iterations == 0 && ended(answer))) break;
-    if (!json && !print("\n").ok()) break;
-    ::poll(nullptr, 0, static_cast<int>(options.interval_seconds * 1000));
+    const bool last = i == options.iterations || (options.iterations == 0 && ended(answer));
+    if (last || reader_leaves(options.interval_seconds)) break;
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 
 import harness
 from harness import E2ETest, eventually
@@ -194,9 +193,13 @@ class OnOneProgram(TopTest):
         self.program.command("go 1", timeout=120)
         self.memprofd.settled_sites(self.pid)
         eventually(lambda: allocated() > 1.2 * before, "the second round is shown")
-        # The second in which it was has ended, so that the pause has it.
-        ended = time.time() + 2
-        eventually(lambda: time.time() > ended, "two seconds pass")
+        counted_ns = self.memprofd.ctl_json("sites", "--pid", self.pid)["time_unix_ns"]
+
+        def in_history():
+            points = self.memprofd.ctl_json("history", "--pid", self.pid, "--points", 1000)["points"]
+            # The last one goes on; a pause is at one of the two before.
+            return sum(int(p["time_unix_ns"]) > counted_ns for p in points[:-1]) >= 2
+        eventually(in_history, "the second round is history")
         terminal.press(" ")
         terminal.wait_for("PAUSED at", " back")
         paused = allocated()
@@ -321,7 +324,7 @@ class OnOneProgram(TopTest):
                 reading, writing = os.pipe()
                 top = subprocess.Popen(
                     [harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket, "top", "--pid",
-                     str(self.pid), "-d", "0.1", *options], stdin=subprocess.DEVNULL, stdout=writing,
+                     str(self.pid), "-d", "3600", *options], stdin=subprocess.DEVNULL, stdout=writing,
                     stderr=subprocess.PIPE)
                 os.close(writing)
                 self.assertTrue(os.read(reading, 100))
