@@ -208,6 +208,7 @@ absl::Status run_top_command(const Options& options) {
   top.look.group_by = options.query.group_by;
   ASSIGN_OR_RETURN(top.look.filter, filter_of(options.query));
   ASSIGN_OR_RETURN(top.look.window_seconds, window_seconds(top.window));
+  if (options.query.limit > 0) top.look.limit = limit_of(options, 0);
   if (!options.json() && !top.plain && has_screen()) return run_screen_top(options.endpoint, top);
   ASSIGN_OR_RETURN(const Asked asked, ask(spec.target, options.endpoint));
   top.look.pid = asked.pid;

@@ -161,13 +161,13 @@ std::string state_words(const TopModel& model) {
   if (model.waiting_seconds() > kSlowSeconds) {
     return absl::StrCat("WAITING for memprofd for ", format_duration(model.waiting_seconds()));
   }
+  if (is_list) return "LIVE";
   if (model.paused()) {
     const std::int64_t at = model.current() ? shown_ns(answer) : model.look().until_ns;
     const double ago = static_cast<double>(answer.program.time_unix_ns() - at) / 1e9;
     return absl::StrCat("PAUSED at ", clock_words(at),
                         model.current() ? absl::StrCat(", ", format_duration(ago), " back") : "");
   }
-  if (is_list) return "LIVE";
   const pb::TargetState state = answer.program.target().state();
   return state == pb::TARGET_STATE_SAMPLING ? "LIVE" : upper(state_word(state));
 }

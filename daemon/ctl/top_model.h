@@ -41,7 +41,7 @@ class TopModel {
   std::uint64_t number() const { return number_; }
   // Whether to ask at once, and whether to ask again and again.
   bool wants_answer() const { return answered_ != number_; }
-  bool moves() const { return look_.until_ns == 0 || !problem_.ok(); }
+  bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
 
   // ---- what is shown
   // The last good one; its look may be an earlier one. number 0: none yet.

@@ -149,11 +149,14 @@ class OnOneProgram(TopTest):
         terminal.press("/", "\x15", "enter")
         terminal.wait_for(*SITES)
 
-    def test_takes_the_filter_of_the_command_line(self):
+    def test_takes_the_options_of_the_command_line(self):
         terminal = self.terminal(self.memprofd, "--pid", self.pid, "--window", "all", "-m", "site_major", "-s", "allocated",
                                  "-g", "function")
         terminal.wait_for("functions by allocated: 1", "filter --match site_major")
         self.assertEqual(["site_major"], self.rows(terminal))
+        few = self.terminal(self.memprofd, "--pid", self.pid, "--window", "all", "-m", "site_", "--limit", "2")
+        few.wait_for("sites by live: 2 of 6")
+        self.assertEqual(2, len(self.rows(few)))
 
     def test_drills_into_callstacks_and_frames(self):
         terminal = self.top()

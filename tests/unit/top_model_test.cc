@@ -285,6 +285,7 @@ TEST_F(TopModelTest, LetsChooseAmongTargets) {
   EXPECT_EQ(model.look().view, TopView::kTargets);
   model.take(asked(model));
   EXPECT_EQ(model.look().view, TopView::kTargets);  // chosen by hand now
+  EXPECT_TRUE(model.moves());  // the list does, though the program's time stands still
   model.press(kKeyEscape);
   EXPECT_EQ(model.look().pid, 9);
   EXPECT_TRUE(model.paused());

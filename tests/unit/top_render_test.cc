@@ -218,9 +218,10 @@ TEST_F(TopRenderTest, SaysThatATargetHasEnded) {
 
 TEST_F(TopRenderTest, ListsTargets) {
   questions_.service().set({fixed_target(7), fixed_target(9)});
-  press({kKeyTab});
+  press({' ', kKeyTab});
   answer();
   press({kKeyDown});
+  EXPECT_EQ(draw()[0], "LIVE");  // the list is, the program stays paused
   const std::vector<std::string> lines = draw();
   EXPECT_THAT(text(), HasSubstr("targets of this memprofd"));
   EXPECT_THAT(text(), HasSubstr(">   9  server.exe"));
