@@ -18,7 +18,8 @@ std::u32string code_points(std::string_view text) {
     if ((byte & 0xC0) == 0x80) {
       out.back() = out.back() << 6 | (byte & 0x3F);
     } else {
-      out += byte < 0x80 ? byte : byte & (byte >= 0xF0 ? 0x07 : byte >= 0xE0 ? 0x0F : 0x1F);
+      const int mask = byte < 0x80 ? 0x7F : byte >= 0xF0 ? 0x07 : byte >= 0xE0 ? 0x0F : 0x1F;
+      out += static_cast<char32_t>(byte & mask);
     }
   }
   return out;

@@ -15,15 +15,15 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr TopColumn kColumns[] = {
-    {pb::SITE_ORDER_LIVE, 'l', "LIVE", "live bytes", false, 16},
-    {pb::SITE_ORDER_ALLOCATED, 'a', "ALLOCATED", "allocated bytes", true, 16},
-    {pb::SITE_ORDER_PROMOTED, 'p', "PROMOTED", "promoted bytes", true, 16},
-    {pb::SITE_ORDER_DIED_YOUNG, 'y', "DIED YOUNG", "died young", true, 16},
-    {pb::SITE_ORDER_DIED_OLD, 'o', "DIED OLD", "died old", true, 16},
-    {pb::SITE_ORDER_LIFETIME, 't', "P50 LIFETIME", "median lifetime", false, 13},
-    {pb::SITE_ORDER_SAMPLES, 's', "SAMPLES", "samples", false, 10},
-    {pb::SITE_ORDER_LIVE_OBJECTS, 'b', "LIVE BLOCKS", "live blocks", false, 13},
-    {pb::SITE_ORDER_ALLOCATED_OBJECTS, 'n', "BLOCKS", "allocated blocks", true, 13},
+    {pb::SITE_ORDER_LIVE, 'l', false, "LIVE", "live bytes", 16},
+    {pb::SITE_ORDER_ALLOCATED, 'a', true, "ALLOCATED", "allocated bytes", 16},
+    {pb::SITE_ORDER_PROMOTED, 'p', true, "PROMOTED", "promoted bytes", 16},
+    {pb::SITE_ORDER_DIED_YOUNG, 'y', true, "DIED YOUNG", "died young", 16},
+    {pb::SITE_ORDER_DIED_OLD, 'o', true, "DIED OLD", "died old", 16},
+    {pb::SITE_ORDER_LIFETIME, 't', false, "P50 LIFETIME", "median lifetime", 13},
+    {pb::SITE_ORDER_SAMPLES, 's', false, "SAMPLES", "samples", 10},
+    {pb::SITE_ORDER_LIVE_OBJECTS, 'b', false, "LIVE BLOCKS", "live blocks", 13},
+    {pb::SITE_ORDER_ALLOCATED_OBJECTS, 'n', true, "BLOCKS", "allocated blocks", 13},
 };
 // What is left out last comes first.
 constexpr pb::SiteOrder kFirst[] = {pb::SITE_ORDER_LIVE, pb::SITE_ORDER_ALLOCATED};

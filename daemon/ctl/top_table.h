@@ -15,9 +15,9 @@ namespace memprofd::ctl {
 struct TopColumn {
   pb::SiteOrder order;
   char key;
+  bool is_flow;  // shown per second
   const char* title;
   const char* help;
-  bool is_flow;           // shown per second
   std::size_t min_width;  // on a screen, so that columns do not jump
 };
 // From left to right; those that are only shown when they sort come last.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <clocale>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 
@@ -59,7 +60,7 @@ bool has_screen() {
   if (::setupterm(nullptr, STDOUT_FILENO, &error) != OK) return false;
   char name[] = "cup";  // moves the cursor
   const char* move = ::tigetstr(name);
-  const bool can_move = move != nullptr && move != reinterpret_cast<const char*>(-1);
+  const bool can_move = move != nullptr && reinterpret_cast<std::intptr_t>(move) != -1;
   ::del_curterm(cur_term);
   return can_move;
 }
