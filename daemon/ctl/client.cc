@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kTimeoutSeconds = 20;
 constexpr int kAttachTimeoutSeconds = 120;
+constexpr int kReconnectMs = 1000;
 
 }  // namespace
 
@@ -27,8 +28,21 @@ struct Client::Stub {
   std::unique_ptr<pb::Profiler::Stub> methods;
   std::unique_ptr<pb::Trace::Stub> traces;
   std::mutex mutex;
-  grpc::ClientContext* streaming = nullptr;  // guarded by mutex
-  bool interrupted = false;                  // guarded by mutex
+  grpc::ClientContext* running = nullptr;  // guarded by mutex
+  bool interrupted = false;                // guarded by mutex
+
+  // False: no call is to begin any more.
+  bool begin(grpc::ClientContext* context) {
+    const std::lock_guard lock(mutex);
+    if (!interrupted) running = context;
+    return !interrupted;
+  }
+  // Whether the call was interrupted.
+  bool end() {
+    const std::lock_guard lock(mutex);
+    running = nullptr;
+    return interrupted;
+  }
 };
 
 Client::Client(Endpoint endpoint)
@@ -37,6 +51,9 @@ Client::Client(Endpoint endpoint)
   arguments.SetMaxReceiveMessageSize(-1);  // all sites of a large program
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A daemon that comes back is found soon.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   stub_->channel =
       grpc::CreateCustomChannel(endpoint_.target(), grpc::InsecureChannelCredentials(), arguments);
   stub_->methods = pb::Profiler::NewStub(stub_->channel);
@@ -75,7 +92,9 @@ absl::StatusOr<Response> Client::call(Service& service, Method method, const Req
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_seconds));
   Response response;
+  if (!stub_->begin(&context)) return absl::CancelledError("interrupted");
   const grpc::Status status = (service.*method)(&context, request, &response);
+  stub_->end();
   if (status.ok()) return response;
   return error_of(status, absl::StrCat(timeout_seconds, " s").c_str());
 }
@@ -84,28 +103,23 @@ template <typename Response, typename Service, typename Request, typename Method
 absl::Status Client::stream(Service& service, Method method, const Request& request,
                             const std::function<absl::Status(const Response&)>& use) {
   grpc::ClientContext context;
-  {
-    const std::lock_guard lock(stub_->mutex);
-    if (stub_->interrupted) return absl::OkStatus();
-    stub_->streaming = &context;
-  }
+  if (!stub_->begin(&context)) return absl::OkStatus();
   auto reader = (service.*method)(&context, request);
   Response response;
   absl::Status used;
   while (used.ok() && reader->Read(&response)) used = use(response);
   if (!used.ok()) context.TryCancel();
   const grpc::Status status = reader->Finish();
-  const std::lock_guard lock(stub_->mutex);
-  stub_->streaming = nullptr;
+  const bool interrupted = stub_->end();
   if (!used.ok()) return used;
-  if (status.ok() || stub_->interrupted) return absl::OkStatus();
+  if (status.ok() || interrupted) return absl::OkStatus();
   return error_of(status, "time");
 }
 
 void Client::interrupt() {
   const std::lock_guard lock(stub_->mutex);
   stub_->interrupted = true;
-  if (stub_->streaming != nullptr) stub_->streaming->TryCancel();
+  if (stub_->running != nullptr) stub_->running->TryCancel();
 }
 
 absl::StatusOr<pb::ListTargetsResponse> Client::list_targets() {

@@ -22,6 +22,7 @@ struct Endpoint {
   std::string target() const;
 };
 
+// One call at a time.
 class Client {
  public:
   explicit Client(Endpoint endpoint);
@@ -49,7 +50,8 @@ class Client {
   absl::Status stream_events(
       const pb::StreamEventsRequest& request,
       const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);
-  // Ends the stream that runs, or the next one. Any thread.
+  // Ends the call that runs, or the next one, and all later ones: a stream without an error,
+  // any other with kCancelled. Any thread.
   void interrupt();
 
  private:

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/top_help.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 
@@ -132,12 +134,15 @@ class CommandLine {
     add_grouping(*history, options_.query);
     add_format(history, {"table", "json"});
     history->add_option("--points", options_.points, "Steps at most")->capture_default_str();
-    CLI::App* top = add("top", "Live view; q quits", &ctl::run_top_command);
+    CLI::App* top = add("top", "What a program does now, and did; h on the screen has the keys",
+                        &ctl::run_top_command);
     add_target(*top, options_.query);
     add_filter(*top, options_.query, false);
     add_order(*top, options_.query);
+    add_grouping(*top, options_.query);
     add_format(top, {"table", "json"});
     add_top_options(top);
+    top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
   }
 
   void add_diff() {
@@ -197,7 +202,12 @@ class CommandLine {
     top->add_option("-d,--interval", options_.top.interval_seconds, "Seconds between frames")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
-    top->add_flag("--plain", options_.top.plain, "Text only; the default when not on a terminal");
+    top->add_option("-w,--window", options_.top.window,
+                    "What rates and lifetimes are of: the last DURATION, or all since the attach")
+        ->type_name("DURATION")
+        ->capture_default_str();
+    top->add_flag("--plain", options_.top.plain,
+                  "Frames of text; the default when not on a terminal");
     CLI::Option* iterations =
         top->add_option("--iterations", options_.top.iterations, "Frames; 0: no limit")
             ->capture_default_str();

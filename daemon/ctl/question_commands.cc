@@ -1,6 +1,4 @@
 // Commands that ask a running memprofd or a trace file.
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +10,11 @@
 #include "daemon/ctl/render_report.h"
 #include "daemon/ctl/render_table.h"
 #include "daemon/ctl/site_join.h"
+#include "daemon/ctl/top_plain.h"
+#include "daemon/ctl/top_terminal.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -47,6 +48,15 @@ absl::StatusOr<Question> question_of(const Options& options) {
 
 std::uint32_t limit_of(const Options& options, int standard) {
   return static_cast<std::uint32_t>(options.query.limit >= 0 ? options.query.limit : standard);
+}
+
+// 0: since the attach.
+absl::StatusOr<double> window_seconds(const std::string& text) {
+  if (text == "all") return 0.0;
+  ASSIGN_OR_RETURN(const double seconds, parse_duration(text));
+  if (seconds >= 1) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad window \"", text, "\": give 1s or more, or all"));
 }
 
 absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int default_limit) {
@@ -184,22 +194,26 @@ absl::Status run_history(const Options& options) {
 }
 
 absl::Status run_top_command(const Options& options) {
-  if (options.json()) {
-    return absl::InvalidArgumentError("top has no JSON; use: memprofctl sites -o json");
-  }
   ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
   if (!spec.target.file.empty()) {
     return absl::InvalidArgumentError("a file does not change; use: memprofctl report FILE");
   }
-  ASSIGN_OR_RETURN(const Asked asked, ask(spec.target, options.endpoint));
+  if (spec.range.ByteSizeLong() > 0) {
+    return absl::InvalidArgumentError(
+        "top begins now, its keys go back in time; or use: memprofctl sites --range");
+  }
   TopOptions top = options.top;
-  top.pid = asked.pid;
-  top.order = options.query.order;
-  ASSIGN_OR_RETURN(top.filter, filter_of(options.query));
-  if (options.query.limit >= 0) top.limit = limit_of(options, 0);
-  top.plain |= ::isatty(STDOUT_FILENO) == 0 || ::isatty(STDIN_FILENO) == 0;
-  Client client(options.endpoint);
-  return run_top(client, top);
+  top.look.pid = spec.target.pid;
+  top.look.order = options.query.order;
+  top.look.group_by = options.query.group_by;
+  ASSIGN_OR_RETURN(top.look.filter, filter_of(options.query));
+  ASSIGN_OR_RETURN(top.look.window_seconds, window_seconds(top.window));
+  if (options.query.limit > 0) top.look.limit = limit_of(options, 0);
+  if (!options.json() && !top.plain && has_screen()) return run_screen_top(options.endpoint, top);
+  ASSIGN_OR_RETURN(const Asked asked, ask(spec.target, options.endpoint));
+  top.look.pid = asked.pid;
+  top.look.limit = limit_of(options, options.json() ? 0 : kTableLimit);
+  return run_plain_top(*asked.source, top, options.json());
 }
 
 }  // namespace memprofd::ctl

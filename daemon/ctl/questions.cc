@@ -47,6 +47,7 @@ class QuestionsTo : public Questions {
 class DaemonQuestions : public QuestionsTo<Client> {
  public:
   explicit DaemonQuestions(const Endpoint& endpoint) : client_(endpoint) {}
+  void interrupt() override { client_.interrupt(); }
 
  private:
   Client& source() override { return client_; }

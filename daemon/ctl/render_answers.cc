@@ -1,11 +1,11 @@
 #include "daemon/ctl/render_answers.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/ctl/sparkline.h"
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
 #include "daemon/util/units.h"
@@ -13,8 +13,6 @@
 
 namespace memprofd::ctl {
 namespace {
-
-constexpr std::array<const char*, 8> kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
 std::string joined(const TextTable& table, const Style& style) {
   std::string out;
@@ -25,15 +23,6 @@ std::string joined(const TextTable& table, const Style& style) {
 std::string signed_words(double change, double standard_error, pb::SiteOrder order) {
   const std::string size = measure_words(std::abs(change), standard_error, order);
   return absl::StrCat(change < 0 ? "-" : "+", size);
-}
-
-std::string sparkline(const pb::HistorySeries& series, double top) {
-  std::string out;
-  for (const double value : series.values()) {
-    const double share = top > 0 && value > 0 ? std::min(1.0, value / top) : 0;
-    absl::StrAppend(&out, kBars[static_cast<std::size_t>(std::lround(share * 7))]);
-  }
-  return out;
 }
 
 double highest(const pb::HistorySeries& series) {
@@ -49,7 +38,7 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Si
   const char* per = is_level(measure) ? "" : "/s";
   table.add_row({measure_words(series.values(last), series.stderrs(last), measure) + per,
                  measure_words(highest(series), 0, measure) + per,
-                 sparkline(series, highest(series)), name});
+                 sparkline(values_of(series), highest(series)), name});
 }
 
 }  // namespace

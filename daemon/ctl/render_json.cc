@@ -1,5 +1,6 @@
 #include "daemon/ctl/render_json.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "daemon/ctl/words.h"
@@ -10,8 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+// indent -1: one line.
+std::string dump(const Json& json, int indent = 2) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void put_estimate(Json& out, const std::string& name, const pb::Estimate& estimate) {
@@ -108,6 +110,19 @@ Json site_object(const pb::Site& site) {
   return out;
 }
 
+Json sites_object(const pb::ListSitesResponse& response) {
+  Json sites = Json::array();
+  for (const pb::Site& site : response.sites()) sites.push_back(site_object(site));
+  return {{"target", target_object(response.target())},
+          {"time_unix_ns", response.time_unix_ns()},
+          {"range",
+           {{"begin_unix_ns", response.range().begin_unix_ns()},
+            {"end_unix_ns", response.range().end_unix_ns()}}},
+          {"groups", response.groups()},
+          {"total", site_object(response.total())},
+          {"sites", std::move(sites)}};
+}
+
 }  // namespace
 
 std::string targets_json(const pb::ListTargetsResponse& response) {
@@ -121,16 +136,30 @@ std::string target_json(const pb::Target& target) {
 }
 
 std::string sites_json(const pb::ListSitesResponse& response) {
-  Json sites = Json::array();
-  for (const pb::Site& site : response.sites()) sites.push_back(site_object(site));
-  return dump({{"target", target_object(response.target())},
-               {"time_unix_ns", response.time_unix_ns()},
-               {"range",
-                {{"begin_unix_ns", response.range().begin_unix_ns()},
-                 {"end_unix_ns", response.range().end_unix_ns()}}},
-               {"groups", response.groups()},
-               {"total", site_object(response.total())},
-               {"sites", std::move(sites)}});
+  return dump(sites_object(response));
+}
+
+std::string top_json(const TopAnswer& answer) {
+  Json out = sites_object(answer.sites);
+  Json ends = Json::array(), steps = Json::array();
+  for (const pb::HistoryPoint& point : answer.history.points()) {
+    ends.push_back(point.time_unix_ns());
+    steps.push_back(point.step_seconds());
+  }
+  const std::string_view measure = order_word(sparkline_measure(answer.look.order));
+  out["history"] = {
+      {"measure", measure}, {"end_unix_ns", std::move(ends)}, {"step_seconds", std::move(steps)}};
+  std::map<std::string, const pb::HistorySeries*> series;
+  const pb::GroupBy group_by = answer.look.row_group();
+  for (const pb::HistorySeries& one : answer.history.series()) {
+    series[group_key(one.group(), group_by)] = &one;
+  }
+  for (int i = 0; i < answer.sites.sites_size(); ++i) {
+    const auto found = series.find(group_key(answer.sites.sites(i), group_by));
+    out["sites"][i]["history"] =
+        found == series.end() ? Json(nullptr) : Json(values_of(*found->second));
+  }
+  return dump(out, -1);
 }
 
 std::string findings_json(const pb::DiagnoseResponse& response) {

@@ -23,7 +23,7 @@ std::vector<std::string> TextTable::lines(std::size_t max_width) const {
   for (const Column& column : columns_) titles.push_back(column.title);
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    widths.push_back(display_width(titles[i]));
+    widths.push_back(std::max(columns_[i].min_width, display_width(titles[i])));
     for (const auto& row : rows_) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::vector<std::string> out{line(titles, widths)};

@@ -12,6 +12,7 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kLeft;
+  std::size_t min_width = 0;
 };
 
 class TextTable {

@@ -1,24 +1,25 @@
-// `memprofctl top`: the same frame again and again, on a full screen or as plain
-// text.
+// `memprofctl top`: what a running target does, on a full screen or in frames of text.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "daemon/ctl/client.h"
+#include "daemon/ctl/top_question.h"
 
 namespace memprofd::ctl {
 
 struct TopOptions {
-  int pid = 0;
-  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
-  pb::Filter filter;
-  std::uint32_t limit = 20;  // sites in plain mode; a screen shows what fits
+  TopLook look;  // pid 0: a screen lets choose
   double interval_seconds = 1;
-  std::uint64_t iterations = 0;  // 0: until the target has ended (plain) or q is pressed
+  std::uint64_t iterations = 0;  // frames; 0: until q is pressed, or the target has ended (plain)
   bool plain = false;
+  std::string window = "1m";  // a duration, or all
 };
 
-absl::Status run_top(Client& client, const TopOptions& options);
+// On a screen; the terminal is as it was when this returns. What keeps it from beginning
+// is an error, and that the daemon is gone when it ends.
+absl::Status run_screen_top(const Endpoint& endpoint, const TopOptions& options);
 
 }  // namespace memprofd::ctl

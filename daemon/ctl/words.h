@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,10 @@ std::string measured_words(const pb::Site& site, pb::SiteOrder order);
 std::string measure_words(double value, double standard_error, pb::SiteOrder order);
 // Whether the measure is of a moment and not of a span.
 bool is_level(pb::SiteOrder order);
+
+inline std::span<const double> values_of(const pb::HistorySeries& series) {
+  return {series.values().data(), static_cast<std::size_t>(series.values_size())};
+}
 
 // Median lifetime; "-" when nothing was deallocated.
 std::string median_words(const pb::Lifetime& lifetime);

@@ -280,7 +280,7 @@ class OneModel(QueryTest):
                 self.assertNotIn("site_major", ctl)
 
     def test_top_takes_the_filters(self):
-        text = self.memprofd.ctl("top", "--pid", self.pid, "--once", "--require", "site_major",
+        text = self.memprofd.ctl("top", "--pid", self.pid, "--once", "--window", "all", "--require", "site_major",
                                  "--heap", "major").stdout
         self.assertIn("site_major", text)
         self.assertNotIn("site_live", text)

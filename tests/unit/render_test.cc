@@ -8,7 +8,6 @@
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/render_report.h"
 #include "daemon/ctl/render_table.h"
-#include "daemon/ctl/render_top.h"
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
@@ -122,22 +121,6 @@ TEST(Report, CutsLongCallstacks) {
   for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
   EXPECT_THAT(report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
               HasSubstr("... 79 more\n"));
-}
-
-TEST(Top, ShowsRatesBetweenFrames) {
-  const pb::ListSitesResponse before = sites();
-  pb::ListSitesResponse now = before;
-  now.set_time_unix_ns(before.time_unix_ns() + 2'000'000'000);
-  const double grown = now.sites(1).allocated().bytes() + 10 * 1024 * 1024;
-  now.mutable_sites(1)->mutable_allocated()->set_bytes(grown);
-  const TopFrame frame = top_frame(now, &before, pb::SITE_ORDER_LIVE, 0);
-  ASSERT_EQ(frame.sites.size(), 4u);
-  EXPECT_THAT(frame.title, HasSubstr("LIVE*"));
-  EXPECT_THAT(frame.sites[0], HasSubstr(" 0 B/s "));
-  EXPECT_THAT(frame.sites[1], HasSubstr(" 5.00 MiB/s "));
-  const TopFrame first = top_frame(now, nullptr, pb::SITE_ORDER_ALLOCATED, 30);
-  EXPECT_THAT(first.header[1].substr(0, 5), "live ");
-  for (const std::string& line : first.sites) EXPECT_LE(display_width(line), 30u);
 }
 
 TEST(Findings, ShowLevelAndRemedy) {

@@ -2,8 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <regex>
+#include <re2/re2.h>
 
 namespace memprofd {
 namespace {
@@ -22,11 +21,12 @@ TEST(WebPage, IsHtmlThatLoadsOnlyWhatIsServedHere) {
   const HttpResponse page = get("/");
   EXPECT_EQ(page.content_type, "text/html; charset=utf-8");
   EXPECT_THAT(page.body, StartsWith("<!doctype html>"));
-  const std::regex reference(R"re((?:src|href)="(/[^"]*\.(?:js|css))")re");
+  const RE2 reference(R"re((?:src|href)="(/[^"]*\.(?:js|css))")re");
+  re2::StringPiece rest(page.body);
+  std::string path;
   int loaded = 0;
-  for (auto it = std::sregex_iterator(page.body.begin(), page.body.end(), reference);
-       it != std::sregex_iterator(); ++it, ++loaded) {
-    EXPECT_FALSE(get(it->str(1)).body.empty());
+  for (; RE2::FindAndConsume(&rest, reference, &path); ++loaded) {
+    EXPECT_FALSE(get(path).body.empty()) << path;
   }
   EXPECT_EQ(loaded, 2);
 }

@@ -1,0 +1,71 @@
+// What `top` looks at, and how the daemon is asked for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/ctl/questions.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd::ctl {
+
+enum class TopView {
+  kTargets,
+  kSites,       // or other groups
+  kCallstacks,  // of one of them
+};
+
+// Sparklines have so many steps at most.
+inline constexpr std::uint32_t kTopPoints = 30;
+// More groups than anybody scrolls through.
+inline constexpr std::uint32_t kTopRows = 1000;
+
+struct TopLook {
+  TopView view = TopView::kSites;
+  int pid = 0;  // of a target; 0 for kTargets
+  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
+  pb::GroupBy group_by = pb::GROUP_BY_SITE;
+  pb::Filter filter;
+  double window_seconds = 60;      // what flows are counted in, up to until_ns; 0: since the attach
+  std::int64_t until_ns = 0;       // nanoseconds since the Unix epoch; 0: now
+  pb::Site drilled;                // kCallstacks: the group whose they are
+  std::uint32_t limit = kTopRows;  // rows; 0: all
+
+  // What rows of the view are grouped by.
+  pb::GroupBy row_group() const {
+    return view == TopView::kCallstacks ? pb::GROUP_BY_CALLSTACK : group_by;
+  }
+};
+
+// All of one instant or nearly so: the questions are asked one after the other.
+struct TopAnswer {
+  TopLook look;              // that was asked for
+  std::uint64_t number = 0;  // of the look, as the asker was given
+  absl::Status status;
+  pb::ListTargetsResponse targets;  // kTargets; all else is empty then
+  pb::ListSitesResponse program;    // its total is of all blocks of the program
+  pb::ListSitesResponse sites;      // the rows
+  pb::GetHistoryResponse history;   // of the rows, by sparkline_measure()
+
+  // Seconds that flows were counted in; 0: none.
+  double seconds() const;
+};
+
+// What is asked.
+pb::ListSitesRequest program_request(const TopLook& look);
+pb::ListSitesRequest sites_request(const TopLook& look);
+pb::GetHistoryRequest history_request(const TopLook& look);
+// The measure of the sort order that has a history.
+pb::SiteOrder sparkline_measure(pb::SiteOrder order);
+
+// Asks it all; number is not set.
+TopAnswer ask_top(Questions& source, const TopLook& look);
+
+// Equal for one group in several answers.
+std::string group_key(const pb::Site& group, pb::GroupBy group_by);
+// Whether blocks with that callstack belong to the group.
+bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy group_by);
+
+}  // namespace memprofd::ctl
