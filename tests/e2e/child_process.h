@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,6 +91,12 @@ inline std::string build_path(const std::string& name) {
 inline std::string target_path(const std::string& name) {
   const char* targets = std::getenv("MEMPROFD_TARGETS");
   return targets ? std::string(targets) + "/" + name : build_path("targets/" + name);
+}
+
+// The same of OCaml 5: of MEMPROFD_TARGETS when it has that, else of Debian 13.
+inline std::string target5_path(const std::string& name) {
+  const bool has5 = std::filesystem::exists(target_path("domains"));
+  return has5 ? target_path(name) : build_path("targets-trixie/" + name);
 }
 
 }  // namespace memprofd
