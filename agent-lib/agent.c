@@ -162,35 +162,41 @@ static void start_if_wanted(void)
 	if (!start_due() || !take_turn())
 		return;
 	check_lease(memprof_now_ns());
-	if (start_due() && !memprof_domains_ending())
+	if (start_due() && memprof_domains_cleared())
 		start_session();
 	end_turn();
 }
 
-static void stop_sampling(void)
+static int stop_sampling(void)
 {
-	if (memprof_has_domains()) {
-		memprof_domains_stop();
-		return;
-	}
+	if (memprof_has_domains())
+		return memprof_domains_stop();
 	memprof_flush(0);
 	caml_memprof_stop(VAL_UNIT);
+	return 1;
+}
+
+static void note_stop(void)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+
+	memprof_pauses_end();
+	control->stops++;
+	control->generation = 0;
+	control->state = MEMPROF_AGENT_IDLE;
 }
 
 /* Only inside a tracker callback. */
 static void change_session(void)
 {
-	struct memprof_agent_control *control = &memprof_agent_control;
-
 	if (!take_turn())
 		return;
 	if (memprof_activity.sampling) {
 		memprof_activity.sampling = 0;
-		stop_sampling();
-		memprof_pauses_end();
-		control->stops++;
-		control->generation = 0;
-		control->state = MEMPROF_AGENT_IDLE;
+		if (stop_sampling())
+			note_stop();
+		else
+			memprof_activity.sampling = 1; /* the next callback tries again */
 	}
 	end_turn();
 	start_if_wanted();

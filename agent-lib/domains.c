@@ -13,7 +13,7 @@
  *   stop()    section: all our profiles are marked as stopped, each domain flushes
  *             its batch and forgets its next sample. Domains that are not in a blocking
  *             section may be in the middle of a sampling function: `passes` counts them.
- *   hook      each of them passes; the last one discards the profiles. Before that, a
+ *   hook      each of them passes; then the profiles are discarded. Before that, a
  *             domain could see its profile vanish in the middle.
  *
  * A section (stop the world) runs on every domain, on its own thread or, when that is
@@ -46,6 +46,7 @@ static struct domain domains[MEMPROF_BUFFERS];
 static value profiles[PROFILES]; /* global roots once used; VAL_UNIT: free */
 static atomic_uint roots;	 /* of profiles that are registered */
 static atomic_uint passes;	 /* domains that have to pass their hook before the discard */
+static atomic_int clearing;	 /* 1: profiles wait for it, 2: they are being discarded */
 static value our_callback;
 static atomic_int chained;
 static void (*next_initialize)(void);
@@ -59,12 +60,11 @@ int memprof_domains_usable(void)
 	return caml_ml_domain_index && caml_ml_domain_id && caml_bt_is_self &&
 	       caml_try_run_on_all_domains && caml_interrupt_self && caml_set_action_pending &&
 	       caml_reset_young_limit && caml_memprof_set_trigger &&
-	       caml_register_generational_global_root && caml_modify_generational_global_root &&
-	       &caml_domain_initialize_hook && &caml_domain_stop_hook &&
-	       &caml_domain_external_interrupt_hook && memprof_agent_control.offsets.memprof != 0;
+	       caml_memprof_run_callbacks_res && caml_register_generational_global_root &&
+	       caml_modify_generational_global_root && &caml_domain_initialize_hook &&
+	       &caml_domain_stop_hook && &caml_domain_external_interrupt_hook &&
+	       memprof_agent_control.offsets.memprof != 0;
 }
-
-int memprof_domains_ending(void) { return atomic_load(&passes) != 0; }
 
 /* ------------------------------------------------------------------ this domain */
 
@@ -151,7 +151,8 @@ static void note_end(void)
 	buffer->heap_bytes = 0; /* others adopt it */
 	for (int i = 0; i < 3; i++)
 		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
-				   words_of(caml_state)[i] - buffer->base_words[i], __ATOMIC_RELAXED);
+				   words_of(caml_state)[i] - buffer->base_words[i],
+				   __ATOMIC_RELAXED);
 }
 
 /* ------------------------------------------------------------------ sections */
@@ -230,18 +231,21 @@ static void discard_profiles(void)
 
 static void pass(struct domain *domain)
 {
-	unsigned left = atomic_load(&passes);
-
 	if (!domain->passing)
 		return;
 	domain->passing = 0;
-	/* The next session may begin as soon as nobody is left. */
-	while (left > 1 && !atomic_compare_exchange_weak(&passes, &left, left - 1)) {
-	}
-	if (left > 1)
+	atomic_fetch_sub(&passes, 1);
+}
+
+/* Where callbacks may run: clears away once all have passed. */
+static void try_to_clear(void)
+{
+	int waiting = 1;
+
+	if (atomic_load(&passes) != 0 || !atomic_compare_exchange_strong(&clearing, &waiting, 2))
 		return;
 	discard_profiles();
-	atomic_store(&passes, 0);
+	atomic_store(&clearing, 0);
 }
 
 /* One that nobody else uses. */
@@ -276,7 +280,8 @@ static void join_session(struct domain *domain)
 	else if (memprof_activity.sampling)
 		keep_profile(profile);
 	else
-		stop_profile(profile); /* starting allocates, and the world was stopped for stop() */
+		stop_profile(
+			profile); /* starting allocates, and the world was stopped for stop() */
 }
 
 /* ------------------------------------------------------------------ hooks */
@@ -293,6 +298,7 @@ static void on_interrupt(void)
 	domain->working = 1;
 	while (atomic_exchange(&domain->asked, 0)) {
 		pass(domain);
+		try_to_clear();
 		memprof_domains_work();
 		join_session(domain);
 	}
@@ -312,8 +318,13 @@ static void on_initialize(void)
 		ask_for_hook(caml_state);
 }
 
+/* On a domain that ends, after its last OCaml code but its hooks'. What still waits for
+ * its callback would be called back by another domain: with whose callstack? */
 static void on_stop(void)
 {
+	if (memprof_activity.sampling && is_sampling(profile_of(caml_state)) &&
+	    is_ours(profile_of(caml_state)))
+		(void)caml_memprof_run_callbacks_res();
 	memprof_flush(memprof_buffer_index());
 	pass(this_domain());
 	note_end();
@@ -381,4 +392,28 @@ static void stop_here(domain_state *state)
 	ask_for_hook(state);
 }
 
-void memprof_domains_stop(void) { on_all_domains(stop_here); }
+int memprof_domains_stop(void)
+{
+	if (!on_all_domains(stop_here))
+		return 0;
+	atomic_store(&clearing, 1);
+	return 1;
+}
+
+/* In a section. Who is in a blocking section is in no sampling function. */
+static void pass_if_blocked(domain_state *state)
+{
+	(void)state;
+	if (caml_bt_is_self())
+		pass(this_domain());
+}
+
+int memprof_domains_cleared(void)
+{
+	try_to_clear();
+	if (atomic_load(&clearing) == 0)
+		return 1;
+	on_all_domains(pass_if_blocked);
+	try_to_clear();
+	return atomic_load(&clearing) == 0;
+}

@@ -15,10 +15,12 @@ int memprof_domains_in_use(void);
 /* Likewise: all domains begin to sample soon. first_callback tells our profiles from
  * others. */
 void memprof_domains_start(value first_callback);
-/* Where the runtime may run callbacks, or in one: no domain samples when it returns. */
-void memprof_domains_stop(void);
-/* Whether the last session is still being cleared away. */
-int memprof_domains_ending(void);
+/* Where the runtime may run callbacks, or in one: no domain samples when it returns. 0:
+ * the world could not be stopped, and all go on. */
+int memprof_domains_stop(void);
+/* Where the runtime may run callbacks: clears the last session away, if that is possible
+ * already, and tells. */
+int memprof_domains_cleared(void);
 
 /* At the end of a minor collection of this domain. */
 void memprof_domains_note_heap(void);

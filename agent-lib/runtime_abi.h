@@ -53,6 +53,11 @@ extern void caml_set_action_pending(domain_state *) WEAK;
 extern void caml_reset_young_limit(domain_state *) WEAK;
 extern void caml_memprof_set_trigger(domain_state *) WEAK;
 extern value caml_memprof_discard(value profile) WEAK;
+typedef struct {
+	int is_exception;
+	value data;
+} caml_result;
+extern caml_result caml_memprof_run_callbacks_res(void) WEAK;
 extern void caml_register_generational_global_root(value *) WEAK;
 extern void caml_modify_generational_global_root(value *, value) WEAK;
 extern void (*caml_domain_initialize_hook)(void) WEAK;

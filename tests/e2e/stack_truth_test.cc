@@ -132,6 +132,16 @@ class StackTruth : public ::testing::Test {
     return true;
   }
 
+  // For a test that waits in vain.
+  std::string agent_state() const {
+    const auto status = attachment_->agent()->status();
+    if (!status.ok()) return std::string(status.status().message());
+    return "state " + std::to_string(status->state) + ", starts " + std::to_string(status->starts) +
+           ", stops " + std::to_string(status->stops) + ", conflicts " +
+           std::to_string(status->conflicts) + ", " + std::to_string(collector_.classes.size()) +
+           " samples, " + std::to_string(pipeline_->captures_seen()) + " captures; " + lost();
+  }
+
   // "pair unused_capture 5; ..."
   std::string lost() const {
     std::string out;
