@@ -145,7 +145,10 @@ void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
 }
 
 SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record) {
-  if (is_alloc(record)) return aggregator_.alloc(record, pairer_.on_alloc(buffer, record));
+  if (is_alloc(record)) {
+    return aggregator_.alloc(record, pairer_.on_alloc(buffer, record),
+                             static_cast<std::uint16_t>(buffer));  // one for each domain
+  }
   if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
   return aggregator_.dealloc(record);
 }

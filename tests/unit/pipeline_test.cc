@@ -162,6 +162,8 @@ TEST_F(PipelineTest, BuffersHaveNumbersOfTheirOwn) {
   EXPECT_EQ(pipeline_.next_seq(0), 4u);
   EXPECT_EQ(pipeline_.next_seq(127), 903u);
   EXPECT_EQ(seen_.records.size(), 7u);
+  EXPECT_EQ(pipeline_.alloc_class(ClassId(1)).domain, 0u);
+  EXPECT_EQ(pipeline_.alloc_class(ClassId(2)).domain, 127u);
   of_buffer(127, 910, allocs(21, 21));
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
 }
