@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 namespace {
@@ -27,6 +28,12 @@ absl::Status ptrace_error(const char* what, pid_t tid) {
   return absl::InternalError(text);
 }
 
+bool has_ended(pid_t tid) {
+  const auto status = ProcFs().status(tid);
+  return status.ok() ? status->state == 'Z' || status->state == 'X'
+                     : absl::IsNotFound(status.status());
+}
+
 }  // namespace
 
 absl::Status PtraceSession::seize_thread(pid_t tid, bool& is_new) {
@@ -38,7 +45,8 @@ absl::Status PtraceSession::seize_thread(pid_t tid, bool& is_new) {
   }
   // Ended between listing and seizing, or seized already by TRACECLONE.
   if (errno == ESRCH || (errno == EPERM && !threads_.empty())) return absl::OkStatus();
-  return ptrace_error("seize", tid);
+  const absl::Status error = ptrace_error("seize", tid);
+  return has_ended(tid) ? absl::OkStatus() : error;  // not collected yet: EPERM
 }
 
 absl::Status PtraceSession::seize() {
