@@ -28,12 +28,6 @@ absl::Status ptrace_error(const char* what, pid_t tid) {
   return absl::InternalError(text);
 }
 
-bool has_ended(pid_t tid) {
-  const auto status = ProcFs().status(tid);
-  return status.ok() ? status->state == 'Z' || status->state == 'X'
-                     : absl::IsNotFound(status.status());
-}
-
 }  // namespace
 
 absl::Status PtraceSession::seize_thread(pid_t tid, bool& is_new) {
@@ -46,7 +40,7 @@ absl::Status PtraceSession::seize_thread(pid_t tid, bool& is_new) {
   // Ended between listing and seizing, or seized already by TRACECLONE.
   if (errno == ESRCH || (errno == EPERM && !threads_.empty())) return absl::OkStatus();
   const absl::Status error = ptrace_error("seize", tid);
-  return has_ended(tid) ? absl::OkStatus() : error;  // not collected yet: EPERM
+  return ProcFs().exists(tid) ? error : absl::OkStatus();  // not collected yet: EPERM
 }
 
 absl::Status PtraceSession::seize() {

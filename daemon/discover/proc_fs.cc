@@ -190,6 +190,11 @@ absl::StatusOr<ProcessStatus> ProcFs::status(int pid) const {
   return parse_status(*text);
 }
 
+bool ProcFs::exists(int pid) const {
+  const auto found = status(pid);
+  return found.ok() ? !found->has_ended() : !absl::IsNotFound(found.status());
+}
+
 absl::StatusOr<ProcessStatus> ProcFs::thread_status(int pid, int tid) const {
   auto text = read_file(pid, fmt::format("task/{}/status", tid));
   if (!text.ok()) return text.status();

@@ -23,6 +23,9 @@ struct ProcessStatus {
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;
   std::uint64_t signals_caught = 0;
+
+  // What is left waits to be collected.
+  bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 // One line of /proc/PID/maps.
@@ -50,6 +53,8 @@ class ProcFs {
   std::string path(int pid, std::string_view name) const;
 
   absl::StatusOr<ProcessStatus> status(int pid) const;
+  // Of a process, or a thread by its own id: there, and has not ended.
+  bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).
   absl::StatusOr<std::uint64_t> start_time(int pid) const;

@@ -31,11 +31,9 @@ absl::Status about_pid(int pid, const absl::Status& status, std::string_view sep
                       fmt::format("pid {}{}{}", pid, separator, std::string(status.message())));
 }
 
-bool has_ended(const ProcessStatus& status) { return status.state == 'Z' || status.state == 'X'; }
-
 absl::Status check_process(const ProcFs& proc, int pid) {
   ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
-  if (has_ended(status)) {
+  if (status.has_ended()) {
     return absl::NotFoundError(
         fmt::format("pid {} has ended; its parent has not collected it yet (zombie)", pid));
   }
@@ -171,22 +169,17 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   return target;
 }
 
-bool process_exists(const ProcFs& proc, int pid) {
-  const auto status = proc.status(pid);
-  return status.ok() ? !has_ended(*status) : !absl::IsNotFound(status.status());
-}
-
 }  // namespace
 
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
   const ProcFs proc(proc_root);
-  if (!process_exists(proc, pid)) {
+  if (!proc.exists(pid)) {
     const absl::Status status = check_process(proc, pid);
     return status.ok() ? gone(pid) : status;
   }
   absl::StatusOr<Target> target = look_at(proc, pid);
   // Whatever went wrong, an end in the middle is the better explanation.
-  if (!target.ok() && !process_exists(proc, pid)) return gone(pid);
+  if (!target.ok() && !proc.exists(pid)) return gone(pid);
   return target;
 }
 

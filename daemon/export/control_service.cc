@@ -1,6 +1,6 @@
 #include "daemon/export/control_service.h"
 
-#include "absl/strings/str_cat.h"
+#include "daemon/export/check_pid.h"
 #include "daemon/export/grpc_convert.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -8,11 +8,6 @@
 namespace memprofd {
 
 namespace pb = ::memprof::v1;
-
-absl::Status check_pid(int pid) {
-  if (pid > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
-}
 
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
   RETURN_IF_ERROR(check_pid(request.pid()));

@@ -24,7 +24,4 @@ class ControlService {
   ProfilerService& service_;
 };
 
-// kInvalidArgument for what no process has.
-absl::Status check_pid(int pid);
-
 }  // namespace memprofd

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/check_pid.h"
 #include "daemon/export/event_stream.h"
 #include "daemon/export/grpc_convert.h"
-#include "daemon/util/utf8.h"
+#include "daemon/export/grpc_status.h"
 
 namespace memprofd {
 namespace {
@@ -20,20 +21,6 @@ constexpr std::chrono::milliseconds kCancelCheck{100};
 constexpr std::size_t kEventsARead = 4096;
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
-
-// Both libraries number the codes alike.
-static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
-              static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
-grpc::Status to_grpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
-}
-
-template <typename Response>
-grpc::Status answer(absl::StatusOr<Response> result, Response& response) {
-  if (!result.ok()) return to_grpc(result.status());
-  response = *std::move(result);
-  return grpc::Status::OK;
-}
 
 // 0 when the interval is not valid.
 double interval_seconds(double asked) {
@@ -51,47 +38,47 @@ grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTarget
 
 grpc::Status GrpcService::Attach(grpc::ServerContext*, const pb::AttachRequest* request,
                                  pb::AttachResponse* response) {
-  return answer(control_.attach(*request), *response);
+  return grpc_answer(control_.attach(*request), *response);
 }
 
 grpc::Status GrpcService::Detach(grpc::ServerContext*, const pb::DetachRequest* request,
                                  pb::DetachResponse* response) {
-  return answer(control_.detach(*request), *response);
+  return grpc_answer(control_.detach(*request), *response);
 }
 
 grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest* request,
                                   pb::SetRateResponse* response) {
-  return answer(control_.set_rate(*request), *response);
+  return grpc_answer(control_.set_rate(*request), *response);
 }
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
-  return answer(queries_.list_sites(*request), *response);
+  return grpc_answer(queries_.list_sites(*request), *response);
 }
 
 grpc::Status GrpcService::DiffSites(grpc::ServerContext*, const pb::DiffSitesRequest* request,
                                     pb::DiffSitesResponse* response) {
-  return answer(queries_.diff_sites(*request), *response);
+  return grpc_answer(queries_.diff_sites(*request), *response);
 }
 
 grpc::Status GrpcService::ListCallers(grpc::ServerContext*, const pb::ListCallersRequest* request,
                                       pb::ListCallersResponse* response) {
-  return answer(queries_.list_callers(*request), *response);
+  return grpc_answer(queries_.list_callers(*request), *response);
 }
 
 grpc::Status GrpcService::ListLeaks(grpc::ServerContext*, const pb::ListLeaksRequest* request,
                                     pb::ListLeaksResponse* response) {
-  return answer(queries_.list_leaks(*request), *response);
+  return grpc_answer(queries_.list_leaks(*request), *response);
 }
 
 grpc::Status GrpcService::GetHistory(grpc::ServerContext*, const pb::GetHistoryRequest* request,
                                      pb::GetHistoryResponse* response) {
-  return answer(queries_.get_history(*request), *response);
+  return grpc_answer(queries_.get_history(*request), *response);
 }
 
 grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileRequest* request,
                                      pb::GetProfileResponse* response) {
-  return answer(queries_.get_profile(*request), *response);
+  return grpc_answer(queries_.get_profile(*request), *response);
 }
 
 bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {

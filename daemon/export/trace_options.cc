@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/check_pid.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -10,10 +12,7 @@ namespace {
 constexpr std::uint32_t kMaxFiles = 10'000;
 
 absl::Status check(const ::memprof::v1::TraceOptions& options) {
-  if (options.pid() <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bad pid ", options.pid(), ": it is a positive number"));
-  }
+  RETURN_IF_ERROR(check_pid(options.pid()));
   if (options.version() != 0 && options.version() != ctf::kVersionOneDomain &&
       options.version() != ctf::kVersionDomains) {
     return absl::InvalidArgumentError(

@@ -1,0 +1,30 @@
+// Results of the services as gRPC's.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+
+// Both libraries number the codes alike.
+static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
+              static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
+
+inline grpc::Status to_grpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
+}
+
+template <typename Response>
+grpc::Status grpc_answer(absl::StatusOr<Response> result, Response& response) {
+  if (!result.ok()) return to_grpc(result.status());
+  response = *std::move(result);
+  return grpc::Status::OK;
+}
+
+}  // namespace memprofd
