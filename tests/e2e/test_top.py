@@ -88,6 +88,23 @@ class OnOneProgram(TopTest):
             return True
         eventually(same, "the rows come in that order")
 
+    def wait_until_row(self, terminal, words, check):
+        """A frame comes in pieces: what a row has is asked for until it is all there."""
+        def whole():
+            check(terminal.row_with(words))
+            return True
+        eventually(whole, f"the row of {words} is right")
+
+    def standing(self, terminal):
+        """What is shown when nothing changes any more."""
+        seen = [terminal.text()]
+
+        def same():
+            seen.append(terminal.text())
+            return seen[-1] == seen[-2]
+        eventually(same, "the screen stands", interval=0.3)
+        return seen[-1]
+
     # ------------------------------------------------------------ what it shows
 
     def test_shows_the_program_and_gives_the_terminal_back(self):
@@ -95,7 +112,7 @@ class OnOneProgram(TopTest):
         text = terminal.wait_for(f"known_alloc (pid {self.pid})", "OCaml 4.1", "agent mode", "rate 0.001/word",
                                  "heap", "gc ", "dropped 0", "HISTORY: live", "LIVE*", "±", *SITES)
         self.assertIn("> ", text)
-        self.assertRegex(terminal.row_with("site_live"), "[▁▂▃▄▅▆▇█]")
+        self.wait_until_row(terminal, "site_live", lambda row: self.assertRegex(row, "[▁▂▃▄▅▆▇█]"))
         terminal.press("q")
         self.assert_gave_back(terminal)
         self.assertNotIn("site_live", terminal.after_screen())
@@ -106,9 +123,12 @@ class OnOneProgram(TopTest):
             name = site["function"].split(".")[-1]
             if name not in SITES:
                 continue
-            live, allocated = sizes(terminal.row_with(name))[:2]
-            self.assertAlmostEqual(site["live_bytes"], live, delta=0.02 * live)  # two digits at least
-            self.assertAlmostEqual(site["allocated_bytes"], allocated, delta=0.02 * allocated)
+
+            def same(row):
+                live, allocated = sizes(row)[:2]
+                self.assertAlmostEqual(site["live_bytes"], live, delta=0.02 * live)  # two digits at least
+                self.assertAlmostEqual(site["allocated_bytes"], allocated, delta=0.02 * allocated)
+            self.wait_until_row(terminal, name, same)
 
     def test_sorts(self):
         terminal = self.top()
@@ -153,10 +173,10 @@ class OnOneProgram(TopTest):
         terminal = self.terminal(self.memprofd, "--pid", self.pid, "--window", "all", "-m", "site_major", "-s", "allocated",
                                  "-g", "function")
         terminal.wait_for("functions by allocated: 1", "filter --match site_major")
-        self.assertEqual(["site_major"], self.rows(terminal))
+        self.wait_until_rows(terminal, ["site_major"])
         few = self.terminal(self.memprofd, "--pid", self.pid, "--window", "all", "-m", "site_", "--limit", "2")
         few.wait_for("sites by live: 2 of 6")
-        self.assertEqual(2, len(self.rows(few)))
+        self.wait_until_rows(few, self.sorted_sites("live")[:2])
 
     def test_drills_into_callstacks_and_frames(self):
         terminal = self.top()
@@ -173,7 +193,7 @@ class OnOneProgram(TopTest):
         terminal.wait_gone(" frames, innermost first")
         terminal.press("escape")
         terminal.wait_for("sites by live", "site_small")
-        self.assertIn("site_promoted", terminal.row_with("> "))
+        self.wait_until_row(terminal, "> ", lambda row: self.assertIn("site_promoted", row))
 
     def test_shows_help(self):
         terminal = self.top()
@@ -207,7 +227,7 @@ class OnOneProgram(TopTest):
         terminal.wait_for("PAUSED at", " back")
         paused = allocated()
         self.assertGreater(paused, 1.2 * before)
-        standing = terminal.text()
+        standing = self.standing(terminal)
         self.program.command("go 1", timeout=120)
         self.memprofd.settled_sites(self.pid)
         self.assertGreater(seen(), 1.2 * paused)
@@ -279,7 +299,7 @@ class OnOneProgram(TopTest):
         terminal = self.top(environment={"LC_ALL": "C"})
         terminal.wait_for("+-", "HISTORY")
         self.assertTrue(terminal.raw.isascii())
-        self.assertRegex(terminal.row_with("site_live"), r"[_.:\-=+*#]{3}")
+        self.wait_until_row(terminal, "site_live", lambda row: self.assertRegex(row, r"[_.:\-=+*#]{3}"))
 
     def test_plain_where_nothing_can_be_drawn(self):
         for kind in ("dumb", "nonsense", ""):
