@@ -48,6 +48,7 @@ static __always_inline long memprof_walk_read(void *to, __u32 bytes, __u64 addre
 #include "frametable_walk.bpf.h"
 #include "maps.bpf.h"
 #include "drops.bpf.h"
+#include "thread_pointers.bpf.h"
 
 static __always_inline const __u64 *memprof_walk_slot(__u32 index)
 {

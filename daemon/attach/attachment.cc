@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/hurry.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -176,7 +177,7 @@ absl::Status Attachment::advance_injection() {
     // Often at first; later a program that is idle need not be disturbed so often.
     const auto waited = now - begun_at_;
     if (now - hurried_at_ >= std::min<decltype(waited)>(waited / 8, kMaxHurryInterval)) {
-      injector_->hurry();
+      hurry(target_, *kernel_);
       hurried_at_ = now;
     }
     return absl::OkStatus();

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/ptrace_session.h"
 #include "daemon/attach/stack_room.h"
-#include "daemon/discover/process_memory.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -213,18 +212,6 @@ Injector::~Injector() {
   }
   thread_.join();
   injection_.kernel->detach_safe_point();
-}
-
-void Injector::hurry() const {
-  const Target& target = *injection_.target;
-  if (target.caml_state_address == 0) return;  // OCaml 5: not known from outside
-  std::uint64_t limit = 0;
-  if (!target.memory->read_value(target.caml_state_address + target.abi.young_alloc_end, limit)
-           .ok()) {
-    return;
-  }
-  (void)write_process_memory(target.pid, target.caml_state_address + target.abi.young_limit,
-                             std::as_bytes(std::span<std::uint64_t, 1>(&limit, 1)));
 }
 
 std::optional<absl::StatusOr<InjectionResult>> Injector::result() const {

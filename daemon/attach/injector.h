@@ -8,7 +8,8 @@
 //    that passes gets SIGURG, which stops it for the tracer. SIGURG is ignored by
 //    default: were the tracer gone, nothing would happen.
 // 3. An almost idle program is hurried: young_limit := young_alloc_end makes the
-//    next allocation take the slow path, as the runtime's own signal handlers do.
+//    next allocation take the slow path, as the runtime's own signal handlers do; in
+//    OCaml 5 that of each domain that a thread runs in (attach/hurry.h).
 //    A program that allocates nothing stays as it is, and is caught when it does.
 // 4. The stopped thread gets a stack image (remote_frame.h) that makes it call
 //    dlopen(agent) and raise(SIGURG), the sign that dlopen is done; then
@@ -58,9 +59,6 @@ class Injector {
   Injector(const Injector&) = delete;
   Injector& operator=(const Injector&) = delete;
 
-  // Makes the next allocation pass the safe point. Losing a race with the
-  // runtime's own update is harmless; call it again now and then.
-  void hurry() const;
   // Nothing while it waits. kNotFound: the process ended.
   std::optional<absl::StatusOr<InjectionResult>> result() const;
 

@@ -16,6 +16,7 @@
 #include "daemon/attach/bpf_support.h"
 #include "daemon/attach/kernel_table.h"
 #include "daemon/attach/mapped_pages.h"
+#include "daemon/attach/thread_pointers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "memprof.skel.h"
@@ -92,6 +93,8 @@ void configure(memprof_bpf& skeleton, const KernelConfig& config, const OwnNames
   // These fail only after load.
   (void)bpf_map__set_max_entries(skeleton.maps.events, ring_bytes);
   (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
+  (void)bpf_program__set_autoload(skeleton.progs.thread_pointers,
+                                  config.fiber_stacks && can_read_thread_pointers());
 }
 
 absl::StatusOr<Skeleton> load_skeleton(const KernelConfig& config, std::uint32_t table_bits) {
@@ -270,6 +273,12 @@ bool KernelSide::safe_point_fired() const {
 void KernelSide::detach_safe_point() {
   disarm_safe_point();
   parts_->safe_point.reset();
+}
+
+std::vector<std::uint64_t> KernelSide::thread_pointers() const {
+  const bpf_program* program = parts_->skeleton->progs.thread_pointers;
+  if (!bpf_program__autoload(program)) return {};
+  return read_thread_pointers(program, parts_->pid);
 }
 
 int KernelSide::consume(const std::function<void(std::span<const std::byte>)>& fn) {

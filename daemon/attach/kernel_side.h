@@ -22,6 +22,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -81,6 +82,9 @@ class KernelSide {
   void disarm_safe_point();
   bool safe_point_fired() const;  // since the last arm_safe_point
   void detach_safe_point();
+
+  // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
+  std::vector<std::uint64_t> thread_pointers() const;
 
   // Calls fn for records available now, in order, at most kConsumeRecords; the
   // span is valid during the call. Returns the number of records.

@@ -3,13 +3,14 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <gelf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::size_t kMaxSections = 65536;
 constexpr std::size_t kMaxSymbols = 16u << 20;
 constexpr std::size_t kMaxProbes = 65536;
 constexpr std::size_t kMaxArguments = 4096;
+constexpr std::uint64_t kMaxTlsBytes = 1ull << 30;
 
 absl::Status pread_all(int fd, std::uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
@@ -56,6 +58,13 @@ std::string_view section_name(Elf* elf, const GElf_Shdr& header) {
   if (elf_getshdrstrndx(elf, &names) != 0) return {};
   const char* name = elf_strptr(elf, names, header.sh_name);
   return name != nullptr ? name : "";
+}
+
+// What the thread-local variables of a program take; 0 when the header makes no sense.
+std::uint64_t aligned_size(const GElf_Phdr& header) {
+  const std::uint64_t align = std::max<std::uint64_t>(header.p_align, 1);
+  if (header.p_memsz > kMaxTlsBytes || align > kMaxTlsBytes) return 0;
+  return (header.p_memsz + align - 1) / align * align;
 }
 
 // A NUL-terminated string at the front of bytes, which is moved past it.
@@ -189,20 +198,31 @@ absl::Status ElfFile::load_segments() {
     if (gelf_getphdr(elf_.get(), static_cast<int>(i), &header) == nullptr) {
       return damaged("program headers");
     }
+    if (header.p_type == PT_TLS) tls_bytes_ = aligned_size(header);
     if (header.p_type != PT_LOAD) continue;
-    if (header.p_filesz > header.p_memsz || header.p_vaddr + header.p_memsz < header.p_vaddr ||
-        header.p_offset + header.p_filesz < header.p_offset) {
-      return damaged("segment bounds");
-    }
-    segments_.push_back({.address = header.p_vaddr,
-                         .memory_size = header.p_memsz,
-                         .offset = header.p_offset,
-                         .file_size = header.p_filesz,
-                         .executable = (header.p_flags & PF_X) != 0,
-                         .writable = (header.p_flags & PF_W) != 0});
+    RETURN_IF_ERROR(add_segment(header));
   }
   if (segments_.empty()) return damaged("it has no loadable segment");
   return absl::OkStatus();
+}
+
+absl::Status ElfFile::add_segment(const GElf_Phdr& header) {
+  if (header.p_filesz > header.p_memsz || header.p_vaddr + header.p_memsz < header.p_vaddr ||
+      header.p_offset + header.p_filesz < header.p_offset) {
+    return damaged("segment bounds");
+  }
+  segments_.push_back({.address = header.p_vaddr,
+                       .memory_size = header.p_memsz,
+                       .offset = header.p_offset,
+                       .file_size = header.p_filesz,
+                       .executable = (header.p_flags & PF_X) != 0,
+                       .writable = (header.p_flags & PF_W) != 0});
+  return absl::OkStatus();
+}
+
+std::optional<std::int64_t> ElfFile::thread_local_offset(const ElfSymbol& variable) const {
+  if (machine_ != EM_X86_64 || variable.address >= tls_bytes_) return std::nullopt;
+  return static_cast<std::int64_t>(variable.address) - static_cast<std::int64_t>(tls_bytes_);
 }
 
 std::vector<ElfFile::SymbolTable> ElfFile::symbol_tables() const {

@@ -6,7 +6,7 @@
 // (link-time); add the load bias for those in a process.
 #pragma once
 
-#include <libelf.h>
+#include <gelf.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +78,9 @@ class ElfFile {
   // call reads and sorts all function symbols.
   const ElfFunction* function_at(std::uint64_t address);
   std::vector<StapProbe> stap_probes() const;
+  // Where a program (not a library) has a thread-local variable that find_symbol() found,
+  // from the thread pointer: x86-64 puts them below it.
+  std::optional<std::int64_t> thread_local_offset(const ElfSymbol& variable) const;
 
   // File offset of an address that has bytes in the file.
   std::optional<std::uint64_t> offset_of(std::uint64_t address) const;
@@ -99,6 +102,7 @@ class ElfFile {
   absl::Status load();
   absl::Status check_header();
   absl::Status load_segments();
+  absl::Status add_segment(const GElf_Phdr& header);
   absl::Status damaged(std::string_view what) const;
   std::vector<SymbolTable> symbol_tables() const;
   void load_functions();
@@ -111,6 +115,7 @@ class ElfFile {
   bool position_independent_ = false;
   bool has_symtab_ = false;
   std::vector<ElfSegment> segments_;
+  std::uint64_t tls_bytes_ = 0;         // aligned; 0: no thread-local variables
   std::vector<ElfFunction> functions_;  // sorted by address
   bool functions_loaded_ = false;
 };

@@ -71,9 +71,11 @@ constexpr WantedSymbol kOfOcaml4[] = {
     {"caml_do_pending_actions_exn", &RuntimeSymbols::safe_point},
     {"caml_c_call", &RuntimeSymbols::c_call},
     {"caml_memprof_track_interned", &RuntimeSymbols::track_interned},
+    {"caml_something_to_do", &RuntimeSymbols::pending_actions},
 };
 constexpr WantedSymbol kOfOcaml5[] = {
     {"caml_frametable", &RuntimeSymbols::frametable},
+    {"caml_state", &RuntimeSymbols::state},
     {"caml_get_callstack", &RuntimeSymbols::capture},
     {"caml_do_pending_actions_res", &RuntimeSymbols::safe_point},
     {"caml_c_call", &RuntimeSymbols::c_call},

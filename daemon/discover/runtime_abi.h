@@ -35,7 +35,7 @@ struct RuntimeAbi {
   bool one_postponed_queue = false;
 
   // OCaml 5: each domain has a state and a Memprof, each fiber a stack. Of the above,
-  // young_ptr, young_alloc_end and stats have a meaning then; stats are three words:
+  // young_limit, young_ptr, young_alloc_end and stats have a meaning then; stats are three words:
   // minor, promoted, major, integers.
   bool domains = false;
   std::uint32_t current_stack = 0;  // stack_info of the fiber that runs

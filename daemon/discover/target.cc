@@ -125,11 +125,13 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   target.memory = std::make_unique<ProcessMemory>(pid);
   if (!target.abi.domains) {
     RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
+    target.pending_actions = *load_bias + symbols.pending_actions.address;
   }
   RETURN_IF_ERROR(
       find_capture_point(*program, symbols.capture, *load_bias, target.abi, target.capture));
   RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
   if (target.abi.domains) {
+    target.state_offset = program->thread_local_offset(symbols.state);
     target.gc_counters = {.minor_collections = *load_bias + symbols.minor_collections.address,
                           .major_cycles = *load_bias + symbols.major_cycles.address,
                           .compactions = *load_bias + symbols.compactions.address};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Target {
   std::string exe_path;  // opens the same file from here: /proc/PID/exe
   RuntimeAbi abi;
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
+  std::uint64_t pending_actions = 0;     // OCaml 4: the int that says that callbacks wait
+  // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
+  std::optional<std::int64_t> state_offset;
   ProbePoint capture;                    // where the runtime captures a callstack
   ProbePoint safe_point;                 // where it runs callbacks
   GcCounters gc_counters;                // OCaml 5

@@ -36,6 +36,9 @@
 // that OCaml code has just allocated last, and captures each block of an unmarshalling
 // by itself: there all captures are postponed ones.
 //
+// A thread or domain ends with nothing outstanding: module Thread polls last, and the
+// agent calls back what a domain leaves.
+//
 // Never a wrong stack. When something was lost, it is not known which thread
 // lost it nor what it was. From the instant of the loss a thread pairs direct
 // captures only, and its postponed records get nothing, until a run has passed

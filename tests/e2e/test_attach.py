@@ -177,7 +177,7 @@ class IdleTarget(E2ETest):
         target = self.target("idle")
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         self.assertEqual("waiting", daemon.state(target.pid))
-        # The agent comes in at one allocation, sampling starts at a later collection.
+
         def sampling():
             self.assertEqual("awake", target.command("wake"))
             return daemon.state(target.pid) == "sampling"
@@ -187,6 +187,19 @@ class IdleTarget(E2ETest):
                    "samples of the idle target")
         target.exit()
         daemon.wait_state(target.pid, "exited")
+
+    def test_an_almost_idle_target_is_sampled_before_it_collects(self):
+        for folder in (harness.TARGETS, harness.TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("idle", folder=folder)
+                collections = target.command("touch")
+                daemon = self.daemon("--pid", target.pid, rate=1e-3)
+
+                def sampling():
+                    self.assertEqual(collections, target.command("touch"))
+                    return daemon.state(target.pid) == "sampling"
+                eventually(sampling, "the target is sampled")
+                target.exit()
 
     def test_detach_while_waiting(self):
         target = self.target("idle")

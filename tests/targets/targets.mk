@@ -16,7 +16,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with the OCaml of another Debian release, in $(BUILD)/targets-RELEASE; domains
 # needs OCaml 5.
-OTHER_NAMES := known_alloc stacks busy_threads churn uses_memprof
+OTHER_NAMES := known_alloc idle stacks busy_threads churn uses_memprof
 OTHERS      := $(addprefix $(BUILD)/targets-bullseye/,$(OTHER_NAMES)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) domains))
 .PHONY: targets-bullseye targets-trixie targets-forky

@@ -31,6 +31,10 @@ extern "C" __attribute__((noinline, used)) int memprofd_test_function(int x) {
   return x;
 }
 
+extern "C" {
+__attribute__((used)) thread_local int memprofd_test_thread_local = 1;
+}
+
 namespace memprofd {
 namespace {
 
@@ -50,6 +54,18 @@ class SelfElf : public testing::Test {
   std::unique_ptr<ElfFile> file_;
   std::uint64_t bias_ = 0;
 };
+
+TEST_F(SelfElf, FindsThreadLocalVariablesBelowTheThreadPointer) {
+  const auto symbol = file_->find_symbol("memprofd_test_thread_local");
+  ASSERT_TRUE(symbol.has_value());
+  const auto offset = file_->thread_local_offset(*symbol);
+  ASSERT_TRUE(offset.has_value());
+  std::uint64_t thread_pointer = 0;
+  asm("mov %%fs:0, %0" : "=r"(thread_pointer));
+  EXPECT_EQ(thread_pointer + static_cast<std::uint64_t>(*offset),
+            here(&memprofd_test_thread_local));
+  EXPECT_FALSE(file_->thread_local_offset({.address = 1ull << 40, .size = 8}).has_value());
+}
 
 TEST_F(SelfElf, FindsSymbolsWhereTheyAre) {
   const auto symbol = file_->find_symbol("memprofd_test_function");

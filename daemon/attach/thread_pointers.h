@@ -1,0 +1,19 @@
+// The thread pointers (fs bases) of a process, without stopping it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+struct bpf_program;
+
+namespace memprofd {
+
+// Whether this kernel can say; the program must not be loaded otherwise.
+bool can_read_thread_pointers();
+
+// program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. As many as there are
+// threads at this moment, at most 4096; none when the kernel cannot choose a process
+// (Linux before 6.1).
+std::vector<std::uint64_t> read_thread_pointers(const bpf_program* program, int pid);
+
+}  // namespace memprofd
