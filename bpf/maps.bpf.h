@@ -7,6 +7,7 @@
 #define MEMPROF_MAPS_BPF_H
 
 #include "events.h"
+#include "fork_event.h"
 #include "frametable_walk.bpf.h"
 
 struct {
@@ -38,6 +39,15 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } seen SEC(".maps");
+
+/* Processes that the target forked, and their children, by pid; see on_fork(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MEMPROF_MAX_CHILDREN);
+	__type(key, __u32);
+	__type(value, __u32);
+} children SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -13,6 +13,7 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -31,6 +32,7 @@ const volatile __u64 track_interned_begin = 0;
 const volatile __u64 track_interned_end = 0;
 const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
+const volatile bool follow_forks = false;
 const volatile __u64 wakeup_bytes = 1; /* ring fill from which the daemon is woken */
 
 /* The safe point, for injection. armed: the daemon writes 1, the first hit takes it. */
@@ -337,11 +339,60 @@ static __always_inline int send_lifecycle(__u32 what)
 	return 0;
 }
 
+/* A child that ends or runs another program is none of ours any more. */
+static __always_inline void forget_child(void)
+{
+	__u64 both = bpf_get_current_pid_tgid();
+	__u32 pid = both >> 32;
+
+	if (follow_forks && pid == (__u32)both)
+		bpf_map_delete_elem(&children, &pid);
+}
+
 SEC("raw_tp/sched_process_exec")
-int on_exec(void *ctx) { return send_lifecycle(MEMPROF_LIFECYCLE_EXEC); }
+int on_exec(void *ctx)
+{
+	forget_child();
+	return send_lifecycle(MEMPROF_LIFECYCLE_EXEC);
+}
 
 SEC("raw_tp/sched_process_exit")
-int on_thread_exit(void *ctx) { return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT); }
+int on_thread_exit(void *ctx)
+{
+	forget_child();
+	return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT);
+}
+
+static __always_inline int send_fork(__u32 tid, __u32 child)
+{
+	struct memprof_fork event = {.child = child};
+
+	fill_header(&event.header, MEMPROF_EVENT_FORK, tid);
+	event.header.captures_dropped = 0;
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), wakeup_flags()) != 0)
+		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
+	return 0;
+}
+
+/* In the parent, as the child is about to run. Children of children are noticed too: a
+ * daemon's first child ends before anybody has looked at it. */
+SEC("raw_tp/sched_process_fork")
+int on_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *task = (const struct task_struct *)ctx->args[1];
+	__u32 parent = bpf_get_current_pid_tgid() >> 32;
+	__u32 tid = target_tid();
+	__u32 child = (__u32)BPF_CORE_READ(task, tgid);
+	__u32 one = 1;
+
+	if (child != (__u32)BPF_CORE_READ(task, pid)) /* a thread */
+		return 0;
+	if (tid == 0 && !bpf_map_lookup_elem(&children, &parent))
+		return 0;
+	if (bpf_map_update_elem(&children, &child, &one, BPF_ANY) != 0)
+		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
+	return send_fork(tid, child);
+}
 
 /* At caml_register_frametable: Dynlink brought new code. */
 SEC("uprobe")

@@ -7,27 +7,10 @@
 #ifndef MEMPROF_THREAD_POINTERS_BPF_H
 #define MEMPROF_THREAD_POINTERS_BPF_H
 
-#include <linux/types.h>
 
 #include <bpf/bpf_helpers.h>
 
-/* What is used of the kernel's own structures; the loader finds where it lies. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct thread_struct {
-	unsigned long fsbase;
-};
-struct task_struct {
-	struct thread_struct thread;
-};
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-#pragma clang attribute pop
+#include "kernel_types.bpf.h"
 
 SEC("iter/task")
 int thread_pointers(struct bpf_iter__task *ctx)

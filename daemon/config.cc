@@ -35,6 +35,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->type_name("SIZE")
       ->excludes(rate);
   app.add_flag("--no-inject", config.no_inject, "Only use an agent that is already in the program");
+  app.add_flag("--follow-forks", config.follow_forks,
+               "Also profile the children that programs fork (default: left alone)");
   app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
       ->check(CLI::Range(1u, 1u << 20))

@@ -2,12 +2,13 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/doctor.h"
 #include "daemon/self_stats.h"
-#include "daemon/symbolize/ocaml_symbolizer.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
@@ -32,6 +33,8 @@ constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
 constexpr milliseconds kKeepAliveInterval{1000};
 constexpr std::size_t kMaxEnded = 100;
+// Children that are targets at the same time, all parents together.
+constexpr int kMaxFollowedChildren = 64;
 
 // Until condition() or the deadline; true when the condition came.
 template <typename Condition>
@@ -113,6 +116,7 @@ void Daemon::loop() {
 }
 
 bool Daemon::any_waiting() const {
+  if (!children_.empty()) return true;
   for (const auto& [pid, profiled] : targets_) {
     if (profiled.attachment && !profiled.sampling) return true;
   }
@@ -123,12 +127,14 @@ void Daemon::tick() {
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) tick(profiled);
   }
+  follow_child();
   forget_ended();
 }
 
 void Daemon::tick(Profiled& profiled) {
+  note_children(profiled);
   if (has_exited(profiled.attachment->target())) {
-    end(profiled, TargetState::kExited, "the program ended");
+    end_exited(profiled);
   } else if (profiled.lane->signals().exec_seen) {
     end(profiled, TargetState::kExited, "the program replaced itself (exec)");
   } else if (!profiled.sampling) {
@@ -136,6 +142,7 @@ void Daemon::tick(Profiled& profiled) {
   } else {
     check_probes(profiled);
   }
+  if (profiled.attachment) follow_plugins(profiled);
   if (profiled.attachment) keep_alive(profiled);
 }
 
@@ -158,7 +165,7 @@ void Daemon::advance(Profiled& profiled) {
   profiled.sampling = sampling;
   profiled.lane->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? "" : attachment.waiting_for();
+    info.message = sampling ? relations(profiled) : attachment.waiting_for();
     info.paused_seconds = attachment.paused_seconds();
     if (sampling && info.attach_seconds == 0) {
       info.attach_seconds = seconds_since(profiled.requested_at);
@@ -186,6 +193,75 @@ void Daemon::check_probes(Profiled& profiled) {
                    " does not fire on this kernel; try another kernel and report this one"));
 }
 
+// Plugins, those that were there before the probe too. Names come before addresses: what
+// the symbolizer was asked once it does not look up again.
+void Daemon::follow_plugins(Profiled& profiled) {
+  const std::uint64_t registered = profiled.lane->signals().frametables_registered;
+  if (profiled.frametables_seen == registered) return;
+  profiled.frametables_seen = registered;
+  auto plugins = profiled.attachment->find_plugins();
+  if (!plugins.ok()) return;  // ended or ending: found out elsewhere
+  const int pid = profiled.attachment->target().pid;
+  for (OcamlCode& plugin : *plugins) {
+    const std::string name = plugin.file->display_name();
+    spdlog::info("pid {}: plugin {} has {} frame descriptors", pid, name,
+                 plugin.frames.descriptors().size());
+    profiled.symbolizer->add(std::move(plugin.file), plugin.load_bias, plugin.frames);
+    const absl::Status status = profiled.attachment->follow_code(plugin.frames);
+    if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
+  }
+}
+
+void Daemon::note_children(Profiled& profiled) {
+  const TargetInfo info = profiled.lane->info();
+  for (const int pid : profiled.lane->take_children()) {
+    if (!children_.add({pid, info.pid, info.exe, info.sampling_rate, Clock::now()})) {
+      spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
+    }
+  }
+}
+
+// One at a time: whoever asks something in between gets an answer.
+void Daemon::follow_child() {
+  const auto child = children_.next(Clock::now());
+  if (!child) return;
+  const auto followed = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second.attachment && entry.second.forked_from != 0;
+  });
+  if (followed >= kMaxFollowedChildren) {
+    spdlog::warn("pid {}: left alone, {} forked children are followed already", child->pid,
+                 followed);
+    return;
+  }
+  const auto opened = open_target({.pid = child->pid, .sampling_rate = child->rate}, child->parent);
+  if (opened.ok()) {
+    spdlog::info("pid {}: forked by pid {}, followed", child->pid, child->parent);
+  } else if (!absl::IsNotFound(opened.status()) && !absl::IsAlreadyExists(opened.status())) {
+    spdlog::warn("{}", std::string(opened.status().message()));
+  }
+}
+
+// The children of its children are heard of through it as long as those are not followed
+// themselves: a program that becomes a daemon ends before its grandchild has begun.
+void Daemon::end_exited(Profiled& profiled) {
+  if (options_.attach.follow_forks) {
+    ingest_.run([&] { profiled.lane->catch_up(); });
+    note_children(profiled);
+    if (children_.any_of(profiled.attachment->target().pid)) return;
+  }
+  end(profiled, TargetState::kExited, "the program ended");
+}
+
+std::string Daemon::relations(const Profiled& profiled) {
+  std::vector<std::string> words;
+  const int inside = profiled.attachment->target().container_pid;
+  if (inside != 0) words.push_back(absl::StrCat("pid ", inside, " in its container"));
+  if (profiled.forked_from != 0) {
+    words.push_back(absl::StrCat("forked by pid ", profiled.forked_from));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
 void Daemon::keep_alive(Profiled& profiled) {
   if (Clock::now() - profiled.kept_alive_at < kKeepAliveInterval) return;
   profiled.kept_alive_at = Clock::now();
@@ -209,6 +285,17 @@ absl::Status Daemon::start_session(Profiled& profiled, double rate) {
 
 absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
   const auto requested_at = Clock::now();
+  ASSIGN_OR_RETURN(Profiled* const kept, open_target(request, 0));
+  while (kept->attachment && !kept->sampling && Clock::now() - requested_at < kAttachPatience) {
+    tick(*kept);
+    if (kept->attachment && !kept->sampling) std::this_thread::sleep_for(kPollInterval);
+  }
+  return attach_result(*kept);
+}
+
+absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& request,
+                                                      int forked_from) {
+  const auto requested_at = Clock::now();
   const auto existing = targets_.find(request.pid);
   if (existing != targets_.end() && existing->second.attachment) {
     return absl::AlreadyExistsError(
@@ -219,13 +306,19 @@ absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
   ASSIGN_OR_RETURN(Target target, discover_target(request.pid));
   AttachOptions options = options_.attach;
   options.no_inject |= request.no_inject;
+  if (options.follow_forks && !in_initial_pid_namespace()) {
+    return absl::FailedPreconditionError(
+        "children cannot be followed from inside a pid namespace; run memprofd on the host, or "
+        "leave out --follow-forks");
+  }
   Profiled profiled;
+  profiled.forked_from = forked_from;
   profiled.requested_at = requested_at;
-  const auto symbolizer = std::make_shared<OcamlSymbolizer>(
+  profiled.symbolizer = std::make_shared<OcamlSymbolizer>(
       std::move(target.program), target.load_bias, target.frames,
       target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
   ASSIGN_OR_RETURN(profiled.attachment, Attachment::prepare(std::move(target), options));
-  profiled.lane = std::make_shared<Lane>(profiled.attachment, symbolizer,
+  profiled.lane = std::make_shared<Lane>(profiled.attachment, profiled.symbolizer,
                                          describe(profiled.attachment->target(), rate));
   if (existing != targets_.end()) {
     ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });
@@ -237,11 +330,7 @@ absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
     end(kept, TargetState::kFailed, std::string(status.message()));
     return status;
   }
-  while (kept.attachment && !kept.sampling && Clock::now() - requested_at < kAttachPatience) {
-    tick(kept);
-    if (kept.attachment && !kept.sampling) std::this_thread::sleep_for(kPollInterval);
-  }
-  return attach_result(kept);
+  return &kept;
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {

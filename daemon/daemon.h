@@ -15,13 +15,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "daemon/attach/attachment.h"
 #include "daemon/export/service.h"
+#include "daemon/forked_children.h"
 #include "daemon/ingest_thread.h"
 #include "daemon/lane.h"
 #include "daemon/store/snapshot_hub.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
 
 namespace memprofd {
 
@@ -54,7 +57,10 @@ class Daemon : public ProfilerService {
   struct Profiled {
     std::shared_ptr<Lane> lane;
     std::shared_ptr<Attachment> attachment;
+    std::shared_ptr<OcamlSymbolizer> symbolizer;
+    std::optional<std::uint64_t> frametables_seen;  // registrations taken account of
     bool sampling = false;
+    int forked_from = 0;  // the target that it is a child of
     TimePoint requested_at;
     TimePoint sampling_since;
     TimePoint kept_alive_at;
@@ -72,8 +78,16 @@ class Daemon : public ProfilerService {
   void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
   void keep_alive(Profiled& profiled);
+  static void follow_plugins(Profiled& profiled);
+  void note_children(Profiled& profiled);
+  void follow_child();
+  void end_exited(Profiled& profiled);
+  // What else there is to say of its pid, one line or nothing.
+  static std::string relations(const Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
+  // forked_from: the target that it is a child of, or 0.
+  absl::StatusOr<Profiled*> open_target(const AttachRequest& request, int forked_from = 0);
   absl::Status start_session(Profiled& profiled, double rate);
   static absl::StatusOr<TargetInfo> attach_result(const Profiled& profiled);
   absl::StatusOr<Profiled*> find_attached(int pid);
@@ -87,6 +101,7 @@ class Daemon : public ProfilerService {
   SnapshotHub hub_;
   IngestThread ingest_;
   std::map<int, Profiled> targets_;  // control thread only
+  ForkedChildren children_;          // likewise
 
   std::mutex mutex_;
   std::condition_variable changed_;

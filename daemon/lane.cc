@@ -47,7 +47,9 @@ int Lane::consume() {
   tap_.flush();
   if (records <= 0) return 0;
   last_data_ = Clock::now();
+  note_children();
   signals_.exec_seen = pipeline_.exec_seen();
+  signals_.frametables_registered = pipeline_.frametables_registered();
   signals_.captures_seen = pipeline_.captures_seen();
   signals_.batches_seen = pipeline_.batches_seen();
   signals_.alloc_events = pipeline_.alloc_events();
@@ -180,6 +182,18 @@ void Lane::finish() {
   final_ = snapshot();
   tap_.close();
   attachment_.reset();
+}
+
+void Lane::note_children() {
+  const std::vector<int> children = pipeline_.take_children();
+  if (children.empty()) return;
+  std::lock_guard lock(info_mutex_);
+  children_.insert(children_.end(), children.begin(), children.end());
+}
+
+std::vector<int> Lane::take_children() {
+  std::lock_guard lock(info_mutex_);
+  return std::exchange(children_, {});
 }
 
 TargetInfo Lane::info() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "daemon/attach/attachment.h"
 #include "daemon/event_tap.h"
@@ -24,6 +25,7 @@ struct LaneSignals {
   std::atomic<std::uint64_t> alloc_events{0};
   std::atomic<std::uint64_t> captures_seen{0};
   std::atomic<std::uint64_t> batches_seen{0};
+  std::atomic<std::uint64_t> frametables_registered{0};
 };
 
 class Lane {
@@ -58,8 +60,11 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
+  // The children that the program has forked since the last call.
+  std::vector<int> take_children();
 
  private:
+  void note_children();
   void read_kernel_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
   // agent: null when it cannot be read.
@@ -85,6 +90,7 @@ class Lane {
   LaneSignals signals_;
   mutable std::mutex info_mutex_;
   TargetInfo info_;
+  std::vector<int> children_;  // under info_mutex_
 };
 
 }  // namespace memprofd

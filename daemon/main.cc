@@ -81,6 +81,7 @@ DaemonOptions daemon_options(const Config& config) {
   DaemonOptions options;
   options.attach.agent_path = config.agent_path.empty() ? default_agent_path() : config.agent_path;
   options.attach.no_inject = config.no_inject;
+  options.attach.follow_forks = config.follow_forks;
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;

@@ -75,6 +75,8 @@ void Pipeline::on_event(const LifecycleView& lifecycle) {
   }
 }
 
+void Pipeline::on_event(const ForkView& fork) { children_.push_back(fork.child); }
+
 void Pipeline::on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                        std::span<const memprof_record> records) {
   if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;

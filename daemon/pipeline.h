@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/aggregate/aggregator.h"
@@ -83,6 +85,9 @@ class Pipeline {
   // Counts registrations of frame tables (Dynlink): a change means reload.
   std::uint64_t frametables_registered() const { return frametables_registered_; }
 
+  // The children that the program has forked since the last call; see bpf/fork_event.h.
+  std::vector<int> take_children() { return std::exchange(children_, {}); }
+
   // nullptr: none. Must outlive its use here.
   void set_observer(SampleObserver* observer) { observer_ = observer; }
   DropCounters& drops() { return drops_; }
@@ -102,6 +107,7 @@ class Pipeline {
   void on_event(const CaptureView& capture);
   void on_event(const BatchView& batch);
   void on_event(const LifecycleView& lifecycle);
+  void on_event(const ForkView& fork);
   CallstackId intern(const CaptureView& capture);
   void begin(bool announced);
   void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
@@ -125,6 +131,7 @@ class Pipeline {
   std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told
   std::uint64_t frametables_registered_ = 0;
   bool exec_seen_ = false;
+  std::vector<int> children_;
 };
 
 }  // namespace memprofd

@@ -53,10 +53,11 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   return unusable(path, "has no probe memprof:batch");
 }
 
-std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps) {
-  const auto bias = find_load_bias(maps, file.path, *file.elf);
+std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
+                                          const std::string& mapped_path) {
+  const auto bias = find_load_bias(maps, mapped_path, *file.elf);
   if (!bias) return std::nullopt;
-  return AgentLocation{file.path, *bias + file.control, *bias + file.poll, file.probe_offset,
+  return AgentLocation{mapped_path, *bias + file.control, *bias + file.poll, file.probe_offset,
                        file.semaphore_offset};
 }
 

@@ -27,9 +27,10 @@ struct AgentFile {
 // kDataLoss with the remedy when the file is missing or not our agent.
 absl::StatusOr<AgentFile> open_agent_file(const std::string& path);
 
-// Where a process has mapped that file; nothing when it has not. Fast: it looks
-// at the mappings only.
-std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps);
+// Where a process has mapped that file, under its own path or that of a copy; nothing
+// when it has not. Fast: it looks at the mappings only.
+std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
+                                          const std::string& mapped_path);
 
 // Where the agent lies next to this program: in a build tree beside it, else
 // installed under ../lib/memprofd.

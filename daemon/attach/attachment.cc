@@ -1,8 +1,11 @@
 #include "daemon/attach/attachment.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_memfd.h"
 #include "daemon/attach/hurry.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
@@ -20,6 +23,7 @@ constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
 KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   KernelConfig config;
   config.pid = target.pid;
+  config.follow_forks = options.follow_forks;
   config.fiber_stacks = target.abi.domains;
   config.domain_state = target.caml_state_address;
   config.bottom_of_stack_offset = target.abi.bottom_of_stack;
@@ -75,7 +79,8 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   RETURN_IF_ERROR(check_injectable());
   ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
   ASSIGN_OR_RETURN(libc_, find_libc_functions(pid));
-  return absl::OkStatus();
+  copy_file_ = !sees_file(ProcFs(), pid, file_->path);
+  return copy_file_ ? check_proc_inside(ProcFs(), pid) : absl::OkStatus();
 }
 
 absl::Status Attachment::check_injectable() const {
@@ -95,8 +100,15 @@ absl::Status Attachment::check_injectable() const {
 }
 
 absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
+  const bool loads_plugins = target_.register_frametable.address != 0;
+  const std::uint64_t room =
+      loads_plugins ? room_for_plugins(target_.frames.descriptors().size()) : 0;
   ASSIGN_OR_RETURN(kernel_, KernelSide::load(kernel_config(target_, options),
-                                             build_kernel_frame_table(target_.frames)));
+                                             build_kernel_frame_table(target_.frames, room)));
+  if (loads_plugins) {
+    RETURN_IF_ERROR(
+        kernel_->attach_frametable(target_.exe_path, target_.register_frametable.file_offset));
+  }
   RETURN_IF_ERROR(kernel_->attach_capture(target_.exe_path, target_.capture.file_offset));
   return kernel_->attach_lifecycle();
 }
@@ -135,8 +147,9 @@ absl::Status Attachment::request(const AgentControl& control, double rate,
 }
 
 // The semaphore of an agent that is there rises now; that of an injected one when it
-// is mapped.
+// is mapped. A copy gets its probe when there is one.
 absl::Status Attachment::attach_batch() {
+  if (copy_file_) return absl::OkStatus();
   if (file_) {
     return kernel_->attach_batch(file_->path, file_->probe_offset, file_->semaphore_offset);
   }
@@ -177,6 +190,8 @@ absl::Status Attachment::advance_injection() {
     // Often at first; later a program that is idle need not be disturbed so often.
     const auto waited = now - begun_at_;
     if (now - hurried_at_ >= std::min<decltype(waited)>(waited / 8, kMaxHurryInterval)) {
+      lacks_stack_ = injector_->lacks_stack();
+      injector_->look_again();
       hurry(target_, *kernel_);
       hurried_at_ = now;
     }
@@ -205,6 +220,11 @@ absl::Status Attachment::start_injection() {
   injection.target = &target_;
   injection.kernel = kernel_.get();
   if (!control_) injection.agent_path = file_->path;
+  if (!control_ && copy_file_) {
+    injection.on_copied = [this](const std::string& path) {
+      return kernel_->attach_batch(path, file_->probe_offset, file_->semaphore_offset);
+    };
+  }
   if (libc_.restorer == 0) {
     ASSIGN_OR_RETURN(libc_, find_libc_functions(target_.pid));
   }
@@ -224,7 +244,8 @@ absl::Status Attachment::start_injection() {
 absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
                                                             std::uint32_t generation) const {
   ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
-  const auto agent = locate_agent(*file_, maps);
+  const auto agent =
+      locate_agent(*file_, maps, copy_file_ ? std::string(kAgentMemfdMapping) : file_->path);
   if (!agent) {
     return absl::DataLossError(absl::StrCat("pid ", target_.pid, ": its dynamic linker refused ",
                                             file_->path,
@@ -254,8 +275,23 @@ bool Attachment::is_stopped() const {
 
 std::string Attachment::waiting_for() const {
   if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
+  if (lacks_stack_) {
+    return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
+           "program's stack limit (ulimit -s), or preload or link the agent";
+  }
   if (control_ && !may_inject_) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
+}
+
+absl::StatusOr<std::vector<OcamlCode>> Attachment::find_plugins() {
+  std::vector<OcamlCode> plugins = std::exchange(target_.plugins, {});
+  ASSIGN_OR_RETURN(auto later, target_.plugin_finder.find_new(*target_.memory));
+  std::move(later.begin(), later.end(), std::back_inserter(plugins));
+  return plugins;
+}
+
+absl::Status Attachment::follow_code(const FrameTable& frames) {
+  return kernel_->add_frames(build_kernel_frame_table(frames));
 }
 
 void Attachment::request_stop() {
@@ -270,6 +306,9 @@ bool Attachment::stopped() const {
   return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
 }
 
-void Attachment::detach_probes() { kernel_->detach_probes(); }
+void Attachment::detach_probes() {
+  injector_.reset();  // it attaches a probe
+  kernel_->detach_probes();
+}
 
 }  // namespace memprofd

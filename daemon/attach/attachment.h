@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,7 @@ namespace memprofd {
 struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
+  bool follow_forks = false;  // tell of children
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;
 };
@@ -61,6 +63,11 @@ class Attachment {
   bool keep_alive(bool sampling) const;
   // Why it is waiting, one line.
   std::string waiting_for() const;
+
+  // The plugins that have been loaded since the last call, or before the first one.
+  absl::StatusOr<std::vector<OcamlCode>> find_plugins();
+  // From now on stacks go through this code. kResourceExhausted: through a part of it.
+  absl::Status follow_code(const FrameTable& frames);
 
   // Asks the agent to stop at its next callback; true once it has.
   void request_stop();
@@ -94,6 +101,7 @@ class Attachment {
   Target target_;
   TargetLock lock_;
   std::optional<AgentFile> file_;  // to inject; empty when the agent was there
+  bool copy_file_ = false;         // the process does not see it
   LibcFunctions libc_;
   bool may_inject_ = false;
   std::unique_ptr<KernelSide> kernel_;
@@ -106,6 +114,7 @@ class Attachment {
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
   std::chrono::steady_clock::time_point hurried_at_;
   bool injected_ = false;
+  bool lacks_stack_ = false;  // the thread that was looked at last
   double paused_seconds_ = 0;
 };
 

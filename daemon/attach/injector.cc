@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,8 +13,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_memfd.h"
 #include "daemon/attach/ptrace_session.h"
 #include "daemon/attach/stack_room.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -30,8 +34,8 @@ constexpr std::uint64_t kSafePointBytes = 16;
 // dlopen takes half a millisecond; longer means a slow disk or a held lock.
 constexpr auto kLoadPatience = std::chrono::seconds(2);
 constexpr auto kLoadPoll = std::chrono::microseconds(20);
-// Room that the dynamic linker may need below the image.
-constexpr std::uint64_t kStackRoomBytes = 256u << 10;
+// Room for the images and what the dynamic linker needs below them.
+constexpr std::uint64_t kStackRoomBytes = 64u << 10;
 
 void ignore_wake_signal(int) {}
 
@@ -56,10 +60,12 @@ std::int64_t us(Clock::time_point from, Clock::time_point to) {
 // The work of the injector's thread.
 class InjectionRun {
  public:
-  InjectionRun(const Injection& injection, const std::atomic<bool>& cancelled)
+  InjectionRun(const Injection& injection, const std::atomic<bool>& cancelled,
+               std::atomic<bool>& lacks_stack)
       : injection_(injection),
         target_(*injection.target),
         cancelled_(cancelled),
+        lacks_stack_(lacks_stack),
         session_(target_.pid) {}
 
   absl::StatusOr<InjectionResult> run() {
@@ -71,7 +77,10 @@ class InjectionRun {
       swallow_late_signal();
       return stop.status();
     }
-    RETURN_IF_ERROR(use_stop(stop->tid));
+    if (absl::Status status = use_stop(stop->tid); !status.ok()) {
+      (void)session_.release(stop->tid);  // it goes on, with what it was made to call
+      return status;
+    }
     spdlog::debug("pid {}: stopped {} us: {} before the load, {} loading, {} after", target_.pid,
                   us(stopped_at_, Clock::now()), us(stopped_at_, loading_at_),
                   us(loading_at_, loaded_at_), us(loaded_at_, Clock::now()));
@@ -99,7 +108,8 @@ class InjectionRun {
     return absl::CancelledError("the attach was given up");
   }
 
-  // A stop at the safe point with room on the stack; any other is passed on.
+  // A stop at the safe point with room on the stack; any other is passed on. Threads
+  // without room are not looked at more often than hurry() is called.
   bool usable(SignalStop stop) {
     auto state = session_.state(stop.tid);
     if (!state.ok()) return false;
@@ -108,7 +118,7 @@ class InjectionRun {
       return false;
     }
     if (!has_stack_room(target_.pid, state->regs.rsp, kStackRoomBytes)) {
-      injection_.kernel->arm_safe_point(kSignal);
+      lacks_stack_ = true;
       (void)session_.resume(stop.tid, 0);
       return false;
     }
@@ -122,18 +132,55 @@ class InjectionRun {
   }
 
   absl::Status use_stop(pid_t tid) {
-    const RemoteFrame frame = build_remote_frame(
-        state_, injection_.libc.restorer, {injection_.libc.dlopen, kTextArgument, RTLD_NOW},
-        {injection_.libc.raise, kSignal}, injection_.agent_path);
-    RETURN_IF_ERROR(write_stack(frame));
-    loading_at_ = loaded_at_ = Clock::now();
-    if (!injection_.agent_path.empty()) {
-      RETURN_IF_ERROR(session_.set_registers(tid, frame.regs));
-      RETURN_IF_ERROR(session_.resume(tid, 0));
-      RETURN_IF_ERROR(wait_loaded(tid));
-      loaded_at_ = Clock::now();
+    loading_at_ = Clock::now();
+    if (injection_.agent_path.empty()) {
+      RETURN_IF_ERROR(put_frame({}, ""));
+    } else if (!injection_.on_copied) {
+      RETURN_IF_ERROR(
+          call(tid, {injection_.libc.dlopen, kTextArgument, RTLD_NOW}, injection_.agent_path));
+    } else {
+      RETURN_IF_ERROR(load_copy(tid));
     }
-    return call_poll(tid, frame);
+    loaded_at_ = Clock::now();
+    return call_poll(tid);
+  }
+
+  absl::Status load_copy(pid_t tid) {
+    const std::uint64_t syscall = injection_.libc.syscall;
+    const ProcFs proc;
+    RETURN_IF_ERROR(
+        call(tid, {syscall, SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING},
+             std::string(kAgentMemfdName)));
+    ASSIGN_OR_RETURN(const int fd, find_agent_memfd(proc, target_.pid));
+    const absl::Status loaded = load_from(tid, proc, fd);
+    const absl::Status closed = call(tid, {syscall, SYS_close, static_cast<std::uint64_t>(fd)}, "");
+    return loaded.ok() ? closed : loaded;
+  }
+
+  absl::Status load_from(pid_t tid, const ProcFs& proc, int fd) {
+    const std::string path = proc.path(target_.pid, absl::StrCat("fd/", fd));
+    RETURN_IF_ERROR(fill_agent_memfd(path, injection_.agent_path));
+    RETURN_IF_ERROR(injection_.on_copied(path));
+    return call(tid, {injection_.libc.dlopen, kTextArgument, RTLD_NOW},
+                absl::StrCat("/proc/self/fd/", fd));
+  }
+
+  // Has the stopped thread call a function, up to its next stop, which is in raise.
+  absl::Status call(pid_t tid, RemoteCall function, const std::string& text) {
+    RETURN_IF_ERROR(put_frame(function, text));
+    RETURN_IF_ERROR(session_.set_registers(tid, frame_.regs));
+    RETURN_IF_ERROR(session_.resume(tid, 0));
+    RETURN_IF_ERROR(wait_called(tid));
+    ASSIGN_OR_RETURN(state_, session_.state(tid));
+    return absl::OkStatus();
+  }
+
+  // The image lies below all that the thread has on its stack: until its registers are
+  // set, nothing has changed for it.
+  absl::Status put_frame(RemoteCall function, const std::string& text) {
+    frame_ = build_remote_frame(state_, injection_.libc.restorer, function,
+                                {injection_.libc.raise, kSignal}, text);
+    return write_stack(frame_);
   }
 
   // Through /proc/PID/mem, which grows the stack where process_vm_writev does not.
@@ -150,8 +197,8 @@ class InjectionRun {
     return absl::OkStatus();
   }
 
-  // Until the thread raises the signal that says: dlopen returned.
-  absl::Status wait_loaded(pid_t tid) {
+  // Until the thread raises the signal that says: the function returned.
+  absl::Status wait_called(pid_t tid) {
     const auto deadline = Clock::now() + kLoadPatience;
     while (Clock::now() < deadline) {
       auto stop = session_.poll(kSignal);
@@ -166,13 +213,13 @@ class InjectionRun {
   }
 
   // The thread runs on its own from here: poll returns into the program.
-  absl::Status call_poll(pid_t tid, const RemoteFrame& frame) {
+  absl::Status call_poll(pid_t tid) {
     auto agent = injection_.on_loaded();
     auto now = session_.state(tid);
     if (agent.ok() && now.ok()) {
       agent_ = *agent;
       RETURN_IF_ERROR(session_.set_registers(
-          tid, registers_for_call(now->regs, {agent->poll_address, 0, 0}, frame.frame2)));
+          tid, registers_for_call(now->regs, {agent->poll_address}, frame_.frame2)));
     }
     RETURN_IF_ERROR(session_.release(tid));
     return agent.ok() ? now.status() : agent.status();
@@ -181,8 +228,10 @@ class InjectionRun {
   const Injection& injection_;
   const Target& target_;
   const std::atomic<bool>& cancelled_;
+  std::atomic<bool>& lacks_stack_;
   PtraceSession session_;
-  ThreadState state_;
+  ThreadState state_;  // at the last stop
+  RemoteFrame frame_;  // written last
   AgentLocation agent_;
   Clock::time_point stopped_at_, loading_at_, loaded_at_;
 };
@@ -197,7 +246,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
   injector->thread_ = std::thread([self = injector.get()] {
     take_priority();
-    self->result_ = InjectionRun(self->injection_, self->cancelled_).run();
+    self->result_ = InjectionRun(self->injection_, self->cancelled_, self->lacks_stack_).run();
     self->done_ = true;
   });
   return injector;
@@ -212,6 +261,10 @@ Injector::~Injector() {
   }
   thread_.join();
   injection_.kernel->detach_safe_point();
+}
+
+void Injector::look_again() {
+  if (lacks_stack_.exchange(false)) injection_.kernel->arm_safe_point(kSignal);
 }
 
 std::optional<absl::StatusOr<InjectionResult>> Injector::result() const {

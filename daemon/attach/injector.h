@@ -14,6 +14,10 @@
 // 4. The stopped thread gets a stack image (remote_frame.h) that makes it call
 //    dlopen(agent) and raise(SIGURG), the sign that dlopen is done; then
 //    memprof_agent_poll; then it resumes by itself.
+// 5. A process that does not see the agent's file calls memfd_create first and close
+//    last, with an image and a raise for each; between the two the daemon fills the
+//    memfd and puts the probe on it. Each image returns into the one before, in the
+//    middle of its raise, so that at no time the process depends on us.
 //
 // An Injector waits in a thread of its own, blocked in waitpid: it costs nothing
 // while the target is idle, and its end, however it comes, frees the target.
@@ -40,6 +44,9 @@ struct Injection {
   KernelSide* kernel = nullptr;    // likewise; its safe point belongs to the Injector
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
+  // Set when the process does not see that file: gets a copy, and this is told the path
+  // of the copy before it is mapped, on the injector's thread.
+  std::function<absl::Status(const std::string& path)> on_copied;
   LibcFunctions libc;
   // Called once the agent is loaded, on the injector's thread, while the target's
   // thread is stopped: finds the agent and tells it what to do.
@@ -59,6 +66,11 @@ class Injector {
   Injector(const Injector&) = delete;
   Injector& operator=(const Injector&) = delete;
 
+  // Has the next thread at the safe point looked at when the last one had not enough
+  // stack left.
+  void look_again();
+  // Whether the thread that came last had not enough stack left.
+  bool lacks_stack() const { return lacks_stack_; }
   // Nothing while it waits. kNotFound: the process ended.
   std::optional<absl::StatusOr<InjectionResult>> result() const;
 
@@ -68,6 +80,7 @@ class Injector {
   Injection injection_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> done_{false};
+  std::atomic<bool> lacks_stack_{false};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
   std::thread thread_;
 };

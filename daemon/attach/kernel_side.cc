@@ -81,6 +81,7 @@ void configure(memprof_bpf& skeleton, const KernelConfig& config, const OwnNames
   globals.target_tgid = names.tgid;
   globals.pid_namespace_device = names.device;
   globals.pid_namespace_inode = names.inode;
+  globals.follow_forks = config.follow_forks;
   globals.fiber_stacks = config.fiber_stacks;
   globals.bottom_of_stack_address = config.domain_state + config.bottom_of_stack_offset;
   globals.user_callstack_begin = config.user_callstack.begin;
@@ -102,6 +103,8 @@ absl::StatusOr<Skeleton> load_skeleton(const KernelConfig& config, std::uint32_t
   Skeleton skeleton(memprof_bpf__open());
   if (skeleton == nullptr) return bpf_load_error(errno);
   configure(*skeleton, config, names, table_bits);
+  // It needs more of the kernel than all others: only who asks for it must have that.
+  (void)bpf_program__set_autoload(skeleton->progs.on_fork, config.follow_forks);
   if (const int error = memprof_bpf__load(skeleton.get()); error != 0)
     return bpf_load_error(-error);
   return skeleton;
@@ -148,7 +151,7 @@ struct KernelSide::Parts {
   MappedPages consumer_page;  // the ring's positions, for its fill
   MappedPages producer_page;
   RingBuffer ring;
-  BpfLink exec, thread_exit, frametable, capture, safe_point, batch;
+  BpfLink exec, thread_exit, fork, frametable, capture, safe_point, batch;
 
   // Only while consume runs.
   const std::function<void(std::span<const std::byte>)>* fn = nullptr;
@@ -224,6 +227,8 @@ absl::Status KernelSide::attach_lifecycle() {
   ASSIGN_OR_RETURN(parts_->exec, attach_tracepoint(programs.on_exec, "sched_process_exec"));
   ASSIGN_OR_RETURN(parts_->thread_exit,
                    attach_tracepoint(programs.on_thread_exit, "sched_process_exit"));
+  if (!parts_->skeleton->rodata->follow_forks) return absl::OkStatus();
+  ASSIGN_OR_RETURN(parts_->fork, attach_tracepoint(programs.on_fork, "sched_process_fork"));
   return absl::OkStatus();
 }
 
@@ -241,6 +246,7 @@ void KernelSide::detach_probes() {
   parts_->frametable.reset();
   parts_->exec.reset();
   parts_->thread_exit.reset();
+  parts_->fork.reset();
 }
 
 absl::Status KernelSide::add_frames(const KernelFrameTable& table) {

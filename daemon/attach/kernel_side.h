@@ -35,6 +35,7 @@ namespace memprofd {
 // Fixed at load.
 struct KernelConfig {
   int pid = 0;                     // as this process sees it
+  bool follow_forks = false;       // tell of the children too
   bool fiber_stacks = false;       // OCaml 5: the next three are not used
   std::uint64_t domain_state = 0;  // value of the Caml_state pointer
   // Bytes into the domain state; the second must be the first plus 8, because

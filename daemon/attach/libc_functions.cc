@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
@@ -48,13 +49,17 @@ bool is_libdl(std::string_view name) {
   return name == "libdl.so.2" || (name.starts_with("libdl-2.") && name.ends_with(".so"));
 }
 
+bool is_musl(std::string_view name) {
+  return name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
+}
+
 struct Loaded {
   std::unique_ptr<ElfFile> file;
   std::uint64_t bias = 0;
 };
 
 absl::StatusOr<Loaded> open_mapped(const ProcFs& proc, int pid, const Mapping& mapping) {
-  const std::string path = proc.path(pid, absl::StrCat("root", mapping.path));
+  const std::string path = path_of_mapping(proc, pid, mapping);
   ASSIGN_OR_RETURN(auto file, ElfFile::open(path, mapping.path));
   const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (!bias) return absl::DataLossError(absl::StrCat(mapping.path, ": not where it is mapped"));
@@ -68,8 +73,8 @@ std::uint64_t address_of(const Loaded& loaded, std::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<LibcFunctions> find_libc_functions(int pid) {
-  const ProcFs proc;
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& proc_root) {
+  const ProcFs proc(proc_root);
   ASSIGN_OR_RETURN(const auto maps, proc.maps(pid));
   LibcFunctions functions;
   for (const Mapping& mapping : maps) {
@@ -80,16 +85,21 @@ absl::StatusOr<LibcFunctions> find_libc_functions(int pid) {
     if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "dlopen");
     if (!is_libc(name)) continue;
     functions.raise = address_of(loaded, "raise");
+    functions.syscall = address_of(loaded, "syscall");
     if (auto at = find_restorer(*loaded.file)) functions.restorer = loaded.bias + at;
     if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "__libc_dlopen_mode");
   }
-  if (functions.dlopen == 0 || functions.raise == 0 || functions.restorer == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid,
-                     " has no shared GNU C library to load the agent with; link the program with "
-                     "the memprof-agent package instead"));
+  if (functions.dlopen != 0 && functions.raise != 0 && functions.syscall != 0 &&
+      functions.restorer != 0) {
+    return functions;
   }
-  return functions;
+  const bool musl = std::any_of(maps.begin(), maps.end(), [](const Mapping& mapping) {
+    return is_musl(base_name(mapping.path));
+  });
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid, musl ? " runs on the musl C library" : " has no shared GNU C library",
+      ", so the agent cannot be loaded into it; link the program with the memprof-agent package "
+      "instead"));
 }
 
 }  // namespace memprofd

@@ -1,7 +1,8 @@
-// Addresses of three C library functions in a process.
+// Addresses of C library functions in a process.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -10,11 +11,13 @@ namespace memprofd {
 struct LibcFunctions {
   std::uint64_t dlopen = 0;
   std::uint64_t raise = 0;
+  std::uint64_t syscall = 0;
   // Code that calls rt_sigreturn: what signal handlers return to.
   std::uint64_t restorer = 0;
 };
 
-// kFailedPrecondition when the process runs without a shared glibc.
-absl::StatusOr<LibcFunctions> find_libc_functions(int pid);
+// kFailedPrecondition when the process runs without a shared glibc. proc_root as in
+// discover_target().
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& proc_root = "/proc");
 
 }  // namespace memprofd

@@ -105,6 +105,7 @@ user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call
   regs.rip = call.function;
   regs.rdi = call.argument1;
   regs.rsi = call.argument2;
+  regs.rdx = call.argument3;
   regs.rax = 0;
   regs.rsp = frame;
   // No system call to restart, direction flag clear as the ABI wants it.
@@ -126,6 +127,7 @@ RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer,
   result.text_address = text_at;
   result.frame2 = frame2_at;
   if (first.argument1 == kTextArgument) first.argument1 = text_at;
+  if (first.argument2 == kTextArgument) first.argument2 = text_at;
 
   const auto second_regs = registers_for_call(state.regs, second, frame2_at);
   const SignalFrame frame2 = make_frame(state.regs, state.signal_mask, fp_at, restorer);

@@ -39,6 +39,7 @@ struct RemoteCall {
   std::uint64_t function = 0;
   std::uint64_t argument1 = 0;
   std::uint64_t argument2 = 0;
+  std::uint64_t argument3 = 0;
 };
 
 struct RemoteFrame {
@@ -49,8 +50,7 @@ struct RemoteFrame {
   user_regs_struct regs{};         // to set: starts `first`
 };
 
-// text_address may be used as an argument of `first`: give 0 there as
-// kTextArgument and it is replaced.
+// In place of argument 1 or 2 of `first`: text_address.
 inline constexpr std::uint64_t kTextArgument = ~std::uint64_t{0};
 
 RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,

@@ -225,9 +225,11 @@ std::optional<std::int64_t> ElfFile::thread_local_offset(const ElfSymbol& variab
   return static_cast<std::int64_t>(variable.address) - static_cast<std::int64_t>(tls_bytes_);
 }
 
-std::vector<ElfFile::SymbolTable> ElfFile::symbol_tables() const {
+std::vector<ElfFile::SymbolTable> ElfFile::symbol_tables(
+    std::span<const std::uint32_t> types) const {
+  static constexpr std::uint32_t kBoth[] = {SHT_DYNSYM, SHT_SYMTAB};
   std::vector<SymbolTable> tables;
-  for (const GElf_Word type : {SHT_DYNSYM, SHT_SYMTAB}) {
+  for (const GElf_Word type : types.empty() ? std::span(kBoth) : types) {
     for_each_section(elf_.get(), [&](Elf_Scn* scn, const GElf_Shdr& header) {
       if (header.sh_type != type) return true;
       Elf_Data* symbols = section_data(scn, header);
@@ -269,6 +271,20 @@ std::vector<std::optional<ElfSymbol>> ElfFile::find_symbols(
     }
   }
   return found;
+}
+
+std::vector<std::uint64_t> ElfFile::dynamic_symbols(
+    const std::function<bool(std::string_view)>& wanted) const {
+  static constexpr std::uint32_t kDynamic[] = {SHT_DYNSYM};
+  std::vector<std::uint64_t> addresses;
+  GElf_Sym symbol;
+  for (const SymbolTable& table : symbol_tables(kDynamic)) {
+    for (std::size_t i = 0; i < table.count; ++i) {
+      const std::string_view name = table.get(i, symbol);
+      if (!name.empty() && wanted(name)) addresses.push_back(symbol.st_value);
+    }
+  }
+  return addresses;
 }
 
 void ElfFile::load_functions() {

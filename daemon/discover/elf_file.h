@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +75,9 @@ class ElfFile {
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
   // All of names in one pass over each table, in their order.
   std::vector<std::optional<ElfSymbol>> find_symbols(std::span<const std::string_view> names) const;
+  // Addresses of the defined symbols of .dynsym whose names are wanted.
+  std::vector<std::uint64_t> dynamic_symbols(
+      const std::function<bool(std::string_view)>& wanted) const;
   // The function symbol around an address, null when there is none. The first
   // call reads and sorts all function symbols.
   const ElfFunction* function_at(std::uint64_t address);
@@ -104,7 +108,7 @@ class ElfFile {
   absl::Status load_segments();
   absl::Status add_segment(const GElf_Phdr& header);
   absl::Status damaged(std::string_view what) const;
-  std::vector<SymbolTable> symbol_tables() const;
+  std::vector<SymbolTable> symbol_tables(std::span<const std::uint32_t> types = {}) const;
   void load_functions();
 
   UniqueFd fd_;

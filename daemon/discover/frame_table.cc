@@ -140,24 +140,30 @@ const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::uint64_t caml_frametable) {
   Window list(memory);
+  std::vector<std::uint64_t> tables;
+  bool cut = false;
+  for (std::uint64_t i = 0; i < kMaxTables; ++i) {
+    std::uint64_t table = 0;
+    cut = !list.get(caml_frametable + 8 * i, table);
+    if (cut || table == 0) break;
+    tables.push_back(table);
+  }
+  FrameTable frames = read_frame_tables(memory, tables);
+  if (cut) ++frames.skipped;
+  if (frames.descriptors().empty()) {
+    return absl::DataLossError("the program's frame tables are empty or unreadable");
+  }
+  return frames;
+}
+
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables) {
   Window window(memory);
   std::vector<FrameDescriptor> descriptors;
   std::uint64_t skipped = 0;
-  for (std::uint64_t i = 0; i < kMaxTables; ++i) {
-    std::uint64_t table = 0;
-    if (!list.get(caml_frametable + 8 * i, table)) {
-      ++skipped;
-      break;
-    }
-    if (table == 0) break;
-    skipped += read_one_table(window, table, descriptors);
-  }
-  if (descriptors.empty()) {
-    return absl::DataLossError("the program's frame tables are empty or unreadable");
-  }
-  FrameTable table(std::move(descriptors));
-  table.skipped += skipped;
-  return table;
+  for (const std::uint64_t table : tables) skipped += read_one_table(window, table, descriptors);
+  FrameTable frames(std::move(descriptors));
+  frames.skipped += skipped;
+  return frames;
 }
 
 }  // namespace memprofd

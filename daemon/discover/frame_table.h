@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,6 +38,9 @@ class FrameTable {
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::uint64_t caml_frametable);
 
+// Reads the tables at these addresses; as total, and empty when there is nothing.
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables);
+
 // The open-addressing form that the kernel walks (bpf/events.h): 1 << bits slots.
 struct KernelFrameTable {
   std::uint32_t bits = 0;
@@ -45,7 +49,10 @@ struct KernelFrameTable {
 };
 // Grows the table until no probe sequence exceeds MEMPROF_MAX_PROBES. Addresses
 // of 48 bits and more cannot be represented and are left out, and so are those
-// that collide even in a table many times larger than usual.
-KernelFrameTable build_kernel_frame_table(const FrameTable& table);
+// that collide even in a table many times larger than usual. There is room for as many
+// more descriptors as are reserved.
+KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0);
+// How many to reserve for a program of so many descriptors that may load plugins.
+std::uint64_t room_for_plugins(std::uint64_t descriptors);
 
 }  // namespace memprofd

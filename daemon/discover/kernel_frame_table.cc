@@ -15,6 +15,9 @@ constexpr std::uint32_t kMaxBits = 24;
 // A table of so many times the usual size can only be needed by addresses made
 // to collide.
 constexpr std::uint32_t kMaxExtraBits = 4;
+constexpr std::uint64_t kPluginDescriptors = 65536;
+// Slots for each descriptor once the reserved room is used: probe sequences of 64 suffice.
+constexpr std::uint64_t kSlotsNum = 4, kSlotsDen = 3;
 
 // Inserts into the first free slot of the probe sequence; false when there is none.
 bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
@@ -41,14 +44,22 @@ std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
 
 }  // namespace
 
-KernelFrameTable build_kernel_frame_table(const FrameTable& frames) {
+// Enough for the plugins of the largest programs known (Coq: 60,000), while a table that
+// is reserved for costs at most twice its memory once it is of that size.
+std::uint64_t room_for_plugins(std::uint64_t descriptors) {
+  return std::max<std::uint64_t>(descriptors / 4, kPluginDescriptors);
+}
+
+KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_t reserved) {
   const auto& all = frames.descriptors();
   const auto representable = static_cast<std::uint64_t>(
       std::count_if(all.begin(), all.end(), [](const FrameDescriptor& d) {
         return d.return_address != 0 && d.return_address < kAddressLimit;
       }));
   KernelFrameTable table;
-  table.bits = std::clamp<std::uint32_t>(std::bit_width(2 * representable), kMinBits, kMaxBits);
+  const std::uint64_t slots =
+      std::max(2 * representable, (representable + reserved) * kSlotsNum / kSlotsDen);
+  table.bits = std::clamp<std::uint32_t>(std::bit_width(slots), kMinBits, kMaxBits);
   const std::uint32_t last = std::min(kMaxBits, table.bits + kMaxExtraBits);
   const std::uint64_t unavoidable = all.size() - representable;
   for (;; ++table.bits) {

@@ -94,6 +94,11 @@ absl::Status find_runtime_symbols(const ElfFile& file, std::span<const WantedSym
     if (!found[i]) return missing(file, names[i]);
     out.*wanted[i].place = *found[i];
   }
+  if (file.find_symbol("camlDynlink")) {
+    const auto registers = file.find_symbol(out.state.address == 0 ? "caml_register_frametables"
+                                                                   : "caml_register_frametable");
+    out.register_frametable = registers.value_or(ElfSymbol());
+  }
   out.user_callstack = file.find_symbol("caml_get_current_callstack").value_or(ElfSymbol());
   return absl::OkStatus();
 }

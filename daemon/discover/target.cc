@@ -31,7 +31,7 @@ absl::Status about_pid(int pid, const absl::Status& status, std::string_view sep
                       fmt::format("pid {}{}{}", pid, separator, std::string(status.message())));
 }
 
-absl::Status check_process(const ProcFs& proc, int pid) {
+absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
   ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
   if (status.has_ended()) {
     return absl::NotFoundError(
@@ -41,6 +41,7 @@ absl::Status check_process(const ProcFs& proc, int pid) {
     return absl::FailedPreconditionError(
         fmt::format("pid {0} is a thread of process {1}: use pid {1}", pid, status.tgid));
   }
+  container_pid = status.ns_pids.size() > 1 ? status.ns_pids.back() : 0;
   return absl::OkStatus();
 }
 
@@ -130,6 +131,10 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   RETURN_IF_ERROR(
       find_capture_point(*program, symbols.capture, *load_bias, target.abi, target.capture));
   RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
+  if (symbols.register_frametable.address != 0) {
+    RETURN_IF_ERROR(find_probe_point(*program, symbols.register_frametable, *load_bias,
+                                     target.register_frametable));
+  }
   if (target.abi.domains) {
     target.state_offset = program->thread_local_offset(symbols.state);
     target.gc_counters = {.minor_collections = *load_bias + symbols.minor_collections.address,
@@ -142,6 +147,8 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
       read_frame_table(*target.memory, *load_bias + symbols.frametable.address);
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
+  target.plugin_finder = PluginFinder(pid, target.exe, proc);
+  target.plugins = target.plugin_finder.find_new(maps, *target.memory);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias);
   target.program = std::move(program);
   target.load_bias = *load_bias;
@@ -160,7 +167,7 @@ absl::Status check_unchanged(const ProcFs& proc, const Target& target) {
 absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   Target target;
   target.pid = pid;
-  RETURN_IF_ERROR(check_process(proc, pid));
+  RETURN_IF_ERROR(check_process(proc, pid, target.container_pid));
   RETURN_IF_ERROR(identify(proc, target));
   ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(target));
   absl::StatusOr<OcamlProgram> program = check_program(*file);
@@ -176,7 +183,8 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
   const ProcFs proc(proc_root);
   if (!proc.exists(pid)) {
-    const absl::Status status = check_process(proc, pid);
+    int container_pid = 0;
+    const absl::Status status = check_process(proc, pid, container_pid);
     return status.ok() ? gone(pid) : status;
   }
   absl::StatusOr<Target> target = look_at(proc, pid);

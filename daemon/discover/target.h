@@ -13,6 +13,7 @@
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/plugins.h"
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
 #include "daemon/util/fd.h"
@@ -27,6 +28,7 @@ struct AddressRange {
 
 struct Target {
   int pid = 0;
+  int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
   std::string comm;
@@ -42,7 +44,10 @@ struct Target {
   GcCounters gc_counters;                // OCaml 5
   AddressRange user_callstack;           // caml_get_current_callstack
   AddressRange track_interned;           // caml_memprof_track_interned
-  FrameTable frames;
+  ProbePoint register_frametable;        // where Dynlink registers frame tables; 0: cannot
+  FrameTable frames;                     // of the program
+  PluginFinder plugin_finder;            // knows plugins
+  std::vector<OcamlCode> plugins;        // loaded by now
   std::unique_ptr<MemoryReader> memory;
   std::unique_ptr<ElfFile> program;   // kept open: it outlives the process
   std::uint64_t load_bias = 0;        // from the file's addresses to the process's

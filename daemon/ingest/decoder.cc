@@ -63,6 +63,12 @@ std::optional<EventView> decode_lifecycle(Bytes data, DropCounters& drops) {
                        .what = static_cast<memprof_lifecycle_what>(event->what)};
 }
 
+std::optional<EventView> decode_fork(Bytes data, DropCounters& drops) {
+  const auto* event = event_at<memprof_fork>(data);
+  if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
+  return ForkView{.time_ns = event->header.time_ns, .child = static_cast<int>(event->child)};
+}
+
 }  // namespace
 
 std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
@@ -76,6 +82,8 @@ std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
       return decode_batch(data, drops);
     case MEMPROF_EVENT_LIFECYCLE:
       return decode_lifecycle(data, drops);
+    case MEMPROF_EVENT_FORK:
+      return decode_fork(data, drops);
     default:
       return refuse(Drop::kDecodeBadKind, drops);
   }

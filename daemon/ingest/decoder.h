@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "bpf/events.h"
+#include "bpf/fork_event.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
@@ -44,7 +45,12 @@ struct LifecycleView {
   memprof_lifecycle_what what = MEMPROF_LIFECYCLE_EXEC;
 };
 
-using EventView = std::variant<CaptureView, BatchView, LifecycleView>;
+struct ForkView {
+  std::uint64_t time_ns = 0;
+  int child = 0;
+};
+
+using EventView = std::variant<CaptureView, BatchView, LifecycleView, ForkView>;
 
 // nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.

@@ -18,51 +18,68 @@ std::string base_name(const std::string& path) {
 
 OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
                                  const FrameTable& frames, LocationFormat format)
-    : program_(std::move(program)),
-      load_bias_(load_bias),
-      module_(base_name(program_->display_name())),
-      format_(format) {
-  descriptors_.reserve(frames.descriptors().size());
-  for (const FrameDescriptor& descriptor : frames.descriptors()) {
-    descriptors_.emplace_back(descriptor.return_address, descriptor.address);
-  }
+    : format_(format) {
+  add(std::move(program), load_bias, frames);
 }
 
-std::uint64_t OcamlSymbolizer::descriptor_of(std::uint64_t return_address) const {
-  const auto it = std::lower_bound(
-      descriptors_.begin(), descriptors_.end(), return_address,
-      [](const auto& entry, std::uint64_t address) { return entry.first < address; });
-  return it != descriptors_.end() && it->first == return_address ? it->second : 0;
+void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias,
+                          const FrameTable& frames) {
+  Code code{.file = std::move(plugin), .load_bias = load_bias};
+  code.module = base_name(code.file->display_name());
+  code.descriptors.reserve(frames.descriptors().size());
+  for (const FrameDescriptor& descriptor : frames.descriptors()) {
+    code.descriptors.emplace_back(descriptor.return_address, descriptor.address);
+  }
+  absl::MutexLock lock(&code_mutex_);
+  code_.push_back(std::move(code));
 }
 
 std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
                                                std::int32_t alloc_idx) {
-  std::vector<Location> found;
-  const FileMemory memory(*program_, load_bias_);
-  const std::uint64_t descriptor = descriptor_of(return_address);
-  const auto debuginfo =
-      descriptor != 0 ? find_debuginfo(memory, descriptor, alloc_idx) : std::nullopt;
-  if (debuginfo) {
-    for (SourceLocation& source : read_debuginfo(memory, *debuginfo, format_)) {
-      found.push_back({.function = std::move(source.function),
-                       .file = std::move(source.file),
-                       .line = source.line,
-                       .start_column = source.start_column,
-                       .end_column = source.end_column,
-                       .module = module_});
-    }
+  absl::MutexLock lock(&code_mutex_);
+  // The latest first: a plugin may lie where one was that is gone.
+  for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
+    const std::uint64_t descriptor = code->descriptor_of(return_address);
+    if (descriptor == 0) continue;
+    std::vector<Location> found = code->from_debuginfo(descriptor, alloc_idx, format_);
+    if (found.empty()) found.push_back(code->from_symbols(return_address));
+    return found;
   }
-  if (found.empty()) found.push_back(from_symbols(return_address));
+  return {code_.front().from_symbols(return_address)};
+}
+
+std::uint64_t OcamlSymbolizer::Code::descriptor_of(std::uint64_t return_address) const {
+  const auto it = std::lower_bound(
+      descriptors.begin(), descriptors.end(), return_address,
+      [](const auto& entry, std::uint64_t address) { return entry.first < address; });
+  return it != descriptors.end() && it->first == return_address ? it->second : 0;
+}
+
+std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t descriptor,
+                                                            std::int32_t alloc_idx,
+                                                            LocationFormat format) const {
+  const FileMemory memory(*file, load_bias);
+  const auto debuginfo = find_debuginfo(memory, descriptor, alloc_idx);
+  if (!debuginfo) return {};
+  std::vector<Location> found;
+  for (SourceLocation& source : read_debuginfo(memory, *debuginfo, format)) {
+    found.push_back({.function = std::move(source.function),
+                     .file = std::move(source.file),
+                     .line = source.line,
+                     .start_column = source.start_column,
+                     .end_column = source.end_column,
+                     .module = module});
+  }
   return found;
 }
 
-Location OcamlSymbolizer::from_symbols(std::uint64_t return_address) {
+Location OcamlSymbolizer::Code::from_symbols(std::uint64_t return_address) const {
   // One byte back: a call may be the last instruction of its function.
-  const ElfFunction* function = program_->function_at(return_address - 1 - load_bias_);
+  const ElfFunction* function = file->function_at(return_address - 1 - load_bias);
   Location location;
   if (function != nullptr) {
     location.function = demangle(function->name);
-    location.module = module_;
+    location.module = module;
   } else {
     location.function = fmt::format("{:#x}", return_address);
   }

@@ -1,10 +1,10 @@
-// Symbolizer of one OCaml program, from the program's file.
+// Symbolizer of one OCaml program, from the program's file and those of its plugins.
 //
 // Frame tables and debuginfo are in .data, never written after the start and
 // self-relative, so the file's bytes serve; only pointers, which need
 // relocation, are wrong there, and the return addresses come from the frame
-// table that was read from the process. The file is kept open: answers survive
-// the program's exit and its file's removal.
+// table that was read from the process. The files are kept open: answers survive
+// the program's exit and the files' removal.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
@@ -42,17 +44,27 @@ class OcamlSymbolizer : public Symbolizer {
   OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
                   const FrameTable& frames, LocationFormat format);
 
+  // A plugin, before any of its addresses is asked for. Any thread.
+  void add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias, const FrameTable& frames);
+
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
 
  private:
-  std::uint64_t descriptor_of(std::uint64_t return_address) const;
-  Location from_symbols(std::uint64_t return_address);
+  struct Code {
+    std::unique_ptr<ElfFile> file;
+    std::uint64_t load_bias = 0;
+    std::string module;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors;  // return address, address
 
-  const std::unique_ptr<ElfFile> program_;
-  const std::uint64_t load_bias_;
-  const std::string module_;
+    std::uint64_t descriptor_of(std::uint64_t return_address) const;
+    std::vector<Location> from_debuginfo(std::uint64_t descriptor, std::int32_t alloc_idx,
+                                         LocationFormat format) const;
+    Location from_symbols(std::uint64_t return_address) const;
+  };
+
   const LocationFormat format_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors_;  // return address, address
+  absl::Mutex code_mutex_;
+  std::vector<Code> code_ ABSL_GUARDED_BY(code_mutex_);  // the program first
 };
 
 }  // namespace memprofd

@@ -16,7 +16,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with the OCaml of another Debian release, in $(BUILD)/targets-RELEASE; domains
 # needs OCaml 5.
-OTHER_NAMES := known_alloc idle stacks busy_threads churn uses_memprof
+OTHER_NAMES := known_alloc idle stacks busy_threads churn uses_memprof forks
 OTHERS      := $(addprefix $(BUILD)/targets-bullseye/,$(OTHER_NAMES)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) domains))
 .PHONY: targets-bullseye targets-trixie targets-forky
@@ -37,7 +37,12 @@ $(TARGETS_DIR)/obj/%.cmx: tests/targets/%.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(Q)$(OCAMLOPT) -g -I $(@D) -c -o $@ $<
 $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%.cmx
 	$(call say,LINK,$@)
-	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< -o $@
+	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< $(filter %.o,$^) -o $@
+
+$(TARGETS_DIR)/seccomp: $(TARGETS_DIR)/obj/seccomp_stubs.o
+$(TARGETS_DIR)/obj/seccomp_stubs.o: tests/targets/seccomp_stubs.c
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -I$(shell ocamlc -where) -c $< -o $@
 
 MANY_DIR := $(TARGETS_DIR)/many
 $(TARGETS_DIR)/many_sites: tests/targets/many_sites.awk $(TARGETS_DIR)/obj/handshake.cmx
@@ -93,3 +98,10 @@ $(TRUTH_DIR)/truth.c.o: tests/e2e/truth/truth.c tests/e2e/truth/truth.h
 $(BUILD)/tests/libmemprof_agent_truth.so: $(TRUTH_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@
+
+# Programs that load code while they run: the host's, and in targets-RELEASE.
+PLUGIN_HOSTS := $(foreach folder,$(TARGETS_DIR) $(BUILD)/targets-trixie,$(folder)/plugins/plugin_host)
+targets: $(PLUGIN_HOSTS)
+$(PLUGIN_HOSTS): $(wildcard tests/targets/plugins/*) tests/targets/handshake.ml
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/plugins/build.sh $(patsubst $(BUILD)/targets-%/plugins,%,$(@D:$(TARGETS_DIR)/%=host)) $(@D)

@@ -274,6 +274,15 @@ TEST_F(PipelineTest, BatchTellsOfLostCaptures) {
   EXPECT_EQ(dropped(Drop::kPairUnusedCapture), 1u);
 }
 
+TEST_F(PipelineTest, ChildrenAreToldOnce) {
+  memprof_fork fork{};
+  fork.header = {.kind = MEMPROF_EVENT_FORK, .tid = 7, .time_ns = 1};
+  fork.child = 4243;
+  pipeline_.on_ring_record(std::as_bytes(std::span(&fork, 1)));
+  EXPECT_EQ(pipeline_.take_children(), std::vector<int>{4243});
+  EXPECT_TRUE(pipeline_.take_children().empty());
+}
+
 TEST_F(PipelineTest, LifecycleEvents) {
   pipeline_.on_ring_record(ring_lifecycle(MEMPROF_LIFECYCLE_FRAMETABLE, 7, 1).bytes());
   EXPECT_EQ(pipeline_.frametables_registered(), 1u);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What is used of the kernel's own structures. The loader finds where each field lies in
+ * the kernel that runs, by its type information (BTF).
+ */
+#ifndef MEMPROF_KERNEL_TYPES_BPF_H
+#define MEMPROF_KERNEL_TYPES_BPF_H
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct thread_struct thread;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,43 @@
+// Children of targets that are to become targets, from the fork until they are worth
+// looking at. Owned by the control thread.
+//
+// Many a child runs a command or ends at once. One that is still there after a moment,
+// and still runs its parent's program, is meant to stay.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+
+namespace memprofd {
+
+struct ForkedChild {
+  int pid = 0;
+  int parent = 0;   // the target
+  std::string exe;  // the target's program
+  double rate = 0;  // its sampling rate
+  std::chrono::steady_clock::time_point seen_at;
+};
+
+class ForkedChildren {
+ public:
+  static constexpr std::chrono::milliseconds kPatience{100};
+  static constexpr std::size_t kMaxWaiting = 4096;
+
+  // False when there are too many already.
+  bool add(ForkedChild child);
+  // The next one whose time has come and that lives on in its parent's program. Those
+  // that do not are dropped.
+  std::optional<ForkedChild> next(std::chrono::steady_clock::time_point now);
+  bool any_of(int parent) const;
+  bool empty() const { return waiting_.empty(); }
+
+ private:
+  std::deque<ForkedChild> waiting_;  // in the order of their coming
+};
+
+// Whether this process sees pids as the kernel counts them.
+bool in_initial_pid_namespace();
+
+}  // namespace memprofd

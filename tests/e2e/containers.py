@@ -1,0 +1,78 @@
+"""Small root file systems and the programs that run in them, for tests."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from harness import Process, Target, eventually
+
+
+def libraries(program):
+    """The files that the program is loaded with, its dynamic linker included."""
+    headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True).stdout
+    linker = re.search(r"interpreter: (\S+)\]", headers).group(1)
+    said = subprocess.run([linker, "--list", program], capture_output=True, text=True, check=True).stdout
+    return {linker, *re.findall(r"(/\S+) \(0x", said)}
+
+
+def make_root(folder, *programs):
+    """A root with these programs in /app, their libraries, and an empty /proc."""
+    for name in ("app", "proc", "dev", "tmp"):
+        (folder / name).mkdir(parents=True)
+    for program in programs:
+        shutil.copy2(program, folder / "app" / pathlib.Path(program).name)
+        for library in libraries(program):
+            place = folder / library.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.exists():
+                shutil.copy2(os.path.realpath(library), place)
+    return folder
+
+
+def files(root):
+    """Every file below root with its size and times, /proc left out."""
+    found = {}
+    for folder, names, file_names in os.walk(root):
+        if folder == str(root) and "proc" in names:
+            names.remove("proc")
+        for name in names + file_names:
+            info = os.lstat(os.path.join(folder, name))
+            found[os.path.relpath(os.path.join(folder, name), root)] = (info.st_size, info.st_mtime_ns)
+    return found
+
+
+class Contained(Target):
+    """A target behind a command that puts it elsewhere: unshare, chroot. pid is the host's."""
+
+    def __init__(self, command, program, *arguments):
+        Process.__init__(self, [*command, program, *arguments])
+        words = self.read_line().split()
+        if words[0] != "ready":
+            raise AssertionError(f"{program} said {words} instead of ready")
+        self.inner_pid = int(words[-1])
+        self.host_pid = eventually(lambda: self._find(pathlib.Path(program).name), "the program is there")
+
+    def _find(self, name):
+        """The process below ours that runs the program."""
+        waiting = [self.popen.pid]
+        while waiting:
+            pid = waiting.pop()
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == name:
+                return pid
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+        return None
+
+    @property
+    def pid(self):
+        return getattr(self, "host_pid", self.popen.pid)
+
+
+UNSHARED = ["unshare", "--mount", "--pid", "--user", "--map-root-user", "--fork", "--kill-child"]
+
+
+def unshared(root):
+    """A command that runs what follows in the root, with namespaces and a /proc of its own."""
+    return [*UNSHARED, f"--mount-proc={root}/proc", "chroot", root]

@@ -1,0 +1,122 @@
+"""Targets in other mount, pid and user namespaces, and behind chroot."""
+
+import pathlib
+import random
+import signal
+import time
+import unittest
+
+import harness
+from containers import Contained, files, make_root, unshared
+from harness import NOT_PROFILABLE, E2ETest, eventually, proc_status, sum_sites
+
+
+class Container(E2ETest):
+    RATE = 1e-3
+
+    def setUp(self):
+        super().setUp()
+        self.root = make_root(self.folder / "root", *map(self.program, ("known_alloc", "busy_threads")))
+
+    def program(self, name):
+        return harness.TARGETS / name
+
+    def contained(self, command, name="known_alloc", *arguments):
+        return self.process(Contained(command, f"/app/{name}", *arguments))
+
+    def check_sampled(self, daemon, target):
+        """Its sites are found, and are as large as they should be."""
+        self.sample_on_command(daemon, target)
+        before = target.command("stat")["sites"]["site_small"]["allocated_words"]
+        truth = target.command("go 4")["sites"]["site_small"]["allocated_words"] - before
+        sites = daemon.settled_sites(target.pid)
+        self.assert_estimate("site_small", sum_sites(sites, "site_small")["allocated_bytes"], truth, self.RATE)
+        found = [s for s in sites if s["function"].endswith("site_small")]
+        self.assertTrue(found[0]["file"].endswith("known_alloc.ml"), found)
+
+    def check_nothing_left(self, target, before):
+        self.assertEqual(before, files(self.root))
+        fds = [p.readlink() for p in pathlib.Path(f"/proc/{target.pid}/fd").iterdir()]
+        self.assertFalse([str(fd) for fd in fds if "memprof" in str(fd)])
+        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
+
+    def test_other_mount_pid_and_user_namespace(self):
+        target = self.contained(unshared(self.root))
+        self.assertNotEqual(target.pid, target.inner_pid)
+        before = files(self.root)
+        daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+        self.check_sampled(daemon, target)
+        self.check_nothing_left(target, before)
+        self.assertEqual([], daemon.targets()[target.pid]["drops"])
+        self.assertEqual(f"pid {target.inner_pid} in its container", daemon.targets()[target.pid]["message"])
+        maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+        self.assertIn("/memfd:memprof_agent (deleted)", maps)
+        daemon.detach(target.pid)
+        target.command("go 1")
+        self.check_nothing_left(target, before)
+        target.exit()
+
+    def test_attached_again_uses_the_agent_that_is_there(self):
+        target = self.contained(unshared(self.root))
+        for _ in range(3):
+            daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+            self.check_sampled(daemon, target)
+            lost = {d["reason"] for d in daemon.targets()[target.pid]["drops"]}
+            self.assertLessEqual(lost, {"unused_capture", "session_end"})
+            daemon.stop()
+        maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+        copies = {line.split()[4] for line in maps.splitlines() if "memprof_agent" in line}
+        self.assertEqual(1, len(copies), maps)
+        target.exit()
+
+    def test_mount_namespace_alone(self):
+        """The same root: the agent's own file is visible and is used."""
+        target = self.process(Contained(["unshare", "--mount", "--fork", "--kill-child"], self.program("known_alloc")))
+        daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+        self.check_sampled(daemon, target)
+        self.assertEqual("", daemon.targets()[target.pid]["message"])
+        self.assertNotIn("/memfd:", pathlib.Path(f"/proc/{target.pid}/maps").read_text())
+        target.exit()
+
+    def test_chroot_without_proc_is_refused_with_the_remedy(self):
+        target = self.process(Contained(["chroot", self.root], "/app/known_alloc"))
+        daemon = self.daemon()
+        done = daemon.attach(target.pid, check=False)
+        self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, target.pid, "/proc", "preload")
+        self.assertEqual(1, target.command("go 1")["rounds"])
+
+    def test_chroot_with_proc(self):
+        command = ["unshare", "--mount", "--fork", "--kill-child", f"--mount-proc={self.root}/proc", "chroot", self.root]
+        target = self.process(Contained(command, "/app/known_alloc"))
+        before = files(self.root)
+        daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+        self.check_sampled(daemon, target)
+        self.check_nothing_left(target, before)
+        target.exit()
+
+    def test_threads_under_load_and_daemons_that_die(self):
+        """Killed at any step, memprofd leaves the program at work; the next one attaches."""
+        target = self.contained(unshared(self.root), "busy_threads")
+        for seed in range(12):
+            first = self.daemon("--pid", target.pid, rate=1e-3, wait=False)
+            time.sleep(random.Random(seed).uniform(0, 0.6))  # the fault, not a way of waiting
+            first.stop(signal.SIGKILL)
+            before = target.command("stat")["requests"]
+            eventually(lambda: target.command("stat")["requests"] > before + 100, f"seed {seed}: it works on")
+            self.assertEqual(0, target.command("stat")["errors"])
+        last = self.daemon("--pid", target.pid, rate=1e-3)
+        last.wait_state(target.pid, "sampling")
+        eventually(lambda: last.sites(target.pid), "samples")
+        self.assertEqual(0, target.exit()["errors"])
+
+
+class ContainerOfOtherLibc(Container):
+    """OCaml 5.3 and the C library that belongs to it."""
+
+    def program(self, name):
+        return harness.TARGETS5 / name
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,246 @@
+"""Processes that fork, become daemons, replace themselves, stand still or end at once."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status, sum_sites
+
+
+def kernel_objects(pid):
+    """Descriptors of what is no file: BPF programs and maps, probes, processes. The program
+    of a target that has ended stays open, for its names."""
+    count = 0
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            count += os.readlink(link).startswith("anon_inode:")
+    return count
+
+
+def kill(pid):
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+class Forks(E2ETest):
+    FOLDER = harness.TARGETS
+
+    def attached(self, *options):
+        target = self.target("forks", folder=self.FOLDER)
+        daemon = self.daemon("--pid", target.pid, *options, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        return target, daemon
+
+    def child(self, target, command="fork"):
+        pid = target.command(command)["pid"]
+        self.addCleanup(kill, pid)
+        return pid
+
+    def samples(self, daemon, pid, site):
+        return sum_sites(daemon.sites(pid), site)["samples"]
+
+    def check_grows(self, daemon, pid, site):
+        before = self.samples(daemon, pid, site)
+        eventually(lambda: self.samples(daemon, pid, site) > before, f"{site} of {pid} is sampled on")
+
+    def test_a_child_is_a_target_of_its_own(self):
+        target, daemon = self.attached("--follow-forks")
+        child = self.child(target)
+        daemon.wait_state(child, "sampling")
+        self.check_grows(daemon, child, "child_work")
+        self.check_grows(daemon, target.pid, "parent_work")
+        self.assertEqual(0, self.samples(daemon, child, "parent_work"))
+        self.assertEqual(0, self.samples(daemon, target.pid, "child_work"))
+        info = daemon.targets()
+        self.assertEqual(f"forked by pid {target.pid}", info[child]["message"])
+        self.assertEqual("", info[target.pid]["message"])
+        lost = {d["reason"] for t in info.values() for d in t["drops"]}
+        self.assertLessEqual(lost, {"unused_capture", "session_end"})
+        os.kill(child, signal.SIGKILL)
+        daemon.wait_state(child, "exited")
+        self.assertEqual("sampling", daemon.state(target.pid))
+        target.exit()
+
+    def test_children_are_left_alone_by_default(self):
+        target, daemon = self.attached()
+        child = self.child(target)
+        self.check_grows(daemon, target.pid, "parent_work")
+        self.assertEqual([target.pid], list(daemon.targets()))
+        self.assertEqual("0", proc_status(child, "TracerPid"))
+        # Nothing hinders an attach by hand.
+        daemon.attach(child)
+        daemon.wait_state(child, "sampling")
+        self.check_grows(daemon, child, "child_work")
+        target.exit()
+
+    def test_a_hundred_children_that_end_at_once(self):
+        target, daemon = self.attached("--follow-forks")
+        objects = kernel_objects(daemon.pid)
+        for _ in range(3):
+            self.assertEqual(100, target.command("burst 100")["pid"])
+        child = self.child(target)  # comes after all of them
+        daemon.wait_state(child, "sampling")
+        self.check_grows(daemon, target.pid, "parent_work")
+        os.kill(child, signal.SIGKILL)
+        daemon.wait_state(child, "exited")
+        eventually(lambda: kernel_objects(daemon.pid) <= objects, "no BPF object is left over")
+        target.exit()
+
+    def test_a_program_that_becomes_a_daemon(self):
+        target, daemon = self.attached("--follow-forks")
+        server = self.child(target, "daemon")
+        self.assertEqual(OK, target.wait())
+        daemon.wait_state(server, "sampling")
+        self.check_grows(daemon, server, "child_work")
+        daemon.wait_state(target.pid, "exited")
+
+    def test_a_child_that_runs_another_program(self):
+        target, daemon = self.attached("--follow-forks")
+        child = self.child(target, "execs /bin/sleep")
+        eventually(lambda: os.readlink(f"/proc/{child}/exe").endswith("sleep"), "the child runs sleep")
+        later = self.child(target)
+        daemon.wait_state(later, "sampling")
+        self.assertNotIn(daemon.state(child), ("sampling", "waiting", "failed"))
+        self.assertEqual("S", proc_status(child, "State")[0])
+        os.kill(child, signal.SIGKILL)  # it holds the target's standard output
+        target.exit()
+
+
+class ForksOfOcaml5(Forks):
+    FOLDER = harness.TARGETS5
+
+
+class ShortLives(E2ETest):
+    def test_programs_that_live_for_milliseconds(self):
+        """Each is attached to somewhere in its life; the answer is always clear."""
+        bystander = self.target("busy_threads")
+        daemon = self.daemon("--pid", bystander.pid, rate=1e-4)
+        daemon.wait_state(bystander.pid, "sampling")
+        objects = kernel_objects(daemon.pid)
+        codes = set()
+        for _ in range(25):
+            program = subprocess.Popen([harness.TARGETS / "churn"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL)
+            done = daemon.attach(program.pid, check=False)
+            codes.add(done.returncode)
+            self.assertIn(done.returncode, (OK, NO_PROCESS, NOT_PROFILABLE), done.stderr)
+            if done.returncode != OK:
+                self.assert_one_line(done.stderr, program.pid)
+            program.wait()
+        self.assertIn(NO_PROCESS, codes)
+        eventually(lambda: kernel_objects(daemon.pid) <= objects, "no BPF object is left over")
+        self.assertEqual("sampling", daemon.state(bystander.pid))
+        self.assertEqual(0, bystander.exit()["errors"])
+
+    def run_with_pid(self, pid, *command):
+        """Starts a program under a pid that was used before; None when somebody else has it."""
+        last = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+        for _ in range(200):
+            last.write_text(str(pid - 1))
+            process = Process(command)
+            if process.pid == pid:
+                return self.process(process)
+            process.kill()
+        return None
+
+    def test_a_pid_that_is_used_again(self):
+        target = self.target("known_alloc")
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        self.sample_on_command(daemon, target)
+        truth = target.command("go 2")["sites"]["site_small"]["allocated_words"]
+        daemon.settled_sites(target.pid)
+        pid = target.pid
+        target.exit()
+        again = self.run_with_pid(pid, harness.TARGETS / "busy_threads")
+        if again is None:
+            self.skipTest("the pid is taken")
+        daemon.wait_state(pid, "exited")
+        seen = sum_sites(daemon.sites(pid), "site_small")
+        self.assert_estimate("site_small", seen["allocated_bytes"], truth, 1e-3)
+        daemon.attach(pid)
+        daemon.wait_state(pid, "sampling")
+        eventually(lambda: [s for s in daemon.sites(pid) if "Busy_threads" in s["function"]], "its samples")
+        self.assertFalse([s for s in daemon.sites(pid) if "Known_alloc" in s["function"]])
+
+
+class HardTargets(E2ETest):
+    """Programs that stand still or are disturbed from all sides."""
+
+    def test_stopped_while_sampled(self):
+        target = self.target("busy_threads")
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        target.send_signal(signal.SIGSTOP)
+        eventually(lambda: proc_status(target.pid, "State").startswith("T"), "the target is stopped")
+        daemon.set_rate(target.pid, 1e-4)
+        self.assertTrue(proc_status(target.pid, "State").startswith("T"))
+        daemon.detach(target.pid)
+        self.assertTrue(proc_status(target.pid, "State").startswith("T"))
+        daemon.attach(target.pid)
+        self.assertEqual("waiting", daemon.state(target.pid))
+        target.send_signal(signal.SIGCONT)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_heavy_signal_load(self):
+        target = self.target("signals")
+        sender = self.process(Process(["sh", "-c", f"while kill -USR1 {target.pid} 2>/dev/null; do :; done"]))
+        daemon = self.daemon(rate=1e-3)
+        for _ in range(10):
+            daemon.attach(target.pid)
+            daemon.wait_state(target.pid, "sampling")
+            before = sum(s["samples"] for s in daemon.sites(target.pid))
+            eventually(lambda: sum(s["samples"] for s in daemon.sites(target.pid)) > before, "samples")
+            daemon.detach(target.pid)
+        sender.kill()
+        answer = target.exit()
+        self.assertEqual(0, answer["errors"])
+        self.assertGreater(answer["timer"], 1_000)
+        self.assertGreater(answer["usr1"], 1_000)
+
+    def test_small_stack_limit(self):
+        """With room for the dynamic linker it is attached to, without it waits; it always goes on."""
+        for limit, state in ((64, "waiting"), (128, "sampling")):
+            with self.subTest(kib=limit):
+                target = self.process(Process(["env", "-i", "sh", "-c", f"ulimit -s {limit}; "
+                                               f"exec {harness.TARGETS}/known_alloc"]))
+                self.assertEqual(f"ready {target.pid}", target.read_line())
+                daemon = self.daemon("--pid", target.pid, rate=1e-3)
+                def reached():
+                    target.send("go 1")
+                    target.read_line()
+                    return daemon.state(target.pid) == state
+                eventually(reached, f"pid {target.pid} is {state}")
+                if state == "waiting":
+                    eventually(lambda: reached() and "stack" in daemon.targets()[target.pid]["message"],
+                               "the reason is said")
+                daemon.stop()
+                target.send("exit")
+                self.assertEqual(0, target.wait())
+
+    def test_seccomp_filter(self):
+        target = self.target("seccomp")
+        self.assertEqual("2", proc_status(target.pid, "Seccomp"))
+        daemon = self.daemon()
+        done = daemon.attach(target.pid, check=False)
+        self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, target.pid, "seccomp", "LD_PRELOAD")
+        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
+        self.assertEqual("awake", target.command("wake"))
+        target.exit()
+
+    def test_seccomp_filter_with_the_agent_preloaded(self):
+        env = dict(os.environ, LD_PRELOAD=str(harness.BUILD / "libmemprof_agent.so"))
+        target = self.target("seccomp", env=env)
+        daemon = self.daemon("--pid", target.pid, rate=1e-2)
+        eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is sampled")
+        eventually(lambda: target.command("wake") and daemon.sites(target.pid), "samples")
+        target.exit()
+
+
+if __name__ == "__main__":
+    unittest.main()

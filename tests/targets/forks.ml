@@ -1,0 +1,65 @@
+(* Forks on command; each process allocates on its own:
+     fork         a child that works until its parent's death or a signal; answers its pid
+     burst N      N children that end at once; answers when all have ended
+     daemon       leaves the terminal as a daemon does (fork, setsid, fork); answers the
+                  daemon's pid, and ends
+     execs FILE   a child that becomes that program; answers its pid
+     exit *)
+
+let[@inline never] child_work () =
+  for i = 1 to 100_000 do ignore (Sys.opaque_identity (i, i, i)) done
+
+let[@inline never] parent_work () =
+  for i = 1 to 100_000 do ignore (Sys.opaque_identity [ i; i ]) done
+
+let rec work_while_parent parent =
+  child_work ();
+  ignore (Unix.select [] [] [] 0.001);
+  if Unix.getppid () = parent then work_while_parent parent
+
+let rec work_as_daemon () =
+  child_work ();
+  ignore (Unix.select [] [] [] 0.001);
+  work_as_daemon ()
+
+let answer pid = Printf.printf "{\"pid\":%d}\n%!" pid
+
+let fork_child run =
+  let parent = Unix.getpid () in
+  match Unix.fork () with
+  | 0 ->
+    run parent;
+    Unix._exit 0
+  | pid -> pid
+
+let rec reap () =
+  match Unix.waitpid [ Unix.WNOHANG ] (-1) with
+  | 0, _ -> ()
+  | _ -> reap ()
+  | exception Unix.Unix_error (Unix.ECHILD, _, _) -> ()
+
+let become_daemon () =
+  if Unix.fork () <> 0 then Unix._exit 0;
+  ignore (Unix.setsid ());
+  if Unix.fork () <> 0 then Unix._exit 0;
+  answer (Unix.getpid ());
+  work_as_daemon ()
+
+let rec run () =
+  parent_work ();
+  ignore (Unix.select [] [] [] 0.001);
+  match Handshake.poll_command () with
+  | Some [ "exit" ] -> ()
+  | Some [ "fork" ] -> answer (fork_child work_while_parent); run ()
+  | Some [ "execs"; file ] -> answer (fork_child (fun _ -> Unix.execv file [| file; "600" |])); run ()
+  | Some [ "burst"; n ] ->
+    let children = List.init (int_of_string n) (fun _ -> fork_child ignore) in
+    List.iter (fun pid -> ignore (Unix.waitpid [] pid)) children;
+    answer (List.length children);
+    run ()
+  | Some [ "daemon" ] -> become_daemon ()
+  | Some _ | None -> reap (); run ()
+
+let () =
+  Handshake.ready ();
+  run ()

@@ -1,0 +1,4 @@
+(* What plugins have registered: called with a number of blocks and a function of the
+   host's. *)
+let all : (string * (int -> (unit -> unit) -> unit)) list ref = ref []
+let register name work = all := (name, work) :: !all

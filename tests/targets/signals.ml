@@ -1,0 +1,24 @@
+(* Works under a timer signal each millisecond, and whatever SIGUSR1 others send. Prints
+   at the end how many came, and how many sums of the work were wrong. *)
+
+let timer = ref 0
+let usr1 = ref 0
+
+let work () =
+  let list = List.init 1_000 (fun i -> i) in
+  List.fold_left ( + ) 0 list = 499_500
+
+let rec run errors =
+  let errors = if work () then errors else errors + 1 in
+  match Handshake.poll_command () with
+  | Some [ "exit" ] -> errors
+  | Some _ | None -> run errors
+
+let () =
+  Sys.set_signal Sys.sigalrm (Sys.Signal_handle (fun _ -> incr timer));
+  Sys.set_signal Sys.sigusr1 (Sys.Signal_handle (fun _ -> incr usr1));
+  let interval = { Unix.it_interval = 0.001; it_value = 0.001 } in
+  ignore (Unix.setitimer Unix.ITIMER_REAL interval);
+  Handshake.ready ();
+  let errors = run 0 in
+  Printf.printf "{\"errors\":%d,\"timer\":%d,\"usr1\":%d}\n%!" errors !timer !usr1

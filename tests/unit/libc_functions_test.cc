@@ -1,0 +1,50 @@
+#include "daemon/attach/libc_functions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/unit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(LibcFunctions, OfThisProcess) {
+  const auto found = find_libc_functions(::getpid());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->raise, reinterpret_cast<std::uint64_t>(&::raise));
+  EXPECT_EQ(found->syscall, reinterpret_cast<std::uint64_t>(&::syscall));
+  EXPECT_NE(found->dlopen, 0u);
+  EXPECT_NE(found->restorer, 0u);
+}
+
+class WithoutGlibc : public ::testing::Test {
+ protected:
+  std::string refusal(const std::string& maps) {
+    dir_.write("42/maps", maps);
+    const auto found = find_libc_functions(42, dir_.path());
+    EXPECT_EQ(found.status().code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(found.status().message());
+  }
+  TempDir dir_;
+};
+
+TEST_F(WithoutGlibc, MuslIsNamed) {
+  const std::string said = refusal(
+      "555500000000-555500001000 r-xp 00000000 fd:01 12 /app/server\n"
+      "7f0000000000-7f0000060000 r-xp 00014000 fd:01 34 /lib/ld-musl-x86_64.so.1\n");
+  EXPECT_THAT(said, HasSubstr("pid 42 runs on the musl C library"));
+  EXPECT_THAT(said, HasSubstr("memprof-agent package"));
+}
+
+TEST_F(WithoutGlibc, StaticProgram) {
+  EXPECT_THAT(refusal("400000-500000 r-xp 00000000 fd:01 12 /app/server\n"),
+              HasSubstr("pid 42 has no shared GNU C library"));
+}
+
+}  // namespace
+}  // namespace memprofd
