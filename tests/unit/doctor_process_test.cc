@@ -59,7 +59,7 @@ TEST_F(DoctorProcess, AllIsWell) {
   EXPECT_EQ(find("state").detail, "3 threads");
   EXPECT_EQ(find("namespaces").detail, "those of memprofd");
   EXPECT_EQ(find("C library").detail, "GNU, /lib/libc.so.6");
-  EXPECT_EQ(find("stack limit").detail, "8 MiB");
+  EXPECT_EQ(find("stack limit").detail, "8.00 MiB");
 }
 
 TEST_F(DoctorProcess, Traced) {
