@@ -402,9 +402,13 @@ class E2ETest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-"))
         self.addCleanup(self.clean_up)  # runs after a failed setUp too
 
-    def clean_up(self):
+    def processes_end(self):
+        """Between rounds of a test that goes on when one has failed: what it left would burden the next."""
         for process in reversed(self.processes):
             process.kill()
+
+    def clean_up(self):
+        self.processes_end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, result=None):

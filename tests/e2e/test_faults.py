@@ -40,12 +40,14 @@ class DaemonDies(E2ETest):
         for seed in KILLS:
             with self.subTest(seed=seed):
                 self.die_at_a_random_moment(seed, signal.SIGKILL)
+            self.processes_end()
         harness.NOTES.append(f"{len(KILLS)} kills")
 
     def test_told_to_end(self):
         for seed in list(SEEDS)[:4]:
             with self.subTest(seed=seed):
                 self.die_at_a_random_moment(seed, signal.SIGTERM)
+            self.processes_end()
 
     def test_killed_while_an_idle_target_waits(self):
         target = self.target("idle")
