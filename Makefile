@@ -237,6 +237,7 @@ help:
 	@echo 'make            memprofd, memprofctl and libmemprof_agent.so in $(BUILD)/'
 	@echo 'make demo       install what is missing, build, profile a bundled server for 20 s'
 	@echo 'make test       install what is missing, build, run every test'
+	@echo 'make test-matrix   all OCaml versions and real programs, with more of everything: an hour'
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make bench      measure cost per sample, overhead, ingest rate'
 	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'

@@ -107,23 +107,27 @@ static void check_lease(uint64_t now_ns)
 
 value memprof_start_profile(void) { return caml_callback_exn(VALUE_OF(start), VAL_UNIT); }
 
-/* 0: the program uses Memprof itself. */
-static int may_sample(void)
+/* Whether the program uses Memprof itself; -1: not known, ask again later. */
+static int in_use(void)
 {
 	if (memprof_has_domains())
-		return !memprof_domains_in_use();
-	return !IS_EXCEPTION_RESULT(memprof_start_profile());
+		return memprof_domains_in_use();
+	return IS_EXCEPTION_RESULT(memprof_start_profile());
 }
 
 static void start_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
 	uint32_t generation = __atomic_load_n(&control->requested_generation, __ATOMIC_ACQUIRE);
+	int used;
 
 	rate_block.rate = control->requested_rate;
 	/* Callbacks may come before start returns. */
 	control->running_generation = generation;
-	if (!may_sample()) {
+	used = in_use();
+	if (used < 0)
+		return; /* the end of the next minor collection has us called again */
+	if (used) {
 		control->state = MEMPROF_AGENT_IN_USE;
 		__atomic_store_n(&control->generation, generation, __ATOMIC_RELEASE);
 		return;
@@ -278,8 +282,10 @@ static void at_minor_gc_end_of_session(void)
 
 	check_lease(now_ns);
 	memprof_minor_pause_ended(now_ns);
-	if (memprof_has_domains())
+	if (memprof_has_domains()) {
 		memprof_domains_note_heap();
+		memprof_domains_remind();
+	}
 	memprof_flush_old(memprof_buffer_index(), now_ns);
 }
 

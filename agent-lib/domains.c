@@ -7,7 +7,8 @@
  *
  *   in_use()  section: does a domain sample already? Then the program uses Memprof
  *             itself, and nothing is changed.
- *   start()   section: every domain asks itself for its hook.
+ *   start()   section: every domain asks itself for its hook; when the world is too busy
+ *             for a section, each does at the end of its next minor collection.
  *   hook      a domain that does not sample starts a profile, once a session. One in
  *             a blocking section does when it comes back.
  *   stop()    section: all our profiles are marked as stopped, each domain flushes
@@ -368,14 +369,20 @@ static void look_for_use(domain_state *state)
 int memprof_domains_in_use(void)
 {
 	atomic_store(&in_use, 0);
-	return !on_all_domains(look_for_use) || atomic_load(&in_use);
+	return on_all_domains(look_for_use) ? atomic_load(&in_use) : -1;
 }
 
 void memprof_domains_start(value first_callback)
 {
 	our_callback = first_callback;
 	chain_hooks();
-	on_all_domains(ask_for_hook);
+	(void)on_all_domains(ask_for_hook); /* whom it did not reach is reminded */
+}
+
+void memprof_domains_remind(void)
+{
+	if (this_domain()->generation != memprof_agent_control.running_generation)
+		ask_for_hook(caml_state);
 }
 
 static void stop_here(domain_state *state)

@@ -1,88 +1,164 @@
 #include "daemon/doctor.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/attach/agent_file.h"
 #include "daemon/attach/kernel_features.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/discover/program_check.h"
 #include "daemon/discover/target.h"
+#include "daemon/doctor_process.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
 
 using Level = Finding::Level;
+using Findings = std::vector<Finding>;
 
-void check_agent_file(const std::string& path, std::vector<Finding>& findings) {
+// The agent's absolute path; empty when it cannot be used.
+std::string check_agent_file(const std::string& path, Findings& findings) {
   const auto file = open_agent_file(path);
-  if (file.ok()) {
-    findings.push_back({Level::kOk, "agent", file->path, ""});
-  } else {
+  if (!file.ok()) {
     findings.push_back({Level::kProblem, "agent", std::string(file.status().message()),
                         "build or install memprofd whole, or name the agent with --agent"});
+    return "";
+  }
+  findings.push_back({Level::kOk, "agent", file->path, ""});
+  return file->path;
+}
+
+// The runtime's symbols, also of a program that is refused for its version.
+void describe_symbols(const ElfFile& program, Findings& findings) {
+  const RuntimeSymbolCheck check = look_for_symbols(program);
+  if (check.missing.size() == check.wanted)
+    return;  // not an OCaml program, which is said elsewhere
+  const std::size_t found = check.wanted - check.missing.size();
+  const std::string where = program.has_symtab() ? "" : ", exported ones (the program is stripped)";
+  const std::string detail =
+      absl::StrCat(found, " of ", check.wanted, " of the runtime's found", where);
+  if (check.missing.empty()) {
+    findings.push_back({Level::kOk, "symbols", detail, ""});
+  } else {
+    findings.push_back({Level::kProblem, "symbols",
+                        absl::StrCat(detail, "; missing: ", absl::StrJoin(check.missing, ", ")),
+                        "keep the program's symbol table (no strip), and use an OCaml version that "
+                        "memprofd supports"});
   }
 }
 
-void describe_probe(const Target& target, std::vector<Finding>& findings) {
-  const ProbePoint& probe = target.capture;
+void describe_program(int pid, Findings& findings) {
+  const ProcFs proc;
+  const auto program = ElfFile::open(proc.path(pid, "exe"), proc.exe(pid).value_or("?"));
+  if (program.ok()) describe_symbols(**program, findings);
+}
+
+void describe_probe(const std::string& subject, const ProbePoint& probe, const std::string& when,
+                    Findings& findings) {
   const std::string where = absl::StrCat("on `", probe.instruction, "`");
   if (probe.cheap) {
-    findings.push_back({Level::kOk, "capture probe", where + ", about 1 us a sample", ""});
+    findings.push_back(
+        {Level::kOk, subject, absl::StrCat(where, ", emulated: about 1 us ", when), ""});
   } else {
-    findings.push_back({Level::kWarning, "capture probe",
-                        where + ", single-stepped: about 10 us a sample",
+    findings.push_back({Level::kWarning, subject,
+                        absl::StrCat(where, ", single-stepped: about 10 us ", when),
                         "use a sampling rate of 1e-5 or less"});
   }
 }
 
-void describe_process(int pid, bool agent_present, std::vector<Finding>& findings) {
-  const auto status = ProcFs().status(pid);
-  if (!status.ok()) return;
-  if (status->ns_pids.size() > 1) {
-    findings.push_back({Level::kOk, "namespace",
-                        absl::StrCat("pid ", status->ns_pids.back(), " in its own namespace"), ""});
-  }
-  if (agent_present) return;
-  if (status->tracer_pid != 0) {
-    findings.push_back({Level::kProblem, "injection",
-                        absl::StrCat("traced by pid ", status->tracer_pid), "detach that first"});
-  }
-  if (status->seccomp != 0) {
-    findings.push_back({Level::kProblem, "injection", "the program runs under a seccomp filter",
-                        "start it with LD_PRELOAD=libmemprof_agent.so"});
+void describe_probes(const Target& target, Findings& findings) {
+  describe_probe("capture probe", target.capture, "a sample", findings);
+  // Its cost matters only while the agent is put in.
+  findings.push_back({Level::kOk, "safe point probe",
+                      absl::StrCat("on `", target.safe_point.instruction, "`, ",
+                                   target.safe_point.cheap ? "emulated" : "single-stepped",
+                                   "; while the agent is put in"),
+                      ""});
+  findings.push_back(
+      {Level::kOk, "batch probe", "on `nop`, emulated: about 1 us for up to 512 records", ""});
+}
+
+void describe_frames(const FrameTable& frames, Findings& findings) {
+  const KernelFrameTable table = build_kernel_frame_table(frames);
+  const std::uint64_t unusable = frames.skipped + table.left_out;
+  const std::string size =
+      absl::StrCat(frames.descriptors().size(), " descriptors, ",
+                   format_bytes(static_cast<double>(table.slots.size() * sizeof table.slots[0])),
+                   " in the kernel");
+  if (unusable == 0) {
+    findings.push_back({Level::kOk, "frame tables", size, ""});
+  } else {
+    findings.push_back({Level::kWarning, "frame tables",
+                        absl::StrCat(size, ", ", unusable, " malformed"),
+                        "callstacks through those are cut"});
   }
 }
 
-void describe_target(int pid, std::vector<Finding>& findings) {
-  const auto target = discover_target(pid);
-  if (!target.ok()) {
-    findings.push_back({Level::kProblem, "target", std::string(target.status().message()), ""});
+// What attach would do.
+void describe_mode(const Target& target, const Findings& process, Findings& findings) {
+  if (target.agents.size() > 1) {
+    findings.push_back(
+        {Level::kProblem, "mode",
+         absl::StrCat("two agents: ", target.agents[0].path, ", ", target.agents[1].path),
+         "restart it with one of them"});
     return;
   }
+  if (!target.agents.empty()) {
+    findings.push_back(
+        {Level::kOk, "mode", absl::StrCat("agent, which is there: ", target.agents[0].path), ""});
+    return;
+  }
+  const auto obstacle = std::find_if(process.begin(), process.end(),
+                                     [](const Finding& f) { return f.level == Level::kProblem; });
+  if (obstacle == process.end()) {
+    findings.push_back({Level::kOk, "mode",
+                        "agent, to be injected: Gc.Memprof is there and nothing forbids it", ""});
+  } else {
+    findings.push_back({Level::kProblem, "mode",
+                        absl::StrCat("none: an agent would have to be injected, and ",
+                                     obstacle->subject, " forbids it"),
+                        obstacle->remedy});
+  }
+}
+
+void append(const Findings& more, Findings& findings) {
+  findings.insert(findings.end(), more.begin(), more.end());
+}
+
+// A target that discover refuses: its line says why; the rest may say more.
+void describe_refused(int pid, const absl::Status& status, Findings& findings) {
+  findings.push_back({Level::kProblem, "target", std::string(status.message()),
+                      absl::IsNotFound(status) ? "check the pid with pgrep" : ""});
+  describe_program(pid, findings);
+  append(examine_process(ProcFs(), pid, false, ""), findings);
+}
+
+void describe_target(int pid, const std::string& agent_path, Findings& findings) {
+  const auto target = discover_target(pid);
+  if (!target.ok()) return describe_refused(pid, target.status(), findings);
   findings.push_back(
       {Level::kOk, "target",
        absl::StrCat(target->comm, " (", target->exe, "), OCaml ", target->abi.version), ""});
-  const auto& frames = target->frames;
-  findings.push_back(
-      {frames.skipped == 0 ? Level::kOk : Level::kWarning, "frame tables",
-       absl::StrCat(frames.descriptors().size(), " descriptors, ", frames.skipped, " malformed"),
-       frames.skipped == 0 ? "" : "callstacks through those are cut"});
-  describe_probe(*target, findings);
-  findings.push_back({Level::kOk, "mode",
-                      target->agents.empty() ? "agent, to be injected"
-                                             : absl::StrCat("agent, in ", target->agents[0].path),
-                      ""});
-  describe_process(pid, !target->agents.empty(), findings);
+  describe_program(pid, findings);
+  describe_frames(target->frames, findings);
+  describe_probes(*target, findings);
+  const Findings process = examine_process(ProcFs(), pid, target->agents.empty(), agent_path);
+  append(process, findings);
+  describe_mode(*target, process, findings);
 }
 
 }  // namespace
 
 std::vector<Finding> run_doctor(int pid, const std::string& agent_path) {
-  std::vector<Finding> findings;
+  Findings findings;
   for (const FeatureCheck& check : check_kernel_features()) {
     findings.push_back(
         {check.ok ? Level::kOk : Level::kProblem, check.name, check.detail, check.remedy});
   }
-  check_agent_file(agent_path, findings);
-  if (pid != 0) describe_target(pid, findings);
+  const std::string agent = check_agent_file(agent_path, findings);
+  if (pid != 0) describe_target(pid, agent, findings);
   return findings;
 }
 

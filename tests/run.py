@@ -5,7 +5,8 @@
 
 Suites: unit (GoogleTest), unit-asan (the same with sanitizers), kernel
 (GoogleTest against the real kernel), agent, e2e, dashboards (Python). A suite
-may be narrowed to one module: e2e/test_attach. Exit code 0: all passed.
+may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
+kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of what failed is shown; all of it is in FOLDER/test-logs.
 """
 
@@ -33,6 +34,7 @@ SUITE_TIMEOUT = 1200  # seconds for one program or module
 class Outcome:
     passed: int = 0
     failed: int = 0
+    notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
 
 
 # ---------------------------------------------------------------- children
@@ -64,14 +66,21 @@ def child_environment(build):
     return dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
 
 
-def gtest(build, suite, log):
+def recorded(report):
+    """What tests of GoogleTest told with RecordProperty("note", ...)."""
+    cases = [case for suite in report["testsuites"] for case in suite["testsuite"]]
+    return [case["note"] for case in cases if "note" in case]
+
+
+def gtest(build, suite, chosen, log):
     program = build / GTEST_SUITES[suite]
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    code = run_child([program, f"--gtest_output=json:{report}"], log, child_environment(build))
+    code = run_child([program, f"--gtest_output=json:{report}", f"--gtest_filter={chosen or '*'}"], log,
+                     child_environment(build))
     if not report.exists():
         return Outcome(failed=1)  # it crashed before its end
     counts = json.loads(report.read_text())
@@ -79,14 +88,14 @@ def gtest(build, suite, log):
     if code != 0 and failed == 0:
         failed = 1  # a sanitizer's finding at exit
     ran = counts["tests"] - counts.get("disabled", 0)
-    return Outcome(passed=max(ran - failed, 0), failed=failed)
+    return Outcome(max(ran - failed, 0), failed, recorded(counts))
 
 
-def python_module(build, path, log):
+def python_module(build, path, chosen, log):
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    code = run_child([sys.executable, __file__, "--module", path, "--report", report], log,
-                     child_environment(build))
+    code = run_child([sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
+                     log, child_environment(build))
     if not report.exists():
         return Outcome(failed=1)
     outcome = Outcome(**json.loads(report.read_text()))
@@ -132,18 +141,19 @@ class ShownResult(unittest.TextTestResult):
         self.failed_tests.add(test.id())
 
 
-def run_module(path, report):
-    """The tests of one file; SIGTERM ends them as Ctrl-C would, clean-up included."""
+def run_module(path, chosen, report):
+    """The tests of one file, or of one class; SIGTERM ends them as Ctrl-C would, clean-up included."""
     def interrupt(_number, _frame):
         raise KeyboardInterrupt
     signal.signal(signal.SIGTERM, interrupt)
     path = pathlib.Path(path)
     sys.path[0:0] = [str(path.parent), str(ROOT / "tests/e2e")]
-    tests = unittest.defaultTestLoader.loadTestsFromName(path.stem)
+    tests = unittest.defaultTestLoader.loadTestsFromName(f"{path.stem}.{chosen}" if chosen else path.stem)
     result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
     failed = len(result.failed_tests)
     passed = max(result.testsRun - failed - len(result.skipped), 0)
-    pathlib.Path(report).write_text(json.dumps({"passed": passed, "failed": failed}))
+    notes = getattr(sys.modules.get("harness"), "NOTES", [])
+    pathlib.Path(report).write_text(json.dumps({"passed": passed, "failed": failed, "notes": notes}))
     return 0 if result.wasSuccessful() else 1
 
 
@@ -152,16 +162,17 @@ def run_module(path, report):
 
 def units_of(suite):
     """(name, function) for each program or module of a suite, or of one module of it."""
+    suite, _, chosen = suite.partition(":")
     suite, _, module = suite.partition("/")
     if suite in GTEST_SUITES:
-        return [(suite, lambda build, log: gtest(build, suite, log))]
+        return [(suite, lambda build, log: gtest(build, suite, chosen, log))]
     if suite not in PYTHON_SUITES:
         sys.exit(f"run.py: no suite {suite}; there are {', '.join(SUITES)}")
     files = sorted((ROOT / PYTHON_SUITES[suite]).glob("test_*.py"))
-    chosen = [f for f in files if module in ("", f.stem)]
-    if not chosen:
+    wanted = [f for f in files if module in ("", f.stem)]
+    if not wanted:
         sys.exit(f"run.py: no module {module} in {PYTHON_SUITES[suite]}")
-    return [(f"{suite}/{f.stem}", lambda build, log, f=f: python_module(build, f, log)) for f in chosen]
+    return [(f"{suite}/{f.stem}", lambda build, log, f=f: python_module(build, f, chosen, log)) for f in wanted]
 
 
 def show_failure(log):
@@ -169,11 +180,12 @@ def show_failure(log):
     print(text[-20_000:], flush=True)
 
 
-def run_suites(build, suites):
+def run_suites(build, suites, prefix=""):
     logs = build / "test-logs"
     logs.mkdir(parents=True, exist_ok=True)
     total = Outcome()
     for name, function in [unit for suite in suites for unit in units_of(suite)]:
+        name = prefix + name
         log = logs / (name.replace("/", "-") + ".log")
         print(f"{name:<28}", end="", flush=True)
         started = time.monotonic()
@@ -184,6 +196,7 @@ def run_suites(build, suites):
             show_failure(log)
         total.passed += outcome.passed
         total.failed += outcome.failed
+        total.notes += outcome.notes
     return total
 
 
@@ -191,12 +204,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--module", help=argparse.SUPPRESS)
+    parser.add_argument("--class", dest="chosen", default="", help=argparse.SUPPRESS)
     parser.add_argument("--report", help=argparse.SUPPRESS)
     parser.add_argument("suites", nargs="*", default=SUITES)
     arguments = parser.parse_args()
     if arguments.module:
-        return run_module(arguments.module, arguments.report)
-    if os.geteuid() != 0 and any(s.partition("/")[0] in NEED_ROOT for s in arguments.suites):
+        return run_module(arguments.module, arguments.chosen, arguments.report)
+    if os.geteuid() != 0 and any(s.partition(":")[0].partition("/")[0] in NEED_ROOT for s in arguments.suites):
         sys.exit("run.py: these tests attach to processes and need root")
     total = run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites)
     print(f"{total.passed} passed, {total.failed} failed", flush=True)

@@ -70,6 +70,16 @@ BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard 
 
 include tests/targets/targets.mk
 
+# Every OCaml and every real program: hours of programs' time, tens of minutes of ours.
+# make test-matrix MATRIX='4.12 5.4 programs' runs a part.
+MATRIX         ?=
+MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
+.PHONY: test-matrix
+test-matrix:
+	$(Q)deploy/install-deps.sh build run test matrix
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(BUILD)/tests/kernel_tests
+	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
+
 # ---------------------------------------------------------------- benchmarks
 
 $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a

@@ -139,4 +139,16 @@ absl::StatusOr<OcamlProgram> check_program(const ElfFile& file) {
   return program;
 }
 
+RuntimeSymbolCheck look_for_symbols(const ElfFile& file) {
+  const bool domains = file.find_symbol("caml_domain_spawn").has_value();
+  const std::span<const WantedSymbol> wanted =
+      domains ? std::span<const WantedSymbol>(kOfOcaml5) : kOfOcaml4;
+  RuntimeSymbolCheck check{.wanted = wanted.size() + 1};
+  if (!file.find_symbol("caml_memprof_start")) check.missing.emplace_back("caml_memprof_start");
+  for (const WantedSymbol& symbol : wanted) {
+    if (!file.find_symbol(symbol.name)) check.missing.emplace_back(symbol.name);
+  }
+  return check;
+}
+
 }  // namespace memprofd

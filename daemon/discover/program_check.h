@@ -1,6 +1,10 @@
 // Is this file an OCaml program that can be profiled, and which symbols matter.
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/discover/elf_file.h"
@@ -32,5 +36,13 @@ struct OcamlProgram {
 // kFailedPrecondition for everything that is not such a program; the message is
 // the rest of a sentence that starts with "pid 4242 ".
 absl::StatusOr<OcamlProgram> check_program(const ElfFile& file);
+
+// Which of the symbols that profiling takes the file does not have, by the kind of runtime
+// that it has. For doctor.
+struct RuntimeSymbolCheck {
+  std::size_t wanted = 0;
+  std::vector<std::string> missing;
+};
+RuntimeSymbolCheck look_for_symbols(const ElfFile& file);
 
 }  // namespace memprofd

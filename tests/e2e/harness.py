@@ -5,12 +5,14 @@ sleeps a fixed time and hopes. Every process is ended by its pid, by the test
 that started it. Standard library only.
 
 Environment: MEMPROFD_BUILD names the build folder (default: build), MEMPROFD_TARGETS
-that of the programs to profile, by which OCaml they were built (default: its targets).
+that of the programs to profile, by which OCaml they were built (default: its targets),
+MEMPROFD_MATRIX=1 is for all that takes long: make test-matrix.
 """
 
 import atexit
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -35,6 +37,10 @@ BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
 # Programs of OCaml 5: those of MEMPROFD_TARGETS when it names such, else of Debian 13.
 TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (BUILD / "targets-trixie").resolve()
+# The program that the tests disturb most.
+BUSY_PROGRAM = "domains" if (TARGETS / "domains").exists() else "busy_threads"
+MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
+NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
 # daemon/util/exit_codes.h
@@ -193,6 +199,15 @@ class Target(Process):
         answer = self.read_line(timeout)
         return json.loads(answer) if answer.startswith("{") else answer
 
+    def work_done(self):
+        """What busy_threads or domains has done so far; AssertionError when any of it went wrong."""
+        answer = self.command("stat")
+        if answer.get("errors", 0) != 0:
+            raise AssertionError(f"{self.name()} has had errors: {answer}")
+        if "requests" in answer:
+            return answer["requests"]
+        return sum(site["allocated_words"] for site in answer["sites"].values())
+
     def exit(self, timeout=TIMEOUT):
         """Tells the target to end; returns its last answer, if it has one."""
         self.send("exit")
@@ -203,6 +218,17 @@ class Target(Process):
         while (line := self.lines.get(timeout=timeout)) is not None:
             answer = line
         return json.loads(answer) if answer and answer.startswith("{") else answer
+
+
+@functools.cache
+def undisturbed_output():
+    """What the busy program says that it computed, when nobody profiles it."""
+    target = Target(BUSY_PROGRAM)
+    try:
+        eventually(lambda: target.command("stat")["checksums"], "it has computed something")
+        return target.exit()["checksums"]
+    finally:
+        target.kill()
 
 
 # ---------------------------------------------------------------- metrics
@@ -376,9 +402,13 @@ class E2ETest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-"))
         self.addCleanup(self.clean_up)  # runs after a failed setUp too
 
-    def clean_up(self):
+    def processes_end(self):
+        """Between rounds of a test that goes on when one has failed: what it left would burden the next."""
         for process in reversed(self.processes):
             process.kill()
+
+    def clean_up(self):
+        self.processes_end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, result=None):
@@ -405,6 +435,20 @@ class E2ETest(unittest.TestCase):
 
     def daemon(self, *arguments, **options):
         return self.process(Daemon(self.folder, *arguments, **options))
+
+    def busy_target(self):
+        """The program that the tests disturb most, and what it says that it computed when nobody disturbs it."""
+        return self.target(BUSY_PROGRAM), undisturbed_output()
+
+    def assert_works_on(self, target):
+        before = target.work_done()
+        eventually(lambda: target.work_done() > before, f"pid {target.pid} works on")
+
+    def assert_same_output(self, target, expected):
+        """The end of a busy_target(), which has computed what it would have without anybody."""
+        eventually(lambda: target.command("stat")["checksums"], "it has computed something")
+        answer = target.exit()
+        self.assertEqual((0, expected), (answer.get("errors", 0), answer["checksums"]))
 
     def sample_on_command(self, daemon, target):
         """Waits until a target that answers "minor" is being sampled."""

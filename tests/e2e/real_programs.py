@@ -1,12 +1,19 @@
-"""Real Debian programs as targets: ocsigenserver under wrk, and ocamlopt.opt."""
+"""Real programs as targets, as Debian and npm ship them, each with work to do."""
 
+import contextlib
+import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 
 import harness
 from harness import Process, eventually, http_get
+
+SCRIPTS = harness.ROOT / "tests/targets"
+RESCRIPT = ("@rescript/linux-x64", "12.3.1", "97eef669567a41bd2ed5725889c53ead34814aea9178940339d199992125b709")
 
 OCSIGEN_CONFIG = """<ocsigen>
   <server>
@@ -16,7 +23,7 @@ OCSIGEN_CONFIG = """<ocsigen>
     <user></user><group></group>
     <commandpipe>{folder}/command</commandpipe>
     <charset>utf-8</charset>
-    <findlib path="/usr/lib/ocaml"/>
+    <findlib path="{findlib}"/>
     <extension findlib-package="ocsigenserver.ext.staticmod"/>
     <host hostfilter="*" defaulthostname="localhost"><static dir="{folder}/www"/></host>
   </server>
@@ -24,18 +31,49 @@ OCSIGEN_CONFIG = """<ocsigen>
 """
 
 
+class Prefix:
+    """A program of another Debian release (tests/targets/debian-prefix.sh), run with that as its root.
+
+    There the folder's own path leads to its root, so that files have the same names in it as outside:
+    those of `folder`, and that of a copy of the agent.
+    """
+
+    def __init__(self, name):
+        script = [SCRIPTS / "debian-prefix.sh", name]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{name} cannot be had: {done.stderr[-2000:]}")
+        self.path = pathlib.Path(done.stdout.strip())
+        inside = self.path / str(self.path)[1:]
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            inside.symlink_to("/".join([".."] * (len(self.path.parts) - 2) or ["."]))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-", dir=self.path / "tmp"))
+        self.agent = self.folder / "libmemprof_agent.so"
+        shutil.copy(harness.BUILD / "libmemprof_agent.so", self.agent)
+
+    def command(self, *arguments):
+        return [shutil.which("chroot", path="/usr/sbin:/sbin"), self.path, *arguments]
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 class Ocsigenserver(Process):
     """Serves one static page; started when that page is served."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, prefix=None):
         folder = folder / "ocsigen"
         for name in ("log", "data", "www"):
             (folder / name).mkdir(parents=True)
         (folder / "www/index.html").write_text("<h1>hello</h1>\n" * 20)
         self.port = harness.free_port()
         config = folder / "ocsigen.conf"
-        config.write_text(OCSIGEN_CONFIG.format(port=self.port, folder=folder))
-        super().__init__([shutil.which("ocsigenserver.opt"), "-c", config], cwd=folder)
+        findlib = "/usr/lib/ocaml" if prefix is None else next((prefix.path / "usr/lib").glob("*/ocaml/5.*"))
+        config.write_text(OCSIGEN_CONFIG.format(port=self.port, folder=folder, findlib=findlib))
+        command = [shutil.which("ocsigenserver.opt")] if prefix is None else prefix.command(
+            "/usr/bin/ocsigenserver.opt")
+        super().__init__([*command, "-c", config], cwd=folder)
         self.url = f"http://127.0.0.1:{self.port}/index.html"
         eventually(self._serves, "ocsigenserver serves its page")
 
@@ -84,7 +122,92 @@ class Ocamlopt(Process):
     """The native compiler at work on a generated file."""
 
     def __init__(self, folder, functions=3_000):
+        folder.mkdir(exist_ok=True)
         source = folder / "generated.ml"
         source.write_text(ocaml_source(functions))
-        super().__init__([shutil.which("ocamlopt.opt"), "-c", "-g", source], cwd=folder,
+        self.result = folder / "generated.o"
+        super().__init__([shutil.which("ocamlopt.opt"), "-c", "-g", "generated.ml"], cwd=folder,
                          stdin=subprocess.DEVNULL)
+
+
+def lia_goals(count):
+    """A file of Coq with goals that its plugin for integer arithmetic proves."""
+    goals = [f"""Lemma l{i} : forall a b c d : Z, 0 <= a -> 0 <= b -> a + {i} * b <= c -> c < d ->
+  2 * d > 2 * a + {i} * b - 1 /\\ (a * 2 + 1 <> b * 2 \\/ d > c).
+Proof. intros; lia. Qed.
+""" for i in range(1, count + 1)]
+    return "From Coq Require Import Lia ZArith.\nOpen Scope Z_scope.\n" + "".join(goals)
+
+
+class Coqc(Process):
+    """Coq at work on a generated file: deep stacks, and most of its code in plugins."""
+
+    def __init__(self, folder, goals=1_000):
+        folder.mkdir(exist_ok=True)
+        (folder / "generated.v").write_text(lia_goals(goals))
+        self.result = folder / "generated.vo"
+        super().__init__(["/usr/bin/coqc", "generated.v"], cwd=folder, stdin=subprocess.DEVNULL)
+
+
+HAXE_SOURCE = """class Main {
+  static function main() {
+    var sum = 0;
+%s    trace(sum);
+  }
+}
+"""
+
+
+class Haxe(Process):
+    """The compiler as a server; compile() asks it for one compilation."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        lines = "".join(f"    sum += [for (i in 0...{n}) i * {n}].length;\n" for n in range(1, 200))
+        (folder / "Main.hx").write_text(HAXE_SOURCE % lines)
+        self.port = harness.free_port()
+        super().__init__(["/usr/bin/haxe", "--wait", f"127.0.0.1:{self.port}"], cwd=folder)
+        eventually(self._listens, "haxe listens")
+
+    def _listens(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+    def compile(self):
+        """The compiled program."""
+        done = subprocess.run(["/usr/bin/haxe", "--connect", f"127.0.0.1:{self.port}", "-cp", self.folder, "--no-opt",
+                               "-main", "Main", "-js", self.folder / "out.js"], cwd=self.folder,
+                              capture_output=True, text=True, timeout=harness.TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"haxe: {done.stderr}{done.stdout}")
+        return (self.folder / "out.js").read_text()
+
+
+class Unison(Process):
+    """Keeps two folders the same, looking at them again each second."""
+
+    def __init__(self, folder, files=2_000, prefix=None):
+        self.left, self.right = folder / "left", folder / "right"
+        for i in range(files):
+            path = self.left / f"d{i % 50}"
+            path.mkdir(parents=True, exist_ok=True)
+            (path / f"f{i}").write_text(f"file {i}\n")
+        self.right.mkdir()
+        (folder / "state").mkdir()
+        command = ["/usr/bin/unison"] if prefix is None else prefix.command("/usr/bin/unison-2.53")
+        super().__init__([*command, "-ui", "text", "-batch", "-auto", "-repeat", "1", self.left, self.right],
+                         cwd=folder, env={"UNISON": str(folder / "state"), "HOME": str(folder), "PATH": "/usr/bin:/bin"})
+
+    def same(self):
+        return subprocess.run(["diff", "-rq", self.left, self.right], capture_output=True, check=False).returncode == 0
+
+
+class Bsc(Process):
+    """ReScript's compiler, static and stripped, waiting for its source in a pipe."""
+
+    def __init__(self, folder):
+        subprocess.run([SCRIPTS / "npm-package.sh", *RESCRIPT, folder / "rescript"], check=True, timeout=300)
+        source = folder / "Pipe.res"
+        subprocess.run(["mkfifo", source], check=True)
+        super().__init__([folder / "rescript/bin/bsc.exe", source], cwd=folder)

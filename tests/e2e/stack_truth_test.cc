@@ -178,6 +178,8 @@ class StackTruth : public ::testing::Test {
     }
     std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", collector_.classes.size(),
                 longest, collector_.threads.size());
+    RecordProperty("note", std::to_string(collector_.classes.size() - mismatched) + " of " +
+                               std::to_string(collector_.classes.size()) + " stacks equal");
     EXPECT_EQ(mismatched, 0u);
     EXPECT_GE(collector_.classes.size(), kWantedStacks);
     EXPECT_EQ(lost_, "");

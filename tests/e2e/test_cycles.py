@@ -1,4 +1,4 @@
-"""A hundred attach and detach cycles on busy programs."""
+"""Attached to and let go again and again: busy programs never notice."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ import harness
 from harness import E2ETest
 from real_programs import Ocsigenserver, Wrk
 
-CYCLES = 100
+CYCLES = 200 if harness.MATRIX else 100
 FRESH = 25
 # Seconds the target may be stopped in one cycle. Measured where nothing else ran: median
 # 0.85 ms, longest 4.3 ms (make bench, section attach). A virtual machine is itself stopped
@@ -35,6 +35,7 @@ class Cycles(E2ETest):
         for _ in range(CYCLES):
             pauses.append(self.cycle(daemon, process.pid))
             self.assertTrue(process.running(), process.stderr())
+        harness.NOTES.append(f"{CYCLES} cycles")
         self.check_pauses(process.name(), pauses)
 
     def check_pauses(self, what, pauses):
@@ -46,6 +47,8 @@ class Cycles(E2ETest):
         self.assertLessEqual(max(pauses), MAX_OUTLIER)
         self.assertLessEqual(statistics.median(pauses), MEDIAN_PAUSE)
 
+
+class BusyProgram(Cycles):
     def test_first_attach_to_fresh_programs(self):
         """The agent is put in once a program; later attaches find it there."""
         daemon = self.daemon(rate=1e-4)
@@ -56,14 +59,15 @@ class Cycles(E2ETest):
             self.assertEqual(0, target.exit()["errors"])
         self.check_pauses("first attach", pauses)
 
-    def test_busy_threads(self):
-        target = self.target("busy_threads")
+    def test_same_output(self):
+        target, expected = self.busy_target()
         daemon = self.daemon(rate=1e-4)
         self.cycles(daemon, target)
-        before = target.command("stat")["requests"]
-        harness.eventually(lambda: target.command("stat")["requests"] > before, "requests go on")
-        self.assertEqual(0, target.exit()["errors"])
+        self.assert_works_on(target)
+        self.assert_same_output(target, expected)
 
+
+class BusyServer(Cycles):
     def test_ocsigenserver_under_load(self):
         server = self.process(Ocsigenserver(self.folder))
         load = self.process(Wrk(server.url))

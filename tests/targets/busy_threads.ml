@@ -1,12 +1,24 @@
 (* Eight threads, four pairs of a client and a server that talk over pipes.
-   Every answer is checked, so that a disturbed target shows as errors.
+   Every answer is checked, so that a disturbed target shows as errors. A thousand requests
+   in a row have always the same answers, so there is one checksum of them.
 
-   Commands: "stat" and "exit", both answered by {"requests":N,"errors":N}. *)
+   Commands: "stat" and "exit", both answered by
+   {"requests":N,"errors":N,"checksums":[N]}. *)
 
 let pairs = 4
+let period = 1_000
 let stopping = ref false
 let requests = ref 0
 let errors = ref 0
+
+(* The different ones. *)
+let checksums = ref []
+let checksums_lock = Mutex.create ()
+
+let note checksum =
+  Mutex.lock checksums_lock;
+  if not (List.mem checksum !checksums) then checksums := checksum :: !checksums;
+  Mutex.unlock checksums_lock
 
 type request = { number : int; words : string list }
 
@@ -39,31 +51,33 @@ let ask input output number =
   output_string output (line ^ "\n");
   flush output;
   let expected = answer_to { number; words } in
-  if input_line input <> expected then incr errors;
-  incr requests
+  let answer = input_line input in
+  if answer <> expected then incr errors;
+  incr requests;
+  Hashtbl.hash answer
 
-let client input output first =
-  let number = ref first in
+let client input output =
+  let number = ref 0 and checksum = ref 0 in
   (try
      while not !stopping do
-       ask input output !number;
-       incr number
+       checksum := ((!checksum * 31) + ask input output !number) land 0xffffff;
+       number := (!number + 1) mod period;
+       if !number = 0 then (note !checksum; checksum := 0)
      done
    with _ -> incr errors);
   close_out output
 
-let start_pair index =
+let start_pair _ =
   let request_in, request_out = Unix.pipe ~cloexec:true () in
   let answer_in, answer_out = Unix.pipe ~cloexec:true () in
   let reader = Unix.in_channel_of_descr and writer = Unix.out_channel_of_descr in
   let server = Thread.create (fun () -> serve (reader request_in) (writer answer_out)) () in
-  let client =
-    Thread.create (fun () -> client (reader answer_in) (writer request_out) (index * 1_000_000)) ()
-  in
+  let client = Thread.create (fun () -> client (reader answer_in) (writer request_out)) () in
   [ server; client ]
 
 let answer () =
-  Printf.printf "{\"requests\":%d,\"errors\":%d}\n%!" !requests !errors
+  Printf.printf "{\"requests\":%d,\"errors\":%d,\"checksums\":[%s]}\n%!" !requests !errors
+    (String.concat "," (List.map string_of_int !checksums))
 
 let rec control () =
   match Handshake.command () with

@@ -1,29 +1,44 @@
 #!/bin/sh
-# Compiles one of the test programs with the OCaml of another Debian release.
+# Compiles one of the test programs with another OCaml than the machine's.
 #
-#   tests/targets/compile-with.sh SUITE OUT SOURCE.ml [OCAMLOPT OPTIONS...]
+#   tests/targets/compile-with.sh RELEASE OUT SOURCE.ml [OCAMLOPT OPTIONS...]
 #
-# Sources: tests/targets/handshake.ml and SOURCE.ml. The program runs on the host; one
-# that needs a newer C library than the host's brings its own.
+# RELEASE: one of debian-prefix.sh or of ocaml-from-npm.sh. Sources:
+# tests/targets/handshake.ml and SOURCE.ml. The program runs on the host; one that needs a
+# newer C library than the host's brings its own.
 set -eu
 
-suite=$1
+release=$1
 out=$2
 source=$3
 shift 3
 here=$(dirname "$0")
-prefix=$("$here/debian-prefix.sh" "$suite")
-case $suite in
-bullseye | bookworm) link= ;;
-*) link="-ccopt -Wl,--dynamic-linker=$prefix/usr/lib64/ld-linux-x86-64.so.2,-rpath,$prefix/usr/lib/x86_64-linux-gnu,--disable-new-dtags" ;;
+case $release in
+4.*) prefix=$("$here/ocaml-from-npm.sh" "$release") ;;
+*) prefix=$("$here/debian-prefix.sh" "$release") ;;
 esac
-
+mkdir -p "$prefix/tmp" "$(dirname "$out")"
 work=$(mktemp -d "$prefix/tmp/compile.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-inside=${work#"$prefix"}
 cp "$here/handshake.ml" "$source" "$work/"
-# shellcheck disable=SC2086
-chroot "$prefix" /bin/sh -c 'cd "$0" && exec /usr/bin/ocamlfind ocamlopt -thread -package unix,threads.posix -linkpkg -g "$@"' \
-	"$inside" "$@" $link handshake.ml "$(basename "$source")" -o program >&2
-mkdir -p "$(dirname "$out")"
+source=$(basename "$source")
+
+with_npm() {
+	(cd "$work" && exec "$prefix/bin/ocamlrun" "$prefix/bin/ocamlopt" -I +threads unix.cmxa threads.cmxa "$@")
+}
+
+with_debian() {
+	case $release in
+	bullseye | bookworm) link= ;;
+	*) link="-ccopt -Wl,--dynamic-linker=$prefix/usr/lib64/ld-linux-x86-64.so.2,-rpath,$prefix/usr/lib/x86_64-linux-gnu,--disable-new-dtags" ;;
+	esac
+	# shellcheck disable=SC2086
+	chroot "$prefix" /bin/sh -c 'cd "$0" && exec /usr/bin/ocamlfind ocamlopt -thread -package unix,threads.posix -linkpkg "$@"' \
+		"${work#"$prefix"}" $link "$@"
+}
+
+case $release in
+4.*) with_npm "$@" handshake.ml "$source" -o program ;;
+*) with_debian "$@" handshake.ml "$source" -o program ;;
+esac >&2
 mv "$work/program" "$out"

@@ -1,16 +1,18 @@
 #!/bin/sh
-# OCaml of another Debian release in a folder of its own, for programs to test with.
+# Packages of another Debian release in a folder of its own, for programs to test with.
 #
-#   tests/targets/debian-prefix.sh SUITE      bullseye (4.11), trixie (5.3), forky (5.4)
+#   tests/targets/debian-prefix.sh SUITE            OCaml: bullseye (4.11), trixie (5.3), forky (5.4)
+#   tests/targets/debian-prefix.sh SUITE-PACKAGE    a program and what it needs
 #
 # Prints the folder. Downloads (150 MB, from the machine's own mirror) and unpacks
 # once, into ~/.cache/memprofd; touches no package of the system. Needs root for the
 # chroot that ldconfig runs in.
 set -eu
 
-suite=$1
+name=$1
+suite=${name%%-*}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
-prefix=$cache/$suite
+prefix=$cache/$name
 case $suite in
 bullseye | bookworm | trixie | forky) ;;
 *)
@@ -19,7 +21,16 @@ bullseye | bookworm | trixie | forky) ;;
 	;;
 esac
 
-packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils"
+alone= # without what they need
+case $name in
+*-ocsigenserver)
+	packages="ocsigenserver dash libc-bin"
+	# The server looks for their META when it starts, and its package forgets them.
+	alone="libstdlib-ocaml-dev libre-ocaml-dev libssl-ocaml-dev"
+	;;
+*-*) packages="${name#*-} dash libc-bin" ;;
+*) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
+esac
 
 # The first mirror in the system's sources, one-line style or deb822.
 mirror() {
@@ -45,6 +56,8 @@ download() {
 	private_apt update
 	# shellcheck disable=SC2086
 	private_apt -y --download-only install $packages
+	# shellcheck disable=SC2086
+	[ -z "$alone" ] || (cd "$work/cache/archives" && private_apt download $alone)
 }
 
 unpack() {
@@ -57,21 +70,23 @@ unpack() {
 		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$new" --keep-directory-symlink
 	done
 	mkdir -p "$new/dev" "$new/tmp" "$new/proc"
+	# Files in the place of devices: no right to make nodes is needed.
 	: > "$new/dev/null"
+	head -c 65536 /dev/urandom > "$new/dev/urandom"
 	chmod 666 "$new/dev/null"
 	ln -sf dash "$new/bin/sh"
 	rm -rf "$new/usr/share/doc" "$new/usr/share/man" "$new/usr/share/locale"
 	chroot "$new" /sbin/ldconfig
-	# OCaml's own make-up of a link to the linker and the assembler.
-	chroot "$new" /usr/bin/ocamlopt -version > /dev/null
+	# Whether all that a program needs is there.
+	[ "$name" != "$suite" ] || chroot "$new" /usr/bin/ocamlopt -version > /dev/null
 }
 
 if [ ! -e "$prefix/.complete" ]; then
 	mkdir -p "$cache"
-	exec 9> "$cache/$suite.lock"
+	exec 9> "$cache/$name.lock"
 	flock 9 # another run may be at it
 	if [ ! -e "$prefix/.complete" ]; then
-		work=$(mktemp -d "$cache/$suite.XXXXXX")
+		work=$(mktemp -d "$cache/$name.XXXXXX")
 		trap 'rm -rf "$work"' EXIT
 		new=$work/prefix
 		{ download && unpack; } >&2

@@ -2,27 +2,43 @@
    with threads, effect fibers, marshalling and short-lived domains, one blocked on a
    condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
    Answers "stat" and the end with how many words each site has allocated, headers
-   included:
+   included, and with the checksums of a period of work, which are all the same:
 
-     {"sites":{"site_pair":{"allocated_words":N},...}} *)
+     {"sites":{"site_pair":{"allocated_words":N},...},"checksums":[N]} *)
 
 let seconds = Handshake.int_argument 1 0
 let workers = Handshake.int_argument 2 4
 
 (* Each counter is of one domain at a time; summed up at the end. *)
-type counts = { mutable pairs : int; mutable arrays : int; mutable strings : int (* words *) }
+type counts = {
+  mutable pairs : int; (* words *)
+  mutable arrays : int;
+  mutable strings : int;
+  mutable checksum : int; (* of the period *)
+  mutable words_before : int; (* the period *)
+}
 
 let all_counts = ref []
 let all_lock = Mutex.create ()
 
 let new_counts () =
-  let counts = { pairs = 0; arrays = 0; strings = 0 } in
+  let counts = { pairs = 0; arrays = 0; strings = 0; checksum = 0; words_before = 0 } in
   Mutex.protect all_lock (fun () -> all_counts := counts :: !all_counts);
   counts
 
 let stop = Atomic.make false
-let checksum = Atomic.make 0
-let use n = if n land 1023 = 0 then ignore (Atomic.fetch_and_add checksum n)
+let use counts n = counts.checksum <- ((counts.checksum * 31) + n) land 0xffffff
+
+(* The different ones. *)
+let checksums = ref []
+
+let end_period counts =
+  let words = counts.pairs + counts.arrays + counts.strings in
+  let checksum = Hashtbl.hash (counts.checksum, words - counts.words_before) in
+  counts.checksum <- 0;
+  counts.words_before <- words;
+  Mutex.protect all_lock (fun () ->
+      if not (List.mem checksum !checksums) then checksums := checksum :: !checksums)
 
 let[@inline never] site_pair counts i =
   counts.pairs <- counts.pairs + 3;
@@ -51,7 +67,7 @@ let[@inline never] rec in_fibers counts depth i =
     (fun () ->
       let inner = if depth = 0 then deep counts 20 else in_fibers counts (depth - 1) i in
       let answer = Effect.perform (Ask i) in
-      use (Array.length (site_array counts answer));
+      use counts (Array.length (site_array counts answer));
       inner + answer)
     ()
     {
@@ -63,7 +79,7 @@ let[@inline never] rec in_fibers counts depth i =
           | Ask n ->
               Some
                 (fun (k : (a, _) continuation) ->
-                  use (Bytes.length (site_string counts n));
+                  use counts (Bytes.length (site_string counts n));
                   continue k (n + 1))
           | _ -> None);
     }
@@ -71,27 +87,30 @@ let[@inline never] rec in_fibers counts depth i =
 exception Unwind of int
 
 let[@inline never] rec raising counts n =
-  use (fst (site_pair counts n));
+  use counts (fst (site_pair counts n));
   if n = 0 then raise (Unwind 3) else 1 + raising counts (n - 1)
 
 let marshalled =
   Marshal.to_string (List.init 200 (fun i -> (i, string_of_int i, float_of_int i))) []
 
 let round counts i =
-  use (deep counts (i mod 300));
-  use (in_fibers counts 2 i);
-  (try use (raising counts 30) with Unwind n -> use n);
-  use (List.length (List.sort compare (List.init 50 (fun k -> fst (site_pair counts (k * 7 mod 50))))));
-  if i mod 50 = 0 then use (List.length (Marshal.from_string marshalled 0 : (int * string * float) list))
+  use counts (deep counts (i mod 300));
+  use counts (in_fibers counts 2 i);
+  (try use counts (raising counts 30) with Unwind n -> use counts n);
+  use counts (List.length (List.sort compare (List.init 50 (fun k -> fst (site_pair counts (k * 7 mod 50))))));
+  if i mod 50 = 0 then use counts (List.length (Marshal.from_string marshalled 0 : (int * string * float) list))
 
 (* ------------------------------------------------------------ domains *)
+
+let period = 1_200 (* rounds repeat after 300, 16 and 50 *)
 
 let work () =
   let counts = new_counts () in
   let i = ref 0 in
   while not (Atomic.get stop) do
-    incr i;
-    round counts !i
+    round counts !i;
+    i := (!i + 1) mod period;
+    if !i = 0 then end_period counts
   done
 
 (* A domain with two threads. *)
@@ -124,10 +143,11 @@ let print_counts () =
   let all = Mutex.protect all_lock (fun () -> !all_counts) in
   let sum f = List.fold_left (fun total counts -> total + f counts) 0 all in
   let site name words = Printf.sprintf "\"%s\":{\"allocated_words\":%d}" name words in
-  Printf.printf "{\"sites\":{%s,%s,%s}}\n%!"
+  Printf.printf "{\"sites\":{%s,%s,%s},\"checksums\":[%s]}\n%!"
     (site "site_pair" (sum (fun c -> c.pairs)))
     (site "site_array" (sum (fun c -> c.arrays)))
     (site "site_string" (sum (fun c -> c.strings)))
+    (String.concat "," (List.map string_of_int (Mutex.protect all_lock (fun () -> !checksums))))
 
 let rec serve () =
   match Handshake.command () with

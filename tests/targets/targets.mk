@@ -14,18 +14,23 @@ TARGET_VARIANTS := nog_target static_target bytecode_target tiny32 many_sites
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
-# The same with the OCaml of another Debian release, in $(BUILD)/targets-RELEASE; domains
-# needs OCaml 5.
-OTHER_NAMES := known_alloc idle stacks busy_threads churn uses_memprof forks
-OTHERS      := $(addprefix $(BUILD)/targets-bullseye/,$(OTHER_NAMES)) \
-	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) domains))
-.PHONY: targets-bullseye targets-trixie targets-forky
-$(foreach release,bullseye trixie forky,$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
+# The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
+# built from source. domains needs OCaml 5.
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof idle forks
+OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
+OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
+	$(foreach release,trixie forky,$(BUILD)/targets-$(release)/domains)
+.PHONY: $(addprefix targets-,$(OTHER_RELEASES))
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 $(foreach name,$(OTHER_NAMES) domains,$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
-$(OTHERS): $(BUILD)/targets-%: tests/targets/handshake.ml tests/targets/compile-with.sh tests/targets/debian-prefix.sh
+COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh ocaml-from-npm.sh)
+$(filter-out %/nog_target,$(OTHERS)): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/$(*F).ml
+	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/$(*F).ml -g
+$(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
 
 # -o with -c puts all outputs of the compiler beside the named one.
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml

@@ -1,0 +1,17 @@
+// What doctor finds about a process, whatever program it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/discover/proc_fs.h"
+#include "daemon/export/service.h"
+
+namespace memprofd {
+
+// State, namespaces and root, C library, stack limit; and what forbids an injection (tracer,
+// seccomp), a problem only when one is needed. Nothing about a process that is gone.
+std::vector<Finding> examine_process(const ProcFs& proc, int pid, bool injection_needed,
+                                     const std::string& agent_path);
+
+}  // namespace memprofd

@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""The tests that make up the support table, on every OCaml: make test-matrix.
+
+  tests/matrix.py [--build FOLDER] [VERSION|programs...]     default: all of them
+
+Runs the tests of tests/run.py with the programs of each version, and at full
+length (200 attaches, 50 kills); then those of real programs. Closes with a table
+of what each run found, and "N passed, M failed". Logs are in FOLDER/test-logs.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+import run
+
+FOLDERS = {"4.11": "targets-bullseye", "4.12": "targets-4.12", "4.13": "targets", "4.14": "targets-4.14",
+           "5.3": "targets-trixie", "5.4": "targets-forky"}
+PROGRAMS = "programs"
+
+
+def checks(version):
+    """(heading, unit of tests/run.py) of everything that is run for a version."""
+    if version == PROGRAMS:
+        return [("real programs", "e2e/test_real_programs"), ("servers", "e2e/test_cycles:BusyServer")]
+    five = version.startswith("5.")
+    stacks = "*StackTruth*ocaml5:StackTruth.OfDomainsAndFibers" if five else "*StackTruth*ocaml4"
+    always = [("stacks", f"kernel:{stacks}"),
+              ("estimates", "e2e/test_attach"),
+              ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies")]
+    return always + [("domains", "e2e/test_domains")] if five else always
+
+
+def run_version(build, version):
+    """Outcomes by heading."""
+    os.environ["MEMPROFD_MATRIX"] = "1"
+    os.environ["MEMPROFD_TARGETS"] = str(build / FOLDERS.get(version, "targets"))
+    return {heading: run.run_suites(build, [unit], prefix=f"{version}-") for heading, unit in checks(version)}
+
+
+def cell(outcome):
+    if outcome is None:
+        return "-"
+    if outcome.failed:
+        return f"{outcome.failed} FAILED"
+    return ", ".join(outcome.notes) or f"{outcome.passed} passed"
+
+
+def print_table(results):
+    headings = list(dict.fromkeys(heading for row in results.values() for heading in row))
+    rows = [["OCaml", *headings]]
+    rows += [[version, *(cell(row.get(heading)) for heading in headings)] for version, row in results.items()]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default=str(run.ROOT / "build"))
+    parser.add_argument("versions", nargs="*", metavar="VERSION")
+    arguments = parser.parse_args()
+    versions = arguments.versions or [*FOLDERS, PROGRAMS]
+    unknown = [version for version in versions if version not in (*FOLDERS, PROGRAMS)]
+    if unknown:
+        sys.exit(f"matrix.py: no {', '.join(unknown)}; there are {', '.join(FOLDERS)} and {PROGRAMS}")
+    if os.geteuid() != 0:
+        sys.exit("matrix.py: these tests attach to processes and need root")
+    started = time.monotonic()
+    build = pathlib.Path(arguments.build).resolve()
+    results = {version: run_version(build, version) for version in versions}
+    print()
+    print_table(results)
+    outcomes = [outcome for row in results.values() for outcome in row.values()]
+    failed = sum(outcome.failed for outcome in outcomes)
+    print(f"\nin {(time.monotonic() - started) / 60:.0f} minutes")
+    print(f"{sum(outcome.passed for outcome in outcomes)} passed, {failed} failed", flush=True)
+    return 0 if failed == 0 and outcomes else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

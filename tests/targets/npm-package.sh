@@ -1,0 +1,13 @@
+#!/bin/sh
+# Unpacks one version of a package of npm, which must be what it was when this was written.
+#
+#   tests/targets/npm-package.sh PACKAGE VERSION SHA256 FOLDER
+set -eu
+
+package=$1 version=$2 sha256=$3 folder=$4
+mkdir -p "$folder"
+cd "$folder"
+file=$(npm pack --silent --ignore-scripts "$package@$version")
+echo "$sha256  $file" | sha256sum --check --quiet
+tar -xzf "$file" --strip-components=1
+rm -f "$file"

@@ -1,0 +1,79 @@
+#!/bin/sh
+# OCaml of a release that no Debian has, built from the sources in an npm package.
+#
+#   tests/targets/ocaml-from-npm.sh RELEASE      4.12, 4.14
+#
+# Prints a folder with bin/ocamlrun, bin/ocamlopt (bytecode) and lib/ocaml: what it takes
+# to compile programs with unix and threads, and nothing else. Downloads (6 MB) and
+# builds (about five minutes) once, into ~/.cache/memprofd.
+set -eu
+
+release=$1
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
+prefix=$cache/ocaml-$release
+case $release in
+4.12)
+	package=4.12.0
+	sha256=517779bcbc0d42f54f06788b0156ffbce040c7baa4d7c00de4f7170c8ee25d23
+	;;
+4.14)
+	package=4.14.1000 # 4.14.1
+	sha256=a238effbd1de2b4af1dd7708b8a56598bec6b4000d360a999c35352f7cdede2d
+	;;
+*)
+	echo "ocaml-from-npm: $release is no release that is known here" >&2
+	exit 2
+	;;
+esac
+
+make_goals() {
+	for goal in coldstart ocamlc runtimeopt ocamlopt libraryopt \
+		"-C tools ocamlmklib" "-C otherlibs/unix all allopt" "-C otherlibs/systhreads all allopt"; do
+		# shellcheck disable=SC2086
+		make -s $goal || return 1
+	done
+}
+
+build() {
+	cd "$work/source"
+	# No constant in newer C libraries, as 4.12 wants it; 4.14 does not mention it there.
+	sed -i 's/\bSIGSTKSZ\b/65536/' runtime/signals_nat.c
+	./configure -q --prefix="$prefix" --disable-ocamldoc --disable-debugger \
+		--disable-debug-runtime --disable-instrumented-runtime
+	if ! make_goals > "$work/build.log" 2>&1; then
+		tail -n 20 "$work/build.log"
+		return 1
+	fi
+}
+
+# `make install` would want all the rest built as well.
+collect() {
+	mkdir -p "$new/bin" "$new/lib/ocaml/threads"
+	cp runtime/ocamlrun ocamlopt "$new/bin/"
+	cp stdlib/*.cmi stdlib/*.cmx stdlib/*.cmxa stdlib/*.a stdlib/std_exit.o \
+		otherlibs/unix/*.cmi otherlibs/unix/*.cmx otherlibs/unix/unix.cmxa otherlibs/unix/*.a \
+		otherlibs/systhreads/libthreadsnat.a "$new/lib/ocaml/"
+	cp otherlibs/systhreads/*.cmi otherlibs/systhreads/*.cmx otherlibs/systhreads/threads.cmxa \
+		otherlibs/systhreads/threads.a "$new/lib/ocaml/threads/"
+}
+
+if [ ! -e "$prefix/.complete" ]; then
+	mkdir -p "$cache"
+	exec 9> "$cache/ocaml-$release.lock"
+	flock 9 # another run may be at it
+	if [ ! -e "$prefix/.complete" ]; then
+		work=$(mktemp -d "$cache/ocaml-$release.XXXXXX")
+		trap 'rm -rf "$work"' EXIT
+		new=$work/prefix
+		{
+			"$here/npm-package.sh" ocaml "$package" "$sha256" "$work/source"
+			build
+			collect
+		} >&2
+		touch "$new/.complete"
+		rm -rf "$prefix"
+		mv "$new" "$prefix"
+	fi
+fi
+echo "$prefix"

@@ -1,0 +1,64 @@
+// The table of README.md "OCaml versions" says what runtime_abi_for() does, and which tests
+// prove it.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "daemon/discover/runtime_abi.h"
+
+namespace memprofd {
+namespace {
+
+constexpr const char* kSeries[] = {"4.10", "4.11", "4.12", "4.13", "4.14", "5.0",
+                                   "5.1",  "5.2",  "5.3",  "5.4",  "5.5"};
+constexpr char kHead[] =
+    "| OCaml | attach, rate change, detach | exact callstacks | promotions, lifetimes | domains "
+    "| tested by |\n|---|---|---|---|---|---|\n";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path << " (run from the top folder)";
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The programs of one version are in one folder; those of make test are the default ones.
+std::string tested_by(const std::string& series) {
+  const std::string matrix = text_of("tests/matrix.py");
+  if (matrix.find("\"" + series + "\": \"targets") == std::string::npos) return "nothing";
+  const bool always = matrix.find("\"" + series + "\": \"targets\"") != std::string::npos ||
+                      matrix.find("\"" + series + "\": \"targets-trixie\"") != std::string::npos;
+  return always ? "`make test`, `make test-matrix`" : "`make test-matrix`";
+}
+
+std::string row(const std::string& series) {
+  const auto abi = runtime_abi_for(series + ".0");
+  if (!abi.ok()) {
+    const bool no_memprof =
+        abi.status().message().find("no working Gc.Memprof") != std::string::npos;
+    return "| " + series + " | no: " + (no_memprof ? "no working Gc.Memprof" : "not known yet") +
+           " | | | | |\n";
+  }
+  return "| " + series + " | yes | yes | yes | " + (abi->domains ? "all" : "") + " | " +
+         tested_by(series) + " |\n";
+}
+
+TEST(SupportTable, IsWhatMemprofdDoes) {
+  std::string table = kHead;
+  for (const char* series : kSeries) table += row(series);
+  EXPECT_NE(text_of("README.md").find(table), std::string::npos)
+      << "README.md should have this table:\n"
+      << table;
+}
+
+TEST(SupportTable, EveryVersionIsTested) {
+  for (const char* series : kSeries) {
+    if (!runtime_abi_for(std::string(series) + ".0").ok()) continue;
+    EXPECT_NE(tested_by(series), "nothing") << series;
+  }
+}
+
+}  // namespace
+}  // namespace memprofd
