@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/service.h"
 
 namespace memprofd {
 
@@ -13,6 +14,7 @@ struct Config {
   std::vector<int> pids;
   double sampling_rate = 1e-5;  // samples per word
   bool no_inject = false;
+  AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
   std::uint32_t max_frames = 4096;
   std::uint32_t ring_bytes = 4u << 20;     // per target

@@ -3,7 +3,7 @@
 //
 // Threads of memprofd and what each owns:
 //   main      signals, servers' life, this object's life
-//   control   Attachment (but for KernelSide::consume), targets_
+//   control   AttachedTarget (but for KernelSide::consume), targets_
 //   ingest    Lane, Pipeline, ring buffers
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "daemon/attach/attachment.h"
+#include "daemon/attach_mode.h"
 #include "daemon/export/service.h"
 #include "daemon/ingest_thread.h"
 #include "daemon/lane.h"
@@ -27,6 +28,7 @@ namespace memprofd {
 
 struct DaemonOptions {
   AttachOptions attach;
+  AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 1e-5;
   std::size_t history_bytes = 128u << 20;  // of all targets together
   // How long the counts of a target that has ended stay.
@@ -53,7 +55,9 @@ class Daemon : public ProfilerService {
   // One target of the past or present. attachment is null once it has ended.
   struct Profiled {
     std::shared_ptr<Lane> lane;
-    std::shared_ptr<Attachment> attachment;
+    std::shared_ptr<AttachedTarget> attachment;
+    AttachMode mode = AttachMode::kAuto;
+    std::string why_observed;  // one line, in observe mode
     bool sampling = false;
     TimePoint requested_at;
     TimePoint sampling_since;
@@ -74,6 +78,8 @@ class Daemon : public ProfilerService {
   void keep_alive(Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
+  void use(Profiled& profiled, Prepared prepared, double rate);
+  void observe_instead(Profiled& profiled, const absl::Status& why);
   absl::Status start_session(Profiled& profiled, double rate);
   static absl::StatusOr<TargetInfo> attach_result(const Profiled& profiled);
   absl::StatusOr<Profiled*> find_attached(int pid);

@@ -22,7 +22,7 @@ void check_agent_file(const std::string& path, std::vector<Finding>& findings) {
 }
 
 void describe_probe(const Target& target, std::vector<Finding>& findings) {
-  const ProbePoint& probe = target.capture;
+  const ProbePoint& probe = target.why_no_agent.empty() ? target.capture : target.slow_allocation;
   const std::string where = absl::StrCat("on `", probe.instruction, "`");
   if (probe.cheap) {
     findings.push_back({Level::kOk, "capture probe", where + ", about 1 us a sample", ""});
@@ -51,6 +51,12 @@ void describe_process(int pid, bool agent_present, std::vector<Finding>& finding
   }
 }
 
+std::string mode_words(const Target& target) {
+  if (!target.why_no_agent.empty()) return absl::StrCat("observe: ", target.why_no_agent);
+  if (target.agents.empty()) return "agent, to be injected";
+  return absl::StrCat("agent, in ", target.agents[0].path);
+}
+
 void describe_target(int pid, std::vector<Finding>& findings) {
   const auto target = discover_target(pid);
   if (!target.ok()) {
@@ -66,11 +72,8 @@ void describe_target(int pid, std::vector<Finding>& findings) {
        absl::StrCat(frames.descriptors().size(), " descriptors, ", frames.skipped, " malformed"),
        frames.skipped == 0 ? "" : "callstacks through those are cut"});
   describe_probe(*target, findings);
-  findings.push_back({Level::kOk, "mode",
-                      target->agents.empty() ? "agent, to be injected"
-                                             : absl::StrCat("agent, in ", target->agents[0].path),
-                      ""});
-  describe_process(pid, !target->agents.empty(), findings);
+  findings.push_back({Level::kOk, "mode", mode_words(*target), ""});
+  describe_process(pid, !target->agents.empty() || !target->why_no_agent.empty(), findings);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // Longest time between two attempts to hurry an idle program.
 constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
 
+}  // namespace
+
 KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   KernelConfig config;
   config.pid = target.pid;
@@ -30,10 +32,12 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   return config;
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
                                                                 const AttachOptions& options) {
+  if (!target.why_no_agent.empty()) {
+    return no_agent_possible(
+        absl::FailedPreconditionError(absl::StrCat("pid ", target.pid, ": ", target.why_no_agent)));
+  }
   ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Attachment> attachment(new Attachment(std::move(target), std::move(lock)));
   RETURN_IF_ERROR(attachment->prepare_agent(options));
@@ -58,22 +62,24 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
     adopt(target_.agents[0]);
     ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
     if (status.state == MEMPROF_AGENT_UNSUPPORTED) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime"));
+      return no_agent_possible(absl::FailedPreconditionError(
+          absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
     }
     generation_ = std::max(status.generation, status.requested_generation);
     return absl::OkStatus();
   }
   if (options.no_inject) {
-    return absl::FailedPreconditionError(
+    return no_agent_possible(absl::FailedPreconditionError(
         absl::StrCat("pid ", pid,
                      " holds no agent and injection is forbidden; start it with "
                      "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
-                     "injection"));
+                     "injection")));
   }
   RETURN_IF_ERROR(check_injectable());
   ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
-  ASSIGN_OR_RETURN(libc_, find_libc_functions(pid));
+  auto libc = find_libc_functions(pid);
+  if (absl::IsFailedPrecondition(libc.status())) return no_agent_possible(libc.status());
+  ASSIGN_OR_RETURN(libc_, std::move(libc));
   return absl::OkStatus();
 }
 
@@ -85,10 +91,10 @@ absl::Status Attachment::check_injectable() const {
         "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
   if (status.seccomp != 0) {
-    return absl::FailedPreconditionError(
+    return no_agent_possible(absl::FailedPreconditionError(
         absl::StrCat("pid ", pid,
                      " runs under a seccomp filter, which might kill it during an "
-                     "injection; start it with LD_PRELOAD=libmemprof_agent.so instead"));
+                     "injection; start it with LD_PRELOAD=libmemprof_agent.so instead")));
   }
   return absl::OkStatus();
 }
@@ -149,8 +155,8 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   if (status.generation != generation_) return Progress::kWaiting;
   if (status.state == MEMPROF_AGENT_SAMPLING) return Progress::kSampling;
   if (status.state == MEMPROF_AGENT_IN_USE) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone"));
+    return no_agent_possible(absl::FailedPreconditionError(
+        absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone")));
   }
   return Progress::kWaiting;
 }

@@ -35,6 +35,9 @@ struct Target {
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
   ProbePoint capture;                    // where the runtime captures a callstack
   ProbePoint safe_point;                 // where it runs callbacks
+  ProbePoint slow_allocation;            // where it finds no room in the minor heap
+  std::string why_no_agent;              // one line; empty: an agent can be there
+  std::string why_no_observe;            // one line; empty: observe mode is possible
   GcCounters gc_counters;                // OCaml 5
   AddressRange user_callstack;           // caml_get_current_callstack
   AddressRange track_interned;           // caml_memprof_track_interned
@@ -45,7 +48,7 @@ struct Target {
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
 };
 
-// Looks at a process and answers with everything attach needs, or with one line
+// Looks at a process and answers with everything attach needs, in either mode, or with one line
 // that says what is wrong and what to do. Error codes:
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
