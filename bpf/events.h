@@ -26,6 +26,9 @@
 /* Ids of stacks recently sent, so that a repeated stack is sent as its id only. */
 #define MEMPROF_SEEN_STACKS 16384u
 
+/* Processes forked by the target that live and have not called exec. */
+#define MEMPROF_MAX_CHILDREN 1024u
+
 /* Concurrent walks per target; a walk that finds no free slot is dropped. */
 #define MEMPROF_SCRATCH_SLOTS 4u
 
@@ -33,6 +36,8 @@ enum memprof_event_kind {
 	MEMPROF_EVENT_CAPTURE = 1,
 	MEMPROF_EVENT_BATCH = 2,
 	MEMPROF_EVENT_LIFECYCLE = 3,
+	MEMPROF_EVENT_OBSERVED = 4,
+	MEMPROF_EVENT_FORK = 5,
 };
 
 struct memprof_event_header {
@@ -78,6 +83,20 @@ struct memprof_batch {
 	struct memprof_record records[];
 };
 
+/* Observe mode: an allocation that found no room in the minor heap. Its stack goes
+ * before it as a capture. The runtime's counters are copied as they are: doubles in
+ * OCaml 4, integers in OCaml 5. */
+struct memprof_observed {
+	struct memprof_event_header header;
+	__u64 stack_id; /* 0: the stack could not be captured */
+	__u64 domain_state;
+	__u64 words[3]; /* allocated in the minor heap, promoted, allocated in the major heap */
+	__u64 young_ptr;
+	__u64 young_end;
+	__u32 domain;	  /* its number; 0 in OCaml 4 */
+	__u32 size_words; /* of the block, without header; 0: not known */
+};
+
 enum memprof_lifecycle_what {
 	MEMPROF_LIFECYCLE_EXEC = 1,
 	MEMPROF_LIFECYCLE_THREAD_EXIT = 2,
@@ -90,6 +109,13 @@ struct memprof_lifecycle {
 	__u32 reserved;
 };
 
+/* A child of the target, or a child of a child that has not called exec. */
+struct memprof_fork {
+	struct memprof_event_header header;
+	__u32 child; /* its pid in the initial pid namespace */
+	__u32 reserved;
+};
+
 /* Why the kernel side lost something; index into the drops map (per CPU, u64). */
 enum memprof_kernel_drop {
 	MEMPROF_DROP_CAPTURE_RING_FULL = 0,
@@ -99,7 +125,9 @@ enum memprof_kernel_drop {
 	MEMPROF_DROP_BATCH_BAD_COUNT = 4,
 	MEMPROF_DROP_BATCH_UNREADABLE = 5,
 	MEMPROF_DROP_LIFECYCLE_RING_FULL = 6,
-	MEMPROF_KERNEL_DROPS = 7,
+	MEMPROF_DROP_OBSERVED_NO_STATE = 7, /* the domain state is unreadable */
+	MEMPROF_DROP_OBSERVED_RING_FULL = 8,
+	MEMPROF_KERNEL_DROPS = 9,
 };
 
 /* What the kernel side did; index into the counts map (per CPU, u64). */
@@ -108,7 +136,8 @@ enum memprof_kernel_count {
 	MEMPROF_COUNT_STACKS_SENT = 1,
 	MEMPROF_COUNT_BATCHES = 2,
 	MEMPROF_COUNT_USER_CALLSTACKS = 3, /* Printexc.get_callstack, not ours */
-	MEMPROF_KERNEL_COUNTS = 4,
+	MEMPROF_COUNT_OBSERVED = 4,
+	MEMPROF_KERNEL_COUNTS = 5,
 };
 
 /*
@@ -137,6 +166,8 @@ MEMPROF_ASSERT_SIZE(struct memprof_record, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_event_header, 24);
 MEMPROF_ASSERT_SIZE(struct memprof_capture, 56);
 MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
+MEMPROF_ASSERT_SIZE(struct memprof_observed, 88);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
+MEMPROF_ASSERT_SIZE(struct memprof_fork, 32);
 
 #endif

@@ -7,7 +7,6 @@
 #define MEMPROF_MAPS_BPF_H
 
 #include "events.h"
-#include "fork_event.h"
 #include "frametable_walk.bpf.h"
 
 struct {

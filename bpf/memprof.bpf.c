@@ -23,13 +23,20 @@
 const volatile __u32 target_pid = 0;  /* as the daemon numbers it; copied into events */
 const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
 const volatile __u64 pid_namespace_device = 0;
-const volatile __u64 pid_namespace_inode = 0; /* 0: count pids as the host does */
-const volatile bool fiber_stacks = false;	       /* OCaml 5 */
+const volatile __u64 pid_namespace_inode = 0;	  /* 0: count pids as the host does */
+const volatile bool fiber_stacks = false;	  /* OCaml 5 */
 const volatile __u64 bottom_of_stack_address = 0; /* OCaml 4 */
 const volatile __u64 user_callstack_begin = 0;
 const volatile __u64 user_callstack_end = 0;
 const volatile __u64 track_interned_begin = 0;
 const volatile __u64 track_interned_end = 0;
+/* Observe mode: the domain state, and bytes into it. */
+const volatile __u64 domain_state_address = 0; /* OCaml 4 */
+const volatile __u32 current_stack_offset = 0; /* OCaml 5 */
+const volatile __u32 stat_words_offset = 0;
+const volatile __u32 young_ptr_offset = 0;
+const volatile __u32 young_end_offset = 0;
+const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
 const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
 const volatile bool follow_forks = false;
@@ -231,6 +238,43 @@ SEC("uprobe")
 int capture_fibers(struct pt_regs *ctx)
 {
 	return walk_from(PT_REGS_PARM1(ctx), PT_REGS_SP(ctx), (__s32)PT_REGS_PARM3(ctx));
+}
+
+/* ---- observe mode ---- */
+
+#include "observe.bpf.h"
+
+/* OCaml 4: at caml_alloc_small_dispatch(wosize, flags, nallocs, encoded_alloc_lens). */
+SEC("uprobe")
+int observe(struct pt_regs *ctx)
+{
+	struct observed_allocation allocation = {
+		.state = domain_state_address,
+		.words = PT_REGS_PARM1(ctx),
+		.flags = (__u32)PT_REGS_PARM2(ctx),
+		.blocks = (__u32)PT_REGS_PARM3(ctx),
+		.lengths = PT_REGS_PARM4(ctx),
+	};
+
+	return observe_allocation(&allocation, bottom_of_stack_address);
+}
+
+/* OCaml 5: the same after the domain state. */
+SEC("uprobe")
+int observe_domains(struct pt_regs *ctx)
+{
+	__u64 stack = 0;
+	struct observed_allocation allocation = {
+		.state = PT_REGS_PARM1(ctx),
+		.words = PT_REGS_PARM2(ctx),
+		.flags = (__u32)PT_REGS_PARM3(ctx),
+		.blocks = (__u32)PT_REGS_PARM4(ctx),
+		.lengths = PT_REGS_PARM5(ctx),
+	};
+
+	if (target_tid() != 0)
+		memprof_walk_read(&stack, sizeof(stack), allocation.state + current_stack_offset);
+	return observe_allocation(&allocation, stack);
 }
 
 /* ---- batches ---- */

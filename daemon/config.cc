@@ -1,6 +1,7 @@
 #include "daemon/config.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
@@ -37,6 +38,15 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_flag("--no-inject", config.no_inject, "Only use an agent that is already in the program");
   app.add_flag("--follow-forks", config.follow_forks,
                "Also profile the children that programs fork (default: left alone)");
+  app.add_option("--mode", config.mode,
+                 "auto: with the agent, or observed where that is impossible; agent; observe: "
+                 "nothing enters the program, allocations only")
+      ->transform(
+          CLI::Transformer(std::map<std::string, AttachMode>{{"auto", AttachMode::kAuto},
+                                                             {"agent", AttachMode::kAgent},
+                                                             {"observe", AttachMode::kObserve}}))
+      ->default_str("auto")
+      ->type_name("MODE");
   app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
       ->check(CLI::Range(1u, 1u << 20))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/service.h"
 
 namespace memprofd {
 
@@ -14,6 +15,7 @@ struct Config {
   double sampling_rate = 1e-5;  // samples per word
   bool no_inject = false;
   bool follow_forks = false;
+  AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
   std::uint32_t max_frames = 4096;
   std::uint32_t ring_bytes = 4u << 20;     // per target

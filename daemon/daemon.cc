@@ -52,16 +52,20 @@ bool has_exited(const Target& target) {
   return ::poll(&fd, 1, 0) == 1;
 }
 
-TargetInfo describe(const Target& target, double rate) {
+TargetInfo describe(const AttachedTarget& attachment, double rate) {
+  const Target& target = attachment.target();
   TargetInfo info;
   info.pid = target.pid;
   info.comm = target.comm;
   info.exe = target.exe;
   info.runtime_version = target.abi.version;
-  info.mode = "agent";
-  info.sampling_rate = rate;
+  info.mode = attachment.observes() ? kObserveMode : kAgentMode;
+  info.sampling_rate = attachment.observes() ? 0 : rate;
   return info;
 }
+
+// One line.
+std::string observe_words(const std::string& why) { return absl::StrCat("observe mode: ", why); }
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -142,16 +146,22 @@ void Daemon::tick(Profiled& profiled) {
   } else {
     check_probes(profiled);
   }
-  if (profiled.attachment) follow_plugins(profiled);
+  if (profiled.attachment) {
+    profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment);
+  }
   if (profiled.attachment) keep_alive(profiled);
 }
 
 void Daemon::advance(Profiled& profiled) {
-  Attachment& attachment = *profiled.attachment;
+  AttachedTarget& attachment = *profiled.attachment;
   const bool had_agent = attachment.agent() != nullptr;
   const auto progress = attachment.advance();
   if (!had_agent && attachment.agent() != nullptr) {
     ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
+  }
+  if (is_no_agent_possible(progress.status()) && profiled.mode == AttachMode::kAuto) {
+    observe_instead(profiled, progress.status());
+    return;
   }
   if (!progress.ok()) {
     // While it dies its memory goes before its pidfd says so.
@@ -160,26 +170,29 @@ void Daemon::advance(Profiled& profiled) {
         gone ? "the program ended during the attach" : std::string(progress.status().message()));
     return;
   }
-  const bool sampling = *progress == Attachment::Progress::kSampling;
+  const bool sampling = *progress == AttachedTarget::Progress::kSampling;
   if (sampling && !profiled.sampling) profiled.sampling_since = Clock::now();
   profiled.sampling = sampling;
   profiled.lane->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? relations(profiled) : attachment.waiting_for();
+    info.message = sampling ? remarks(profiled) : attachment.waiting_for();
     info.paused_seconds = attachment.paused_seconds();
     if (sampling && info.attach_seconds == 0) {
       info.attach_seconds = seconds_since(profiled.requested_at);
     }
   });
   if (sampling) {
-    spdlog::info("pid {}: sampling {} at {}", attachment.target().pid, attachment.target().comm,
-                 format_rate(profiled.lane->info().sampling_rate));
+    spdlog::info("pid {}: sampling {}{}", attachment.target().pid, attachment.target().comm,
+                 attachment.observes()
+                     ? absl::StrCat(", ", observe_words(profiled.why_observed))
+                     : absl::StrCat(" at ", format_rate(profiled.lane->info().sampling_rate)));
   }
 }
 
 // Some kernels accept a probe that then never fires; trust only what arrives. The
 // agent announces each session by the probe; captures come before samples.
 void Daemon::check_probes(Profiled& profiled) {
+  if (profiled.attachment->observes()) return;  // a program may allocate nothing for long
   const LaneSignals& signals = profiled.lane->signals();
   const char* silent = nullptr;
   if (signals.batches_seen == 0 && Clock::now() - profiled.sampling_since > kAnnouncePatience) {
@@ -191,25 +204,6 @@ void Daemon::check_probes(Profiled& profiled) {
   end(profiled, TargetState::kFailed,
       absl::StrCat(silent,
                    " does not fire on this kernel; try another kernel and report this one"));
-}
-
-// Plugins, those that were there before the probe too. Names come before addresses: what
-// the symbolizer was asked once it does not look up again.
-void Daemon::follow_plugins(Profiled& profiled) {
-  const std::uint64_t registered = profiled.lane->signals().frametables_registered;
-  if (profiled.frametables_seen == registered) return;
-  profiled.frametables_seen = registered;
-  auto plugins = profiled.attachment->find_plugins();
-  if (!plugins.ok()) return;  // ended or ending: found out elsewhere
-  const int pid = profiled.attachment->target().pid;
-  for (OcamlCode& plugin : *plugins) {
-    const std::string name = plugin.file->display_name();
-    spdlog::info("pid {}: plugin {} has {} frame descriptors", pid, name,
-                 plugin.frames.descriptors().size());
-    profiled.symbolizer->add(std::move(plugin.file), plugin.load_bias, plugin.frames);
-    const absl::Status status = profiled.attachment->follow_code(plugin.frames);
-    if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
-  }
 }
 
 void Daemon::note_children(Profiled& profiled) {
@@ -252,8 +246,9 @@ void Daemon::end_exited(Profiled& profiled) {
   end(profiled, TargetState::kExited, "the program ended");
 }
 
-std::string Daemon::relations(const Profiled& profiled) {
+std::string Daemon::remarks(const Profiled& profiled) {
   std::vector<std::string> words;
+  if (!profiled.why_observed.empty()) words.push_back(observe_words(profiled.why_observed));
   const int inside = profiled.attachment->target().container_pid;
   if (inside != 0) words.push_back(absl::StrCat("pid ", inside, " in its container"));
   if (profiled.forked_from != 0) {
@@ -278,9 +273,32 @@ void Daemon::keep_alive(Profiled& profiled) {
 // ------------------------------------------------------------------- requests
 
 absl::Status Daemon::start_session(Profiled& profiled, double rate) {
+  if (profiled.attachment->observes()) return profiled.attachment->begin(rate);
   const std::uint32_t generation = profiled.attachment->next_generation();
   ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
   return profiled.attachment->begin(rate);
+}
+
+void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
+  profiled.attachment = std::move(prepared.target);
+  profiled.why_observed = std::move(prepared.why_observed);
+  profiled.plugins = std::move(prepared.plugins);
+  profiled.lane = std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer),
+                                         describe(*profiled.attachment, rate));
+  ingest_.run([&] { ingest_.add(profiled.lane); });
+}
+
+// The agent is in the program and stays idle: it found that it cannot sample.
+void Daemon::observe_instead(Profiled& profiled, const absl::Status& why) {
+  const int pid = profiled.attachment->target().pid;
+  const std::shared_ptr<Lane> before = profiled.lane;
+  end(profiled, TargetState::kFailed, std::string(why.message()));
+  absl::StatusOr<Prepared> prepared = prepare_instead(pid, options_.attach, why);
+  if (!prepared.ok()) return;
+  use(profiled, *std::move(prepared), 0);
+  ingest_.run([&] { ingest_.remove(before.get()); });
+  const absl::Status status = start_session(profiled, 0);
+  if (!status.ok()) end(profiled, TargetState::kFailed, std::string(status.message()));
 }
 
 absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
@@ -303,7 +321,6 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
   }
   const double rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
   RETURN_IF_ERROR(check_rate(rate));
-  ASSIGN_OR_RETURN(Target target, discover_target(request.pid));
   AttachOptions options = options_.attach;
   options.no_inject |= request.no_inject;
   if (options.follow_forks && !in_initial_pid_namespace()) {
@@ -314,17 +331,13 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
   Profiled profiled;
   profiled.forked_from = forked_from;
   profiled.requested_at = requested_at;
-  profiled.symbolizer = std::make_shared<OcamlSymbolizer>(
-      std::move(target.program), target.load_bias, target.frames,
-      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
-  ASSIGN_OR_RETURN(profiled.attachment, Attachment::prepare(std::move(target), options));
-  profiled.lane = std::make_shared<Lane>(profiled.attachment, profiled.symbolizer,
-                                         describe(profiled.attachment->target(), rate));
+  profiled.mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode;
+  ASSIGN_OR_RETURN(Prepared prepared, prepare_target(request.pid, options, profiled.mode));
+  use(profiled, std::move(prepared), rate);
   if (existing != targets_.end()) {
     ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });
     targets_.erase(existing);
   }
-  ingest_.run([&] { ingest_.add(profiled.lane); });
   Profiled& kept = targets_.emplace(request.pid, std::move(profiled)).first->second;
   if (absl::Status status = start_session(kept, rate); !status.ok()) {
     end(kept, TargetState::kFailed, std::string(status.message()));
@@ -345,6 +358,13 @@ absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {
 absl::Status Daemon::do_set_rate(int pid, double rate) {
   RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
+  if (profiled->attachment->observes()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid,
+        " has no sampling rate: it is in observe mode, where minor collections set the "
+        "pace (",
+        profiled->why_observed, ")"));
+  }
   // A new session would forget the blocks that are followed.
   if (profiled->sampling && profiled->lane->info().sampling_rate == rate) return absl::OkStatus();
   RETURN_IF_ERROR(start_session(*profiled, rate));

@@ -3,7 +3,7 @@
 //
 // Threads of memprofd and what each owns:
 //   main      signals, servers' life, this object's life
-//   control   Attachment (but for KernelSide::consume), targets_
+//   control   AttachedTarget (but for KernelSide::consume), targets_
 //   ingest    Lane, Pipeline, ring buffers
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
@@ -19,10 +19,12 @@
 #include <thread>
 
 #include "daemon/attach/attachment.h"
+#include "daemon/attach_mode.h"
 #include "daemon/export/service.h"
 #include "daemon/forked_children.h"
 #include "daemon/ingest_thread.h"
 #include "daemon/lane.h"
+#include "daemon/plugin_follower.h"
 #include "daemon/store/snapshot_hub.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
 
@@ -30,6 +32,7 @@ namespace memprofd {
 
 struct DaemonOptions {
   AttachOptions attach;
+  AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 1e-5;
   std::size_t history_bytes = 128u << 20;  // of all targets together
   // How long the counts of a target that has ended stay.
@@ -56,9 +59,10 @@ class Daemon : public ProfilerService {
   // One target of the past or present. attachment is null once it has ended.
   struct Profiled {
     std::shared_ptr<Lane> lane;
-    std::shared_ptr<Attachment> attachment;
-    std::shared_ptr<OcamlSymbolizer> symbolizer;
-    std::optional<std::uint64_t> frametables_seen;  // registrations taken account of
+    std::shared_ptr<AttachedTarget> attachment;
+    PluginFollower plugins;
+    AttachMode mode = AttachMode::kAuto;
+    std::string why_observed;  // one line, in observe mode
     bool sampling = false;
     int forked_from = 0;  // the target that it is a child of
     TimePoint requested_at;
@@ -78,16 +82,17 @@ class Daemon : public ProfilerService {
   void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
   void keep_alive(Profiled& profiled);
-  static void follow_plugins(Profiled& profiled);
   void note_children(Profiled& profiled);
   void follow_child();
   void end_exited(Profiled& profiled);
-  // What else there is to say of its pid, one line or nothing.
-  static std::string relations(const Profiled& profiled);
+  // What else there is to say of it, one line or nothing.
+  static std::string remarks(const Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
   // forked_from: the target that it is a child of, or 0.
   absl::StatusOr<Profiled*> open_target(const AttachRequest& request, int forked_from = 0);
+  void use(Profiled& profiled, Prepared prepared, double rate);
+  void observe_instead(Profiled& profiled, const absl::Status& why);
   absl::Status start_session(Profiled& profiled, double rate);
   static absl::StatusOr<TargetInfo> attach_result(const Profiled& profiled);
   absl::StatusOr<Profiled*> find_attached(int pid);

@@ -69,6 +69,11 @@ void describe_probe(const std::string& subject, const ProbePoint& probe, const s
 }
 
 void describe_probes(const Target& target, Findings& findings) {
+  if (!target.why_no_agent.empty()) {
+    describe_probe("observe probe", target.slow_allocation, "a minor collection or signal",
+                   findings);
+    return;
+  }
   describe_probe("capture probe", target.capture, "a sample", findings);
   // Its cost matters only while the agent is put in.
   findings.push_back({Level::kOk, "safe point probe",
@@ -110,17 +115,22 @@ void describe_mode(const Target& target, const Findings& process, Findings& find
         {Level::kOk, "mode", absl::StrCat("agent, which is there: ", target.agents[0].path), ""});
     return;
   }
-  const auto obstacle = std::find_if(process.begin(), process.end(),
-                                     [](const Finding& f) { return f.level == Level::kProblem; });
+  if (!target.why_no_agent.empty()) {
+    findings.push_back({Level::kOk, "mode", absl::StrCat("observe: ", target.why_no_agent), ""});
+    return;
+  }
+  const auto obstacle = std::find_if(process.begin(), process.end(), forbids_injection);
   if (obstacle == process.end()) {
     findings.push_back({Level::kOk, "mode",
                         "agent, to be injected: Gc.Memprof is there and nothing forbids it", ""});
-  } else {
-    findings.push_back({Level::kProblem, "mode",
-                        absl::StrCat("none: an agent would have to be injected, and ",
-                                     obstacle->subject, " forbids it"),
-                        obstacle->remedy});
+    return;
   }
+  const bool observed = obstacle->level == Level::kWarning && target.why_no_observe.empty();
+  findings.push_back(
+      {observed ? Level::kWarning : Level::kProblem, "mode",
+       absl::StrCat(observed ? "observe" : "none", ": an agent would have to be injected, and ",
+                    obstacle->subject, " forbids it"),
+       obstacle->remedy});
 }
 
 void append(const Findings& more, Findings& findings) {
@@ -144,7 +154,8 @@ void describe_target(int pid, const std::string& agent_path, Findings& findings)
   describe_program(pid, findings);
   describe_frames(target->frames, findings);
   describe_probes(*target, findings);
-  const Findings process = examine_process(ProcFs(), pid, target->agents.empty(), agent_path);
+  const Findings process = examine_process(
+      ProcFs(), pid, target->agents.empty() && target->why_no_agent.empty(), agent_path);
   append(process, findings);
   describe_mode(*target, process, findings);
 }

@@ -1,7 +1,5 @@
 #include "daemon/doctor_process.h"
 
-#include <sys/stat.h>
-
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -11,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/attach/agent_memfd.h"
 #include "daemon/util/units.h"
 
 namespace memprofd {
@@ -56,7 +55,7 @@ void examine_seccomp(const ProcessStatus& status, bool injection_needed, Finding
   if (status.seccomp == 0) {
     findings.push_back({Level::kOk, "seccomp", "no filter", ""});
   } else if (injection_needed) {
-    findings.push_back({Level::kProblem, "seccomp",
+    findings.push_back({Level::kWarning, "seccomp",
                         "a filter, which might kill it during an injection", kPreload});
   } else {
     findings.push_back({Level::kOk, "seccomp", "a filter; no injection is needed", ""});
@@ -81,21 +80,16 @@ void examine_namespaces(const ProcFs& proc, int pid, const ProcessStatus& status
                       parts.empty() ? "those of memprofd" : absl::StrJoin(parts, "; "), ""});
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat first = {}, second = {};
-  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
-// An injected program opens the agent by its name.
+// An injected program opens the agent by its name, or a copy by that of its own fd.
 void examine_root(const ProcFs& proc, int pid, bool injection_needed, const std::string& agent_path,
                   Findings& findings) {
   if (!injection_needed || !std::filesystem::path(agent_path).is_absolute()) return;
-  if (same_file(agent_path, proc.path(pid, absl::StrCat("root", agent_path)))) return;
-  findings.push_back({Level::kProblem, "file system",
-                      absl::StrCat("the program does not see ", agent_path),
-                      "copy or mount the agent to the same place in the program's file system and "
-                      "name that with --agent"});
+  if (sees_file(proc, pid, agent_path)) return;
+  const absl::Status copied = check_proc_inside(proc, pid);
+  findings.push_back({copied.ok() ? Level::kOk : Level::kWarning, "file system",
+                      absl::StrCat("the program does not see ", agent_path,
+                                   copied.ok() ? ": it gets a copy in memory" : ""),
+                      copied.ok() ? "" : std::string(copied.message())});
 }
 
 void examine_libc(const ProcFs& proc, int pid, bool injection_needed, Findings& findings) {
@@ -109,12 +103,12 @@ void examine_libc(const ProcFs& proc, int pid, bool injection_needed, Findings& 
       return;
     }
     if (!name.starts_with("ld-musl") && !name.starts_with("libc.musl")) continue;
-    findings.push_back({injection_needed ? Level::kProblem : Level::kOk, "C library",
+    findings.push_back({injection_needed ? Level::kWarning : Level::kOk, "C library",
                         absl::StrCat("musl, ", mapping.path),
                         injection_needed ? "build the program with a GNU C library" : ""});
     return;
   }
-  findings.push_back({injection_needed ? Level::kProblem : Level::kOk, "C library",
+  findings.push_back({injection_needed ? Level::kWarning : Level::kOk, "C library",
                       "none that is shared: a static program",
                       injection_needed ? "link the program with the memprof-agent package" : ""});
 }
@@ -146,6 +140,12 @@ void examine_stack_limit(const ProcFs& proc, int pid, bool injection_needed, Fin
 }
 
 }  // namespace
+
+bool forbids_injection(const Finding& finding) {
+  return finding.level != Level::kOk &&
+         (finding.subject == "tracer" || finding.subject == "seccomp" ||
+          finding.subject == "file system" || finding.subject == "C library");
+}
 
 std::vector<Finding> examine_process(const ProcFs& proc, int pid, bool injection_needed,
                                      const std::string& agent_path) {

@@ -9,8 +9,11 @@
 
 namespace memprofd {
 
+// Level kProblem: attach refuses. kWarning: it can only observe.
+bool forbids_injection(const Finding& finding);
+
 // State, namespaces and root, C library, stack limit; and what forbids an injection (tracer,
-// seccomp), a problem only when one is needed. Nothing about a process that is gone.
+// seccomp), which is fine when none is needed. Nothing about a process that is gone.
 std::vector<Finding> examine_process(const ProcFs& proc, int pid, bool injection_needed,
                                      const std::string& agent_path);
 

@@ -17,19 +17,36 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
          counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
 }
 
-PipelineLimits pipeline_limits(const RuntimeAbi& abi) {
+PipelineLimits pipeline_limits(const AttachedTarget& attachment) {
+  const RuntimeAbi& abi = attachment.target().abi;
   PipelineLimits limits;
+  if (attachment.observes()) {
+    limits.observe = abi.domains ? HeapMeter::Format::kIntegers : HeapMeter::Format::kDoubles;
+  }
   limits.pairing.as_one_thread = abi.one_postponed_queue;
   limits.pairing.in_order = abi.domains;
   return limits;
 }
 
+// OCaml 4 has one domain, and where its counters are is known; in OCaml 5 the hits tell.
+std::optional<ObservedView> counters_now(const Target& target) {
+  if (target.abi.domains) return std::nullopt;
+  const std::uint64_t state = target.caml_state_address;
+  ObservedView view{.domain_state = state};
+  if (!target.memory->read_value(state + target.abi.stats, view.words).ok() ||
+      !target.memory->read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
+      !target.memory->read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
+    return std::nullopt;
+  }
+  return view;
+}
+
 }  // namespace
 
-Lane::Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
+Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
            TargetInfo info)
     : attachment_(std::move(attachment)),
-      pipeline_(pipeline_limits(attachment_->target().abi)),
+      pipeline_(pipeline_limits(*attachment_)),
       tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
       attached_ns_(realtime_ns()),
@@ -37,6 +54,8 @@ Lane::Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> s
       history_(attached_ns_),
       info_(std::move(info)) {
   if (attachment_->agent() != nullptr) agent_ = *attachment_->agent();
+  if (!attachment_->observes()) return;
+  if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
 }
 
 int Lane::consume() {
@@ -104,6 +123,9 @@ absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
   const Target& target = attachment_->target();
   if (!target.abi.domains) {
     return read_gc_stats(*target.memory, target.caml_state_address, target.abi);
+  }
+  if (const HeapMeter* meter = pipeline_.heap_meter()) {
+    return read_observed_gc_stats(*target.memory, target.gc_counters, meter->totals());
   }
   if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
   return read_domain_gc_stats(*target.memory, target.abi, target.gc_counters,

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/attach/attachment.h"
+#include "daemon/attach/attached_target.h"
 #include "daemon/event_tap.h"
 #include "daemon/pipeline.h"
 #include "daemon/store/history.h"
@@ -30,7 +30,7 @@ struct LaneSignals {
 
 class Lane {
  public:
-  Lane(std::shared_ptr<Attachment> attachment, std::shared_ptr<Symbolizer> symbolizer,
+  Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
        TargetInfo info);
 
   Pipeline& pipeline() { return pipeline_; }
@@ -74,7 +74,7 @@ class Lane {
   void cut_history();
   HistoryView history_view() const;
 
-  std::shared_ptr<Attachment> attachment_;
+  std::shared_ptr<AttachedTarget> attachment_;
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;

@@ -49,7 +49,7 @@ absl::Status check_machine() {
 }
 
 void say_attached(const TargetInfo& info) {
-  if (info.state == TargetState::kSampling) {
+  if (info.state == TargetState::kSampling && info.follows_blocks()) {
     std::printf("pid %d: %s (OCaml %s), mode %s, %s, stopped for %s in all\n", info.pid,
                 info.comm.c_str(), info.runtime_version.c_str(), info.mode.c_str(),
                 format_rate(info.sampling_rate).c_str(),
@@ -82,6 +82,7 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.agent_path = config.agent_path.empty() ? default_agent_path() : config.agent_path;
   options.attach.no_inject = config.no_inject;
   options.attach.follow_forks = config.follow_forks;
+  options.mode = config.mode;
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;

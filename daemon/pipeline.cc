@@ -9,7 +9,9 @@ namespace memprofd {
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_({limits.max_callstacks, limits.max_callstack_entries}),
       pairer_(limits.pairing, drops_),
-      aggregator_({limits.max_live_samples, limits.classes}, drops_) {}
+      aggregator_({limits.max_live_samples, limits.classes}, drops_) {
+  if (limits.observe) meter_.emplace(*limits.observe, drops_);
+}
 
 void Pipeline::begin_session(std::uint32_t generation, double rate) {
   sessions_.request(generation, rate);
@@ -28,6 +30,11 @@ void Pipeline::on_ring_record(std::span<const std::byte> data) {
 
 void Pipeline::on_event(const CaptureView& capture) {
   ++captures_seen_;
+  if (meter_) {
+    last_captured_ = capture.stack;
+    last_callstack_ = intern(capture);
+    return;
+  }
   on_captures_dropped(capture.captures_dropped, capture.time_ns);
   pairer_.on_capture(capture.tid, {.time_ns = capture.time_ns,
                                    .callstack = intern(capture),
@@ -59,6 +66,31 @@ void Pipeline::on_event(const BatchView& batch) {
   if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);
   on_records(batch.buffer, batch.first_seq, batch.generation, batch.records);
   pairer_.on_batch_end(batch.buffer, batch.time_ns);
+}
+
+void Pipeline::observe_from(const ObservedView& counters) {
+  if (meter_) meter_->begin(counters);
+}
+
+void Pipeline::on_event(const ObservedView& hit) {
+  if (!meter_) {
+    drops_.add(Drop::kDecodeBadKind);
+    return;
+  }
+  aggregator_.observe({.callstack = callstack_of(hit.stack),
+                       .thread = hit.tid,
+                       .domain = static_cast<std::uint16_t>(hit.domain),
+                       .size_words = hit.size_words,
+                       .weight_words = meter_->advance(hit)});
+}
+
+// A hit comes right after its capture, unless another thread was in between.
+CallstackId Pipeline::callstack_of(StackHash stack) {
+  if (stack == StackHash()) return CallstackId();  // lost; the kernel side has counted it
+  if (stack == last_captured_) return last_callstack_;
+  if (const auto known = callstacks_.find(stack)) return *known;
+  drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
+  return CallstackId();
 }
 
 void Pipeline::on_event(const LifecycleView& lifecycle) {

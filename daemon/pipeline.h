@@ -19,6 +19,7 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/ingest/decoder.h"
+#include "daemon/ingest/heap_meter.h"
 #include "daemon/ingest/pairing.h"
 #include "daemon/ingest/sessions.h"
 #include "daemon/store/snapshot.h"
@@ -44,6 +45,8 @@ struct PipelineLimits {
   std::size_t max_callstack_entries = CallstackTableLimits().entries;
   AllocClassLimits classes;
   PairerLimits pairing;
+  // Observe mode: captures come with hits instead of records, and counters like these.
+  std::optional<HeapMeter::Format> observe;
 };
 
 class Pipeline {
@@ -55,6 +58,8 @@ class Pipeline {
   // Announces a session before its first record can arrive. The session before
   // it goes on until the first batch of the new one. rate in samples per word.
   void begin_session(std::uint32_t generation, double rate);
+  // Observe mode: what a domain's counters are before its first hit.
+  void observe_from(const ObservedView& counters);
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
   // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
@@ -76,6 +81,8 @@ class Pipeline {
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
   // Whether that is the session that runs: something of it has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
+  // Null unless in observe mode.
+  const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
   std::uint64_t captures_seen() const { return captures_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
@@ -85,7 +92,7 @@ class Pipeline {
   // Counts registrations of frame tables (Dynlink): a change means reload.
   std::uint64_t frametables_registered() const { return frametables_registered_; }
 
-  // The children that the program has forked since the last call; see bpf/fork_event.h.
+  // The children that the program has forked since the last call; see bpf/events.h.
   std::vector<int> take_children() { return std::exchange(children_, {}); }
 
   // nullptr: none. Must outlive its use here.
@@ -108,7 +115,9 @@ class Pipeline {
   void on_event(const BatchView& batch);
   void on_event(const LifecycleView& lifecycle);
   void on_event(const ForkView& fork);
+  void on_event(const ObservedView& hit);
   CallstackId intern(const CaptureView& capture);
+  CallstackId callstack_of(StackHash stack);
   void begin(bool announced);
   void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                   std::span<const memprof_record> records);
@@ -122,6 +131,9 @@ class Pipeline {
   Pairer pairer_;
   Aggregator aggregator_;
   Sessions sessions_;
+  std::optional<HeapMeter> meter_;  // observe mode
+  StackHash last_captured_;         // likewise; the callstack of the capture that came last
+  CallstackId last_callstack_;
   SampleObserver* observer_ = nullptr;
   std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
   bool records_lost_ = false;  // between the last record taken and the next

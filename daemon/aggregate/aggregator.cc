@@ -116,15 +116,40 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
   return event_of(record, *sample);
 }
 
+void Aggregator::observe(const ObservedHit& hit) {
+  const double dice = std::uniform_real_distribution<double>()(dice_);
+  const auto step = WeightScale::round(hit.weight_words, dice);
+  if (!step) return;
+  const double rate = 1 / WeightScale::words(*step);
+  const ClassId id = classes_.intern({.callstack = hit.callstack,
+                                      .thread = hit.thread,
+                                      .domain = hit.domain,
+                                      .size = SizeBucket::of(hit.size_words),
+                                      .heap = Heap::kMinor,
+                                      .source = Source::kNormal});
+  if (id == ClassId()) drops_.add(Drop::kFollowClassesFull);
+  ++totals_.alloc_events;
+  totals_.allocated[static_cast<int>(Heap::kMinor)][static_cast<int>(Source::kNormal)].add(1, rate);
+  counters_of(id).add_allocated(1, rate, words_of(id));
+  if (observed_.size() <= *step) observed_.resize(*step + 1);
+  IntervalCell& cell = observed_[*step].cell(id);
+  ++cell.allocated;
+  ++cell.forgotten;
+}
+
 void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {
   peek(use);
   closed_.clear();
   interval_.clear();
+  for (Interval& interval : observed_) interval.clear();
 }
 
 void Aggregator::peek(const std::function<void(const Interval&, double)>& use) const {
   for (const ClosedInterval& closed : closed_) use(closed.interval, closed.rate);
   if (!interval_.empty()) use(interval_, rate_);
+  for (std::size_t step = 0; step < observed_.size(); ++step) {
+    if (!observed_[step].empty()) use(observed_[step], 1 / WeightScale::words(step));
+  }
 }
 
 Counters& Aggregator::counters_of(ClassId alloc_class) {

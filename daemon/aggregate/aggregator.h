@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "agent-lib/include/memprof_agent_abi.h"
@@ -12,6 +13,7 @@
 #include "daemon/aggregate/interval.h"
 #include "daemon/aggregate/live_set.h"
 #include "daemon/aggregate/sample_event.h"
+#include "daemon/aggregate/weight_scale.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
@@ -20,6 +22,15 @@ namespace memprofd {
 struct AggregatorLimits {
   std::size_t live_samples = 3'600'000;
   AllocClassLimits classes;
+};
+
+// A hit of observe mode: a block that stands for many words.
+struct ObservedHit {
+  CallstackId callstack;
+  std::uint32_t thread = 0;
+  std::uint16_t domain = 0;
+  std::uint32_t size_words = 0;
+  double weight_words = 0;
 };
 
 // One session at a time: every block in the live set was sampled at rate().
@@ -40,6 +51,10 @@ class Aggregator {
   SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
+
+  // Counts a hit as one sample at the rate of 1 / weight. What becomes of its block is
+  // not known: it is not live.
+  void observe(const ObservedHit& hit);
 
   // What happened since the last call, one call of use(interval, rate) for each
   // rate, in order.
@@ -74,6 +89,8 @@ class Aggregator {
   std::vector<Counters> by_class_;
   Interval interval_;                   // at rate_
   std::vector<ClosedInterval> closed_;  // of the sessions before, since the last cut
+  std::vector<Interval> observed_;      // by step of the weight scale
+  std::mt19937_64 dice_;                // for the weight scale
 };
 
 }  // namespace memprofd

@@ -1,8 +1,6 @@
 #include "daemon/attach/attachment.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_memfd.h"
@@ -20,6 +18,8 @@ constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // Longest time between two attempts to hurry an idle program.
 constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
 
+}  // namespace
+
 KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   KernelConfig config;
   config.pid = target.pid;
@@ -35,10 +35,27 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   return config;
 }
 
-}  // namespace
+absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
+                                                     const KernelConfig& config) {
+  const bool loads_plugins = target.register_frametable.address != 0;
+  const std::uint64_t room =
+      loads_plugins ? room_for_plugins(target.frames.descriptors().size()) : 0;
+  ASSIGN_OR_RETURN(auto kernel,
+                   KernelSide::load(config, build_kernel_frame_table(target.frames, room)));
+  if (loads_plugins) {
+    RETURN_IF_ERROR(
+        kernel->attach_frametable(target.exe_path, target.register_frametable.file_offset));
+  }
+  RETURN_IF_ERROR(kernel->attach_lifecycle());
+  return kernel;
+}
 
 absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
                                                                 const AttachOptions& options) {
+  if (!target.why_no_agent.empty()) {
+    return no_agent_possible(
+        absl::FailedPreconditionError(absl::StrCat("pid ", target.pid, ": ", target.why_no_agent)));
+  }
   ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Attachment> attachment(new Attachment(std::move(target), std::move(lock)));
   RETURN_IF_ERROR(attachment->prepare_agent(options));
@@ -63,24 +80,28 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
     adopt(target_.agents[0]);
     ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
     if (status.state == MEMPROF_AGENT_UNSUPPORTED) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime"));
+      return no_agent_possible(absl::FailedPreconditionError(
+          absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
     }
     generation_ = std::max(status.generation, status.requested_generation);
     return absl::OkStatus();
   }
   if (options.no_inject) {
-    return absl::FailedPreconditionError(
+    return no_agent_possible(absl::FailedPreconditionError(
         absl::StrCat("pid ", pid,
                      " holds no agent and injection is forbidden; start it with "
                      "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
-                     "injection"));
+                     "injection")));
   }
   RETURN_IF_ERROR(check_injectable());
   ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
-  ASSIGN_OR_RETURN(libc_, find_libc_functions(pid));
+  auto libc = find_libc_functions(pid);
+  if (absl::IsFailedPrecondition(libc.status())) return no_agent_possible(libc.status());
+  ASSIGN_OR_RETURN(libc_, std::move(libc));
   copy_file_ = !sees_file(ProcFs(), pid, file_->path);
-  return copy_file_ ? check_proc_inside(ProcFs(), pid) : absl::OkStatus();
+  if (!copy_file_) return absl::OkStatus();
+  const absl::Status proc = check_proc_inside(ProcFs(), pid);
+  return absl::IsFailedPrecondition(proc) ? no_agent_possible(proc) : proc;
 }
 
 absl::Status Attachment::check_injectable() const {
@@ -91,26 +112,17 @@ absl::Status Attachment::check_injectable() const {
         "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
   if (status.seccomp != 0) {
-    return absl::FailedPreconditionError(
+    return no_agent_possible(absl::FailedPreconditionError(
         absl::StrCat("pid ", pid,
                      " runs under a seccomp filter, which might kill it during an "
-                     "injection; start it with LD_PRELOAD=libmemprof_agent.so instead"));
+                     "injection; start it with LD_PRELOAD=libmemprof_agent.so instead")));
   }
   return absl::OkStatus();
 }
 
 absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
-  const bool loads_plugins = target_.register_frametable.address != 0;
-  const std::uint64_t room =
-      loads_plugins ? room_for_plugins(target_.frames.descriptors().size()) : 0;
-  ASSIGN_OR_RETURN(kernel_, KernelSide::load(kernel_config(target_, options),
-                                             build_kernel_frame_table(target_.frames, room)));
-  if (loads_plugins) {
-    RETURN_IF_ERROR(
-        kernel_->attach_frametable(target_.exe_path, target_.register_frametable.file_offset));
-  }
-  RETURN_IF_ERROR(kernel_->attach_capture(target_.exe_path, target_.capture.file_offset));
-  return kernel_->attach_lifecycle();
+  ASSIGN_OR_RETURN(kernel_, load_for(target_, kernel_config(target_, options)));
+  return kernel_->attach_capture(target_.exe_path, target_.capture.file_offset);
 }
 
 void Attachment::adopt(const AgentLocation& agent) {
@@ -163,8 +175,8 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   if (status.generation != generation_) return Progress::kWaiting;
   if (status.state == MEMPROF_AGENT_SAMPLING) return Progress::kSampling;
   if (status.state == MEMPROF_AGENT_IN_USE) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone"));
+    return no_agent_possible(absl::FailedPreconditionError(
+        absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone")));
   }
   return Progress::kWaiting;
 }
@@ -281,17 +293,6 @@ std::string Attachment::waiting_for() const {
   }
   if (control_ && !may_inject_) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
-}
-
-absl::StatusOr<std::vector<OcamlCode>> Attachment::find_plugins() {
-  std::vector<OcamlCode> plugins = std::exchange(target_.plugins, {});
-  ASSIGN_OR_RETURN(auto later, target_.plugin_finder.find_new(*target_.memory));
-  std::move(later.begin(), later.end(), std::back_inserter(plugins));
-  return plugins;
-}
-
-absl::Status Attachment::follow_code(const FrameTable& frames) {
-  return kernel_->add_frames(build_kernel_frame_table(frames));
 }
 
 void Attachment::request_stop() {

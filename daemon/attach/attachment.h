@@ -1,15 +1,9 @@
-// One target being profiled: its BPF programs, its agent, and how they came
-// there. Undone in reverse order, also by the destructor.
-//
-//     Waiting --advance()--> Sampling --request_stop()/advance()--> stopped
-//        |                      |
-//        +------- error --------+---> the caller drops the attachment
+// A target with an agent: its BPF programs, its agent, and how they came there. Undone in
+// reverse order, also by the destructor.
 //
 // Two ways in. An agent that is in the process (linked, preloaded, or left by an
 // earlier session) starts by itself at the next minor collection once its
 // semaphore is up. Otherwise the agent is injected; see injector.h.
-//
-// Owned by the control thread; kernel() is shared with the ingest thread.
 #pragma once
 
 #include <chrono>
@@ -23,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/agent_control.h"
 #include "daemon/attach/agent_file.h"
+#include "daemon/attach/attached_target.h"
 #include "daemon/attach/injector.h"
 #include "daemon/attach/kernel_side.h"
 #include "daemon/attach/libc_functions.h"
@@ -39,47 +34,38 @@ struct AttachOptions {
   std::uint32_t ring_bytes = 0;
 };
 
-class Attachment {
+// Of both modes.
+KernelConfig kernel_config(const Target& target, const AttachOptions& options);
+// With the probes that both modes have: the process's life, its plugins.
+absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
+                                                     const KernelConfig& config);
+
+class Attachment final : public AttachedTarget {
  public:
   // Takes the target, loads and attaches everything but the agent. Nothing has
-  // been done to the process when this fails. Errors as in exit_codes.h.
+  // been done to the process when this fails. Errors as in exit_codes.h, marked with
+  // no_agent_possible() where that is the reason.
   static absl::StatusOr<std::unique_ptr<Attachment>> prepare(Target target,
                                                              const AttachOptions& options);
-  ~Attachment();
+  ~Attachment() override;
 
-  // The next session's number and rate, to be told to whoever consumes its
-  // records before begin().
-  std::uint32_t next_generation() const { return generation_ + 1; }
-  // Asks for a session with this rate: the first one, or a new rate.
-  absl::Status begin(double rate);
+  std::uint32_t next_generation() const override { return generation_ + 1; }
+  absl::Status begin(double rate) override;
+  absl::StatusOr<Progress> advance() override;
+  // False when the agent has ended a session that ran, as it does when this was not
+  // called for long.
+  bool keep_alive(bool sampling) const override;
+  std::string waiting_for() const override;
 
-  enum class Progress { kWaiting, kSampling };
-  // Takes the next step towards sampling; to be called again and again while it
-  // answers kWaiting. The status says why an attach is impossible.
-  absl::StatusOr<Progress> advance();
-  // To be called every second: keeps the session, or the request for it, alive.
-  // False when the agent has ended a session that ran (`sampling`), as it does
-  // when this was not called for long.
-  bool keep_alive(bool sampling) const;
-  // Why it is waiting, one line.
-  std::string waiting_for() const;
+  void request_stop() override;  // at the agent's next callback
+  bool stopped() const override;
+  void detach_probes() override;
 
-  // The plugins that have been loaded since the last call, or before the first one.
-  absl::StatusOr<std::vector<OcamlCode>> find_plugins();
-  // From now on stacks go through this code. kResourceExhausted: through a part of it.
-  absl::Status follow_code(const FrameTable& frames);
-
-  // Asks the agent to stop at its next callback; true once it has.
-  void request_stop();
-  bool stopped() const;
-  // Takes the probes out. What the ring holds stays readable.
-  void detach_probes();
-
-  const Target& target() const { return target_; }
-  KernelSide& kernel() { return *kernel_; }
-  // Null until the agent is in the process.
-  const AgentControl* agent() const { return control_ ? &*control_ : nullptr; }
-  double paused_seconds() const { return paused_seconds_; }
+  const Target& target() const override { return target_; }
+  KernelSide& kernel() override { return *kernel_; }
+  const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
+  double paused_seconds() const override { return paused_seconds_; }
+  bool observes() const override { return false; }
 
  private:
   Attachment(Target target, TargetLock lock) : target_(std::move(target)), lock_(std::move(lock)) {}

@@ -84,6 +84,12 @@ void configure(memprof_bpf& skeleton, const KernelConfig& config, const OwnNames
   globals.follow_forks = config.follow_forks;
   globals.fiber_stacks = config.fiber_stacks;
   globals.bottom_of_stack_address = config.domain_state + config.bottom_of_stack_offset;
+  globals.domain_state_address = config.domain_state;
+  globals.current_stack_offset = config.current_stack_offset;
+  globals.stat_words_offset = config.stat_words_offset;
+  globals.young_ptr_offset = config.young_ptr_offset;
+  globals.young_end_offset = config.young_end_offset;
+  globals.domain_id_offset = config.domain_id_offset;
   globals.user_callstack_begin = config.user_callstack.begin;
   globals.user_callstack_end = config.user_callstack.end;
   globals.track_interned_begin = config.track_interned.begin;
@@ -151,7 +157,7 @@ struct KernelSide::Parts {
   MappedPages consumer_page;  // the ring's positions, for its fill
   MappedPages producer_page;
   RingBuffer ring;
-  BpfLink exec, thread_exit, fork, frametable, capture, safe_point, batch;
+  BpfLink exec, thread_exit, fork, frametable, capture, observe, safe_point, batch;
 
   // Only while consume runs.
   const std::function<void(std::span<const std::byte>)>* fn = nullptr;
@@ -214,6 +220,15 @@ absl::Status KernelSide::attach_capture(const std::string& exe_path, std::uint64
   return absl::OkStatus();
 }
 
+absl::Status KernelSide::attach_observe(const std::string& exe_path, std::uint64_t file_offset) {
+  const auto& programs = parts_->skeleton->progs;
+  bpf_program* program =
+      parts_->skeleton->rodata->fiber_stacks ? programs.observe_domains : programs.observe;
+  ASSIGN_OR_RETURN(parts_->observe, attach_uprobe(program, "the allocation probe", parts_->pid,
+                                                  exe_path, file_offset));
+  return absl::OkStatus();
+}
+
 absl::Status KernelSide::attach_batch(const std::string& agent_path, std::uint64_t probe_offset,
                                       std::uint64_t semaphore_offset) {
   ASSIGN_OR_RETURN(parts_->batch,
@@ -243,6 +258,7 @@ void KernelSide::detach_probes() {
   parts_->batch.reset();
   detach_safe_point();
   parts_->capture.reset();
+  parts_->observe.reset();
   parts_->frametable.reset();
   parts_->exec.reset();
   parts_->thread_exit.reset();

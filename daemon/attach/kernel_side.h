@@ -42,6 +42,12 @@ struct KernelConfig {
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
   std::uint32_t last_return_address_offset = 0;
+  // For attach_observe only.
+  std::uint32_t current_stack_offset = 0;  // OCaml 5
+  std::uint32_t stat_words_offset = 0;     // minor, promoted, major
+  std::uint32_t young_ptr_offset = 0;
+  std::uint32_t young_end_offset = 0;
+  std::uint32_t domain_id_offset = 0;   // OCaml 5
   AddressRange user_callstack;          // empty: Printexc.get_callstack is not told apart
   AddressRange track_interned;          // empty: unmarshalling is not told apart
   std::uint32_t max_frames = 1024;      // clamped to 1..MEMPROF_MAX_FRAMES
@@ -65,6 +71,8 @@ class KernelSide {
 
   // Offsets are in the file; paths open the file from here (/proc/PID/exe).
   absl::Status attach_capture(const std::string& exe_path, std::uint64_t file_offset);
+  // Instead of capture and batch: at caml_alloc_small_dispatch.
+  absl::Status attach_observe(const std::string& exe_path, std::uint64_t file_offset);
   absl::Status attach_batch(const std::string& agent_path, std::uint64_t probe_offset,
                             std::uint64_t semaphore_offset);
   absl::Status attach_lifecycle();

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,15 @@ class CommandLine {
     add_format(attach, {"table", "json"});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Only use an agent that is in the program already");
+    attach
+        ->add_option("--mode", options_.mode,
+                     "auto, agent, or observe: nothing enters the program, allocations only; "
+                     "default: memprofd's")
+        ->transform(CLI::Transformer(std::map<std::string, ::memprof::v1::AttachMode>{
+            {"auto", ::memprof::v1::ATTACH_MODE_AUTO},
+            {"agent", ::memprof::v1::ATTACH_MODE_AGENT},
+            {"observe", ::memprof::v1::ATTACH_MODE_OBSERVE}}))
+        ->type_name("MODE");
     CLI::App* detach = add("detach", "Stop profiling; the program runs on, counts stay readable",
                            &ctl::run_detach);
     add_pid(detach);

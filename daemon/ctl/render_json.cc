@@ -42,6 +42,18 @@ Json gc_json(const pb::GcStats& gc) {
           {"major_slice_pauses_seconds", pauses_json(gc.major_slice_pauses())}};
 }
 
+// Without what is not known in observe mode.
+Json known_gc_json(const pb::GcStats& gc) {
+  Json out = gc_json(gc);
+  if (gc.heap_bytes() == 0) {
+    for (const char* name : {"heap_bytes", "top_heap_bytes", "heap_chunks"}) out.erase(name);
+  }
+  if (!gc.has_minor_pauses()) {
+    for (const char* name : {"minor_pauses_seconds", "major_slice_pauses_seconds"}) out.erase(name);
+  }
+  return out;
+}
+
 Json drops_json(const pb::Target& target) {
   Json drops = Json::array();
   for (const pb::Drop& drop : target.drops()) {
@@ -62,19 +74,21 @@ Json target_object(const pb::Target& target) {
            {"dropped_events", target.dropped_events()},
            {"drops", drops_json(target)}};
   put_estimate(out, "allocated_bytes", target.allocated());
-  put_estimate(out, "promoted_bytes", target.promoted());
-  put_estimate(out, "live_bytes", target.live());
-  put_estimate(out, "died_young_bytes", target.died_young());
-  put_estimate(out, "died_old_bytes", target.died_old());
+  if (target.has_promoted()) put_estimate(out, "promoted_bytes", target.promoted());
+  if (target.has_live()) put_estimate(out, "live_bytes", target.live());
+  if (target.has_died_young()) put_estimate(out, "died_young_bytes", target.died_young());
+  if (target.has_died_old()) put_estimate(out, "died_old_bytes", target.died_old());
   out["samples"] = target.allocated().samples();
   out["alloc_events"] = target.alloc_events();
-  out["promote_events"] = target.promote_events();
-  out["dealloc_events"] = target.dealloc_events();
-  out["live_samples"] = target.live_samples();
+  if (target.has_live()) {
+    out["promote_events"] = target.promote_events();
+    out["dealloc_events"] = target.dealloc_events();
+    out["live_samples"] = target.live_samples();
+  }
   out["attached_unix_ns"] = target.attached_unix_ns();
   out["attach_seconds"] = target.attach_seconds();
   out["paused_seconds"] = target.paused_seconds();
-  out["gc"] = target.has_gc() ? gc_json(target.gc()) : Json(nullptr);
+  out["gc"] = target.has_gc() ? known_gc_json(target.gc()) : Json(nullptr);
   return out;
 }
 
@@ -96,16 +110,18 @@ Json site_object(const pb::Site& site) {
            {"module", site.module()},     {"library", site.library()}, {"thread", site.thread()},
            {"domain", site.domain()},     {"samples", site.samples()}};
   put_estimate(out, "allocated_bytes", site.allocated());
-  put_estimate(out, "promoted_bytes", site.promoted());
-  put_estimate(out, "live_bytes", site.live());
-  put_estimate(out, "died_young_bytes", site.died_young());
-  put_estimate(out, "died_old_bytes", site.died_old());
+  if (site.has_promoted()) put_estimate(out, "promoted_bytes", site.promoted());
+  if (site.has_live()) put_estimate(out, "live_bytes", site.live());
+  if (site.has_died_young()) put_estimate(out, "died_young_bytes", site.died_young());
+  if (site.has_died_old()) put_estimate(out, "died_old_bytes", site.died_old());
   out["allocated_objects"] = site.allocated_objects();
-  out["live_objects"] = site.live_objects();
-  out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
-                             {"p90", site.lifetime().p90_seconds()},
-                             {"p99", site.lifetime().p99_seconds()},
-                             {"samples", site.lifetime().samples()}};
+  if (site.has_live()) out["live_objects"] = site.live_objects();
+  if (site.has_lifetime()) {
+    out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
+                               {"p90", site.lifetime().p90_seconds()},
+                               {"p99", site.lifetime().p99_seconds()},
+                               {"samples", site.lifetime().samples()}};
+  }
   out["callstack"] = callstack_json(site);
   return out;
 }

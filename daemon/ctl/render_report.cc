@@ -19,6 +19,11 @@ constexpr char kMeaning[] =
     "Live is allocated and not collected yet; died young is collected without leaving the minor\n"
     "heap; a lifetime of p50 1 s means that half of the collected bytes lived at most 1 s.\n";
 
+constexpr char kObservedMeaning[] =
+    "Bytes are estimates of what was allocated in the minor heap since the attach, headers\n"
+    "included: each hit stands for all that its domain allocated since the hit before.\n"
+    "± is one standard error. Blocks of more than 256 words are not seen (docs/observe.md).\n";
+
 // "  name        value\n"
 void fact(std::string& out, const char* name, const std::string& value) {
   absl::StrAppendFormat(&out, "  %-11s %s\n", name, value);
@@ -49,27 +54,29 @@ std::string pauses_words(const pb::GcPauses& pauses) {
                       format_duration(pauses.p99_seconds()));
 }
 
-void append_gc(const pb::GcStats& gc, std::string& out) {
+void append_heap(const pb::GcStats& gc, std::string& out) {
   fact(out, "major heap",
        absl::StrCat(format_bytes(static_cast<double>(gc.heap_bytes())), ", at most ",
                     format_bytes(static_cast<double>(gc.top_heap_bytes())), "; ",
                     format_count(gc.compactions()), " compactions"));
-  fact(out, "minor gc",
-       absl::StrCat(format_count(gc.minor_collections()), " collections; ",
-                    pauses_words(gc.minor_pauses())));
-  fact(out, "major gc",
-       absl::StrCat(format_count(gc.major_collections()), " collections; ",
-                    pauses_words(gc.major_slice_pauses())));
 }
 
-void append_header(const pb::ListSitesResponse& response, std::string& out) {
-  const pb::Target& target = response.target();
-  absl::StrAppend(&out, "memprofd report: ", printable(target.comm()), " (pid ", target.pid(),
-                  ")\n\n");
-  fact(out, "program",
-       absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()), ", ",
-                    printable(target.mode()), " mode"));
-  fact(out, "state", state_words(response));
+void append_gc(const pb::Target& target, std::string& out) {
+  const pb::GcStats& gc = target.gc();
+  if (gc.heap_bytes() > 0) append_heap(gc, out);
+  const bool measured = gc.has_minor_pauses() || !is_observed(target);
+  const auto pauses = [&](const pb::GcPauses& of) {
+    return measured ? absl::StrCat("; ", pauses_words(of)) : std::string();
+  };
+  fact(out, "minor gc",
+       absl::StrCat(format_count(gc.minor_collections()), " collections",
+                    pauses(gc.minor_pauses())));
+  fact(out, "major gc",
+       absl::StrCat(format_count(gc.major_collections()), " collections",
+                    pauses(gc.major_slice_pauses())));
+}
+
+void append_followed(const pb::Target& target, std::string& out) {
   fact(out, "rate", format_rate(target.sampling_rate()));
   fact(out, "samples",
        absl::StrCat(format_count(target.alloc_events()), " blocks allocated, ",
@@ -81,7 +88,30 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));
   fact(out, "died old", with_share(target.died_old(), target.allocated()));
-  if (target.has_gc()) append_gc(target.gc(), out);
+}
+
+void append_observed(const pb::Target& target, std::string& out) {
+  fact(out, "hits",
+       absl::StrCat(format_count(target.alloc_events()),
+                    " allocations that found no room in the minor heap"));
+  fact(out, "allocated", estimate_words(target.allocated()));
+  fact(out, "live", "not known in observe mode, nor what is promoted, freed and when");
+}
+
+void append_header(const pb::ListSitesResponse& response, std::string& out) {
+  const pb::Target& target = response.target();
+  absl::StrAppend(&out, "memprofd report: ", printable(target.comm()), " (pid ", target.pid(),
+                  ")\n\n");
+  fact(out, "program",
+       absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()), ", ",
+                    printable(target.mode()), " mode"));
+  fact(out, "state", state_words(response));
+  if (is_observed(target)) {
+    append_observed(target, out);
+  } else {
+    append_followed(target, out);
+  }
+  if (target.has_gc()) append_gc(target, out);
   fact(out, "cost",
        absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
                     " in all, attached in ", format_duration(target.attach_seconds())));
@@ -124,14 +154,24 @@ void append_callstack(const pb::Site& site, std::string& out) {
   }
 }
 
-void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
-  absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_words(site.live()),
-                        site_words(site, group_by));
+void append_followed(const pb::Site& site, std::string& out) {
   absl::StrAppend(&out, "     allocated ", estimate_words(site.allocated()), " in ",
                   format_count(site.samples()), " samples, promoted ",
                   format_share(site.promoted().bytes(), site.allocated().bytes()), ", died young ",
                   format_share(site.died_young().bytes(), site.allocated().bytes()), "; ",
                   lifetime_words(site.lifetime()), "\n");
+}
+
+void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
+  if (is_known(site, pb::SITE_ORDER_LIVE)) {
+    absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_words(site.live()),
+                          site_words(site, group_by));
+    append_followed(site, out);
+  } else {
+    absl::StrAppendFormat(&out, "%3d. %s allocated  %s\n     in %s hits\n", number,
+                          estimate_words(site.allocated()), site_words(site, group_by),
+                          format_count(site.samples()));
+  }
   append_callstack(site, out);
 }
 
@@ -142,7 +182,8 @@ std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder ord
   std::string out;
   append_header(response, out);
   if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
-  const std::string_view word = order_word(order);
+  const bool known = is_known(response.sites(0), order);
+  const std::string_view word = order_word(known ? order : pb::SITE_ORDER_ALLOCATED);
   absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),
                   range_note(response), ":\n");
   int number = 0;
@@ -150,7 +191,7 @@ std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder ord
     out += "\n";
     append_site(++number, site, group_by, out);
   }
-  return absl::StrCat(out, "\n", kMeaning);
+  return absl::StrCat(out, "\n", is_observed(response.target()) ? kObservedMeaning : kMeaning);
 }
 
 }  // namespace memprofd::ctl

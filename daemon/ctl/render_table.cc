@@ -41,9 +41,10 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
   for (const pb::Target& target : response.targets()) {
     table.add_row({absl::StrCat(target.pid()), printable(target.comm()),
                    printable(target.runtime_version()), std::string(state_word(target.state())),
-                   absl::StrCat(target.sampling_rate()), estimate_words(target.allocated()),
-                   estimate_words(target.live()), format_count(target.dropped_events()),
-                   printable(target.message())});
+                   known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   estimate_words(target.allocated()),
+                   known_words(!is_observed(target), estimate_words(target.live())),
+                   format_count(target.dropped_events()), printable(target.message())});
   }
   std::string out;
   const std::vector<std::string> lines = table.lines(style.width);
@@ -58,7 +59,7 @@ std::string target_line(const pb::Target& target) {
   std::string out = absl::StrCat("pid ", target.pid());
   if (!target.comm().empty()) absl::StrAppend(&out, " (", printable(target.comm()), ")");
   absl::StrAppend(&out, ": ", absl::string_view(state.data(), state.size()));
-  if (target.state() == pb::TARGET_STATE_SAMPLING) {
+  if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
     absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
   }
   if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
@@ -79,9 +80,11 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
                    {by_site ? "LOCATION" : ""}});
   for (const pb::Site& site : response.sites()) {
     const double allocated = site.allocated().bytes();
-    table.add_row({estimate_words(site.live()), estimate_words(site.allocated()),
-                   format_share(site.promoted().bytes(), allocated),
-                   format_share(site.died_young().bytes(), allocated),
+    const bool known = is_known(site, pb::SITE_ORDER_LIVE);
+    table.add_row({known_words(known, estimate_words(site.live())),
+                   estimate_words(site.allocated()),
+                   known_words(known, format_share(site.promoted().bytes(), allocated)),
+                   known_words(known, format_share(site.died_young().bytes(), allocated)),
                    median_words(site.lifetime()), format_count(site.samples()),
                    by_site ? printable(site.function()) : site_words(site, group_by),
                    by_site ? location_words(site.file(), site.line()) : ""});

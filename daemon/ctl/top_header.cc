@@ -75,7 +75,7 @@ void add_gc(const TopAnswer& answer, Pieces& pieces) {
     dropped = target.dropped_events();
   }
   if (target.has_gc()) {
-    pieces.push_back(absl::StrCat("heap ", format_bytes(static_cast<double>(heap))));
+    if (heap > 0) pieces.push_back(absl::StrCat("heap ", format_bytes(static_cast<double>(heap))));
     pieces.push_back(
         absl::StrCat("gc ", format_count(minor), " minor ", format_count(major), " major"));
   }
@@ -113,17 +113,19 @@ Pieces target_pieces(const TopAnswer& answer) {
   const pb::Target& target = answer.program.target();
   const std::string_view state = state_word(target.state());
   const bool sampling = target.state() == pb::TARGET_STATE_SAMPLING;
-  return {
-      absl::StrCat(printable(target.comm()), " (pid ", target.pid(), ")"),
-      absl::StrCat("OCaml ", printable(target.runtime_version())),
-      absl::StrCat(printable(target.mode()), " mode"),
-      sampling ? absl::StrCat("rate ", format_rate(target.sampling_rate())) : std::string(state)};
+  return {absl::StrCat(printable(target.comm()), " (pid ", target.pid(), ")"),
+          absl::StrCat("OCaml ", printable(target.runtime_version())),
+          absl::StrCat(printable(target.mode()), " mode"),
+          !sampling                    ? std::string(state)
+          : target.sampling_rate() > 0 ? absl::StrCat("rate ", format_rate(target.sampling_rate()))
+                                       : std::string()};
 }
 
 Pieces program_pieces(const TopAnswer& answer) {
   if (answer.look.view == TopView::kTargets) return {};
   const pb::Site& total = answer.program.total();
-  Pieces pieces{absl::StrCat("live ", estimate_words(total.live())),
+  const bool known = is_known(total, pb::SITE_ORDER_LIVE);
+  Pieces pieces{absl::StrCat("live ", known_words(known, estimate_words(total.live()))),
                 absl::StrCat("allocated ", flow_words(total.allocated(), answer))};
   add_gc(answer, pieces);
   return pieces;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ctl/words.h"
 #include "daemon/store/frame_filter.h"
 #include "daemon/store/grouper.h"
 #include "daemon/util/status_macros.h"
@@ -91,7 +92,10 @@ absl::Status ask(Questions& source, TopAnswer& answer) {
   }
   ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(look)));
   ASSIGN_OR_RETURN(answer.sites, source.list_sites(sites_request(look)));
-  ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(look)));
+  // There is no history of what is not known.
+  if (is_known(answer.sites.total(), sparkline_measure(look.order))) {
+    ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(look)));
+  }
   keep_drilled(look, answer.sites);
   return absl::OkStatus();
 }

@@ -184,6 +184,7 @@ class TableMaker {
 
   std::string cell(const pb::Site& site, const TopColumn& column) const {
     if (column.order == pb::SITE_ORDER_LIFETIME) return median_words(site.lifetime());
+    if (!is_known(site, column.order)) return "-";
     const Measured what = measured(site, column.order);
     if (column.order == pb::SITE_ORDER_SAMPLES) return measure_words(what.value, 0, column.order);
     if (!per_second(column)) return measure_words(what.value, what.standard_error, column.order);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/store/snapshot.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -48,6 +49,15 @@ std::string_view order_word(pb::SiteOrder order) {
 
 std::string estimate_words(const pb::Estimate& estimate) {
   return format_estimate(estimate.bytes(), estimate.bytes_stderr());
+}
+
+std::string known_words(bool known, const std::string& words) { return known ? words : "-"; }
+
+bool is_observed(const pb::Target& target) { return target.mode() == kObserveMode; }
+
+bool is_known(const pb::Site& site, pb::SiteOrder order) {
+  return site.has_live() || !site.has_allocated() || order == pb::SITE_ORDER_ALLOCATED ||
+         order == pb::SITE_ORDER_SAMPLES || order == pb::SITE_ORDER_ALLOCATED_OBJECTS;
 }
 
 std::string location_words(const std::string& file, std::uint32_t line) {
@@ -140,6 +150,7 @@ Measured measured(const pb::Site& site, pb::SiteOrder order) {
 }
 
 std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
+  if (!is_known(site, order)) return "-";
   const Measured what = measured(site, order);
   return measure_words(what.value, what.standard_error, order);
 }

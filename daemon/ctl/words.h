@@ -15,6 +15,11 @@ namespace pb = ::memprof::v1;
 std::string_view level_word(pb::FindingLevel level);       // ok, warning, problem
 std::string_view order_word(pb::SiteOrder order);          // live, allocated, ...
 std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
+// Of a field that may be unset, because it is not known: then "-".
+std::string known_words(bool known, const std::string& words);
+bool is_observed(const pb::Target& target);  // in observe mode
+// Whether the site's value is known; in observe mode that of many measures is not.
+bool is_known(const pb::Site& site, pb::SiteOrder order);
 // "server.ml:42", "server.ml", "" when the file is not known.
 std::string location_words(const std::string& file, std::uint32_t line);
 std::string losses_words(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"

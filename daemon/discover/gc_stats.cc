@@ -27,6 +27,15 @@ constexpr std::uint64_t kMaxCount = 1ull << 60;
 bool plausible(double words) { return std::isfinite(words) && words >= 0 && words < 1e21; }
 bool plausible(std::uint64_t count) { return count < kMaxCount; }
 
+// Of the whole program, in OCaml 5. What a runtime does not have it does not do: 5.0
+// and 5.1 do not compact.
+absl::Status read_counters(const MemoryReader& memory, const GcCounters& counters, GcStats& stats) {
+  RETURN_IF_ERROR(memory.read_value(counters.minor_collections, stats.minor_collections));
+  RETURN_IF_ERROR(memory.read_value(counters.major_cycles, stats.major_collections));
+  if (counters.compactions == 0) return absl::OkStatus();
+  return memory.read_value(counters.compactions, stats.compactions);
+}
+
 // Words of the minor heap in use: it fills from young_alloc_end downwards.
 std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_end) {
   const std::uint64_t bytes = young_alloc_end - young_ptr;
@@ -74,9 +83,7 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
                                              const std::array<std::uint64_t, 3>& ended_words) {
   std::array<std::uint64_t, 3> words = ended_words;
   GcStats stats;
-  RETURN_IF_ERROR(memory.read_value(counters.minor_collections, stats.minor_collections));
-  RETURN_IF_ERROR(memory.read_value(counters.major_cycles, stats.major_collections));
-  RETURN_IF_ERROR(memory.read_value(counters.compactions, stats.compactions));
+  RETURN_IF_ERROR(read_counters(memory, counters, stats));
   for (const DomainGc& domain : domains) {
     std::array<std::uint64_t, 3> own = {};
     std::uint64_t young_ptr = 0, young_end = 0;
@@ -96,6 +103,23 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
   stats.minor_words = static_cast<double>(words[0]);
   stats.promoted_words = static_cast<double>(words[1]);
   stats.major_words = static_cast<double>(words[2]);
+  return stats;
+}
+
+absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
+                                               const GcCounters& counters,
+                                               const std::array<double, 3>& words) {
+  if (words[0] <= 0) return absl::NotFoundError("no domain was seen yet");
+  GcStats stats;
+  RETURN_IF_ERROR(read_counters(memory, counters, stats));
+  if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||
+      !plausible(stats.compactions)) {
+    return absl::DataLossError("the runtime's counters are not readable numbers");
+  }
+  stats.valid = true;
+  stats.minor_words = words[0];
+  stats.promoted_words = words[1];
+  stats.major_words = words[2];
   return stats;
 }
 

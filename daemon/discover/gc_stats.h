@@ -20,7 +20,7 @@ struct GcStats {
   std::uint64_t minor_collections = 0;
   std::uint64_t major_collections = 0;
   std::uint64_t compactions = 0;
-  std::uint64_t heap_words = 0;
+  std::uint64_t heap_words = 0;  // 0: not known
   std::uint64_t top_heap_words = 0;
   std::uint64_t heap_chunks = 0;
   std::array<memprof_pauses, MEMPROF_GC_PHASES> pauses{};  // measured while sampling
@@ -47,6 +47,12 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
                                              const GcCounters& counters,
                                              std::span<const DomainGc> domains,
                                              const std::array<std::uint64_t, 3>& ended_words);
+
+// Likewise in observe mode: words are those that the hits told, and so lag behind by up
+// to a minor heap of each domain; the heap is not known.
+absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
+                                               const GcCounters& counters,
+                                               const std::array<double, 3>& words);
 
 // Reads the counters of the domain state at caml_state while the program runs:
 // each number is exact, but they may be some instructions apart, and young_ptr

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,54 +65,97 @@ struct WantedSymbol {
   ElfSymbol RuntimeSymbols::*place;
 };
 
-constexpr WantedSymbol kOfOcaml4[] = {
+using Wanted = std::span<const WantedSymbol>;
+
+// Of both modes.
+constexpr WantedSymbol kInOcaml4[] = {
     {"caml_frametable", &RuntimeSymbols::frametable},
+    {"caml_c_call", &RuntimeSymbols::c_call},
     {"Caml_state", &RuntimeSymbols::state},
+};
+constexpr Wanted kInOcaml5 = Wanted(kInOcaml4).first(2);
+constexpr WantedSymbol kObserveSymbols[] = {
+    {"caml_alloc_small_dispatch", &RuntimeSymbols::slow_allocation},
+};
+constexpr WantedSymbol kAgentInOcaml4[] = {
     {"caml_collect_current_callstack", &RuntimeSymbols::capture},
     {"caml_do_pending_actions_exn", &RuntimeSymbols::safe_point},
-    {"caml_c_call", &RuntimeSymbols::c_call},
     {"caml_memprof_track_interned", &RuntimeSymbols::track_interned},
-    {"caml_something_to_do", &RuntimeSymbols::pending_actions},
 };
-constexpr WantedSymbol kOfOcaml5[] = {
-    {"caml_frametable", &RuntimeSymbols::frametable},
-    {"caml_state", &RuntimeSymbols::state},
+constexpr WantedSymbol kAgentInOcaml5[] = {
     {"caml_get_callstack", &RuntimeSymbols::capture},
     {"caml_do_pending_actions_res", &RuntimeSymbols::safe_point},
-    {"caml_c_call", &RuntimeSymbols::c_call},
     {"caml_process_external_interrupt", &RuntimeSymbols::process_interrupt},
+};
+// What is shown when it is there.
+constexpr WantedSymbol kOptional[] = {
+    {"caml_get_current_callstack", &RuntimeSymbols::user_callstack},
     {"caml_minor_collections_count", &RuntimeSymbols::minor_collections},
     {"caml_major_cycles_completed", &RuntimeSymbols::major_cycles},
     {"caml_compactions_count", &RuntimeSymbols::compactions},
+    {"caml_something_to_do", &RuntimeSymbols::pending_actions},
+    {"caml_state", &RuntimeSymbols::state},
 };
 
-absl::Status find_runtime_symbols(const ElfFile& file, std::span<const WantedSymbol> wanted,
-                                  RuntimeSymbols& out) {
+// The first that is missing, or null.
+const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymbols& out) {
   std::vector<std::string_view> names;
   for (const WantedSymbol& symbol : wanted) names.push_back(symbol.name);
   const auto found = file.find_symbols(names);
+  const WantedSymbol* first_missing = nullptr;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!found[i]) return missing(file, names[i]);
-    out.*wanted[i].place = *found[i];
+    if (found[i]) {
+      out.*wanted[i].place = *found[i];
+    } else if (first_missing == nullptr) {
+      first_missing = &wanted[i];
+    }
   }
-  if (file.find_symbol("camlDynlink")) {
-    const auto registers = file.find_symbol(out.state.address == 0 ? "caml_register_frametables"
-                                                                   : "caml_register_frametable");
-    out.register_frametable = registers.value_or(ElfSymbol());
-  }
-  out.user_callstack = file.find_symbol("caml_get_current_callstack").value_or(ElfSymbol());
-  return absl::OkStatus();
+  return first_missing;
 }
 
-absl::Status verify_code(const ElfFile& file, const OcamlProgram& program) {
+// Where plugins register their frame tables, in a program that can load any.
+void find_dynlink(const ElfFile& file, OcamlProgram& program) {
+  if (!file.find_symbol("camlDynlink")) return;
+  const auto registers = file.find_symbol(program.abi.domains ? "caml_register_frametables"
+                                                              : "caml_register_frametable");
+  program.symbols.register_frametable = registers.value_or(ElfSymbol());
+}
+
+absl::Status require(const ElfFile& file, Wanted wanted, RuntimeSymbols& out) {
+  const WantedSymbol* absent = find_symbols(file, wanted, out);
+  return absent == nullptr ? absl::OkStatus() : missing(file, absent->name);
+}
+
+absl::Status verify_layout(const ElfFile& file, const OcamlProgram& program) {
   std::array<std::byte, 64> c_call = {};
-  std::array<std::byte, 32> interrupt = {};
   if (!file.read(program.symbols.c_call.address, c_call).ok()) return missing(file, "caml_c_call");
-  if (!program.abi.domains) return verify_runtime_abi(program.abi, c_call);
+  return verify_runtime_abi(program.abi, c_call);
+}
+
+absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
+  const RuntimeAbi& abi = program.abi;
+  if (!abi.has_memprof) return refuse("Gc.Memprof does not work in OCaml {}", abi.version);
+  if (!file.find_symbol("caml_memprof_start")) {
+    return refuse("this OCaml {} runtime was built without Gc.Memprof", abi.version);
+  }
+  RETURN_IF_ERROR(require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
+                          program.symbols));
+  if (!abi.domains) return absl::OkStatus();
+  std::array<std::byte, 32> interrupt = {};
   if (!file.read(program.symbols.process_interrupt.address, interrupt).ok()) {
     return missing(file, "caml_process_external_interrupt");
   }
-  return verify_runtime_abi(program.abi, c_call, interrupt);
+  return verify_agent_abi(abi, interrupt);
+}
+
+// Which modes are possible; an error when none is.
+absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
+  const absl::Status agent = check_agent(file, program);
+  const absl::Status observe = require(file, kObserveSymbols, program.symbols);
+  if (!agent.ok() && !observe.ok()) return agent;
+  program.why_no_agent = std::string(agent.message());
+  program.why_no_observe = std::string(observe.message());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -128,25 +172,26 @@ absl::StatusOr<OcamlProgram> check_program(const ElfFile& file) {
   absl::StatusOr<RuntimeAbi> abi = runtime_abi_for(version);
   if (!abi.ok()) return about(abi.status());
   OcamlProgram program{.abi = *std::move(abi)};
-  if (!file.find_symbol("caml_memprof_start")) {
-    return refuse("({}): this OCaml {} runtime was built without Gc.Memprof", file.display_name(),
-                  version);
-  }
-  RETURN_IF_ERROR(find_runtime_symbols(
-      file, program.abi.domains ? std::span<const WantedSymbol>(kOfOcaml5) : kOfOcaml4,
-      program.symbols));
-  if (absl::Status status = verify_code(file, program); !status.ok()) return about(status);
+  RETURN_IF_ERROR(
+      require(file, program.abi.domains ? kInOcaml5 : Wanted(kInOcaml4), program.symbols));
+  find_symbols(file, kOptional, program.symbols);
+  find_dynlink(file, program);
+  absl::Status status = verify_layout(file, program);
+  if (status.ok()) status = find_modes(file, program);
+  if (!status.ok()) return about(status);
   return program;
 }
 
 RuntimeSymbolCheck look_for_symbols(const ElfFile& file) {
   const bool domains = file.find_symbol("caml_domain_spawn").has_value();
-  const std::span<const WantedSymbol> wanted =
-      domains ? std::span<const WantedSymbol>(kOfOcaml5) : kOfOcaml4;
-  RuntimeSymbolCheck check{.wanted = wanted.size() + 1};
+  RuntimeSymbolCheck check{.wanted = 1};
   if (!file.find_symbol("caml_memprof_start")) check.missing.emplace_back("caml_memprof_start");
-  for (const WantedSymbol& symbol : wanted) {
-    if (!file.find_symbol(symbol.name)) check.missing.emplace_back(symbol.name);
+  for (const Wanted wanted : {domains ? kInOcaml5 : Wanted(kInOcaml4), Wanted(kObserveSymbols),
+                              domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4)}) {
+    check.wanted += wanted.size();
+    for (const WantedSymbol& symbol : wanted) {
+      if (!file.find_symbol(symbol.name)) check.missing.emplace_back(symbol.name);
+    }
   }
   return check;
 }

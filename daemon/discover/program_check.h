@@ -1,4 +1,9 @@
-// Is this file an OCaml program that can be profiled, and which symbols matter.
+// Is this file an OCaml program that can be profiled, in which mode, and which symbols
+// matter.
+//
+//     both modes     caml_frametable, caml_c_call; in OCaml 4 Caml_state
+//     agent          a Gc.Memprof that works, where it captures callstacks, the safe point
+//     observe mode   caml_alloc_small_dispatch
 #pragma once
 
 #include <cstddef>
@@ -24,13 +29,17 @@ struct RuntimeSymbols {
   ElfSymbol register_frametable;  // what Dynlink registers frame tables with; zeros: cannot
   ElfSymbol pending_actions;      // OCaml 4: caml_something_to_do, an int
   ElfSymbol process_interrupt;    // OCaml 5: caml_process_external_interrupt
-  // OCaml 5: counters of the whole program, 8-byte words.
+  ElfSymbol slow_allocation;      // caml_alloc_small_dispatch
+  // OCaml 5: counters of the whole program, 8-byte words; zeros when absent.
   ElfSymbol minor_collections, major_cycles, compactions;
 };
 
 struct OcamlProgram {
   RuntimeAbi abi;  // verified against the program's code
   RuntimeSymbols symbols;
+  // Why a mode is impossible, one line; empty when it is possible. Not both are set.
+  std::string why_no_agent;
+  std::string why_no_observe;
 };
 
 // kFailedPrecondition for everything that is not such a program; the message is

@@ -45,12 +45,14 @@ struct DomainLayout {
   std::uint32_t memprof_config;
 };
 
-// The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c.
+// The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c; without a
+// Memprof that works, its places are 0.
 constexpr DomainLayout kDomainLayouts[] = {
-    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64},
+    {"5.0", 8, 24, 32, 248, 272, 376, 0, 0},    {"5.1", 8, 24, 40, 248, 272, 376, 0, 0},
+    {"5.2", 8, 24, 40, 248, 272, 376, 0, 0},    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64},
     {"5.4", 8, 24, 40, 288, 312, 416, 496, 64},
 };
-constexpr std::string_view kSupported = "4.11 to 4.14, 5.3 and 5.4";
+constexpr std::string_view kSupported = "4.11 to 4.14 and 5.0 to 5.4";
 
 // "4.13" of "4.13.1+flambda"; empty when the text is no version.
 std::string_view series_of(std::string_view version) {
@@ -64,12 +66,6 @@ std::string_view series_of(std::string_view version) {
   if (major == 0 || major > 2 || major >= version.size() || version[major] != '.') return {};
   const std::size_t minor = digits(major + 1);
   return minor == 0 || minor > 2 ? std::string_view() : version.substr(0, major + 1 + minor);
-}
-
-// Gc.Memprof came with 4.11 and was a stub in 5.0 to 5.2.
-bool has_memprof(std::string_view series) {
-  if (series.starts_with("5.")) return series.size() > 3 || series > "5.2";
-  return !series.starts_with("4.0") && series != "4.10";
 }
 
 // Whether it looks like Sys.ocaml_version: "4.13.1", "5.3.0~beta1", "4.14.0+flambda".
@@ -147,6 +143,7 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
   for (const DomainLayout& layout : kDomainLayouts) {
     if (layout.series != series) continue;
     return RuntimeAbi{.version = std::string(version),
+                      .has_memprof = layout.memprof != 0,
                       .young_ptr = layout.young_ptr,
                       .young_alloc_end = layout.young_end,
                       .stats = layout.stats,
@@ -156,11 +153,10 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .memprof = layout.memprof,
                       .memprof_config = layout.memprof_config,
                       .shared_heap = layout.shared_heap,
-                      .end_lines = true};
+                      .end_lines = series >= "5.2"};
   }
-  const std::string_view why = has_memprof(series) ? "" : " has no working Gc.Memprof and";
   return absl::FailedPreconditionError(
-      fmt::format("OCaml {}{} is not supported yet, only {} are", version, why, kSupported));
+      fmt::format("OCaml {} is not supported yet, only {} are", version, kSupported));
 }
 
 std::optional<std::string> find_version_string(std::span<const std::byte> section) {
@@ -174,19 +170,22 @@ std::optional<std::string> find_version_string(std::span<const std::byte> sectio
 
 std::string detect_runtime_version(const ElfFile& program) {
   if (auto version = version_in_sys_module(program)) return *version;
-  // Each symbol is new in its release: domains and the per-domain Memprof,
-  // In_channel/Out_channel, and the Memprof of each thread.
-  static constexpr std::string_view kNewIn[] = {"caml_memprof_discard", "caml_domain_spawn",
-                                                "caml_ml_set_buffered", "caml_memprof_enter_thread",
-                                                "caml_c_call"};
-  const auto symbols = program.find_symbols(kNewIn);
-  if (symbols[0]) return "5.3";
-  if (symbols[1]) return "5.0";
-  if (symbols[2]) return "4.14";
-  if (!symbols[3]) return "4.11";
+  // Each symbol is new in its release: the per-domain Memprof, compaction and a count of
+  // all minor collections, domains, In_channel/Out_channel, and the Memprof of each thread.
+  static constexpr std::pair<std::string_view, std::string_view> kNewIn[] = {
+      {"caml_memprof_discard", "5.3"},
+      {"caml_compactions_count", "5.2"},
+      {"caml_minor_collections_count", "5.1"},
+      {"caml_domain_spawn", "5.0"},
+      {"caml_ml_set_buffered", "4.14"}};
+  for (const auto& [symbol, version] : kNewIn) {
+    if (program.find_symbol(symbol)) return std::string(version);
+  }
+  if (!program.find_symbol("caml_memprof_enter_thread")) return "4.11";
   // 4.13 exchanged young_limit and young_ptr.
   std::array<std::byte, 64> code = {};
-  if (!symbols[4] || !program.read(symbols[4]->address, code).ok()) return "4.13";
+  const auto c_call = program.find_symbol("caml_c_call");
+  if (!c_call || !program.read(c_call->address, code).ok()) return "4.13";
   return decode_caml_c_call(code).young_ptr.value_or(8) == 0 ? "4.12" : "4.13";
 }
 
@@ -229,24 +228,15 @@ std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte>
   return std::nullopt;
 }
 
-absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call,
-                                std::span<const std::byte> process_interrupt) {
-  const CodeOffsets code = decode_caml_c_call(caml_c_call);
-  struct Check {
-    std::string_view name, function;
-    std::uint32_t expected;
-    std::optional<std::uint32_t> found;
-  };
-  std::vector<Check> checks{{"young_ptr", "caml_c_call", abi.young_ptr, code.young_ptr}};
-  if (abi.domains) {
-    checks.push_back({"current_stack", "caml_c_call", abi.current_stack, code.current_stack});
-    checks.push_back({"requested_external_interrupt", "caml_process_external_interrupt",
-                      abi.external_interrupt, decode_process_interrupt(process_interrupt)});
-  } else {
-    checks.push_back({"bottom_of_stack", "caml_c_call", abi.bottom_of_stack, code.bottom_of_stack});
-    checks.push_back(
-        {"last_return_address", "caml_c_call", abi.last_return_address, code.last_return_address});
-  }
+namespace {
+
+struct Check {
+  std::string_view name, function;
+  std::uint32_t expected;
+  std::optional<std::uint32_t> found;
+};
+
+absl::Status verify(const RuntimeAbi& abi, std::span<const Check> checks) {
   for (const Check& check : checks) {
     if (check.found == check.expected) continue;
     return absl::FailedPreconditionError(
@@ -255,6 +245,28 @@ absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte
                     check.found ? std::to_string(*check.found) : "no known place", check.expected));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call) {
+  const CodeOffsets code = decode_caml_c_call(caml_c_call);
+  std::vector<Check> checks{{"young_ptr", "caml_c_call", abi.young_ptr, code.young_ptr}};
+  if (abi.domains) {
+    checks.push_back({"current_stack", "caml_c_call", abi.current_stack, code.current_stack});
+  } else {
+    checks.push_back({"bottom_of_stack", "caml_c_call", abi.bottom_of_stack, code.bottom_of_stack});
+    checks.push_back(
+        {"last_return_address", "caml_c_call", abi.last_return_address, code.last_return_address});
+  }
+  return verify(abi, checks);
+}
+
+absl::Status verify_agent_abi(const RuntimeAbi& abi, std::span<const std::byte> process_interrupt) {
+  if (!abi.domains) return absl::OkStatus();
+  const Check check{"requested_external_interrupt", "caml_process_external_interrupt",
+                    abi.external_interrupt, decode_process_interrupt(process_interrupt)};
+  return verify(abi, {&check, 1});
 }
 
 }  // namespace memprofd

@@ -18,7 +18,8 @@ namespace memprofd {
 class ElfFile;
 
 struct RuntimeAbi {
-  std::string version;  // as the program reports it ("4.13.1"), else "4.13" by symbols
+  std::string version;      // as the program reports it ("4.13.1"), else "4.13" by symbols
+  bool has_memprof = true;  // Gc.Memprof came with 4.11 and was a stub in 5.0 to 5.2
 
   std::uint32_t young_limit = 0;
   std::uint32_t young_ptr = 0;
@@ -42,8 +43,8 @@ struct RuntimeAbi {
   std::uint32_t external_interrupt = 0;
   std::uint32_t memprof = 0;
   std::uint32_t memprof_config = 0;  // in the domain's Memprof
-  std::uint32_t shared_heap = 0;
-  bool end_lines = false;  // debuginfo has end lines (since 5.2)
+  std::uint32_t shared_heap = 0;     // 8 bytes before the domain's number
+  bool end_lines = false;            // debuginfo has end lines (since 5.2)
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,
@@ -70,10 +71,10 @@ CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
 // requested_external_interrupt, read from caml_process_external_interrupt.
 std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte> code);
 
-// Compares the layout with the code of caml_c_call and, in OCaml 5, of
-// caml_process_external_interrupt; kFailedPrecondition, in one line, when they differ
-// or the code is not understood.
-absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call,
-                                std::span<const std::byte> process_interrupt = {});
+// Compares the layout with the code of caml_c_call; kFailedPrecondition, in one line,
+// when they differ or the code is not understood.
+absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call);
+// The same of what the agent needs in OCaml 5, with caml_process_external_interrupt.
+absl::Status verify_agent_abi(const RuntimeAbi& abi, std::span<const std::byte> process_interrupt);
 
 }  // namespace memprofd

@@ -100,6 +100,29 @@ absl::Status find_capture_point(const ElfFile& program, const ElfSymbol& functio
   return absl::OkStatus();
 }
 
+// Those of the possible modes. A capture that is not understood leaves observe mode.
+absl::Status find_probe_points(const ElfFile& program, const RuntimeSymbols& symbols,
+                               std::uint64_t load_bias, Target& target) {
+  if (target.why_no_observe.empty()) {
+    RETURN_IF_ERROR(
+        find_probe_point(program, symbols.slow_allocation, load_bias, target.slow_allocation));
+  }
+  if (!target.why_no_agent.empty()) return absl::OkStatus();
+  const absl::Status capture =
+      find_capture_point(program, symbols.capture, load_bias, target.abi, target.capture);
+  if (!capture.ok()) {
+    if (!target.why_no_observe.empty()) return capture;
+    target.why_no_agent = std::string(capture.message());
+    return absl::OkStatus();
+  }
+  return find_probe_point(program, symbols.safe_point, load_bias, target.safe_point);
+}
+
+// 0 when there is none.
+std::uint64_t address_of(const ElfSymbol& symbol, std::uint64_t load_bias) {
+  return symbol.address == 0 ? 0 : load_bias + symbol.address;
+}
+
 AddressRange range_of(const ElfSymbol& function, std::uint64_t load_bias) {
   if (function.address == 0) return {};
   const std::uint64_t begin = load_bias + function.address;
@@ -128,18 +151,16 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
     RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
     target.pending_actions = *load_bias + symbols.pending_actions.address;
   }
-  RETURN_IF_ERROR(
-      find_capture_point(*program, symbols.capture, *load_bias, target.abi, target.capture));
-  RETURN_IF_ERROR(find_probe_point(*program, symbols.safe_point, *load_bias, target.safe_point));
+  RETURN_IF_ERROR(find_probe_points(*program, symbols, *load_bias, target));
+  target.gc_counters = {.minor_collections = address_of(symbols.minor_collections, *load_bias),
+                        .major_cycles = address_of(symbols.major_cycles, *load_bias),
+                        .compactions = address_of(symbols.compactions, *load_bias)};
   if (symbols.register_frametable.address != 0) {
     RETURN_IF_ERROR(find_probe_point(*program, symbols.register_frametable, *load_bias,
                                      target.register_frametable));
   }
-  if (target.abi.domains) {
+  if (target.abi.domains && symbols.state.size != 0) {
     target.state_offset = program->thread_local_offset(symbols.state);
-    target.gc_counters = {.minor_collections = *load_bias + symbols.minor_collections.address,
-                          .major_cycles = *load_bias + symbols.major_cycles.address,
-                          .compactions = *load_bias + symbols.compactions.address};
   }
   target.user_callstack = range_of(symbols.user_callstack, *load_bias);
   target.track_interned = range_of(symbols.track_interned, *load_bias);
@@ -173,6 +194,8 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   absl::StatusOr<OcamlProgram> program = check_program(*file);
   if (!program.ok()) return about_pid(pid, program.status(), " ");
   target.abi = program->abi;
+  target.why_no_agent = program->why_no_agent;
+  target.why_no_observe = program->why_no_observe;
   RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, target));
   RETURN_IF_ERROR(check_unchanged(proc, target));
   return target;

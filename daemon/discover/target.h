@@ -41,6 +41,9 @@ struct Target {
   std::optional<std::int64_t> state_offset;
   ProbePoint capture;                    // where the runtime captures a callstack
   ProbePoint safe_point;                 // where it runs callbacks
+  ProbePoint slow_allocation;            // where it finds no room in the minor heap
+  std::string why_no_agent;              // one line; empty: an agent can be there
+  std::string why_no_observe;            // one line; empty: observe mode is possible
   GcCounters gc_counters;                // OCaml 5
   AddressRange user_callstack;           // caml_get_current_callstack
   AddressRange track_interned;           // caml_memprof_track_interned
@@ -54,7 +57,7 @@ struct Target {
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
 };
 
-// Looks at a process and answers with everything attach needs, or with one line
+// Looks at a process and answers with everything attach needs, in either mode, or with one line
 // that says what is wrong and what to do. Error codes:
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled

@@ -1,5 +1,6 @@
 #include "daemon/export/control_service.h"
 
+#include "absl/strings/str_cat.h"
 #include "daemon/export/check_pid.h"
 #include "daemon/export/grpc_convert.h"
 #include "daemon/util/status_macros.h"
@@ -9,12 +10,33 @@ namespace memprofd {
 
 namespace pb = ::memprof::v1;
 
+namespace {
+
+absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
+  switch (mode) {
+    case pb::ATTACH_MODE_UNSPECIFIED:
+      return AttachMode::kDefault;
+    case pb::ATTACH_MODE_AUTO:
+      return AttachMode::kAuto;
+    case pb::ATTACH_MODE_AGENT:
+      return AttachMode::kAgent;
+    case pb::ATTACH_MODE_OBSERVE:
+      return AttachMode::kObserve;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
+  ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
   ASSIGN_OR_RETURN(const TargetInfo info,
-                   service_.attach({request.pid(), rate, request.no_inject()}));
+                   service_.attach({request.pid(), rate, request.no_inject(), mode}));
   pb::AttachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {

@@ -70,18 +70,20 @@ GcStats advance_gc_stats(const GcStats& last, const GcStats& now) {
   return out;
 }
 
-void add_gc_metrics(const std::string& pid, const GcStats& gc, MetricFamilies& out) {
+void add_gc_metrics(const std::string& pid, const GcStats& gc, bool pauses, MetricFamilies& out) {
   if (!gc.valid) return;
   const MetricLabels labels{{"pid", pid}};
   out.counter(kMinorCollections, labels, static_cast<double>(gc.minor_collections));
   out.counter(kMajorCollections, labels, static_cast<double>(gc.major_collections));
   out.counter(kCompactions, labels, static_cast<double>(gc.compactions));
-  out.gauge(kHeap, labels, static_cast<double>(gc.heap_words) * kBytesPerWord);
-  out.gauge(kTopHeap, labels, static_cast<double>(gc.top_heap_words) * kBytesPerWord);
+  if (gc.heap_words > 0) {
+    out.gauge(kHeap, labels, static_cast<double>(gc.heap_words) * kBytesPerWord);
+    out.gauge(kTopHeap, labels, static_cast<double>(gc.top_heap_words) * kBytesPerWord);
+  }
   out.counter(kMinorAllocated, labels, gc.minor_words * kBytesPerWord);
   out.counter(kPromoted, labels, gc.promoted_words * kBytesPerWord);
   out.counter(kMajorAllocated, labels, gc.major_words * kBytesPerWord);
-  for (int phase = 0; phase < MEMPROF_GC_PHASES; ++phase) {
+  for (int phase = 0; pauses && phase < MEMPROF_GC_PHASES; ++phase) {
     out.histogram(kPause, {{"pid", pid}, {"phase", kPhaseLabels[phase]}},
                   histogram_of(gc.pauses[phase]));
   }

@@ -52,6 +52,9 @@ void fill_gc(const GcStats& gc, pb::GcStats& out) {
   out.set_heap_bytes(gc.heap_words * kWord);
   out.set_top_heap_bytes(gc.top_heap_words * kWord);
   out.set_heap_chunks(gc.heap_chunks);
+}
+
+void fill_all_pauses(const GcStats& gc, pb::GcStats& out) {
   fill_pauses(gc.pauses[MEMPROF_GC_MINOR], *out.mutable_minor_pauses());
   fill_pauses(gc.pauses[MEMPROF_GC_MAJOR_SLICE], *out.mutable_major_slice_pauses());
 }
@@ -69,13 +72,16 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_attach_seconds(info.attach_seconds);
 }
 
-void fill_counters(const TargetCounters& counters, pb::Target& out) {
+void fill_allocated(const TargetCounters& counters, pb::Target& out) {
   *out.mutable_allocated() = to_proto(total_allocated(counters));
+  out.set_alloc_events(counters.alloc_events);
+}
+
+void fill_fates(const TargetCounters& counters, pb::Target& out) {
   *out.mutable_promoted() = to_proto(counters.promoted);
   *out.mutable_live() = to_proto(counters.live);
   *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
   *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
-  out.set_alloc_events(counters.alloc_events);
   out.set_promote_events(counters.promote_events);
   out.set_dealloc_events(counters.dealloc_events);
 }
@@ -129,8 +135,12 @@ pb::Target to_proto(const TargetSnapshot& target) {
   pb::Target out;
   fill_info(target.info, out);
   fill_drops(target.drops, out);
-  fill_counters(target.counters, out);
+  fill_allocated(target.counters, out);
+  if (target.info.follows_blocks()) fill_fates(target.counters, out);
   if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());
+  if (target.gc.valid && target.info.follows_blocks()) {
+    fill_all_pauses(target.gc, *out.mutable_gc());
+  }
   out.set_attached_unix_ns(static_cast<std::int64_t>(target.attached_ns));
   out.set_live_samples(target.live_samples_tracked);
   out.set_stacks_interned(target.stacks_interned);

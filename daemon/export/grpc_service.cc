@@ -9,6 +9,7 @@
 #include "daemon/export/event_stream.h"
 #include "daemon/export/grpc_convert.h"
 #include "daemon/export/grpc_status.h"
+#include "daemon/export/observed.h"
 
 namespace memprofd {
 namespace {
@@ -118,6 +119,9 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   if (!query.ok()) return to_grpc(query.status());
   absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
   if (!target.ok()) return to_grpc(target.status());
+  if (absl::Status known = check_follows_blocks(**target, "events of single blocks"); !known.ok()) {
+    return to_grpc(known);
+  }
   if ((*target)->events == nullptr) {
     return to_grpc(absl::FailedPreconditionError(
         absl::StrCat("pid ", request->pid(), " has no events to stream: attach to it first")));

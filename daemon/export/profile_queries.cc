@@ -7,6 +7,7 @@
 #include "daemon/export/flame_html.h"
 #include "daemon/export/flame_json.h"
 #include "daemon/export/flat_profiles.h"
+#include "daemon/export/observed.h"
 #include "daemon/export/pprof.h"
 #include "daemon/export/query_convert.h"
 #include "daemon/export/query_service.h"
@@ -64,11 +65,21 @@ bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
          static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
 }
 
+// Formats with several values say what lives, whatever the measure.
+bool needs_followed_blocks(const pb::GetProfileRequest& request, Measure measure) {
+  const bool one_value = request.format() == pb::PROFILE_FORMAT_UNSPECIFIED ||
+                         request.format() == pb::PROFILE_FORMAT_PPROF ||
+                         request.format() == pb::PROFILE_FORMAT_COLLAPSED;
+  return !one_value || memprofd::needs_followed_blocks(measure);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
+  ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
+  const bool followed_only = needs_followed_blocks(request, measure);
   std::vector<TargetSnapshotPtr> targets;
   for (const int pid : request.pids()) {
     ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
@@ -77,11 +88,17 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   if (request.pids().empty()) {
     targets = source_.snapshots();
     std::erase_if(targets, [&](const TargetSnapshotPtr& target) {
-      return ended_before(*target, request.range());
+      return ended_before(*target, request.range()) ||
+             (followed_only && !target->info.follows_blocks());
     });
   }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {
+    if (followed_only) {
+      RETURN_IF_ERROR(check_follows_blocks(
+          *target, "live bytes, which this profile has beside allocated ones,"));
+    }
+    RETURN_IF_ERROR(check_known(*target, filter));
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));
     ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));
     result.push_back(std::move(profile));

@@ -89,8 +89,9 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   advance_drops(memory.drops, target.drops);
   const std::string pid = absl::StrCat(target.info.pid);
   add_target_metrics(pid, target, out);
-  add_gc_metrics(pid, memory.gc, out);
-  add_site_metrics(pid, memory.top_sites.update(site_series(target)), out);
+  const bool follows_blocks = target.info.follows_blocks();
+  add_gc_metrics(pid, memory.gc, follows_blocks, out);
+  add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
 }
 
 void PrometheusExporter::collect_drops(MetricFamilies& out) const {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/export/observed.h"
 #include "daemon/export/query_convert.h"
 #include "daemon/store/select.h"
 #include "daemon/util/status_macros.h"
@@ -11,7 +12,9 @@ namespace {
 
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
                                      const Filter& filter) {
+  RETURN_IF_ERROR(check_known(target, filter));
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.time_ns));
+  if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
   return memprofd::select(target, range, filter);
 }
 
@@ -34,6 +37,9 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
   filter.patterns.push_back(request.pattern());
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
   ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, request.range(), filter));
+  // Sorted by what is known; the values of the others are left out.
+  const bool unknown = !target->info.follows_blocks();
+  if (unknown && needs_followed_blocks(query.order)) query.order = Measure::kAllocated;
   const GroupResult result = roll_up(profile, query);
   pb::ListSitesResponse out;
   *out.mutable_target() = to_proto(*target);
@@ -42,6 +48,8 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
   *out.mutable_range() = to_proto(profile.range);
   *out.mutable_total() = to_proto(result.total);
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  for (pb::Site& site : *out.mutable_sites()) leave_unknown_out(*target, site);
+  leave_unknown_out(*target, *out.mutable_total());
   return out;
 }
 
@@ -60,14 +68,20 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
   if (request.other().pid() != request.base().pid()) {
     ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
   }
+  RETURN_IF_ERROR(check_known(*base, query.order));
+  RETURN_IF_ERROR(check_known(*other, query.order));
   ASSIGN_OR_RETURN(const TargetProfile from, select(*base, request.base().range(), base_filter));
   ASSIGN_OR_RETURN(const TargetProfile to, select(*other, request.other().range(), other_filter));
   const DiffResult result = diff(from, to, query);
+  const auto leave_out = [&](pb::SiteDiff& change) {
+    leave_unknown_out(*base, *change.mutable_base());
+    leave_unknown_out(*other, *change.mutable_other());
+  };
   pb::DiffSitesResponse out;
-  for (const GroupDiff& group : result.diffs) *out.add_diffs() = to_proto(group);
+  for (const GroupDiff& group : result.diffs) leave_out(*out.add_diffs() = to_proto(group));
   *out.mutable_base_range() = to_proto(from.range);
   *out.mutable_other_range() = to_proto(to.range);
-  *out.mutable_total() = to_proto(result.total);
+  leave_out(*out.mutable_total() = to_proto(result.total));
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));
   return out;
 }
@@ -78,7 +92,10 @@ absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
   query.function = request.function();
   ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
   query.limit = request.limit();
-  ASSIGN_OR_RETURN(const TargetProfile from, profile(request.selection()));
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  RETURN_IF_ERROR(check_known(*target, query.order));
+  ASSIGN_OR_RETURN(const TargetProfile from, select(*target, request.selection().range(), filter));
   ASSIGN_OR_RETURN(const CallersResult result, callers_of(from, query));
   pb::ListCallersResponse out;
   *out.mutable_self() = to_proto(result.self);
@@ -86,6 +103,10 @@ absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
   for (const Group& group : result.callers) *out.add_callers() = to_proto(group);
   for (const Group& group : result.callees) *out.add_callees() = to_proto(group);
   *out.mutable_range() = to_proto(from.range);
+  leave_unknown_out(*target, *out.mutable_self());
+  leave_unknown_out(*target, *out.mutable_total());
+  for (pb::Site& site : *out.mutable_callers()) leave_unknown_out(*target, site);
+  for (pb::Site& site : *out.mutable_callees()) leave_unknown_out(*target, site);
   return out;
 }
 

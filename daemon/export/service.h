@@ -12,10 +12,18 @@
 
 namespace memprofd {
 
+enum class AttachMode {
+  kDefault,  // the daemon's
+  kAuto,     // the agent when it is possible, else observe mode
+  kAgent,    // or nothing
+  kObserve,
+};
+
 struct AttachRequest {
   int pid = 0;
   double sampling_rate = 0;  // 0: the daemon's default
   bool no_inject = false;
+  AttachMode mode = AttachMode::kDefault;
 };
 
 // One finding of doctor: what was looked at, what was found, what to do.

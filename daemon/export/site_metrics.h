@@ -13,6 +13,7 @@ namespace memprofd {
 // whose labels are equal are summed.
 SiteSeriesMap site_series(const TargetSnapshot& snapshot);
 
-void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, MetricFamilies& out);
+void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool follows_blocks,
+                      MetricFamilies& out);
 
 }  // namespace memprofd

@@ -46,19 +46,14 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
              {"mode", info.mode}},
             1);
   out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
-  out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);
+  if (info.follows_blocks()) out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);
   out.counter(kPaused, {{"pid", pid}}, info.paused_seconds);
   out.gauge(kAttach, {{"pid", pid}}, info.attach_seconds);
 }
 
-void add_estimates(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+// What became of blocks.
+void add_fates(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
   for (int heap = 0; heap < kHeaps; ++heap) {
-    for (int source = 0; source < kSources; ++source) {
-      const MetricLabels labels{
-          {"pid", pid}, {"heap", kHeapLabels[heap]}, {"source", kSourceLabels[source]}};
-      out.counter(kAllocated, labels, counters.allocated[heap][source].bytes());
-      out.gauge(kAllocatedError, labels, counters.allocated[heap][source].stderr_bytes());
-    }
     out.counter(kDeallocated, {{"pid", pid}, {"heap", kHeapLabels[heap]}},
                 counters.deallocated[heap].bytes());
   }
@@ -67,14 +62,27 @@ void add_estimates(const std::string& pid, const TargetCounters& counters, Metri
   out.gauge(kLiveError, {{"pid", pid}}, counters.live.stderr_bytes());
 }
 
+void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    for (int source = 0; source < kSources; ++source) {
+      const MetricLabels labels{
+          {"pid", pid}, {"heap", kHeapLabels[heap]}, {"source", kSourceLabels[source]}};
+      out.counter(kAllocated, labels, counters.allocated[heap][source].bytes());
+      out.gauge(kAllocatedError, labels, counters.allocated[heap][source].stderr_bytes());
+    }
+  }
+}
+
 void add_events(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   const auto samples = [&](const char* event, std::uint64_t n) {
     out.counter(kSamples, {{"pid", pid}, {"event", event}}, static_cast<double>(n));
   };
   samples("alloc", target.counters.alloc_events);
-  samples("promote", target.counters.promote_events);
-  samples("dealloc", target.counters.dealloc_events);
-  out.gauge(kLiveSamples, {{"pid", pid}}, static_cast<double>(target.live_samples_tracked));
+  if (target.info.follows_blocks()) {
+    samples("promote", target.counters.promote_events);
+    samples("dealloc", target.counters.dealloc_events);
+    out.gauge(kLiveSamples, {{"pid", pid}}, static_cast<double>(target.live_samples_tracked));
+  }
   if (target.ring_bytes_total > 0) {
     out.gauge(
         kRing, {{"pid", pid}},
@@ -90,7 +98,8 @@ bool is_active(TargetState state) {
 
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(pid, target.info, out);
-  add_estimates(pid, target.counters, out);
+  add_allocated(pid, target.counters, out);
+  if (target.info.follows_blocks()) add_fates(pid, target.counters, out);
   add_events(pid, target, out);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/observed.h"
 #include "daemon/export/trace_options.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -176,6 +177,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   ASSIGN_OR_RETURN(const RecorderOptions recorder_options, memprofd::recorder_options(options));
   ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
+  RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
   std::unique_lock lock(mutex_);
   ASSIGN_OR_RETURN(Place place, Place::take(*this));
   const std::uint64_t id = ++last_id_;

@@ -69,6 +69,20 @@ std::optional<EventView> decode_fork(Bytes data, DropCounters& drops) {
   return ForkView{.time_ns = event->header.time_ns, .child = static_cast<int>(event->child)};
 }
 
+std::optional<EventView> decode_observed(Bytes data, DropCounters& drops) {
+  const auto* event = event_at<memprof_observed>(data);
+  if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
+  return ObservedView{.time_ns = event->header.time_ns,
+                      .tid = event->header.tid,
+                      .stack = StackHash(event->stack_id),
+                      .domain_state = event->domain_state,
+                      .domain = event->domain,
+                      .size_words = event->size_words,
+                      .words = {event->words[0], event->words[1], event->words[2]},
+                      .young_ptr = event->young_ptr,
+                      .young_end = event->young_end};
+}
+
 }  // namespace
 
 std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
@@ -84,6 +98,8 @@ std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
       return decode_lifecycle(data, drops);
     case MEMPROF_EVENT_FORK:
       return decode_fork(data, drops);
+    case MEMPROF_EVENT_OBSERVED:
+      return decode_observed(data, drops);
     default:
       return refuse(Drop::kDecodeBadKind, drops);
   }

@@ -4,6 +4,7 @@
 // classes. What counts is the event's own counts; bytes behind are ignored.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,6 @@
 #include <variant>
 
 #include "bpf/events.h"
-#include "bpf/fork_event.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 
@@ -39,6 +39,20 @@ struct BatchView {
   std::span<const memprof_record> records;
 };
 
+// An allocation that found no room, and the counters of its domain, as the runtime
+// keeps them (bpf/events.h).
+struct ObservedView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t tid = 0;
+  StackHash stack;  // 0: not known
+  std::uint64_t domain_state = 0;
+  std::uint32_t domain = 0;
+  std::uint32_t size_words = 0;
+  std::array<std::uint64_t, 3> words{};  // minor, promoted, major
+  std::uint64_t young_ptr = 0;
+  std::uint64_t young_end = 0;
+};
+
 struct LifecycleView {
   std::uint64_t time_ns = 0;
   std::uint32_t tid = 0;
@@ -50,7 +64,8 @@ struct ForkView {
   int child = 0;
 };
 
-using EventView = std::variant<CaptureView, BatchView, LifecycleView, ForkView>;
+using EventView =
+    std::variant<CaptureView, BatchView, LifecycleView, ForkView, ObservedView>;
 
 // nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.

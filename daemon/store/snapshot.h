@@ -30,18 +30,24 @@ enum class TargetState {
 };
 std::string_view state_name(TargetState state);
 
+inline constexpr char kAgentMode[] = "agent";
+inline constexpr char kObserveMode[] = "observe";
+
 // What does not change while attached, except state, rate and message.
 struct TargetInfo {
   int pid = 0;
   std::string comm;
   std::string exe;              // as the target sees it
   std::string runtime_version;  // "4.13.1"
-  std::string mode;             // "agent"
+  std::string mode;             // kAgentMode or kObserveMode
   TargetState state = TargetState::kWaiting;
-  std::string message;        // one line: why waiting, what failed
-  double sampling_rate = 0;   // per word, of the running session
+  std::string message;        // one line: why waiting or observed, what failed
+  double sampling_rate = 0;   // per word, of the running session; 0 in observe mode
   double attach_seconds = 0;  // daemon time from the request to sampling
   double paused_seconds = 0;  // sum of the time the target was stopped by us
+
+  // Whether it is known what becomes of blocks: not in observe mode.
+  bool follows_blocks() const { return mode != kObserveMode; }
 };
 
 struct TargetSnapshot {

@@ -15,10 +15,13 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"kernel", "batch_bad_count"},
     {"kernel", "batch_unreadable"},
     {"kernel", "lifecycle_ring_full"},
+    {"kernel", "observed_no_state"},
+    {"kernel", "observed_ring_full"},
     {"decode", "too_short"},
     {"decode", "bad_kind"},
     {"decode", "bad_count"},
     {"decode", "bad_record"},
+    {"decode", "bad_counters"},
     {"pair", "no_capture"},
     {"pair", "unused_capture"},
     {"pair", "queue_full"},
@@ -32,7 +35,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"follow", "classes_full"},
 }};
 
-static_assert(static_cast<int>(Drop::kKernelLifecycleRingFull) == MEMPROF_DROP_LIFECYCLE_RING_FULL);
+static_assert(static_cast<int>(Drop::kKernelObservedRingFull) == MEMPROF_DROP_OBSERVED_RING_FULL);
 static_assert(static_cast<int>(Drop::kDecodeTooShort) == MEMPROF_KERNEL_DROPS);
 static_assert(!kNames.back().reason.empty());
 

@@ -16,11 +16,14 @@ enum class Drop {
   kKernelBatchBadCount,
   kKernelBatchUnreadable,
   kKernelLifecycleRingFull,
+  kKernelObservedNoState,
+  kKernelObservedRingFull,  // a hit in observe mode; the next one stands for its words too
   // Decoding ring buffer bytes.
   kDecodeTooShort,
   kDecodeBadKind,
   kDecodeBadCount,
   kDecodeBadRecord,
+  kDecodeBadCounters,  // a domain's counters make no sense; they are taken as a new beginning
   // Pairing captures with samples.
   kPairNoCapture,      // sample counted, its callstack unknown
   kPairUnusedCapture,  // capture discarded, its callback never came

@@ -7,9 +7,9 @@ OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
 TARGET_NAMES := $(filter-out handshake domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
-# Variants of known_alloc: no debug information; static and stripped; bytecode. And one
+# Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
-TARGET_VARIANTS := nog_target static_target bytecode_target tiny32 many_sites
+TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
@@ -67,10 +67,12 @@ $(TARGETS_DIR)/nog_target: $(TARGETS_DIR)/nog/known_alloc.cmx
 	$(Q)$(OCAMLOPT) -linkpkg $(<D)/handshake.cmx $< -o $@
 
 # The linker warns about getpwnam and the like in static programs.
-$(TARGETS_DIR)/static_target: $(TARGETS_DIR)/obj/known_alloc.cmx
+$(TARGETS_DIR)/static_symbols: $(TARGETS_DIR)/obj/known_alloc.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -linkpkg -ccopt -static $(<D)/handshake.cmx $< -o $@ 2> $@.log || { cat $@.log; exit 1; }
-	$(Q)strip $@
+$(TARGETS_DIR)/static_target: $(TARGETS_DIR)/static_symbols
+	$(call say,STRIP,$@)
+	$(Q)strip -o $@ $<
 
 $(TARGETS_DIR)/bytecode_target: tests/targets/handshake.ml tests/targets/known_alloc.ml
 	$(call say,OCAML,$@)

@@ -8,6 +8,7 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/process_memory.h"
+#include "daemon/discover/program_check.h"
 #include "daemon/discover/target.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
 #include "tests/unit/ocaml_program.h"
@@ -124,17 +125,48 @@ TEST(Discover, StrippedStaticOcaml) {
                                         " is stripped and exports no symbols"));
 }
 
-TEST(Discover, OcamlWithoutMemprof) {
-  FakeProc proc;
-  // A fixed, static program has its symbols in .symtab only, where objcopy can rename them.
+// A fixed, static program has its symbols in .symtab only, where objcopy can rename them.
+std::string without_symbols(FakeProc& proc, const std::vector<std::string>& names) {
   const std::string program =
       compile_ocaml(proc.dir(), "p", "let () = print_string Sys.ocaml_version", "-ccopt -static");
-  ASSERT_FALSE(program.empty());
   const std::string copy = proc.dir().path("without");
-  const std::string command = "objcopy --redefine-sym caml_memprof_start=caml_memprof_stort '" +
-                              program + "' '" + copy + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  proc.set_exe(copy);
+  std::string command = "objcopy";
+  for (const std::string& name : names) command += " --redefine-sym " + name + "=not_" + name;
+  command += " '" + program + "' '" + copy + "'";
+  return !program.empty() && std::system(command.c_str()) == 0 ? copy : "";
+}
+
+TEST(Discover, WithoutMemprofAProgramCanBeObserved) {
+  FakeProc proc;
+  const std::string path = without_symbols(proc, {"caml_memprof_start"});
+  ASSERT_FALSE(path.empty());
+  const auto file = ElfFile::open(path, path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto program = check_program(**file);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(program->why_no_agent, HasSubstr("runtime was built without Gc.Memprof"));
+  EXPECT_EQ(program->why_no_observe, "");
+  EXPECT_NE(program->symbols.slow_allocation.address, 0u);
+}
+
+TEST(Discover, WithoutTheSlowPathThereIsTheAgent) {
+  FakeProc proc;
+  const std::string path = without_symbols(proc, {"caml_alloc_small_dispatch"});
+  ASSERT_FALSE(path.empty());
+  const auto file = ElfFile::open(path, path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto program = check_program(**file);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->why_no_agent, "");
+  EXPECT_THAT(program->why_no_observe, HasSubstr("no symbol caml_alloc_small_dispatch"));
+}
+
+TEST(Discover, WithoutEitherThereIsNothing) {
+  FakeProc proc;
+  const std::string path =
+      without_symbols(proc, {"caml_memprof_start", "caml_alloc_small_dispatch"});
+  ASSERT_FALSE(path.empty());
+  proc.set_exe(path);
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(proc.message(), HasSubstr("runtime was built without Gc.Memprof"));
 }
@@ -147,13 +179,13 @@ TEST(Discover, UnsupportedVersion) {
   std::string bytes = read_file(program);
   const std::size_t at = bytes.find("4.13.1");
   if (at == std::string::npos) GTEST_SKIP() << "this compiler is not OCaml 4.13.1";
-  bytes.replace(at, 6, "5.1.07");
+  bytes.replace(at, 6, "4.10.2");
   const std::string patched = proc.write("patched", bytes);
   proc.set_exe(patched);
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " (" + patched +
-                                "): OCaml 5.1.07 has no working Gc.Memprof and is not supported "
-                                "yet, only 4.11 to 4.14, 5.3 and 5.4 are");
+                                "): OCaml 4.10.2 is not supported yet, only 4.11 to 4.14 and 5.0 "
+                                "to 5.4 are");
 }
 
 // Between its status and its stat the process has ended.

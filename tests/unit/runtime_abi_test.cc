@@ -84,14 +84,44 @@ TEST(RuntimeAbi, DecodesRealCodeOfOcaml5) {
   EXPECT_EQ(decode_caml_c_call(kCall53).current_stack, 40u);
   EXPECT_EQ(decode_caml_c_call(kCall53).young_ptr, 8u);
   EXPECT_EQ(decode_process_interrupt(kInterrupt53), 256u);
-  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53, kInterrupt53).ok());
+  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53).ok());
+  EXPECT_TRUE(verify_agent_abi(*runtime_abi_for("5.3.0"), kInterrupt53).ok());
+  EXPECT_TRUE(verify_agent_abi(*runtime_abi_for("4.13.1"), {}).ok());
   // The other version's offset.
-  EXPECT_EQ(verify_runtime_abi(*runtime_abi_for("5.4.1"), kCall53, kInterrupt53).message(),
+  EXPECT_EQ(verify_agent_abi(*runtime_abi_for("5.4.1"), kInterrupt53).message(),
             "the OCaml 5.4.1 runtime is a modified build: caml_process_external_interrupt keeps "
             "requested_external_interrupt at 256, expected 288");
-  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53, {}).ok());
-  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall413, kInterrupt53).ok());
+  EXPECT_FALSE(verify_agent_abi(*runtime_abi_for("5.3.0"), {}).ok());
+  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall413).ok());
   EXPECT_EQ(decode_process_interrupt(bytes_of({0x74, 0x48, 0x8b, 0x80, 0, 1, 0, 0})), std::nullopt);
+}
+
+// runtime/caml/domain_state.tbl of 5.0.0, 5.1.1 and 5.2.0.
+TEST(RuntimeAbi, KnowsTheLayoutsWithoutAMemprof) {
+  for (const char* version : {"5.0.0", "5.1.1", "5.2.0"}) {
+    const auto abi = runtime_abi_for(version);
+    ASSERT_TRUE(abi.ok()) << abi.status();
+    EXPECT_TRUE(abi->domains);
+    EXPECT_FALSE(abi->has_memprof);
+    EXPECT_EQ(abi->current_stack, std::string(version) == "5.0.0" ? 32u : 40u);
+    EXPECT_EQ(abi->young_ptr, 8u);
+    EXPECT_EQ(abi->young_alloc_end, 24u);
+    EXPECT_EQ(abi->shared_heap, 272u);
+    EXPECT_EQ(abi->stats, 376u);
+  }
+  EXPECT_FALSE(runtime_abi_for("5.1.1")->end_lines);
+  EXPECT_TRUE(runtime_abi_for("5.2.0")->end_lines);
+  EXPECT_TRUE(runtime_abi_for("4.13.1")->has_memprof);
+  EXPECT_TRUE(runtime_abi_for("5.3.0")->has_memprof);
+}
+
+// caml_c_call of the OCaml 5.0 series: current_stack is one word lower there.
+TEST(RuntimeAbi, TheCodeTells50From51) {
+  auto code = kCall53;
+  code[3] = std::byte{0x20};
+  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.0.0"), code).ok());
+  EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("5.1.1"), code).ok());
+  EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.2.0"), kCall53).ok());
 }
 
 TEST(RuntimeAbi, RefusesOthersInOneLine) {
@@ -100,13 +130,9 @@ TEST(RuntimeAbi, RefusesOthersInOneLine) {
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("5.5.0"), "OCaml 5.5.0 is not supported yet, only 4.11 to 4.14, 5.3 and 5.4 are");
-  EXPECT_EQ(why("5.1.0"),
-            "OCaml 5.1.0 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14, "
-            "5.3 and 5.4 are");
+  EXPECT_EQ(why("5.5.0"), "OCaml 5.5.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   EXPECT_EQ(why("4.08.1"),
-            "OCaml 4.08.1 has no working Gc.Memprof and is not supported yet, only 4.11 to 4.14, "
-            "5.3 and 5.4 are");
+            "OCaml 4.08.1 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   why("4.1");
   why("4.131");
   why("");

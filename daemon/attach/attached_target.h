@@ -1,0 +1,61 @@
+// A program that is being profiled, whichever way: with an agent in it (Attachment) or
+// observed from outside (Observation). Undone by the destructor.
+//
+//     Waiting --advance()--> Sampling --request_stop()/advance()--> stopped
+//        |                      |
+//        +------- error --------+---> the caller drops it
+//
+// Owned by the control thread; kernel() is shared with the ingest thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/agent_control.h"
+#include "daemon/attach/kernel_side.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+class AttachedTarget {
+ public:
+  virtual ~AttachedTarget() = default;
+
+  // The next session's number and rate, to be told to whoever consumes its
+  // records before begin().
+  virtual std::uint32_t next_generation() const = 0;
+  // Asks for a session with this rate: the first one, or a new rate.
+  virtual absl::Status begin(double rate) = 0;
+
+  enum class Progress { kWaiting, kSampling };
+  // Takes the next step towards sampling; to be called again and again while it
+  // answers kWaiting. The status says why an attach is impossible.
+  virtual absl::StatusOr<Progress> advance() = 0;
+  // To be called every second: keeps the session, or the request for it, alive.
+  // False when it has ended by itself although it ran (`sampling`).
+  virtual bool keep_alive(bool sampling) const = 0;
+  // Why it is waiting, one line.
+  virtual std::string waiting_for() const = 0;
+
+  // Asks for the end of sampling; true once it has come.
+  virtual void request_stop() = 0;
+  virtual bool stopped() const = 0;
+  // Takes the probes out. What the ring holds stays readable.
+  virtual void detach_probes() = 0;
+
+  virtual const Target& target() const = 0;
+  virtual KernelSide& kernel() = 0;
+  // Null until there is one in the process.
+  virtual const AgentControl* agent() const = 0;
+  virtual double paused_seconds() const = 0;
+  // Whether observe mode: there never is an agent, nor a sampling rate.
+  virtual bool observes() const = 0;
+};
+
+// Marks an error as one that leaves observe mode: no agent can be in this program.
+absl::Status no_agent_possible(const absl::Status& status);
+bool is_no_agent_possible(const absl::Status& status);
+
+}  // namespace memprofd

@@ -1,0 +1,38 @@
+#include "daemon/attach/observation.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+KernelConfig observe_config(const Target& target, const AttachOptions& options) {
+  KernelConfig config = kernel_config(target, options);
+  config.current_stack_offset = target.abi.current_stack;
+  config.stat_words_offset = target.abi.stats;
+  config.young_ptr_offset = target.abi.young_ptr;
+  config.young_end_offset = target.abi.young_alloc_end;
+  config.domain_id_offset = target.abi.shared_heap + 8;
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
+                                                                  const AttachOptions& options) {
+  if (!target.why_no_observe.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", target.pid, " cannot be observed: ", target.why_no_observe));
+  }
+  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
+  std::unique_ptr<Observation> observation(new Observation(std::move(target), std::move(lock)));
+  const Target& kept = observation->target_;
+  ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, observe_config(kept, options)));
+  return observation;
+}
+
+absl::Status Observation::begin(double) {
+  return kernel_->attach_observe(target_.exe_path, target_.slow_allocation.file_offset);
+}
+
+}  // namespace memprofd

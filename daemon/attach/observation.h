@@ -1,0 +1,45 @@
+// A target in observe mode: one probe where the runtime's allocations find no room in
+// the minor heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in
+// it, it is never stopped or traced; detaching takes the probe out and is all.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/attach/attached_target.h"
+#include "daemon/attach/attachment.h"
+#include "daemon/attach/target_lock.h"
+
+namespace memprofd {
+
+class Observation final : public AttachedTarget {
+ public:
+  // Takes the target and loads everything; the probe comes with begin().
+  static absl::StatusOr<std::unique_ptr<Observation>> prepare(Target target,
+                                                              const AttachOptions& options);
+
+  std::uint32_t next_generation() const override { return 1; }
+  absl::Status begin(double rate) override;  // there is no rate
+  absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
+  bool keep_alive(bool) const override { return true; }
+  std::string waiting_for() const override { return ""; }
+  void request_stop() override { kernel_->detach_probes(); }
+  bool stopped() const override { return true; }
+  void detach_probes() override { kernel_->detach_probes(); }
+
+  const Target& target() const override { return target_; }
+  KernelSide& kernel() override { return *kernel_; }
+  const AgentControl* agent() const override { return nullptr; }
+  double paused_seconds() const override { return 0; }
+  bool observes() const override { return true; }
+
+ private:
+  Observation(Target target, TargetLock lock)
+      : target_(std::move(target)), lock_(std::move(lock)) {}
+
+  Target target_;
+  TargetLock lock_;
+  std::unique_ptr<KernelSide> kernel_;
+};
+
+}  // namespace memprofd

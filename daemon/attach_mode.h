@@ -1,0 +1,30 @@
+// Which way a program is profiled: with the agent where one can be, else observed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/attached_target.h"
+#include "daemon/attach/attachment.h"
+#include "daemon/export/service.h"
+#include "daemon/plugin_follower.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
+
+namespace memprofd {
+
+struct Prepared {
+  std::shared_ptr<AttachedTarget> target;
+  std::shared_ptr<OcamlSymbolizer> symbolizer;
+  PluginFollower plugins;
+  std::string why_observed;  // one line; empty: it is not
+};
+
+// Nothing has been done to the process yet. mode is not kDefault.
+absl::StatusOr<Prepared> prepare_target(int pid, const AttachOptions& options, AttachMode mode);
+// In observe mode because of that error, which is marked with no_agent_possible(); the
+// error itself when that is impossible too.
+absl::StatusOr<Prepared> prepare_instead(int pid, const AttachOptions& options,
+                                         const absl::Status& why);
+
+}  // namespace memprofd

@@ -1,0 +1,23 @@
+// What cannot be told of a target in observe mode: everything but what it allocated.
+#pragma once
+
+#include "absl/status/status.h"
+#include "daemon/store/query.h"
+#include "daemon/store/snapshot.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+// kFailedPrecondition, in one line, when the question is about what became of blocks and
+// that is not known of this target.
+absl::Status check_known(const TargetSnapshot& target, Measure measure);
+absl::Status check_known(const TargetSnapshot& target, const Filter& filter);
+absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what);
+
+// Whether it is about what becomes of blocks.
+bool needs_followed_blocks(Measure measure);
+
+// Leaves out of an answer what is not known of this target.
+void leave_unknown_out(const TargetSnapshot& target, ::memprof::v1::Site& site);
+
+}  // namespace memprofd

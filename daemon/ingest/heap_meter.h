@@ -1,0 +1,52 @@
+// Observe mode: how much each domain has allocated between two hits.
+//
+// The runtime counts the words of minor heaps that were collected, and the one in use
+// fills from its end downwards:
+//
+//     allocated so far = stat_minor_words + (young_end - young_ptr) / 8
+//
+// A hit stands for the difference to the hit before in its domain. Hits that were lost
+// are in the difference of the next one, so that sums are exact.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/ingest/decoder.h"
+#include "daemon/util/drops.h"
+
+namespace memprofd {
+
+class HeapMeter {
+ public:
+  enum class Format { kDoubles, kIntegers };  // of the runtime's counters: OCaml 4, OCaml 5
+  static constexpr std::size_t kMaxDomains = 4096;
+
+  // drops must outlive the meter.
+  HeapMeter(Format format, DropCounters& drops) : format_(format), drops_(drops) {}
+
+  // What the counters are now; only they and the domain state are looked at.
+  void begin(const ObservedView& counters) { (void)advance(counters); }
+  // Words allocated in the minor heap since the hit before. Of a domain that was not
+  // seen before: all when it has not collected yet, else nothing. Never below 0.
+  double advance(const ObservedView& hit);
+
+  // Minor, promoted and major words of all domains seen, those whose place another
+  // one has taken included.
+  std::array<double, 3> totals() const;
+
+ private:
+  using Words = std::array<double, 3>;
+
+  std::optional<Words> read(const ObservedView& hit) const;
+
+  Format format_;
+  DropCounters& drops_;
+  absl::flat_hash_map<std::uint64_t, Words> domains_;  // by domain state
+  Words ended_{};
+};
+
+}  // namespace memprofd
