@@ -219,6 +219,7 @@ absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
   ASSIGN_OR_RETURN(Target target, discover_target(request.pid));
   AttachOptions options = options_.attach;
   options.no_inject |= request.no_inject;
+  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(rate);
   Profiled profiled;
   profiled.requested_at = requested_at;
   const auto symbolizer = std::make_shared<OcamlSymbolizer>(

@@ -34,7 +34,7 @@ struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
   std::uint32_t max_frames = 0;
-  std::uint32_t ring_bytes = 0;
+  std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
 };
 
 class Attachment {
