@@ -18,7 +18,7 @@ struct Config {
   AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
   std::uint32_t max_frames = 4096;
-  std::uint32_t ring_bytes = 4u << 20;     // per target
+  std::uint32_t ring_bytes = 0;            // per target; 0: by the rate it is attached with
   std::size_t top_sites = 50;              // sites with series of their own
   std::size_t history_bytes = 128u << 20;  // of all targets together
   double retention_seconds = 3600;         // of targets that ended

@@ -328,6 +328,7 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
         "children cannot be followed from inside a pid namespace; run memprofd on the host, or "
         "leave out --follow-forks");
   }
+  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(rate);
   Profiled profiled;
   profiled.forked_from = forked_from;
   profiled.requested_at = requested_at;

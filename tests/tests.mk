@@ -100,6 +100,6 @@ $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmem
 # make bench BENCH_ARGS='--pairs 20 --only overhead'
 .PHONY: bench
 bench:
-	$(Q)deploy/install-deps.sh
+	$(Q)deploy/install-deps.sh build run test matrix
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench/bench.py $(BENCH_ARGS)

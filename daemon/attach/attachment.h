@@ -31,7 +31,7 @@ struct AttachOptions {
   bool no_inject = false;
   bool follow_forks = false;  // tell of children
   std::uint32_t max_frames = 0;
-  std::uint32_t ring_bytes = 0;
+  std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
 };
 
 // Of both modes.

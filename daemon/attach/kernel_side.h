@@ -54,6 +54,12 @@ struct KernelConfig {
   std::uint32_t ring_bytes = 8u << 20;  // rounded up to a power of two, 256 KiB..1 GiB
 };
 
+// A target's ring buffer is most of the memory that it takes here. The small one holds half a
+// second of what the busiest programs send at the highest rate that gets it.
+constexpr std::uint32_t ring_bytes_for(double sampling_rate) {
+  return sampling_rate > 1e-4 ? 4u << 20 : 1u << 20;
+}
+
 struct KernelCounters {
   std::array<std::uint64_t, MEMPROF_KERNEL_DROPS> drops{};    // enum memprof_kernel_drop
   std::array<std::uint64_t, MEMPROF_KERNEL_COUNTS> counts{};  // enum memprof_kernel_count

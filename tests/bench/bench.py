@@ -1,6 +1,7 @@
 """make bench: what memprofd costs, measured on this machine.
 
-Sections: attach (seconds, and time the target was stopped), overhead (target
+Sections: attach (seconds, and time the target was stopped), large (attach to a program of
+Coq's size), idle (memory and CPU of memprofd for each of 50 idle targets), overhead (target
 CPU, profiled over bare, interleaved pairs), parts (ns per sample by part), ingest
 (daemon CPU per event, drops, bytes per live sample, with and without a reader of
 events), trace (bytes per sample of a recording), recording (target and daemon
@@ -25,7 +26,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "agent")]
 import agent_process  # noqa: E402
+import daemon_cost  # noqa: E402
 import harness  # noqa: E402
+import real_programs  # noqa: E402
 
 RATES = [1e-6, 1e-5, 1e-4, 1e-3]
 # Programs and their amount of work (words, or replacements), about two seconds each.
@@ -339,7 +342,32 @@ class Bench:
         self.result["target_stopped_ms"] = spread(stopped)
 
 
-SECTIONS = ["attach", "overhead", "parts", "ingest", "trace", "recording", "history"]
+    def large(self):
+        """Daemon CPU of an attach to coqc, with 116,000 frame descriptors."""
+        daemon = self.daemon()
+        program = real_programs.Coqc(pathlib.Path(self.folder) / "coq", goals=20_000)
+        milliseconds = [1e3 * s for s in daemon_cost.of_attaches(daemon, program.pid, max(self.pairs, 10))]
+        program.kill()
+        daemon.stop()
+        print(f"  daemon CPU             {shown(milliseconds, ' ms', 0)}"
+              f"   goal {1e3 * daemon_cost.MAX_ATTACH_SECONDS:.0f}")
+        self.result["attach_large_cpu_ms"] = spread(milliseconds)
+
+    def idle(self):
+        """Memory and CPU of memprofd for each of 50 idle targets, sampled at the default rate."""
+        daemon = self.daemon()
+        targets = [harness.Target("known_alloc") for _ in range(50)]
+        cost = daemon_cost.of_idle_targets(daemon, targets, seconds=30)
+        for target in targets:
+            target.kill()
+        daemon.stop()
+        print(f"  memory                 {cost['bytes'] / 2**20:.2f} MiB, of which the kernel's "
+              f"{cost['kernel_bytes'] / 2**20:.2f}   goal {daemon_cost.MAX_IDLE_BYTES / 2**20:.0f}")
+        print(f"  CPU                    {cost['cpu_percent']:.3f} %   goal {daemon_cost.MAX_IDLE_CPU_PERCENT}")
+        self.result["idle_target"] = cost
+
+
+SECTIONS = ["attach", "large", "idle", "overhead", "parts", "ingest", "trace", "recording", "history"]
 
 
 def main():

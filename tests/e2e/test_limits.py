@@ -1,6 +1,7 @@
-"""What a day of ten thousand sites costs: memory of the history, time of the questions.
+"""What memprofd may cost: a day of ten thousand sites, idle targets, a program of Coq's size.
 
-The model is tests/bench/simulated_day.h, the measurement tests/bench/history_bench.cc.
+The day: memory of the history, time of the questions; its model is tests/bench/simulated_day.h, the
+measurement tests/bench/history_bench.cc.
 """
 
 import json
@@ -8,6 +9,10 @@ import os
 import pathlib
 import subprocess
 import unittest
+
+import daemon_cost
+import harness
+from real_programs import Coqc
 
 PROGRAM = pathlib.Path(os.environ["MEMPROFD_BUILD"]) / "tests" / "history_bench"
 
@@ -45,6 +50,22 @@ class DayOfTenThousandSites(unittest.TestCase):
                 limit = LARGE_ANSWERS_MS.get(name, MAX_MS) * slower * NOISE
                 self.assertGreater(times["answer_bytes"], 0)
                 self.assertLessEqual(times["min_ms"], limit, f"reference {times['reference_ms']:.0f} ms")
+
+
+class Targets(harness.E2ETest):
+    IDLE = 50
+
+    def test_idle_targets_take_little(self):
+        targets = [self.target("known_alloc") for _ in range(self.IDLE)]
+        cost = daemon_cost.of_idle_targets(self.daemon(), targets, seconds=5)
+        self.assertLessEqual(cost["bytes"], daemon_cost.MAX_IDLE_BYTES, cost)
+        self.assertLessEqual(cost["cpu_percent"], daemon_cost.MAX_IDLE_CPU_PERCENT, cost)
+
+    @unittest.skipUnless(harness.MATRIX, "coqc comes with make test-matrix")
+    def test_attach_to_a_program_of_coqs_size(self):
+        program = self.process(Coqc(self.folder / "coq", goals=20_000))
+        costs = daemon_cost.of_attaches(self.daemon(), program.pid, 5)
+        self.assertLessEqual(min(costs), daemon_cost.MAX_ATTACH_SECONDS, costs)
 
 
 if __name__ == "__main__":

@@ -236,6 +236,17 @@ TEST(KernelFrameTable, EveryAddressIsFoundWithinTheProbeBound) {
   }
 }
 
+// Coq with its plugins.
+TEST(KernelFrameTable, OfTheLargestProgramTakesAtMostFourMegabytes) {
+  std::vector<FrameDescriptor> descriptors;
+  for (std::uint64_t i = 0; i < 143'000; ++i) {
+    descriptors.push_back({.return_address = 0x55aa00001000 + 37 * i, .frame_size = 32});
+  }
+  const KernelFrameTable table = build_kernel_frame_table(FrameTable(std::move(descriptors)));
+  EXPECT_EQ(table.left_out, 0u);
+  EXPECT_LE(table.slots.size() * sizeof table.slots[0], 4u << 20);
+}
+
 TEST(KernelFrameTable, EmptyTableAnswersNothing) {
   const KernelFrameTable table = build_kernel_frame_table(FrameTable());
   EXPECT_EQ(table.slots.size(), 1ull << table.bits);

@@ -1,0 +1,63 @@
+"""What targets cost memprofd, measured; for make bench and for the tests that hold it to the limits."""
+
+import os
+import pathlib
+import time
+
+import harness
+
+MAX_IDLE_BYTES = 3 * 2**20
+MAX_IDLE_CPU_PERCENT = 0.05
+MAX_ATTACH_SECONDS = 0.15
+DEFAULT_RATE = 1e-5
+
+
+def own_bytes(pid):
+    """Private memory of a process."""
+    return int(harness.proc_status(pid, "RssAnon").split()[0]) * 1024
+
+
+def kernel_bytes(pid):
+    """Memory of the BPF maps and programs that a process holds."""
+    total = 0
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        try:
+            lines = pathlib.Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines()
+        except OSError:
+            continue  # closed meanwhile
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("memlock:"))
+    return total
+
+
+def cpu_seconds(daemon):
+    return daemon.metrics().value("memprofd_cpu_seconds_total")
+
+
+def of_idle_targets(daemon, targets, seconds):
+    """Attaches to programs that answer "minor", waits until all are sampled: bytes and CPU of each then."""
+    own, kernel = own_bytes(daemon.pid), kernel_bytes(daemon.pid)
+    for target in targets:
+        daemon.attach(target.pid, DEFAULT_RATE)
+
+    def all_sampled():
+        for target in targets:
+            target.command("minor")
+        return all(t["state"] == "sampling" for t in daemon.targets().values())
+    harness.eventually(all_sampled, "all are sampled", timeout=120)
+    own, kernel = own_bytes(daemon.pid) - own, kernel_bytes(daemon.pid) - kernel
+    cpu, began = cpu_seconds(daemon), time.monotonic()
+    time.sleep(seconds)  # the measurement
+    cpu, ended = cpu_seconds(daemon) - cpu, time.monotonic()
+    return {"bytes": (own + kernel) / len(targets), "own_bytes": own / len(targets),
+            "kernel_bytes": kernel / len(targets), "cpu_percent": 100 * cpu / (ended - began) / len(targets)}
+
+
+def of_attaches(daemon, pid, count):
+    """CPU seconds of memprofd in each of so many attaches to a program."""
+    costs = []
+    for _ in range(count):
+        before = cpu_seconds(daemon)
+        daemon.attach(pid, DEFAULT_RATE)
+        costs.append(cpu_seconds(daemon) - before)
+        daemon.detach(pid)
+    return costs
