@@ -118,9 +118,11 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, target.message ||
       `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`);
     this.cells[1]!.className = state;
-    set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
+    if (target.mode === "observe") set(2, "–", "not known in observe mode");
+    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
-    set(4, gc ? bytes(Number(gc.heap_bytes)) : "–", gc ? `at most ${bytes(Number(gc.top_heap_bytes))}` : "");
+    const heap = Number(gc?.heap_bytes ?? 0);
+    set(4, heap > 0 ? bytes(heap) : "–", gc && heap > 0 ? `at most ${bytes(Number(gc.top_heap_bytes))}` : "");
     set(5, gc && runs && rates ? `${rates.minor.toFixed(1)}/s${rates.major === undefined ? "" : `, ${perTime(rates.major)}`}` : "–",
       gc ? `${count(Number(gc.minor_collections))} minor, ${count(Number(gc.major_collections))} major, ${count(Number(gc.compactions))} compactions` : "");
     set(6, gc?.minor_pauses && Number(gc.minor_pauses.count) > 0 ? duration(gc.minor_pauses.p99_seconds) : "–",
