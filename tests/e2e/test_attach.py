@@ -225,9 +225,9 @@ class Ways(E2ETest):
         maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
         self.assertEqual(1, len({line.split()[-1] for line in maps.splitlines() if "memprof_agent" in line}))
 
-    def test_no_inject_without_an_agent_is_refused(self):
+    def test_no_inject_without_an_agent_is_refused_in_agent_mode(self):
         target = self.target("known_alloc")
-        daemon = self.daemon("--no-inject", "--pid", target.pid, wait=False)
+        daemon = self.daemon("--no-inject", "--mode", "agent", "--pid", target.pid, wait=False)
         self.assertIn(daemon.wait(), (harness.NOT_PROFILABLE, harness.AGENT))
         self.assertIn("agent", daemon.said())
         self.assertEqual(1, target.command("go 1")["rounds"])

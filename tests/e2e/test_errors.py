@@ -217,7 +217,7 @@ class Attach(E2ETest):
 
     def test_program_that_uses_memprof_itself(self):
         target = self.target("uses_memprof")
-        done = self.memprofd.attach(target.pid, check=False)
+        done = self.memprofd.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
         self.assertIn(done.returncode, (BUSY, NOT_PROFILABLE), done.stderr)
         self.assert_one_line(done.stderr, target.pid, "Memprof")
         own = target.exit()
