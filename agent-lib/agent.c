@@ -119,9 +119,14 @@ static void start_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
 	uint32_t generation = __atomic_load_n(&control->requested_generation, __ATOMIC_ACQUIRE);
+	double rate = *(volatile double *)&control->requested_rate;
 	int used;
 
-	rate_block.rate = control->requested_rate;
+	/* Withdrawn a moment ago: a session without a rate has no callback, and only a
+	 * callback can end it. */
+	if (!(rate > 0))
+		return;
+	rate_block.rate = rate;
 	/* Callbacks may come before start returns. */
 	control->running_generation = generation;
 	used = in_use();

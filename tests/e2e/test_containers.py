@@ -78,12 +78,14 @@ class Container(E2ETest):
         self.assertNotIn("/memfd:", pathlib.Path(f"/proc/{target.pid}/maps").read_text())
         target.exit()
 
-    def test_chroot_without_proc_is_refused_with_the_remedy(self):
+    def test_chroot_without_proc_is_observed_and_the_remedy_said(self):
         target = self.process(Contained(["chroot", self.root], "/app/known_alloc"))
         daemon = self.daemon()
-        done = daemon.attach(target.pid, check=False)
+        done = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
         self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
         self.assert_one_line(done.stderr, target.pid, "/proc", "preload")
+        done = daemon.attach(target.pid)
+        self.assert_one_line(done.stdout, target.pid, "observe mode", "/proc", "preload")
         self.assertEqual(1, target.command("go 1")["rounds"])
 
     def test_chroot_with_proc(self):

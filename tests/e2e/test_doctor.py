@@ -98,7 +98,11 @@ class Doctor(E2ETest):
         target = self.process(Process(command))
         self.assertTrue(target.read_line().startswith("ready"))
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
-        self.problem(target.pid, "seccomp", "filter", "LD_PRELOAD")
+        findings = self.findings(target.pid)
+        for subject, words in (("seccomp", "filter"), ("mode", "observe")):
+            self.assertEqual("warning", findings[subject][0], findings)
+            self.assertIn(words, findings[subject][1])
+            self.assertIn("LD_PRELOAD", findings[subject][2])
 
 
 if __name__ == "__main__":

@@ -36,10 +36,11 @@ class DoctorProcess : public testing::Test {
       if (f.subject == subject) return f;
     return {Level::kOk, "", "no such finding", ""};
   }
-  void expect_problem(const std::string& subject, const std::string& detail,
-                      const std::string& remedy) const {
+  void expect_obstacle(Level level, const std::string& subject, const std::string& detail,
+                       const std::string& remedy) const {
     const Finding finding = find(subject);
-    EXPECT_EQ(finding.level, Level::kProblem) << subject;
+    EXPECT_EQ(finding.level, level) << subject;
+    EXPECT_TRUE(forbids_injection(finding)) << subject;
     EXPECT_NE(finding.detail.find(detail), std::string::npos) << finding.detail;
     EXPECT_NE(finding.remedy.find(remedy), std::string::npos) << finding.remedy;
     const Finding harmless = find(subject, false);
@@ -64,12 +65,12 @@ TEST_F(DoctorProcess, AllIsWell) {
 
 TEST_F(DoctorProcess, Traced) {
   status("S (sleeping)", "TracerPid:\t7\n");
-  expect_problem("tracer", "pid 7", "detach");
+  expect_obstacle(Level::kProblem, "tracer", "pid 7", "detach");
 }
 
 TEST_F(DoctorProcess, SeccompFilter) {
   status("S (sleeping)", "Seccomp:\t2\n");
-  expect_problem("seccomp", "might kill it", "LD_PRELOAD");
+  expect_obstacle(Level::kWarning, "seccomp", "might kill it", "LD_PRELOAD");
 }
 
 TEST_F(DoctorProcess, StoppedWaits) {
@@ -94,17 +95,18 @@ TEST_F(DoctorProcess, OtherNamespaces) {
 TEST_F(DoctorProcess, AgentThatTheProgramDoesNotSee) {
   std::filesystem::remove(dir_.path("42/root"));
   dir_.link("42/root", dir_.path("42"));
-  const Finding finding = find("file system");
-  EXPECT_EQ(finding.level, Level::kProblem);
-  EXPECT_NE(finding.detail.find(agent_), std::string::npos);
+  expect_obstacle(Level::kWarning, "file system", agent_, "/proc");
+  dir_.write("42/proc/self", "");  // its root is 42
+  EXPECT_EQ(find("file system").level, Level::kOk);
+  EXPECT_NE(find("file system").detail.find("a copy in memory"), std::string::npos);
   EXPECT_EQ(find("file system", false).subject, "");
 }
 
 TEST_F(DoctorProcess, OtherLibraries) {
   write("maps", "7f0000000000-7f0000100000 r-xp 00000000 fe:00 1 /lib/ld-musl-x86_64.so.1\n");
-  expect_problem("C library", "musl", "GNU");
+  expect_obstacle(Level::kWarning, "C library", "musl", "GNU");
   write("maps", "00400000-00500000 r-xp 00000000 fe:00 1 /bin/server\n");
-  expect_problem("C library", "static", "memprof-agent");
+  expect_obstacle(Level::kWarning, "C library", "static", "memprof-agent");
 }
 
 TEST_F(DoctorProcess, SmallStack) {
