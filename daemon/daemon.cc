@@ -1,12 +1,8 @@
 #include "daemon/daemon.h"
 
-#include <poll.h>
-
-#include <algorithm>
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "daemon/doctor.h"
 #include "daemon/self_stats.h"
 #include "daemon/util/status_macros.h"
@@ -28,13 +24,7 @@ constexpr milliseconds kStopPatience{300};
 constexpr milliseconds kRatePatience{500};
 constexpr milliseconds kPollInterval{1};
 constexpr milliseconds kSnapshotTimeout{2000};
-// After this many samples without a capture the capture probe is known not to work.
-constexpr std::uint64_t kSelfTestSamples = 64;
-constexpr milliseconds kAnnouncePatience{2000};
-constexpr milliseconds kKeepAliveInterval{1000};
 constexpr std::size_t kMaxEnded = 100;
-// Children that are targets at the same time, all parents together.
-constexpr int kMaxFollowedChildren = 64;
 
 // Until condition() or the deadline; true when the condition came.
 template <typename Condition>
@@ -47,11 +37,6 @@ bool wait_for(milliseconds patience, Condition condition) {
   return true;
 }
 
-bool has_exited(const Target& target) {
-  pollfd fd{target.pidfd.get(), POLLIN, 0};
-  return ::poll(&fd, 1, 0) == 1;
-}
-
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
   const Target& target = attachment.target();
   TargetInfo info;
@@ -62,13 +47,6 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   info.mode = attachment.observes() ? kObserveMode : kAgentMode;
   info.sampling_rate = attachment.observes() ? 0 : rate;
   return info;
-}
-
-// One line.
-std::string observe_words(const std::string& why) { return absl::StrCat("observe mode: ", why); }
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
@@ -133,141 +111,6 @@ void Daemon::tick() {
   }
   follow_child();
   forget_ended();
-}
-
-void Daemon::tick(Profiled& profiled) {
-  note_children(profiled);
-  if (has_exited(profiled.attachment->target())) {
-    end_exited(profiled);
-  } else if (profiled.lane->signals().exec_seen) {
-    end(profiled, TargetState::kExited, "the program replaced itself (exec)");
-  } else if (!profiled.sampling) {
-    advance(profiled);
-  } else {
-    check_probes(profiled);
-  }
-  if (profiled.attachment) {
-    profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment);
-  }
-  if (profiled.attachment) keep_alive(profiled);
-}
-
-void Daemon::advance(Profiled& profiled) {
-  AttachedTarget& attachment = *profiled.attachment;
-  const bool had_agent = attachment.agent() != nullptr;
-  const auto progress = attachment.advance();
-  if (!had_agent && attachment.agent() != nullptr) {
-    ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
-  }
-  if (is_no_agent_possible(progress.status()) && profiled.mode == AttachMode::kAuto) {
-    observe_instead(profiled, progress.status());
-    return;
-  }
-  if (!progress.ok()) {
-    // While it dies its memory goes before its pidfd says so.
-    const bool gone = absl::IsNotFound(progress.status()) || has_exited(attachment.target());
-    end(profiled, gone ? TargetState::kExited : TargetState::kFailed,
-        gone ? "the program ended during the attach" : std::string(progress.status().message()));
-    return;
-  }
-  const bool sampling = *progress == AttachedTarget::Progress::kSampling;
-  if (sampling && !profiled.sampling) profiled.sampling_since = Clock::now();
-  profiled.sampling = sampling;
-  profiled.lane->update_info([&](TargetInfo& info) {
-    info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? remarks(profiled) : attachment.waiting_for();
-    info.paused_seconds = attachment.paused_seconds();
-    if (sampling && info.attach_seconds == 0) {
-      info.attach_seconds = seconds_since(profiled.requested_at);
-    }
-  });
-  if (sampling) {
-    spdlog::info("pid {}: sampling {}{}", attachment.target().pid, attachment.target().comm,
-                 attachment.observes()
-                     ? absl::StrCat(", ", observe_words(profiled.why_observed))
-                     : absl::StrCat(" at ", format_rate(profiled.lane->info().sampling_rate)));
-  }
-}
-
-// Some kernels accept a probe that then never fires; trust only what arrives. The
-// agent announces each session by the probe; captures come before samples.
-void Daemon::check_probes(Profiled& profiled) {
-  if (profiled.attachment->observes()) return;  // a program may allocate nothing for long
-  const LaneSignals& signals = profiled.lane->signals();
-  const char* silent = nullptr;
-  if (signals.batches_seen == 0 && Clock::now() - profiled.sampling_since > kAnnouncePatience) {
-    silent = "the agent's probe";
-  } else if (signals.captures_seen == 0 && signals.alloc_events >= kSelfTestSamples) {
-    silent = "the capture probe";
-  }
-  if (silent == nullptr) return;
-  end(profiled, TargetState::kFailed,
-      absl::StrCat(silent,
-                   " does not fire on this kernel; try another kernel and report this one"));
-}
-
-void Daemon::note_children(Profiled& profiled) {
-  const TargetInfo info = profiled.lane->info();
-  for (const int pid : profiled.lane->take_children()) {
-    if (!children_.add({pid, info.pid, info.exe, info.sampling_rate, Clock::now()})) {
-      spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
-    }
-  }
-}
-
-// One at a time: whoever asks something in between gets an answer.
-void Daemon::follow_child() {
-  const auto child = children_.next(Clock::now());
-  if (!child) return;
-  const auto followed = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second.attachment && entry.second.forked_from != 0;
-  });
-  if (followed >= kMaxFollowedChildren) {
-    spdlog::warn("pid {}: left alone, {} forked children are followed already", child->pid,
-                 followed);
-    return;
-  }
-  const auto opened = open_target({.pid = child->pid, .sampling_rate = child->rate}, child->parent);
-  if (opened.ok()) {
-    spdlog::info("pid {}: forked by pid {}, followed", child->pid, child->parent);
-  } else if (!absl::IsNotFound(opened.status()) && !absl::IsAlreadyExists(opened.status())) {
-    spdlog::warn("{}", std::string(opened.status().message()));
-  }
-}
-
-// The children of its children are heard of through it as long as those are not followed
-// themselves: a program that becomes a daemon ends before its grandchild has begun.
-void Daemon::end_exited(Profiled& profiled) {
-  if (options_.attach.follow_forks) {
-    ingest_.run([&] { profiled.lane->catch_up(); });
-    note_children(profiled);
-    if (children_.any_of(profiled.attachment->target().pid)) return;
-  }
-  end(profiled, TargetState::kExited, "the program ended");
-}
-
-std::string Daemon::remarks(const Profiled& profiled) {
-  std::vector<std::string> words;
-  if (!profiled.why_observed.empty()) words.push_back(observe_words(profiled.why_observed));
-  const int inside = profiled.attachment->target().container_pid;
-  if (inside != 0) words.push_back(absl::StrCat("pid ", inside, " in its container"));
-  if (profiled.forked_from != 0) {
-    words.push_back(absl::StrCat("forked by pid ", profiled.forked_from));
-  }
-  return absl::StrJoin(words, ", ");
-}
-
-void Daemon::keep_alive(Profiled& profiled) {
-  if (Clock::now() - profiled.kept_alive_at < kKeepAliveInterval) return;
-  profiled.kept_alive_at = Clock::now();
-  if (profiled.attachment->keep_alive(profiled.sampling) ||
-      has_exited(profiled.attachment->target()))
-    return;
-  spdlog::warn("pid {}: the agent stopped because memprofd stood still; starting again",
-               profiled.attachment->target().pid);
-  profiled.sampling = false;
-  const absl::Status status = start_session(profiled, profiled.lane->info().sampling_rate);
-  if (!status.ok()) end(profiled, TargetState::kFailed, std::string(status.message()));
 }
 
 // ------------------------------------------------------------------- requests

@@ -1,6 +1,7 @@
 #include "daemon/discover/target.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -202,6 +203,11 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
 }
 
 }  // namespace
+
+bool has_exited(const Target& target) {
+  pollfd fd{target.pidfd.get(), POLLIN, 0};
+  return ::poll(&fd, 1, 0) == 1;
+}
 
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
   const ProcFs proc(proc_root);

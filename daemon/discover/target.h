@@ -57,6 +57,9 @@ struct Target {
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
 };
 
+// Whether the process has ended.
+bool has_exited(const Target& target);
+
 // Looks at a process and answers with everything attach needs, in either mode, or with one line
 // that says what is wrong and what to do. Error codes:
 //   kNotFound            no such process, or it ended meanwhile

@@ -15,15 +15,16 @@ TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny3
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. domains needs OCaml 5.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof idle forks
+# built from source. domains needs OCaml 5, forks OCaml 4.12.
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof idle
+OF_OCAML5      := domains forks
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
-	$(foreach release,trixie forky,$(BUILD)/targets-$(release)/domains)
+	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
 .PHONY: $(addprefix targets-,$(OTHER_RELEASES))
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
-$(foreach name,$(OTHER_NAMES) domains,$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
+$(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh ocaml-from-npm.sh)
 $(filter-out %/nog_target,$(OTHERS)): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
