@@ -127,7 +127,8 @@ enum memprof_kernel_drop {
 	MEMPROF_DROP_LIFECYCLE_RING_FULL = 6,
 	MEMPROF_DROP_OBSERVED_NO_STATE = 7, /* the domain state is unreadable */
 	MEMPROF_DROP_OBSERVED_RING_FULL = 8,
-	MEMPROF_KERNEL_DROPS = 9,
+	MEMPROF_DROP_CHILDREN_FULL = 9, /* a child whose own children will not be noticed */
+	MEMPROF_KERNEL_DROPS = 10,
 };
 
 /* What the kernel side did; index into the counts map (per CPU, u64). */

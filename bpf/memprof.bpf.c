@@ -434,7 +434,7 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 	if (tid == 0 && !bpf_map_lookup_elem(&children, &parent))
 		return 0;
 	if (bpf_map_update_elem(&children, &child, &one, BPF_ANY) != 0)
-		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
+		count_drop(MEMPROF_DROP_CHILDREN_FULL);
 	return send_fork(tid, child);
 }
 

@@ -41,6 +41,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   const Target& target = attachment.target();
   TargetInfo info;
   info.pid = target.pid;
+  info.container_pid = target.container_pid;
   info.comm = target.comm;
   info.exe = target.exe;
   info.runtime_version = target.abi.version;
@@ -126,8 +127,10 @@ void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
   profiled.attachment = std::move(prepared.target);
   profiled.why_observed = std::move(prepared.why_observed);
   profiled.plugins = std::move(prepared.plugins);
-  profiled.lane = std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer),
-                                         describe(*profiled.attachment, rate));
+  TargetInfo info = describe(*profiled.attachment, rate);
+  info.forked_from = profiled.forked_from;
+  profiled.lane =
+      std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer), std::move(info));
   ingest_.run([&] { ingest_.add(profiled.lane); });
 }
 
@@ -166,6 +169,7 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
   RETURN_IF_ERROR(check_rate(rate));
   AttachOptions options = options_.attach;
   options.no_inject |= request.no_inject;
+  options.follow_forks |= request.follow_forks;
   if (options.follow_forks && !in_initial_pid_namespace()) {
     return absl::FailedPreconditionError(
         "children cannot be followed from inside a pid namespace; run memprofd on the host, or "
@@ -174,6 +178,7 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
   if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(rate);
   Profiled profiled;
   profiled.forked_from = forked_from;
+  profiled.follow_forks = options.follow_forks;
   profiled.requested_at = requested_at;
   profiled.mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode;
   ASSIGN_OR_RETURN(Prepared prepared, prepare_target(request.pid, options, profiled.mode));

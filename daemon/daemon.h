@@ -65,6 +65,7 @@ class Daemon : public ProfilerService {
     std::string why_observed;  // one line, in observe mode
     bool sampling = false;
     int forked_from = 0;  // the target that it is a child of
+    bool follow_forks = false;
     TimePoint requested_at;
     TimePoint sampling_since;
     TimePoint kept_alive_at;
@@ -85,8 +86,6 @@ class Daemon : public ProfilerService {
   void note_children(Profiled& profiled);
   void follow_child();
   void end_exited(Profiled& profiled);
-  // What else there is to say of it, one line or nothing.
-  static std::string remarks(const Profiled& profiled);
 
   absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
   // forked_from: the target that it is a child of, or 0.

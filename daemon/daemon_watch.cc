@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "daemon/daemon.h"
 #include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
@@ -21,8 +20,10 @@ constexpr milliseconds kKeepAliveInterval{1000};
 // Children that are targets at the same time, all parents together.
 constexpr int kMaxFollowedChildren = 64;
 
-// One line.
-std::string observe_words(const std::string& why) { return absl::StrCat("observe mode: ", why); }
+// One line; empty for a target with an agent.
+std::string observe_words(const std::string& why) {
+  return why.empty() ? "" : absl::StrCat("observe mode: ", why);
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -70,7 +71,7 @@ void Daemon::advance(Profiled& profiled) {
   profiled.sampling = sampling;
   profiled.lane->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? remarks(profiled) : attachment.waiting_for();
+    info.message = sampling ? observe_words(profiled.why_observed) : attachment.waiting_for();
     info.paused_seconds = attachment.paused_seconds();
     if (sampling && info.attach_seconds == 0) {
       info.attach_seconds = seconds_since(profiled.requested_at);
@@ -122,7 +123,8 @@ void Daemon::follow_child() {
                  followed);
     return;
   }
-  const auto opened = open_target({.pid = child->pid, .sampling_rate = child->rate}, child->parent);
+  const auto opened = open_target(
+      {.pid = child->pid, .sampling_rate = child->rate, .follow_forks = true}, child->parent);
   if (opened.ok()) {
     spdlog::info("pid {}: forked by pid {}, followed", child->pid, child->parent);
   } else if (!absl::IsNotFound(opened.status()) && !absl::IsAlreadyExists(opened.status())) {
@@ -133,23 +135,12 @@ void Daemon::follow_child() {
 // The children of its children are heard of through it as long as those are not followed
 // themselves: a program that becomes a daemon ends before its grandchild has begun.
 void Daemon::end_exited(Profiled& profiled) {
-  if (options_.attach.follow_forks) {
+  if (profiled.follow_forks) {
     ingest_.run([&] { profiled.lane->catch_up(); });
     note_children(profiled);
     if (children_.any_of(profiled.attachment->target().pid)) return;
   }
   end(profiled, TargetState::kExited, "the program ended");
-}
-
-std::string Daemon::remarks(const Profiled& profiled) {
-  std::vector<std::string> words;
-  if (!profiled.why_observed.empty()) words.push_back(observe_words(profiled.why_observed));
-  const int inside = profiled.attachment->target().container_pid;
-  if (inside != 0) words.push_back(absl::StrCat("pid ", inside, " in its container"));
-  if (profiled.forked_from != 0) {
-    words.push_back(absl::StrCat("forked by pid ", profiled.forked_from));
-  }
-  return absl::StrJoin(words, ", ");
 }
 
 void Daemon::keep_alive(Profiled& profiled) {

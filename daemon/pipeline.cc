@@ -30,6 +30,7 @@ void Pipeline::on_ring_record(std::span<const std::byte> data) {
 
 void Pipeline::on_event(const CaptureView& capture) {
   ++captures_seen_;
+  if ((capture.flags & MEMPROF_CAPTURE_BROKEN) != 0) drops_.add(Drop::kPairBrokenStack);
   if (meter_) {
     last_captured_ = capture.stack;
     last_callstack_ = intern(capture);

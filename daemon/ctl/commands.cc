@@ -35,6 +35,7 @@ absl::Status run_attach(const Options& options) {
   pb::AttachRequest request;
   request.set_pid(options.pid);
   request.set_no_inject(options.no_inject);
+  request.set_follow_forks(options.follow_forks);
   request.set_mode(options.mode);
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   request.set_sampling_rate(rate);

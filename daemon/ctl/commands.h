@@ -21,6 +21,7 @@ struct Options {
   std::string rate;              // "1e-5"
   std::string interval;          // "512KiB": bytes per sample, instead of rate
   bool no_inject = false;
+  bool follow_forks = false;
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;

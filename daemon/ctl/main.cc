@@ -93,6 +93,8 @@ class CommandLine {
     add_format(attach, {"table", "json"});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Only use an agent that is in the program already");
+    attach->add_flag("--follow-forks", options_.follow_forks,
+                     "Also profile the children that it forks, each as a program of its own");
     attach
         ->add_option("--mode", options_.mode,
                      "auto, agent, or observe: nothing enters the program, allocations only; "

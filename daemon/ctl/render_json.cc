@@ -64,6 +64,8 @@ Json drops_json(const pb::Target& target) {
 
 Json target_object(const pb::Target& target) {
   Json out{{"pid", target.pid()},
+           {"container_pid", target.container_pid()},
+           {"forked_from", target.forked_from()},
            {"comm", target.comm()},
            {"exe", target.exe()},
            {"runtime_version", target.runtime_version()},

@@ -25,6 +25,15 @@ const char* level_color(pb::FindingLevel level) {
   return level == pb::FINDING_LEVEL_WARNING ? kYellow : kRed;
 }
 
+// "4242", or with its pid inside a container and the parent it was forked from:
+// "4242 (7) < 4200".
+std::string pid_words(const pb::Target& target) {
+  std::string out = absl::StrCat(target.pid());
+  if (target.container_pid() != 0) absl::StrAppend(&out, " (", target.container_pid(), ")");
+  if (target.forked_from() != 0) absl::StrAppend(&out, " < ", target.forked_from());
+  return out;
+}
+
 }  // namespace
 
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
@@ -39,8 +48,8 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    {"DROPPED", Align::kRight},
                    {"MESSAGE"}});
   for (const pb::Target& target : response.targets()) {
-    table.add_row({absl::StrCat(target.pid()), printable(target.comm()),
-                   printable(target.runtime_version()), std::string(state_word(target.state())),
+    table.add_row({pid_words(target), printable(target.comm()), printable(target.runtime_version()),
+                   std::string(state_word(target.state())),
                    known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
                    estimate_words(target.allocated()),
                    known_words(!is_observed(target), estimate_words(target.live())),

@@ -36,7 +36,11 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
   ASSIGN_OR_RETURN(const TargetInfo info,
-                   service_.attach({request.pid(), rate, request.no_inject(), mode}));
+                   service_.attach({.pid = request.pid(),
+                                    .sampling_rate = rate,
+                                    .no_inject = request.no_inject(),
+                                    .mode = mode,
+                                    .follow_forks = request.follow_forks()}));
   pb::AttachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {

@@ -61,6 +61,8 @@ void fill_all_pauses(const GcStats& gc, pb::GcStats& out) {
 
 void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_pid(info.pid);
+  out.set_container_pid(info.container_pid);
+  out.set_forked_from(info.forked_from);
   out.set_comm(text(info.comm));
   out.set_exe(text(info.exe));
   out.set_runtime_version(text(info.runtime_version));

@@ -24,6 +24,7 @@ struct AttachRequest {
   double sampling_rate = 0;  // 0: the daemon's default
   bool no_inject = false;
   AttachMode mode = AttachMode::kDefault;
+  bool follow_forks = false;  // its children become targets too
 };
 
 // One finding of doctor: what was looked at, what was found, what to do.

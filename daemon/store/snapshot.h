@@ -36,6 +36,8 @@ inline constexpr char kObserveMode[] = "observe";
 // What does not change while attached, except state, rate and message.
 struct TargetInfo {
   int pid = 0;
+  int container_pid = 0;  // in the target's own pid namespace; 0: the same
+  int forked_from = 0;    // the target that it is a child of; 0: none
   std::string comm;
   std::string exe;              // as the target sees it
   std::string runtime_version;  // "4.13.1"

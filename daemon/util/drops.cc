@@ -17,6 +17,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"kernel", "lifecycle_ring_full"},
     {"kernel", "observed_no_state"},
     {"kernel", "observed_ring_full"},
+    {"kernel", "children_full"},
     {"decode", "too_short"},
     {"decode", "bad_kind"},
     {"decode", "bad_count"},
@@ -26,6 +27,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"pair", "unused_capture"},
     {"pair", "queue_full"},
     {"pair", "unknown_stack"},
+    {"pair", "broken_stack"},
     {"follow", "lost_records"},
     {"follow", "unknown_sample"},
     {"follow", "live_set_full"},
@@ -36,6 +38,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
 }};
 
 static_assert(static_cast<int>(Drop::kKernelObservedRingFull) == MEMPROF_DROP_OBSERVED_RING_FULL);
+static_assert(static_cast<int>(Drop::kKernelChildrenFull) == MEMPROF_DROP_CHILDREN_FULL);
 static_assert(static_cast<int>(Drop::kDecodeTooShort) == MEMPROF_KERNEL_DROPS);
 static_assert(!kNames.back().reason.empty());
 

@@ -18,6 +18,7 @@ enum class Drop {
   kKernelLifecycleRingFull,
   kKernelObservedNoState,
   kKernelObservedRingFull,  // a hit in observe mode; the next one stands for its words too
+  kKernelChildrenFull,      // a child among too many: its own children are left alone
   // Decoding ring buffer bytes.
   kDecodeTooShort,
   kDecodeBadKind,
@@ -29,6 +30,7 @@ enum class Drop {
   kPairUnusedCapture,  // capture discarded, its callback never came
   kPairQueueFull,
   kPairUnknownStack,  // stack id whose frames were never received
+  kPairBrokenStack,   // callstack that ended at code of no frame table, its outer frames missing
   // Following blocks.
   kFollowLostRecords,     // hole in the agent's record numbers
   kFollowUnknownSample,   // promote or dealloc of a block not followed

@@ -48,7 +48,8 @@ class Container(E2ETest):
         self.check_sampled(daemon, target)
         self.check_nothing_left(target, before)
         self.assertEqual([], daemon.targets()[target.pid]["drops"])
-        self.assertEqual(f"pid {target.inner_pid} in its container", daemon.targets()[target.pid]["message"])
+        self.assertEqual(target.inner_pid, daemon.targets()[target.pid]["container_pid"])
+        self.assertIn(f"{target.pid} ({target.inner_pid})", daemon.ctl("targets").stdout)
         maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
         self.assertIn("/memfd:memprof_agent (deleted)", maps)
         daemon.detach(target.pid)
@@ -74,7 +75,7 @@ class Container(E2ETest):
         target = self.process(Contained(["unshare", "--mount", "--fork", "--kill-child"], self.program("known_alloc")))
         daemon = self.daemon("--pid", target.pid, rate=self.RATE)
         self.check_sampled(daemon, target)
-        self.assertEqual("", daemon.targets()[target.pid]["message"])
+        self.assertEqual(0, daemon.targets()[target.pid]["container_pid"])
         self.assertNotIn("/memfd:", pathlib.Path(f"/proc/{target.pid}/maps").read_text())
         target.exit()
 

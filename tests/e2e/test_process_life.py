@@ -56,8 +56,8 @@ class Forks(E2ETest):
         self.assertEqual(0, self.samples(daemon, child, "parent_work"))
         self.assertEqual(0, self.samples(daemon, target.pid, "child_work"))
         info = daemon.targets()
-        self.assertEqual(f"forked by pid {target.pid}", info[child]["message"])
-        self.assertEqual("", info[target.pid]["message"])
+        self.assertEqual((target.pid, 0), (info[child]["forked_from"], info[target.pid]["forked_from"]))
+        self.assertIn(f"{child} < {target.pid}", daemon.ctl("targets").stdout)
         lost = {d["reason"] for t in info.values() for d in t["drops"]}
         self.assertLessEqual(lost, {"unused_capture", "session_end"})
         os.kill(child, signal.SIGKILL)
