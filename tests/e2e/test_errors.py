@@ -220,10 +220,11 @@ class Attach(E2ETest):
         done = self.memprofd.attach(target.pid, check=False)
         if done.returncode == OK:  # it allocated nothing yet: found out when it does
             self.memprofd.wait_state(target.pid, "failed")
-            self.assertIn("Memprof", self.memprofd.targets()[target.pid]["message"])
+            said = self.memprofd.targets()[target.pid]["message"]
         else:
             self.assertIn(done.returncode, (BUSY, NOT_PROFILABLE), done.stderr)
-            self.assert_one_line(done.stderr, target.pid, "Memprof")
+            said = done.stderr
+        self.assert_one_line(said, target.pid, "Memprof")
         own = target.exit()
         self.assertAlmostEqual(1e-4, own["samples"] / own["words"], delta=2e-6)
 
