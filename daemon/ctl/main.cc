@@ -1,4 +1,6 @@
 // memprofctl: the command line client of memprofd.
+#include <grpc/support/log.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -236,4 +238,8 @@ class CommandLine {
 
 }  // namespace
 
-int main(int argc, char** argv) { return static_cast<int>(CommandLine().run(argc, argv)); }
+int main(int argc, char** argv) {
+  // What gRPC has to say of itself is not for people; what went wrong is in our status.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  return static_cast<int>(CommandLine().run(argc, argv));
+}

@@ -1,7 +1,5 @@
 #include "daemon/ctl/top_view.h"
 
-#include <grpc/support/log.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -109,7 +107,6 @@ class TopLoop {
 }  // namespace
 
 absl::Status run_screen_top(const Endpoint& endpoint, const TopOptions& options) {
-  gpr_set_log_function([](gpr_log_func_args*) {});  // it would write over the screen
   return TopLoop(endpoint, options).run();
 }
 

@@ -23,6 +23,13 @@ def sizes(line):
     return [float(number) * UNITS[unit] for number, unit in SIZE.findall(line)]
 
 
+def live_and_allocated(line):
+    """Bytes; AssertionError while a part of the row is still to come."""
+    found = sizes(line)
+    assert len(found) >= 2, line
+    return found[:2]
+
+
 class TopTest(E2ETest):
     def terminal(self, daemon, *arguments, **options):
         return self.open("--grpc.socket", daemon.socket, "top", *FAST, *arguments, **options)
@@ -125,7 +132,7 @@ class OnOneProgram(TopTest):
                 continue
 
             def same(row):
-                live, allocated = sizes(row)[:2]
+                live, allocated = live_and_allocated(row)
                 self.assertAlmostEqual(site["live_bytes"], live, delta=0.02 * live)  # two digits at least
                 self.assertAlmostEqual(site["allocated_bytes"], allocated, delta=0.02 * allocated)
             self.wait_until_row(terminal, name, same)
@@ -208,7 +215,7 @@ class OnOneProgram(TopTest):
         terminal = self.top(columns=160)
 
         def allocated():
-            return sizes(terminal.row_with("site_small"))[1]
+            return live_and_allocated(terminal.row_with("site_small"))[1]
 
         def seen():
             return self.memprofd.ctl_json("sites", "--pid", self.pid, "-m", "site_small")["sites"][0]["allocated_bytes"]
@@ -225,9 +232,9 @@ class OnOneProgram(TopTest):
         eventually(in_history, "the second round is history")
         terminal.press(" ")
         terminal.wait_for("PAUSED at", " back")
+        standing = self.standing(terminal)
         paused = allocated()
         self.assertGreater(paused, 1.2 * before)
-        standing = self.standing(terminal)
         self.program.command("go 1", timeout=120)
         self.memprofd.settled_sites(self.pid)
         self.assertGreater(seen(), 1.2 * paused)
