@@ -113,6 +113,8 @@ void Pipeline::on_event(const ForkView& fork) { children_.push_back(fork.child);
 void Pipeline::on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                        std::span<const memprof_record> records) {
   if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;
+  // Batches may have overtaken it by any number of records since it was read.
+  if (next_seq_[buffer].value_or(0) >= first_seq + records.size()) return;
   on_records(buffer, first_seq, generation, records);
 }
 
@@ -152,7 +154,7 @@ std::span<const memprof_record> Pipeline::unseen(std::uint32_t buffer, std::uint
     return records;
   }
   const std::uint64_t behind = expected - first_seq;
-  // A tail explains one batch; numbers further back make no sense.
+  // A tail was taken before: that explains one batch; numbers further back make no sense.
   if (behind > MEMPROF_BATCH_RECORDS) drops_.add(Drop::kDecodeBadRecord, records.size());
   return records.subspan(std::min<std::uint64_t>(behind, records.size()));
 }

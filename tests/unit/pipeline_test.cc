@@ -181,6 +181,17 @@ TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
   EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 0u);
 }
 
+// A program that was quiet when its tail was read may write many batches before the tail is taken.
+TEST_F(PipelineTest, TailThatManyBatchesOvertookIsNoLoss) {
+  const auto records = allocs(1, 2);
+  batch(kGeneration, 0, records);
+  for (std::uint64_t seq = 2; seq < 1000; seq += 2) batch(kGeneration, seq, allocs(seq + 1, seq + 2));
+  const std::size_t taken = seen_.records.size();
+  pipeline_.on_tail(0, 0, kGeneration, records);
+  EXPECT_EQ(seen_.records.size(), taken);
+  EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 0u);
+}
+
 TEST_F(PipelineTest, NumbersFarBackAreRefused) {
   batch(kGeneration, 9'999, allocs(11, 11));
   seen_.records.clear();
