@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/json_text.h"
+#include "daemon/export/observed.h"
 #include "daemon/export/rounding.h"
 #include "daemon/export/stack_table.h"
 #include "daemon/util/utf8.h"
@@ -23,21 +24,34 @@ constexpr StackLimits kLimits{.of_a_stack = 16384, .in_all = 8u << 20};
 struct FlameMeasure {
   const char* key;
   const char* label;
+  Measure measure;
   const Estimate& (*of)(const Counters&);
 };
 constexpr std::array<FlameMeasure, 5> kMeasures{{
-    {"live", "Live", [](const Counters& c) -> const Estimate& { return c.live; }},
-    {"allocated", "Allocated", [](const Counters& c) -> const Estimate& { return c.allocated; }},
-    {"promoted", "Promoted", [](const Counters& c) -> const Estimate& { return c.promoted; }},
-    {"died_young", "Died young",
+    {"live", "Live", Measure::kLive,
+     [](const Counters& c) -> const Estimate& { return c.live; }},
+    {"allocated", "Allocated", Measure::kAllocated,
+     [](const Counters& c) -> const Estimate& { return c.allocated; }},
+    {"promoted", "Promoted", Measure::kPromoted,
+     [](const Counters& c) -> const Estimate& { return c.promoted; }},
+    {"died_young", "Died young", Measure::kDiedYoung,
      [](const Counters& c) -> const Estimate& {
        return c.deallocated[static_cast<int>(Heap::kMinor)];
      }},
-    {"died_old", "Died old",
+    {"died_old", "Died old", Measure::kDiedOld,
      [](const Counters& c) -> const Estimate& {
        return c.deallocated[static_cast<int>(Heap::kMajor)];
      }},
 }};
+
+// Those that are known of all the programs.
+using FlameMeasures = std::vector<FlameMeasure>;
+
+FlameMeasures known_measures(const std::vector<TargetProfile>& profiles) {
+  FlameMeasures known(kMeasures.begin(), kMeasures.end());
+  std::erase_if(known, [&](const FlameMeasure& m) { return !is_known(profiles, m.measure); });
+  return known;
+}
 
 // Names, files and functions, each once; a function with its line.
 class FunctionTable {
@@ -110,20 +124,20 @@ class FlameTree {
     return counters_[own_[node]];
   }
 
-  void append_to(std::string& out) const {
+  void append_to(std::string& out, const FlameMeasures& measures) const {
     out += "\"parent\":";
     append_json_numbers(parents_, out);
     out += ",\"function\":";
     append_json_numbers(functions_, out);
-    append_columns("self", out, [&](const FlameMeasure& measure, std::string& to) {
+    append_columns("self", measures, out, [&](const FlameMeasure& measure, std::string& to) {
       append_json_numbers(bytes(measure), to);
     });
-    append_columns("samples", out, [&](const FlameMeasure& measure, std::string& to) {
+    append_columns("samples", measures, out, [&](const FlameMeasure& measure, std::string& to) {
       append_json_array(own_, to, [&](std::uint32_t own, std::string& text) {
         absl::StrAppend(&text, measure.of(counters_[own]).samples);
       });
     });
-    append_columns("totals", out, [&](const FlameMeasure& measure, std::string& to) {
+    append_columns("totals", measures, out, [&](const FlameMeasure& measure, std::string& to) {
       append_total(measure, to);
     });
     out += ",\"lifetime_p50\":";
@@ -134,9 +148,10 @@ class FlameTree {
 
  private:
   template <typename Put>
-  static void append_columns(const char* name, std::string& out, Put put) {
+  static void append_columns(const char* name, const FlameMeasures& measures, std::string& out,
+                             Put put) {
     absl::StrAppend(&out, ",\"", name, "\":{");
-    for (const FlameMeasure& measure : kMeasures) {
+    for (const FlameMeasure& measure : measures) {
       absl::StrAppend(&out, out.back() == '{' ? "" : ",", "\"", measure.key, "\":");
       put(measure, out);
     }
@@ -177,7 +192,8 @@ class FlameTree {
 };
 
 // What the page shows above the graph.
-void append_facts(const std::vector<TargetProfile>& profiles, std::string& out) {
+void append_facts(const std::vector<TargetProfile>& profiles, const FlameMeasures& measures,
+                  std::string& out) {
   const TargetProfile* only = profiles.size() == 1 ? &profiles.front() : nullptr;
   std::uint64_t begin_ns = profiles.empty() ? 0 : std::numeric_limits<std::uint64_t>::max();
   std::uint64_t end_ns = 0;
@@ -197,7 +213,7 @@ void append_facts(const std::vector<TargetProfile>& profiles, std::string& out) 
                  ",\"begin_unix_ms\":{},\"end_unix_ms\":{},\"sampling_rate\":{},"
                  "\"dropped_events\":{},\"measures\":",
                  begin_ns / 1'000'000, end_ns / 1'000'000, rate, dropped);
-  append_json_array(kMeasures, out, [](const FlameMeasure& measure, std::string& to) {
+  append_json_array(measures, out, [](const FlameMeasure& measure, std::string& to) {
     absl::StrAppend(&to, R"({"key":")", measure.key, R"(","label":")", measure.label,
                     R"(","unit":"bytes"})");
   });
@@ -246,11 +262,12 @@ std::string flame_json(const std::vector<TargetProfile>& profiles, std::size_t m
   FlameTree tree(max_nodes);
   grow(profiles, functions, tree);
   std::string out = "{";
-  append_facts(profiles, out);
+  const FlameMeasures measures = known_measures(profiles);
+  append_facts(profiles, measures, out);
   out += ',';
   functions.append_to(out);
   out += ',';
-  tree.append_to(out);
+  tree.append_to(out, measures);
   return out += "}\n";
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/json_text.h"
+#include "daemon/export/observed.h"
 #include "daemon/export/rounding.h"
 #include "daemon/export/stack_table.h"
 #include "daemon/store/groups.h"
@@ -90,7 +91,9 @@ class SpeedscopeWriter {
     });
     if (profiles_.size() > 1) append_root_frames(out);
     out += "},\"profiles\":";
-    append_json_array(kSpeedscopeMeasures, out,
+    std::vector<NamedMeasure> known(kSpeedscopeMeasures.begin(), kSpeedscopeMeasures.end());
+    std::erase_if(known, [&](const NamedMeasure& m) { return !is_known(profiles_, m.measure); });
+    append_json_array(known, out,
                       [&](const NamedMeasure& m, std::string& to) { append_profile(m, to); });
     return out += "}\n";
   }

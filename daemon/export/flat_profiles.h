@@ -21,7 +21,8 @@ absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& p
                                              Measure measure);
 
 // A file for https://www.speedscope.app: one sampled profile in bytes for each of
-// live, allocated, promoted, died young and died old, shown first the first one.
+// live, allocated, promoted, died young and died old, shown first the first one. Of programs
+// in observe mode allocated alone.
 std::string speedscope_json(const std::vector<TargetProfile>& profiles);
 
 }  // namespace memprofd

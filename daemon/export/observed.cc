@@ -1,5 +1,7 @@
 #include "daemon/export/observed.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace memprofd {
@@ -14,6 +16,12 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what
 bool needs_followed_blocks(Measure measure) {
   return measure != Measure::kAllocated && measure != Measure::kAllocatedObjects &&
          measure != Measure::kSamples;
+}
+
+bool is_known(const std::vector<TargetProfile>& profiles, Measure measure) {
+  return !needs_followed_blocks(measure) ||
+         std::all_of(profiles.begin(), profiles.end(),
+                     [](const TargetProfile& profile) { return profile.follows_blocks; });
 }
 
 absl::Status check_known(const TargetSnapshot& target, Measure measure) {

@@ -1,7 +1,10 @@
 // What cannot be told of a target in observe mode: everything but what it allocated.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "daemon/store/profile.h"
 #include "daemon/store/query.h"
 #include "daemon/store/snapshot.h"
 #include "memprof/v1/profiler.pb.h"
@@ -16,6 +19,9 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what
 
 // Whether it is about what becomes of blocks.
 bool needs_followed_blocks(Measure measure);
+
+// Whether it is known of all of them.
+bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 
 // Leaves out of an answer what is not known of this target.
 void leave_unknown_out(const TargetSnapshot& target, ::memprof::v1::Site& site);

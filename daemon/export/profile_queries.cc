@@ -1,4 +1,5 @@
 // Profiles in formats of other tools, for QueryService.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -65,12 +66,19 @@ bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
          static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
 }
 
-// Formats with several values say what lives, whatever the measure.
-bool needs_followed_blocks(const pb::GetProfileRequest& request, Measure measure) {
-  const bool one_value = request.format() == pb::PROFILE_FORMAT_UNSPECIFIED ||
-                         request.format() == pb::PROFILE_FORMAT_PPROF ||
-                         request.format() == pb::PROFILE_FORMAT_COLLAPSED;
-  return !one_value || memprofd::needs_followed_blocks(measure);
+// Formats with several values have those that are known, whatever the measure.
+bool has_several_values(pb::ProfileFormat format) {
+  return format == pb::PROFILE_FORMAT_SPEEDSCOPE || format == pb::PROFILE_FORMAT_HTML ||
+         format == pb::PROFILE_FORMAT_FLAME_JSON;
+}
+
+// Of all programs those about which the question can be answered in full, if there are any.
+void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
+               bool followed_only) {
+  std::erase_if(targets, [&](const auto& target) { return ended_before(*target, range); });
+  const auto follows = [](const auto& target) { return target->info.follows_blocks(); };
+  if (!followed_only || std::none_of(targets.begin(), targets.end(), follows)) return;
+  std::erase_if(targets, [&](const auto& target) { return !follows(target); });
 }
 
 }  // namespace
@@ -79,7 +87,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
-  const bool followed_only = needs_followed_blocks(request, measure);
+  const bool several = has_several_values(request.format());
   std::vector<TargetSnapshotPtr> targets;
   for (const int pid : request.pids()) {
     ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
@@ -87,17 +95,11 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   }
   if (request.pids().empty()) {
     targets = source_.snapshots();
-    std::erase_if(targets, [&](const TargetSnapshotPtr& target) {
-      return ended_before(*target, request.range()) ||
-             (followed_only && !target->info.follows_blocks());
-    });
+    leave_out(targets, request.range(), several || needs_followed_blocks(measure));
   }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {
-    if (followed_only) {
-      RETURN_IF_ERROR(check_follows_blocks(
-          *target, "live bytes, which this profile has beside allocated ones,"));
-    }
+    if (!several) RETURN_IF_ERROR(check_known(*target, measure));
     RETURN_IF_ERROR(check_known(*target, filter));
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));
     ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));

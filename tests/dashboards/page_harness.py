@@ -94,6 +94,11 @@ class PageTest(unittest.TestCase):
     def wait_element(self, selector):
         self.browser.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
 
+    def cells(self, pid):
+        """Of a program in the overview."""
+        return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(
+            (cell) => cell.querySelector("input")?.value ?? cell.innerText.trim())""")
+
     def view(self):
         return self.js("memprofd.view()")
 

@@ -22,10 +22,6 @@ def seconds(view, name="end"):
 
 
 class Overview(PageTest):
-    def cells(self, pid):
-        return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(
-            (cell) => cell.querySelector("input")?.value ?? cell.innerText.trim())""")
-
     def latest(self):
         return max(self.ask("targets")["targets"], key=lambda target: int(target["attached_unix_ns"]))["pid"]
 
@@ -85,6 +81,42 @@ class Overview(PageTest):
         for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
             self.assertTrue(self.js(f"document.querySelector({json.dumps(selector)}).disabled"), selector)
             self.assertIn("--web.enable-control", self.js(f"document.querySelector({json.dumps(selector)}).title"))
+
+
+class Observing(PageTest):
+    """Of a program in observe mode the page shows what it allocates, and asks for nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.start(harness.Target("demo_server", "--self-load", "1"))
+        self.daemon.ctl("attach", "--pid", self.program.pid, "--mode", "observe")
+        self.addCleanup(self.daemon.detach, self.program.pid)
+        harness.eventually(lambda: self.daemon.sites(self.program.pid), "sites")
+
+    def wait_allocated(self):
+        self.browser.wait_for("memprofd.view().measure === 'allocated'")
+        self.assertEqual([True, False, True], self.js("""["live", "allocated", "died_old"].map((measure) =>
+            document.querySelector(`#flame [data-value="${measure}"]`).disabled)"""))
+
+    def test_every_tab_shows_what_it_allocates(self):
+        self.browser.navigate(self.url + "/", f"#pid={self.program.pid}")
+        self.browser.wait_for("window.memprofd && memprofd.charts()[0].points > 1")
+        for tab in ("callers", "sites", "flame"):
+            self.js(f"document.getElementById('tab-{tab}').click()")
+            self.browser.settle()
+        self.wait_allocated()
+        self.browser.wait_for("(memprofd.flame()?.frames ?? []).some((f) => f.name.includes('Demo_server'))")
+        self.assertEqual("allocated", self.js("memprofd.flame().measure"))
+        self.assertEqual("–", self.cells(self.program.pid)[2])
+
+    def test_a_program_that_is_chosen_in_the_table(self):
+        self.open(f"pid={self.server.pid}&tab=flame&m=died_old")
+        self.browser.wait_for("memprofd.flame()?.measure === 'died_old'")
+        row = f"#overview tr[data-pid='{self.program.pid}']"
+        self.wait_element(row)
+        self.js(f"document.querySelector({json.dumps(row)}).click()")
+        self.wait_allocated()
+        self.browser.wait_for(f"memprofd.view().pid === {self.program.pid} && memprofd.flame()?.measure === 'allocated'")
 
 
 class Controlling(PageTest):

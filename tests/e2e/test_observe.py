@@ -5,6 +5,7 @@ that, with what the agent finds in the same program, and with what must not happ
 """
 
 import gzip
+import json
 import math
 import pathlib
 import signal
@@ -289,6 +290,12 @@ class Unknown(ObserveTest):
                           "--out", self.folder / "allocs.pb.gz")
         text = gzip.decompress((self.folder / "allocs.pb.gz").read_bytes())
         self.assertIn(b"Known_alloc.site_small", text)
+        for form in ("speedscope", "html"):
+            path = self.folder / f"allocs.{form}"
+            self.memprofd.ctl("report", "--pid", pid, "-o", form, "--out", path)
+            self.assertIn("Known_alloc.site_small", path.read_text())
+        profiles = json.loads((self.folder / "allocs.speedscope").read_text())["profiles"]
+        self.assertEqual(["allocated"], [profile["name"] for profile in profiles])
         status, text = harness.http_get(self.memprofd.url + f"/debug/pprof/heap?pid={pid}")
         self.assertNotEqual(200, status)
         self.assertIn("observe mode", text)

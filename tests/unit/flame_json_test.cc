@@ -128,6 +128,22 @@ TEST(FlameJsonTest, Facts) {
             (json{{"key", "died_young"}, {"label", "Died young"}, {"unit", "bytes"}}));
 }
 
+TEST(FlameJsonTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+  const ProfileModel followed = example();
+  ProfileModel observed = example();
+  observed.profile.follows_blocks = false;
+  for (const auto& profiles : {std::vector{observed.profile},
+                               std::vector{followed.profile, observed.profile}}) {
+    const Tree tree(profiles);
+    ASSERT_EQ(tree.data["measures"].size(), 1u);
+    EXPECT_EQ(tree.data["measures"][0]["key"], "allocated");
+    for (const char* column : {"self", "samples", "totals"}) {
+      EXPECT_EQ(tree.data[column].size(), 1u) << column;
+      EXPECT_TRUE(tree.data[column].contains("allocated")) << column;
+    }
+  }
+}
+
 TEST(FlameJsonTest, SeveralTargetsAreBelowTheRoot) {
   ProfileModel one(1, "one"), two(2, "two");
   one.add({5}, 1);

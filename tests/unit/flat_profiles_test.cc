@@ -133,6 +133,14 @@ TEST(SpeedscopeTest, OneTarget) {
   EXPECT_EQ(file["profiles"][3]["endValue"], 36000);
 }
 
+TEST(SpeedscopeTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+  ProfileModel observed = example();
+  observed.profile.follows_blocks = false;
+  const json file = json::parse(speedscope_json({observed.profile}));
+  ASSERT_EQ(file["profiles"].size(), 1u);
+  EXPECT_EQ(file["profiles"][0]["name"], "allocated");
+}
+
 TEST(SpeedscopeTest, WeightsAddUpAndFramesExist) {
   ProfileModel model;
   for (std::uint64_t i = 1; i <= 500; ++i) {

@@ -1,6 +1,6 @@
 // What panels share, and the tick that keeps them up to date.
 import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
-import { Store, type Range, type View } from "./state";
+import { isKnown, Store, type Range, type View } from "./state";
 import { axisOf, type Recorded } from "./time/axis";
 import { Clocks } from "./time/clock";
 
@@ -145,11 +145,18 @@ export class PageApp implements App {
     this.store.update({ pid: latest.pid });
   }
 
+  // Of a program in observe mode, what it allocates.
+  private chooseMeasure(): void {
+    const target = this.target();
+    if (target && !isKnown(this.store.get().measure, target.mode)) this.store.update({ measure: "allocated" });
+  }
+
   // Once a frame, however often the view changes.
   private updatePanels(): void {
     if (this.isUpdating) return;
     this.isUpdating = true;
     requestAnimationFrame(() => {
+      this.chooseMeasure();
       this.isUpdating = false;
       const view = this.store.get();
       for (const panel of this.panels) panel.update(view);

@@ -7,6 +7,10 @@ export type GroupBy = (typeof GROUPS)[number];
 export const MEASURES = ["live", "allocated", "promoted", "died_young", "died_old"] as const;
 export type Measure = (typeof MEASURES)[number];
 
+// In observe mode only what was allocated is known.
+export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
+  mode !== "observe" || measure === "allocated";
+
 // Milliseconds since the Unix epoch.
 export interface Range {
   begin: number;

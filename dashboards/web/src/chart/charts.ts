@@ -2,7 +2,7 @@
 import "./charts.css";
 import type { App, Panel } from "../app";
 import { button, choice, make, select } from "../dom";
-import type { ChartSpec, GroupBy, Measure, View } from "../state";
+import { isKnown, type ChartSpec, type GroupBy, type Measure, type View } from "../state";
 import { ChartBox } from "./box";
 import { chartFiles } from "./export";
 import { GROUP_LABELS, undrilled } from "./groups";
@@ -110,7 +110,8 @@ class MainHead {
 
   private addChart(): void {
     const view = this.app.store.get();
-    const measure: Measure = view.measure === "live" ? "allocated" : "live";
+    const measure: Measure =
+      view.measure === "live" || !isKnown("live", this.app.target()?.mode) ? "allocated" : "live";
     this.app.store.update({ charts: [...view.charts, { ...mainSpec(view), measure }] }, true);
   }
 

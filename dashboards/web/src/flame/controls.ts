@@ -2,7 +2,7 @@
 import type { App } from "../app";
 import { button, make } from "../dom";
 import * as format from "../format";
-import { MEASURES, type Measure, type View } from "../state";
+import { isKnown, MEASURES, type Measure, type View } from "../state";
 import type { Tree } from "./call_tree";
 import { choice, type Choice } from "./choice";
 import type { ColourMode } from "./colours";
@@ -26,7 +26,7 @@ export class Controls {
   private readonly matched = make("output", { className: "matched" });
   private readonly total = make("span", { className: "total" });
 
-  constructor(app: App) {
+  constructor(private readonly app: App) {
     const { store } = app;
     this.measure = choice("Measure", MEASURES.map((value) => ({ value, label: LABELS[value] })),
       (measure) => store.update({ measure }, true));
@@ -61,7 +61,8 @@ export class Controls {
   show(view: View, profile: Profile | null, tree: Tree | null, found: Found): void {
     const options = optionsOf(view);
     const isDifference = view.compare !== undefined;
-    this.measure.show(view.measure);
+    const mode = this.app.target()?.mode;
+    this.measure.show(view.measure, (measure) => isKnown(measure, mode));
     this.order.show(options.inverted ? "callers" : "callees");
     this.root.show(options.upwards ? "flame" : "icicle");
     this.colour.show(options.colour, (value) => value === "change" ? isDifference

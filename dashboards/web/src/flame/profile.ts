@@ -13,7 +13,8 @@ export interface FlameJson {
   end_unix_ms: number;
   sampling_rate: number;  // samples per word
   dropped_events: number;  // events lost in that time; what they would have added is missing
-  // In the order shown; memprofd writes live, allocated, promoted, died_young and died_old.
+  // In the order shown; memprofd writes live, allocated, promoted, died_young and died_old,
+  // of programs in observe mode allocated alone.
   measures: Measure[];
   totals: Record<string, [bytes: number, stderr: number, samples: number]>;
   strings: string[];  // names, each once

@@ -48,7 +48,9 @@ export class Strip {
   private async load(pid: number): Promise<void> {
     this.next = performance.now() + REFRESH_MS;
     try {
-      this.answer = await this.api.history({ "selection.pid": pid, group_by: "module", limit: 1, points: 300 });
+      // The points are drawn; of the groups allocations are what every mode knows.
+      this.answer = await this.api.history({ "selection.pid": pid, group_by: "module", measure: "allocated", limit: 1,
+        points: 300 });
       this.app.noteHistory(pid, this.answer);
       this.draw();
     } catch (error) {

@@ -1,0 +1,134 @@
+#include "daemon/discover/plugins.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "daemon/discover/process_memory.h"
+#include "tests/unit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+// What ocamlopt -shared makes of a module with one call site, in the notation that both
+// OCaml 4 (separator "__") and OCaml 5 (".") use.
+std::string plugin_source(const std::string& separator) {
+  const std::string table = "camlPlug" + separator + "frametable";
+  return ".text\ncamlPlug" + separator + "f:\nret\n.Lreturn:\nret\n.data\n.globl \"" + table +
+         "\"\n\"" + table + "\":\n.quad 1\n.quad .Lreturn\n.word 16\n.word 0\n.balign 8\n" +
+         ".section .note.GNU-stack,\"\",%progbits\n";
+}
+
+std::string make_plugin(const TempDir& dir, const std::string& name, const std::string& source) {
+  const std::string from = dir.write(name + ".s", source);
+  const std::string to = dir.path(name + ".so");
+  const std::string command = "gcc -shared -nostdlib '" + from + "' -o '" + to + "'";
+  return std::system(command.c_str()) == 0 ? to : "";
+}
+
+// Loaded into this process while it lives.
+class Loaded {
+ public:
+  explicit Loaded(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW)) {}
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  ~Loaded() {
+    if (handle_ != nullptr) ::dlclose(handle_);
+  }
+  std::uint64_t address(const char* symbol) const {
+    return reinterpret_cast<std::uint64_t>(::dlsym(handle_, symbol));
+  }
+
+ private:
+  void* handle_;
+};
+
+// The memory of this process as it was before the dynamic linker came to a word.
+class Unrelocated : public MemoryReader {
+ public:
+  Unrelocated(std::uint64_t address, std::uint64_t value) : address_(address), value_(value) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    const absl::Status status = memory_.read(address, out);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::uint64_t at = address + i - address_;
+      if (at < sizeof value_) out[i] = static_cast<std::byte>(value_ >> (8 * at));
+    }
+    return status;
+  }
+
+ private:
+  ProcessMemory memory_{::getpid()};
+  std::uint64_t address_;
+  std::uint64_t value_;
+};
+
+class PluginFinderTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string symbol() const { return std::string("camlPlug") + GetParam() + "frametable"; }
+
+  TempDir dir_;
+  std::string file_ = make_plugin(dir_, "plugin", plugin_source(GetParam()));
+  ProcessMemory memory_{::getpid()};
+  PluginFinder finder_{::getpid(), "/proc/self/exe"};
+};
+
+TEST_P(PluginFinderTest, IsFoundOnceWithItsFrames) {
+  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+  const Loaded plugin(file_);
+  const std::uint64_t table = plugin.address(symbol().c_str());
+  const auto found = finder_.find_new(memory_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 1u);
+  const auto& frames = found->front().frames.descriptors();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].frame_size, 16u);
+  EXPECT_EQ(frames[0].return_address, *reinterpret_cast<const std::uint64_t*>(table + 8));
+  EXPECT_LT(found->front().load_bias, table);
+  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+}
+
+TEST_P(PluginFinderTest, EachFileOfItsOwn) {
+  const Loaded first(file_);
+  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+  const Loaded second(make_plugin(dir_, "second", plugin_source(GetParam())));
+  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+}
+
+// Half loaded: its return addresses are still those of the file.
+TEST_P(PluginFinderTest, IsLeftUntilItIsRelocated) {
+  const Loaded plugin(file_);
+  const std::uint64_t entry = plugin.address(symbol().c_str()) + 8;
+  EXPECT_TRUE(finder_.find_new(Unrelocated(entry, 0x1001))->empty());
+  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+}
+
+TEST_P(PluginFinderTest, TheProgramItselfIsNone) {
+  const Loaded plugin(file_);
+  ASSERT_NE(plugin.address(symbol().c_str()), 0u);
+  PluginFinder finder(::getpid(), file_);
+  EXPECT_TRUE(finder.find_new(memory_)->empty());
+}
+
+TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
+  std::string source = plugin_source(GetParam());
+  source.replace(source.find(".quad 1\n"), 8, ".quad 0\n");
+  const Loaded library(make_plugin(dir_, "library", source));
+  ASSERT_NE(library.address(symbol().c_str()), 0u);
+  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "."),
+                         [](const auto& which) {
+                           return std::string(which.param) == "." ? "OCaml5" : "OCaml4";
+                         });
+
+TEST(PluginFinder, ProcessThatHasEnded) {
+  PluginFinder finder(0x7ffffffe, "");
+  EXPECT_EQ(finder.find_new(ProcessMemory(0x7ffffffe)).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace memprofd
