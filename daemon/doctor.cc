@@ -85,11 +85,20 @@ void describe_probes(const Target& target, Findings& findings) {
       {Level::kOk, "batch probe", "on `nop`, emulated: about 1 us for up to 512 records", ""});
 }
 
-void describe_frames(const FrameTable& frames, Findings& findings) {
-  const KernelFrameTable table = build_kernel_frame_table(frames);
-  const std::uint64_t unusable = frames.skipped + table.left_out;
+void describe_frames(const Target& target, Findings& findings) {
+  const KernelFrameTable table = build_kernel_frame_table(target.frames, target.room_for_plugins);
+  std::uint64_t unusable = target.frames.skipped + table.left_out;
+  std::uint64_t of_plugins = 0;
+  for (const OcamlCode& plugin : target.plugins) {
+    of_plugins += plugin.frames.descriptors().size();
+    unusable += plugin.frames.skipped;
+  }
+  const std::string plugins =
+      target.plugins.empty()
+          ? ""
+          : absl::StrCat(", ", of_plugins, " of ", target.plugins.size(), " plugins");
   const std::string size =
-      absl::StrCat(frames.descriptors().size(), " descriptors, ",
+      absl::StrCat(target.frames.descriptors().size(), " descriptors", plugins, ", ",
                    format_bytes(static_cast<double>(table.slots.size() * sizeof table.slots[0])),
                    " in the kernel");
   if (unusable == 0) {
@@ -152,7 +161,7 @@ void describe_target(int pid, const std::string& agent_path, Findings& findings)
       {Level::kOk, "target",
        absl::StrCat(target->comm, " (", target->exe, "), OCaml ", target->abi.version), ""});
   describe_program(pid, findings);
-  describe_frames(target->frames, findings);
+  describe_frames(*target, findings);
   describe_probes(*target, findings);
   const Findings process = examine_process(
       ProcFs(), pid, target->agents.empty() && target->why_no_agent.empty(), agent_path);

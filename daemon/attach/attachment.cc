@@ -37,12 +37,9 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
-  const bool loads_plugins = target.register_frametable.address != 0;
-  const std::uint64_t room =
-      loads_plugins ? room_for_plugins(target.frames.descriptors().size()) : 0;
-  ASSIGN_OR_RETURN(auto kernel,
-                   KernelSide::load(config, build_kernel_frame_table(target.frames, room)));
-  if (loads_plugins) {
+  ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, build_kernel_frame_table(
+                                                             target.frames, target.room_for_plugins)));
+  if (target.register_frametable.address != 0) {
     RETURN_IF_ERROR(
         kernel->attach_frametable(target.exe_path, target.register_frametable.file_offset));
   }

@@ -137,6 +137,16 @@ absl::Status read_caml_state(const MemoryReader& memory, std::uint64_t pointer, 
       fmt::format("pid {} has not started its OCaml runtime yet: try again", target.pid));
 }
 
+void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& target) {
+  target.plugin_finder = PluginFinder(target.pid, target.exe, proc);
+  target.plugins = target.plugin_finder.find_new(maps, *target.memory);
+  if (target.register_frametable.address == 0) return;
+  std::uint64_t loaded = 0;
+  for (const OcamlCode& plugin : target.plugins) loaded += plugin.frames.descriptors().size();
+  target.room_for_plugins =
+      std::max(2 * loaded, room_for_plugins(target.frames.descriptors().size()));
+}
+
 // Everything inside the process, given its program.
 absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
                          const RuntimeSymbols& symbols, Target& target) {
@@ -169,8 +179,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
       read_frame_table(*target.memory, *load_bias + symbols.frametable.address);
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
-  target.plugin_finder = PluginFinder(pid, target.exe, proc);
-  target.plugins = target.plugin_finder.find_new(maps, *target.memory);
+  find_plugins(proc, maps, target);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias);
   target.program = std::move(program);
   target.load_bias = *load_bias;

@@ -51,6 +51,9 @@ struct Target {
   FrameTable frames;                     // of the program
   PluginFinder plugin_finder;            // knows plugins
   std::vector<OcamlCode> plugins;        // loaded by now
+  // Frame descriptors to reserve in the kernel's table: of those plugins and of more to
+  // come; 0 when the program cannot load any.
+  std::uint64_t room_for_plugins = 0;
   std::unique_ptr<MemoryReader> memory;
   std::unique_ptr<ElfFile> program;   // kept open: it outlives the process
   std::uint64_t load_bias = 0;        // from the file's addresses to the process's

@@ -2,13 +2,17 @@
 
 import os
 import pathlib
+import re
 import time
 
 import harness
+import real_programs
 
 MAX_IDLE_BYTES = 3 * 2**20
 MAX_IDLE_CPU_PERCENT = 0.05
 MAX_ATTACH_SECONDS = 0.15
+MAX_TABLE_BYTES = 4 * 10**6
+LARGEST_DESCRIPTORS = 140_000
 DEFAULT_RATE = 1e-5
 
 
@@ -52,12 +56,29 @@ def of_idle_targets(daemon, targets, seconds):
             "kernel_bytes": kernel / len(targets), "cpu_percent": 100 * cpu / (ended - began) / len(targets)}
 
 
-def of_attaches(daemon, pid, count):
-    """CPU seconds of memprofd in each of so many attaches to a program."""
+def frame_tables(daemon, pid):
+    """What doctor says: (descriptors of the program and its plugins, plugins, bytes in the kernel)."""
+    said = daemon.ctl("doctor", "--pid", pid, check=False).stdout
+    found = re.search(r"frame tables +(\d+) descriptors(?:, (\d+) of (\d+) plugins)?, ([\d.]+) MiB in the kernel", said)
+    program, in_plugins, plugins, mebibytes = found.groups("0")
+    return int(program) + int(in_plugins), int(plugins), float(mebibytes) * 2**20
+
+
+def largest_program(daemon, folder):
+    """Coq with plugins, all of them loaded: the process and its frame_tables()."""
+    program = real_programs.Coqc(folder, goals=20_000, plugins=real_programs.COQ_PLUGINS)
+    harness.eventually(lambda: frame_tables(daemon, program.pid)[0] >= LARGEST_DESCRIPTORS, "its plugins are loaded",
+                       timeout=120, interval=0.5)
+    return program, frame_tables(daemon, program.pid)
+
+
+def of_attaches(daemon, pid, count, plugins=0):
+    """CPU seconds of memprofd in each of so many attaches to a program with so many plugins."""
     costs = []
     for _ in range(count):
-        before = cpu_seconds(daemon)
+        before, known = cpu_seconds(daemon), daemon.said().count(": plugin ")
         daemon.attach(pid, DEFAULT_RATE)
+        harness.eventually(lambda: daemon.said().count(": plugin ") >= known + plugins, "its plugins are followed")
         costs.append(cpu_seconds(daemon) - before)
         daemon.detach(pid)
     return costs

@@ -130,6 +130,12 @@ class Ocamlopt(Process):
                          stdin=subprocess.DEVNULL)
 
 
+COQ_PLUGINS = """From Coq Require Import Nsatz ssreflect Btauto Rtauto Extraction FunInd Derive.
+From Ltac2 Require Import Ltac2.
+Set Default Proof Mode "Classic".
+"""
+
+
 def lia_goals(count):
     """A file of Coq with goals that its plugin for integer arithmetic proves."""
     goals = [f"""Lemma l{i} : forall a b c d : Z, 0 <= a -> 0 <= b -> a + {i} * b <= c -> c < d ->
@@ -140,11 +146,11 @@ Proof. intros; lia. Qed.
 
 
 class Coqc(Process):
-    """Coq at work on a generated file: deep stacks, and most of its code in plugins."""
+    """Coq at work on a generated file: deep stacks, and plugins; more of them when asked for."""
 
-    def __init__(self, folder, goals=1_000):
+    def __init__(self, folder, goals=1_000, plugins=""):
         folder.mkdir(exist_ok=True)
-        (folder / "generated.v").write_text(lia_goals(goals))
+        (folder / "generated.v").write_text(plugins + lia_goals(goals))
         self.result = folder / "generated.vo"
         super().__init__(["/usr/bin/coqc", "generated.v"], cwd=folder, stdin=subprocess.DEVNULL)
 

@@ -12,7 +12,6 @@ import unittest
 
 import daemon_cost
 import harness
-from real_programs import Coqc
 
 PROGRAM = pathlib.Path(os.environ["MEMPROFD_BUILD"]) / "tests" / "history_bench"
 
@@ -63,9 +62,12 @@ class Targets(harness.E2ETest):
 
     @unittest.skipUnless(harness.MATRIX, "coqc comes with make test-matrix")
     def test_attach_to_a_program_of_coqs_size(self):
-        program = self.process(Coqc(self.folder / "coq", goals=20_000))
-        costs = daemon_cost.of_attaches(self.daemon(), program.pid, 5)
+        daemon = self.daemon()
+        program, (_, plugins, table_bytes) = daemon_cost.largest_program(daemon, self.folder / "coq")
+        self.process(program)
+        costs = daemon_cost.of_attaches(daemon, program.pid, 5, plugins)
         self.assertLessEqual(min(costs), daemon_cost.MAX_ATTACH_SECONDS, costs)
+        self.assertLessEqual(table_bytes, daemon_cost.MAX_TABLE_BYTES)
 
 
 if __name__ == "__main__":
