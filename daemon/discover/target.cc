@@ -144,7 +144,7 @@ void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& 
   std::uint64_t loaded = 0;
   for (const OcamlCode& plugin : target.plugins) loaded += plugin.frames.descriptors().size();
   target.room_for_plugins =
-      std::max(2 * loaded, room_for_plugins(target.frames.descriptors().size()));
+      std::max(loaded + loaded / 4, room_for_plugins(target.frames.descriptors().size()));
 }
 
 // Everything inside the process, given its program.

@@ -239,7 +239,7 @@ TEST(KernelFrameTable, EveryAddressIsFoundWithinTheProbeBound) {
 // Coq with its plugins.
 TEST(KernelFrameTable, OfTheLargestProgramTakesAtMostFourMegabytes) {
   std::vector<FrameDescriptor> descriptors;
-  for (std::uint64_t i = 0; i < 143'000; ++i) {
+  for (std::uint64_t i = 0; i < 179'000; ++i) {
     descriptors.push_back({.return_address = 0x55aa00001000 + 37 * i, .frame_size = 32});
   }
   const KernelFrameTable table = build_kernel_frame_table(FrameTable(std::move(descriptors)));
