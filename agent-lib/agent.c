@@ -34,7 +34,7 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Callstack size asked of the runtime: the kernel side walks the stack instead. */
+/* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
 #define MEMPROF_CALLSTACK_SIZE 0
 #endif
@@ -88,8 +88,11 @@ static void (*next_minor_gc_end)(void);
 value memprof_start_body(value unit)
 {
 	(void)unit;
-	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(MEMPROF_CALLSTACK_SIZE),
-				  VALUE_OF(tracker));
+	intptr_t size = MEMPROF_CALLSTACK_SIZE;
+
+	if (memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME)
+		size = MEMPROF_PACKED_FRAMES;
+	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(size), VALUE_OF(tracker));
 }
 
 static int session_wanted(void)
@@ -129,6 +132,7 @@ static void start_session(void)
 	rate_block.rate = rate;
 	/* Callbacks may come before start returns. */
 	control->running_generation = generation;
+	control->running_capture = control->requested_capture;
 	used = in_use();
 	if (used < 0)
 		return; /* the end of the next minor collection has us called again */
@@ -236,6 +240,19 @@ static int in_session(void)
 	return 0;
 }
 
+static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
+
+/* What happened to a block that is followed. */
+static void append_follow(value id, enum memprof_record_kind kind)
+{
+	memprof_append(memprof_buffer_index(),
+		       (struct memprof_record){
+			       .sample_id = (uint64_t)LONG_VAL(id),
+			       .origin = MEMPROF_ORIGIN(0, 0, kind),
+		       },
+		       VAL_UNIT);
+}
+
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
 	uint32_t buffer;
@@ -245,8 +262,14 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 		return VAL_UNIT;
 	buffer = memprof_buffer_index();
 	id = memprof_new_sample_id(buffer);
-	memprof_append(buffer, kind, (uint32_t)LONG_VAL(FIELD(info, 2)), id,
-		       (uint64_t)LONG_VAL(FIELD(info, 1)), (uint64_t)LONG_VAL(FIELD(info, 0)));
+	memprof_append(buffer,
+		       (struct memprof_record){
+			       .sample_id = id,
+			       .size_words = (uint64_t)LONG_VAL(FIELD(info, 1)),
+			       .n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
+			       .origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
+		       },
+		       FIELD(info, 3));
 #ifdef MEMPROF_ON_CALLSTACK
 	MEMPROF_ON_CALLSTACK(id, FIELD(info, 3));
 #endif
@@ -259,19 +282,16 @@ value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_M
 
 value memprof_on_promote(value id)
 {
-	uint32_t buffer;
-
 	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	buffer = memprof_buffer_index();
-	memprof_append(buffer, MEMPROF_PROMOTE, 0, (uint64_t)LONG_VAL(id), 0, 0);
-	return follow(buffer, id);
+	append_follow(id, MEMPROF_PROMOTE);
+	return follow(memprof_buffer_index(), id);
 }
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
 	if (LIKELY(in_session()))
-		memprof_append(memprof_buffer_index(), kind, 0, (uint64_t)LONG_VAL(id), 0, 0);
+		append_follow(id, kind);
 	return VAL_UNIT;
 }
 

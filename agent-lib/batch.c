@@ -6,12 +6,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime_abi.h"
+#include "packed.h"
 
+/* Oldest record that a minor collection leaves unflushed. Records of kernel capture are
+ * waited for by their callstacks; packed batches are worth being large. */
 #define FLUSH_AGE_NS 10000000u
+#define PACKED_FLUSH_AGE_NS 100000000u
 
-extern void memprof_probe_batch(const struct memprof_record *records, uint32_t count,
-				uint64_t first_seq, uint32_t generation, uint32_t buffer);
+extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t first_seq,
+				uint32_t generation, uint32_t buffer);
 
 __attribute__((visibility("default"))) struct memprof_agent_control memprof_agent_control = {
 	.magic = MEMPROF_AGENT_MAGIC,
@@ -48,10 +51,18 @@ uint32_t memprof_buffer_index(void)
 
 uint64_t memprof_new_sample_id(uint32_t buffer)
 {
-	uint64_t n = ++memprof_agent_control.buffers[buffer].last_sample;
+	memprof_agent_control.buffers[buffer].last_sample++;
+	return memprof_last_sample_id(buffer);
+}
+
+uint64_t memprof_last_sample_id(uint32_t buffer)
+{
+	uint64_t n = memprof_agent_control.buffers[buffer].last_sample;
 
 	return caml_ml_domain_index ? n * MEMPROF_BUFFERS + buffer : n;
 }
+
+uint32_t memprof_sample_id_step(void) { return caml_ml_domain_index ? MEMPROF_BUFFERS : 1; }
 
 struct memprof_batch_buffer *memprof_use_buffer(uint32_t index)
 {
@@ -64,22 +75,62 @@ struct memprof_batch_buffer *memprof_use_buffer(uint32_t index)
 	return &memprof_agent_control.buffers[index];
 }
 
-void memprof_append(uint32_t index, uint32_t kind, uint32_t source, uint64_t sample_id,
-		    uint64_t size_words, uint64_t n_samples)
+static int runtime_captures(void)
+{
+	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME;
+}
+
+/* In an empty buffer; a reader may still hold what it said before. */
+static void begin_batch(uint32_t index, const struct memprof_record *record)
+{
+	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+
+	buffer->generation = memprof_agent_control.running_generation;
+	buffer->packed_words = 0;
+	if (runtime_captures())
+		memprof_packed_begin(index, record);
+}
+
+static int is_packed(const struct memprof_batch_buffer *buffer)
+{
+	return buffer->count != 0 ? buffer->packed_words != 0 : runtime_captures();
+}
+
+static void flush_if_full(uint32_t index, uint64_t time_ns)
+{
+	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+
+	if (buffer->count == 0)
+		return;
+	if (is_packed(buffer) ? !memprof_packed_has_room(buffer, time_ns)
+			      : buffer->count == MEMPROF_BATCH_RECORDS)
+		memprof_flush(index);
+}
+
+void memprof_append(uint32_t index, struct memprof_record record, value callstack)
 {
 	struct memprof_batch_buffer *buffer = memprof_use_buffer(index);
-	struct memprof_record *record = &buffer->records[buffer->count];
 
-	record->time_ns = memprof_now_ns();
-	record->sample_id = sample_id;
-	record->size_words = size_words;
-	record->n_samples = n_samples > UINT32_MAX ? UINT32_MAX : (uint32_t)n_samples;
-	record->origin = MEMPROF_ORIGIN(current_tid(), source, kind);
+	record.time_ns = memprof_now_ns();
+	record.origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
+	flush_if_full(index, record.time_ns); /* of the time that it spans */
 	if (buffer->count == 0)
-		buffer->generation = memprof_agent_control.running_generation;
+		begin_batch(index, &record);
+	if (is_packed(buffer))
+		memprof_packed_append(index, &record, callstack);
+	else
+		buffer->records[buffer->count] = record;
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
-	if (buffer->count == MEMPROF_BATCH_RECORDS)
-		memprof_flush(index);
+	flush_if_full(index, record.time_ns);
+}
+
+static void probe_packed(uint32_t index)
+{
+	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+
+	buffer->packed.head.records = buffer->count;
+	memprof_probe_batch(&buffer->packed, buffer->packed_words, buffer->first_seq,
+			    buffer->generation, index | MEMPROF_BATCH_PACKED);
 }
 
 void memprof_flush(uint32_t index)
@@ -89,9 +140,13 @@ void memprof_flush(uint32_t index)
 
 	if (count == 0)
 		return;
-	if (memprof_activity.watchers != 0)
-		memprof_probe_batch(buffer->records, count, buffer->first_seq, buffer->generation,
-				    index);
+	if (memprof_activity.watchers != 0) {
+		if (is_packed(buffer))
+			probe_packed(index);
+		else
+			memprof_probe_batch(buffer->records, count, buffer->first_seq,
+					    buffer->generation, index);
+	}
 	__atomic_store_n(&buffer->count, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&buffer->first_seq, buffer->first_seq + count, __ATOMIC_RELEASE);
 }
@@ -99,8 +154,11 @@ void memprof_flush(uint32_t index)
 void memprof_flush_old(uint32_t index, uint64_t now_ns)
 {
 	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+	int packed = is_packed(buffer);
+	uint64_t since_ns = packed ? buffer->packed.head.time_ns : buffer->records[0].time_ns;
 
-	if (buffer->count != 0 && now_ns - buffer->records[0].time_ns >= FLUSH_AGE_NS)
+	if (buffer->count != 0 &&
+	    now_ns - since_ns >= (packed ? PACKED_FLUSH_AGE_NS : FLUSH_AGE_NS))
 		memprof_flush(index);
 }
 
@@ -110,7 +168,8 @@ void memprof_announce(uint32_t generation)
 	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
 
 	if (memprof_activity.watchers != 0)
-		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation, index);
+		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation,
+				    index | (runtime_captures() ? MEMPROF_BATCH_PACKED : 0));
 }
 
 void memprof_batch_forget(void)

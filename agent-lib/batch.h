@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "include/memprof_agent_abi.h"
+#include "runtime_abi.h"
 
 extern struct memprof_agent_control memprof_agent_control;
 
@@ -30,12 +31,16 @@ uint32_t memprof_buffer_index(void);
 struct memprof_batch_buffer *memprof_use_buffer(uint32_t index);
 /* The next sample of a buffer: unique, not 0. */
 uint64_t memprof_new_sample_id(uint32_t buffer);
-/* Appends one record, and flushes when the batch is full. */
-void memprof_append(uint32_t buffer, uint32_t kind, uint32_t source, uint64_t sample_id,
-		    uint64_t size_words, uint64_t n_samples);
+/* The one that it gave last, and how far apart they are. */
+uint64_t memprof_last_sample_id(uint32_t buffer);
+uint32_t memprof_sample_id_step(void);
+/* Appends one record, its time and thread filled in, and flushes when the batch is full.
+ * callstack: of an allocation, as the runtime gives it; only looked at when the runtime
+ * captures. */
+void memprof_append(uint32_t buffer, struct memprof_record record, value callstack);
 /* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
 void memprof_flush(uint32_t buffer);
-/* Flushes when the oldest record waits for longer than 10 ms. */
+/* Flushes when the oldest record waits for long. */
 void memprof_flush_old(uint32_t buffer, uint64_t now_ns);
 /* Tells the watcher, by a batch of no records, that this session runs. */
 void memprof_announce(uint32_t generation);

@@ -38,6 +38,7 @@ enum memprof_event_kind {
 	MEMPROF_EVENT_LIFECYCLE = 3,
 	MEMPROF_EVENT_OBSERVED = 4,
 	MEMPROF_EVENT_FORK = 5,
+	MEMPROF_EVENT_PACKED = 6,
 };
 
 struct memprof_event_header {
@@ -81,6 +82,18 @@ struct memprof_batch {
 	__u32 buffer; /* below MEMPROF_BUFFERS */
 	__u32 reserved;
 	struct memprof_record records[];
+};
+
+/* A packed batch, copied likewise. Without words it is an announcement, and its head says
+ * nothing. */
+struct memprof_packed_batch {
+	struct memprof_event_header header;
+	__u64 first_seq;
+	__u32 generation;
+	__u32 n_words;
+	__u32 buffer; /* below MEMPROF_BUFFERS */
+	__u32 reserved;
+	struct memprof_packed packed; /* the event ends behind the words that it has */
 };
 
 /* Observe mode: an allocation that found no room in the minor heap. Its stack goes
@@ -167,6 +180,8 @@ MEMPROF_ASSERT_SIZE(struct memprof_record, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_event_header, 24);
 MEMPROF_ASSERT_SIZE(struct memprof_capture, 56);
 MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
+MEMPROF_ASSERT_SIZE(struct memprof_packed, 65536);
+MEMPROF_ASSERT_SIZE(struct memprof_packed_batch, 48 + 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_observed, 88);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_fork, 32);

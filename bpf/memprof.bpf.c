@@ -322,6 +322,55 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 	count_done(MEMPROF_COUNT_BATCHES);
 }
 
+/* n_words is a constant too. */
+static __always_inline void send_packed(const struct batch_args *args, const __u32 n_words)
+{
+	const __u32 fixed = offsetof(struct memprof_packed_batch, packed.words);
+	struct memprof_packed_batch *batch;
+	__u32 count = args->count;
+	__u64 flags = wakeup_flags();
+
+	batch = bpf_ringbuf_reserve(&events, fixed + n_words * sizeof(__u32), 0);
+	if (!batch) {
+		count_drop(MEMPROF_DROP_BATCH_RING_FULL);
+		return;
+	}
+	fill_header(&batch->header, MEMPROF_EVENT_PACKED, args->tid);
+	batch->first_seq = args->first_seq;
+	batch->generation = args->generation;
+	batch->n_words = count;
+	batch->buffer = args->buffer & ~MEMPROF_BATCH_PACKED;
+	batch->reserved = 0;
+
+	/* As above. */
+	asm volatile("" : "+r"(count));
+	if (count > n_words ||
+	    memprof_walk_read(&batch->packed, sizeof(batch->packed.head) + count * sizeof(__u32),
+			      args->records) != 0) {
+		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
+		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
+		return;
+	}
+	bpf_ringbuf_submit(batch, flags);
+	count_done(MEMPROF_COUNT_BATCHES);
+}
+
+static __always_inline int take_packed(const struct batch_args *args)
+{
+	if (args->count > MEMPROF_PACKED_WORDS ||
+	    (args->buffer & ~MEMPROF_BATCH_PACKED) >= MEMPROF_BUFFERS)
+		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
+	else if (args->count > 4000)
+		send_packed(args, MEMPROF_PACKED_WORDS);
+	else if (args->count > 1000)
+		send_packed(args, 4000);
+	else if (args->count > 100)
+		send_packed(args, 1000);
+	else
+		send_packed(args, 100);
+	return 0;
+}
+
 /* At memprof:batch(records, count, first_seq, generation, buffer). */
 SEC("uprobe")
 int batch(struct pt_regs *ctx)
@@ -337,6 +386,8 @@ int batch(struct pt_regs *ctx)
 
 	if (args.tid == 0)
 		return 0;
+	if (args.buffer & MEMPROF_BATCH_PACKED)
+		return take_packed(&args);
 	if (args.count > MEMPROF_BATCH_RECORDS || args.buffer >= MEMPROF_BUFFERS)
 		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
 	else if (args.count > 128)

@@ -47,6 +47,15 @@ void add_target_options(CLI::App& app, Config& config) {
                                                              {"observe", AttachMode::kObserve}}))
       ->default_str("auto")
       ->type_name("MODE");
+  app.add_option("--capture", config.capture,
+                 "Who records callstacks. kernel: a probe at each sample; runtime: the program's "
+                 "own runtime, cheaper for many samples; auto: by the rate")
+      ->transform(
+          CLI::Transformer(std::map<std::string, CaptureMode>{{"auto", CaptureMode::kAuto},
+                                                              {"kernel", CaptureMode::kKernel},
+                                                              {"runtime", CaptureMode::kRuntime}}))
+      ->default_str("kernel")
+      ->type_name("WHO");
   app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
       ->check(CLI::Range(1u, 1u << 20))

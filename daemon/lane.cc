@@ -91,7 +91,16 @@ void Lane::catch_up() {
   if (tails.empty()) return;
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
-    pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, tail.records);
+    if (tail.words.empty()) {
+      pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, tail.records);
+    } else {
+      pipeline_.on_packed_tail({.time_ns = read_at_ns,
+                                .generation = tail.generation,
+                                .first_seq = tail.first_seq,
+                                .buffer = tail.buffer,
+                                .head = tail.head,
+                                .words = tail.words});
+    }
   }
   tap_.flush();
   signals_.alloc_events = pipeline_.alloc_events();

@@ -83,6 +83,7 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.no_inject = config.no_inject;
   options.attach.follow_forks = config.follow_forks;
   options.mode = config.mode;
+  options.attach.capture = config.capture;
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;

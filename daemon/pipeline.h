@@ -4,6 +4,7 @@
 //
 //   ring record --decode--> capture --> callstack table, pairer
 //                           batch ----> records by number --> pairer --> aggregator
+//                           packed ---> records by number, callstack table --> aggregator
 //                           lifecycle > pairer
 #pragma once
 
@@ -20,6 +21,7 @@
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/ingest/decoder.h"
 #include "daemon/ingest/heap_meter.h"
+#include "daemon/ingest/packed_decoder.h"
 #include "daemon/ingest/pairing.h"
 #include "daemon/ingest/sessions.h"
 #include "daemon/store/snapshot.h"
@@ -69,6 +71,8 @@ class Pipeline {
   // are ignored.
   void on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                std::span<const memprof_record> records);
+  // The same of a packed batch.
+  void on_packed_tail(const PackedView& tail);
   // Captures lost so far in all, as the kernel side counts at time_ns
   // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
   // on_tail with a number read after the tail.
@@ -83,6 +87,7 @@ class Pipeline {
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
   // Null unless in observe mode.
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
+  // Callstacks, whoever captured them.
   std::uint64_t captures_seen() const { return captures_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
@@ -113,24 +118,32 @@ class Pipeline {
  private:
   void on_event(const CaptureView& capture);
   void on_event(const BatchView& batch);
+  void on_event(const PackedView& batch);
   void on_event(const LifecycleView& lifecycle);
   void on_event(const ForkView& fork);
   void on_event(const ObservedView& hit);
   CallstackId intern(const CaptureView& capture);
+  CallstackId intern(PackedDecoder& packed);
+  void on_packed(const PackedView& batch);
+  void on_packed_record(std::uint32_t buffer, const memprof_record& record);
+  bool begins_or_runs(std::uint32_t generation, std::size_t records, std::size_t fresh);
   CallstackId callstack_of(StackHash stack);
   void begin(bool announced);
   void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
                   std::span<const memprof_record> records);
-  std::span<const memprof_record> unseen(std::uint32_t buffer, std::uint64_t first_seq,
-                                         std::span<const memprof_record> records);
+  bool overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const;
+  std::size_t seen_before(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records,
+                          std::size_t max_records);
   void on_record(std::uint32_t buffer, const memprof_record& record);
-  SampleEvent follow(std::uint32_t buffer, const memprof_record& record);
+  SampleEvent follow(std::uint32_t buffer, const memprof_record& record, CallstackId callstack);
 
   DropCounters drops_;
   CallstackTable callstacks_;
   Pairer pairer_;
   Aggregator aggregator_;
   Sessions sessions_;
+  PackedDecoder packed_;
+  bool runtime_captures_ = false;   // as the last batch that came by the probe says
   std::optional<HeapMeter> meter_;  // observe mode
   StackHash last_captured_;         // likewise; the callstack of the capture that came last
   CallstackId last_callstack_;

@@ -20,7 +20,7 @@
  *
  * Batch protocol. Records of a buffer are numbered from 0 without gaps over the life
  * of the process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
- * The agent writes a record, then count; a flush hits the probe, zeroes count,
+ * The agent writes a record (and packed_words), then count; a flush hits the probe, zeroes count,
  * then adds to first_seq. A watcher that reads first_seq, count and the records,
  * then first_seq again and finds it unchanged, has a valid copy of the unflushed
  * tail; the same records arrive once more with the next batch and are recognised
@@ -39,10 +39,16 @@
 #endif
 
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
-#define MEMPROF_AGENT_ABI 2u
+#define MEMPROF_AGENT_ABI 3u
 
 /* Records one batch holds at most. */
 #define MEMPROF_BATCH_RECORDS 512u
+
+/* Runtime capture: a batch in memory with its head takes 64 KiB at most, a callstack has
+ * as many frames at most (OCaml 4 keeps them in the minor heap then). */
+#define MEMPROF_PACKED_WORDS 16376u
+#define MEMPROF_PACKED_RECORDS (MEMPROF_PACKED_WORDS / 2) /* of two words at least */
+#define MEMPROF_PACKED_FRAMES 256u
 
 /* Buffers for batches: one for each domain that OCaml 5 can run at once, by its index;
  * OCaml 4 fills the first one only. */
@@ -74,10 +80,65 @@ struct memprof_record {
 	__u32 origin;	  /* tid << 8 | source << 4 | kind, see the macros below */
 };
 
+/* Who records callstacks. */
+enum memprof_capture_by {
+	MEMPROF_CAPTURE_BY_KERNEL = 0,	/* a probe where the runtime samples; plain batches */
+	MEMPROF_CAPTURE_BY_RUNTIME = 1, /* Gc.Memprof; packed batches */
+};
+
 #define MEMPROF_ORIGIN(tid, source, kind) ((__u32)(tid) << 8 | (__u32)(source) << 4 | (__u32)(kind))
 #define MEMPROF_ORIGIN_TID(origin) ((origin) >> 8)
 #define MEMPROF_ORIGIN_SOURCE(origin) (((origin) >> 4) & 15u)
 #define MEMPROF_ORIGIN_KIND(origin) ((origin)&15u)
+
+/*
+ * A packed batch: records with their callstacks, as 32-bit words. Each batch reads alone:
+ * what records leave out is what the one before in the batch had.
+ *
+ *   allocation  time | head | size | n_samples | frames    wide: size takes two words
+ *   others      time | head                                wide: | id, two words
+ *   thread      tid  | head                                of the records from here on
+ *
+ * time: since the batch's, in units of MEMPROF_PACKED_TIME_NS. head: the kind in bits
+ * 0..2, MEMPROF_PACKED_THREAD for a thread, bit 3: wide. Further
+ *
+ *   of allocations, whose id is that of the allocation before plus id_step:
+ *     4..5    source
+ *     6       the innermost frame is the address of its debuginfo, as the runtime tells
+ *             combined allocations apart
+ *     7       further, outer frames are missing
+ *     8..16   outermost frames that are those of the callstack before
+ *     17..25  frames that follow, outermost first
+ *   of others
+ *     4..31   how many id_steps the id is behind the last allocation's
+ *
+ * Frames are return addresses, as signed distances from base_address, or
+ * MEMPROF_PACKED_FAR and the address in two words.
+ */
+#define MEMPROF_PACKED_TIME_NS 16u
+#define MEMPROF_PACKED_THREAD 6u
+#define MEMPROF_PACKED_WIDE (1u << 3)
+#define MEMPROF_PACKED_SOURCE(source) ((__u32)(source) << 4)
+#define MEMPROF_PACKED_DEBUGINFO (1u << 6)
+#define MEMPROF_PACKED_CUT (1u << 7)
+#define MEMPROF_PACKED_SHARED(frames) ((__u32)(frames) << 8)
+#define MEMPROF_PACKED_NEW(frames) ((__u32)(frames) << 17)
+#define MEMPROF_PACKED_BEHIND(steps) ((__u32)(steps) << 4)
+#define MEMPROF_PACKED_MAX_BEHIND 0xfffffffu
+#define MEMPROF_PACKED_FAR 0x80000000u
+
+struct memprof_packed_head {
+	__u64 time_ns;	    /* of the first record */
+	__u64 base_address; /* of frames */
+	__u64 last_sample;  /* the id that the batch's first allocation follows */
+	__u32 id_step;
+	__u32 records; /* threads are not counted; set by a flush */
+};
+
+struct memprof_packed {
+	struct memprof_packed_head head;
+	__u32 words[MEMPROF_PACKED_WORDS];
+};
 
 enum memprof_agent_state {
 	MEMPROF_AGENT_IDLE = 0,
@@ -116,10 +177,15 @@ struct memprof_batch_buffer {
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
-	__u64 domain_state; /* of the domain that has this index; 0: not known, or none */
-	__u64 heap_bytes;   /* its part of the major heap, at its last minor collection */
+	__u64 domain_state;  /* of the domain that has this index; 0: not known, or none */
+	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
 	__u64 base_words[3]; /* its words when it began: minor, promoted, major */
-	struct memprof_record records[MEMPROF_BATCH_RECORDS];
+	__u32 packed_words;  /* of the batch when it is packed; 0: it is not */
+	__u32 reserved;
+	union {
+		struct memprof_record records[MEMPROF_BATCH_RECORDS];
+		struct memprof_packed packed;
+	};
 };
 
 struct memprof_agent_control {
@@ -132,7 +198,7 @@ struct memprof_agent_control {
 	double requested_rate;	  /* samples per word, 0 .. 1 */
 	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher keeps moving it on */
 	__u32 requested_generation;
-	__u32 reserved0;
+	__u32 requested_capture; /* enum memprof_capture_by; goes with the rate */
 	struct memprof_runtime_offsets offsets;
 
 	/* Written by the agent. */
@@ -148,6 +214,8 @@ struct memprof_agent_control {
 
 	__u32 running_generation; /* session that new records belong to */
 	__u32 buffers_used;	  /* those from here on have never held anything */
+	__u32 running_capture;	  /* enum memprof_capture_by, of the running session */
+	__u32 reserved;
 	struct memprof_batch_buffer buffers[MEMPROF_BUFFERS];
 };
 
@@ -155,6 +223,9 @@ struct memprof_agent_control {
  * memprof:batch(records pointer, count, first_seq, generation, buffer), x86-64: the
  * registers of the C calling convention rdi, esi, rdx, ecx, r8d.
  * A batch with count 0 is a start announcement: "sampling runs, generation G".
+ * Of a packed batch, the pointer is that of its struct memprof_packed, count that of its
+ * words, and buffer has this bit set.
  */
+#define MEMPROF_BATCH_PACKED (1u << 31)
 
 #endif

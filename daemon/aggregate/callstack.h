@@ -9,12 +9,17 @@
 
 namespace memprofd {
 
+// In place of an index among combined allocations: the innermost entry is not a return
+// address but that of the allocation's debuginfo, as runtime capture has it.
+inline constexpr std::int32_t kDebuginfoIsInnermost = -2;
+
 struct Callstack {
   CallstackId id;  // in its target's table; 0: the unknown one, or in none
   StackHash hash;
   // Innermost first; MEMPROF_RUN_MARK entries as in bpf/events.h.
   std::vector<std::uint64_t> entries;
-  // Which of the combined allocations at the innermost frame; -1: not known.
+  // Which of the combined allocations at the innermost frame; -1: not known, or
+  // kDebuginfoIsInnermost.
   std::int32_t alloc_idx = -1;
   std::uint32_t n_frames = 0;
   bool truncated = false;

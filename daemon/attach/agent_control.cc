@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
     absl::StatusOr<AgentTail> tail = this->tail(buffer);
     if (absl::IsUnavailable(tail.status())) continue;
     if (!tail.ok()) return tail.status();
-    if (!tail->records.empty()) tails.push_back(*std::move(tail));
+    if (!tail->records.empty() || !tail->words.empty()) tails.push_back(*std::move(tail));
   }
   return tails;
 }
@@ -101,15 +101,25 @@ absl::StatusOr<AgentTail> AgentControl::tail(std::uint32_t buffer) const {
   } head;
   RETURN_IF_ERROR(memory_->read_value(at, head));
   AgentTail tail{buffer, head.first_seq, head.generation, {}};
-  if (head.count > MEMPROF_BATCH_RECORDS) {
-    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", head.count,
-                                            " unflushed records of at most ",
-                                            MEMPROF_BATCH_RECORDS));
-  }
   if (head.count == 0) return tail;
-  tail.records.resize(head.count);
-  RETURN_IF_ERROR(
-      memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
+  std::uint32_t words = 0;
+  RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, packed_words), words));
+  const std::uint32_t most = words == 0 ? MEMPROF_BATCH_RECORDS : MEMPROF_PACKED_RECORDS;
+  if (head.count > most || words > MEMPROF_PACKED_WORDS) {
+    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", head.count,
+                                            " unflushed records of at most ", most));
+  }
+  if (words == 0) {
+    tail.records.resize(head.count);
+    RETURN_IF_ERROR(
+        memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
+  } else {
+    RETURN_IF_ERROR(memory_->read_value(at + kBufferHeadBytes, tail.head));
+    tail.head.records = head.count;
+    tail.words.resize(words);
+    RETURN_IF_ERROR(memory_->read(at + offsetof(memprof_batch_buffer, packed.words),
+                                  std::as_writable_bytes(std::span(tail.words))));
+  }
   std::uint64_t first_seq = 0;
   RETURN_IF_ERROR(memory_->read_value(at, first_seq));
   if (first_seq != tail.first_seq) return absl::UnavailableError("flushed while being read");
@@ -131,10 +141,12 @@ absl::Status AgentControl::renew() const {
                               monotonic_ns() + kLeaseNs);
 }
 
-absl::Status AgentControl::request(double rate, std::uint32_t generation) const {
+absl::Status AgentControl::request(const SessionRequest& session) const {
   RETURN_IF_ERROR(renew());
-  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), rate));
-  return write(offsetof(memprof_agent_control, requested_generation), generation);
+  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), session.rate));
+  RETURN_IF_ERROR(
+      write<std::uint32_t>(offsetof(memprof_agent_control, requested_capture), session.capture));
+  return write(offsetof(memprof_agent_control, requested_generation), session.generation);
 }
 
 }  // namespace memprofd

@@ -34,7 +34,16 @@ struct AgentTail {
   std::uint32_t buffer = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t generation = 0;
-  std::vector<memprof_record> records;
+  std::vector<memprof_record> records;  // or
+  memprof_packed_head head{};           // of so many records
+  std::vector<std::uint32_t> words;
+};
+
+// What a session is to be.
+struct SessionRequest {
+  double rate = 0;  // samples per word; 0: none
+  std::uint32_t generation = 0;
+  memprof_capture_by capture = MEMPROF_CAPTURE_BY_KERNEL;
 };
 
 // The first fields of a control block.
@@ -64,9 +73,9 @@ class AgentControl {
   // Tells an agent in an OCaml 5 program where its runtime keeps things. Before the
   // first request().
   absl::Status tell(const memprof_runtime_offsets& offsets) const;
-  // Asks for a session with this rate (0: none). generation must be new. The
-  // session ends by itself unless renew() is called within kLeaseNs.
-  absl::Status request(double rate, std::uint32_t generation) const;
+  // Asks for a session. Its generation must be new. The session ends by itself unless
+  // renew() is called within kLeaseNs.
+  absl::Status request(const SessionRequest& session) const;
   absl::Status renew() const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 

@@ -37,8 +37,9 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
-  ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, build_kernel_frame_table(
-                                                             target.frames, target.room_for_plugins)));
+  ASSIGN_OR_RETURN(
+      auto kernel,
+      KernelSide::load(config, build_kernel_frame_table(target.frames, target.room_for_plugins)));
   if (target.register_frametable.address != 0) {
     RETURN_IF_ERROR(
         kernel->attach_frametable(target.exe_path, target.register_frametable.file_offset));
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
   }
   ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Attachment> attachment(new Attachment(std::move(target), std::move(lock)));
+  attachment->capture_mode_ = options.capture;
   RETURN_IF_ERROR(attachment->prepare_agent(options));
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
@@ -80,7 +82,7 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
       return no_agent_possible(absl::FailedPreconditionError(
           absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
     }
-    generation_ = std::max(status.generation, status.requested_generation);
+    session_.generation = std::max(status.generation, status.requested_generation);
     return absl::OkStatus();
   }
   if (options.no_inject) {
@@ -119,6 +121,10 @@ absl::Status Attachment::check_injectable() const {
 
 absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
   ASSIGN_OR_RETURN(kernel_, load_for(target_, kernel_config(target_, options)));
+  return capture_mode_ == CaptureMode::kRuntime ? absl::OkStatus() : attach_capture();
+}
+
+absl::Status Attachment::attach_capture() {
   return kernel_->attach_capture(target_.exe_path, target_.capture.file_offset);
 }
 
@@ -128,21 +134,21 @@ void Attachment::adopt(const AgentLocation& agent) {
 }
 
 absl::Status Attachment::begin(double rate) {
-  rate_ = rate;
-  ++generation_;
+  session_ = {rate, session_.generation + 1, capture_at(rate, capture_mode_)};
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
+  // It stays until a session of the other kind runs.
+  if (session_.capture == MEMPROF_CAPTURE_BY_KERNEL) RETURN_IF_ERROR(attach_capture());
   // Before the request: the semaphore rises a moment earlier than the probe reaches
   // us, and a session that began in between would begin unheard.
   if (first) RETURN_IF_ERROR(attach_batch());
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
   injected_ = false;                       // a borrowed thread may hurry this session too
-  return request(*control_, rate, generation_);
+  return request(*control_, session_);
 }
 
-absl::Status Attachment::request(const AgentControl& control, double rate,
-                                 std::uint32_t generation) const {
+absl::Status Attachment::request(const AgentControl& control, const SessionRequest& session) const {
   const RuntimeAbi& abi = target_.abi;
   if (abi.domains) {
     RETURN_IF_ERROR(control.tell({.external_interrupt = abi.external_interrupt,
@@ -152,7 +158,7 @@ absl::Status Attachment::request(const AgentControl& control, double rate,
                                   .shared_heap = abi.shared_heap,
                                   .reserved = 0}));
   }
-  return control.request(rate, generation);
+  return control.request(session);
 }
 
 // The semaphore of an agent that is there rises now; that of an injected one when it
@@ -169,7 +175,7 @@ absl::Status Attachment::attach_batch() {
 absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   if (!control_) return Progress::kWaiting;
   ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
-  if (status.generation != generation_) return Progress::kWaiting;
+  if (status.generation != session_.generation) return Progress::kWaiting;
   if (status.state == MEMPROF_AGENT_SAMPLING) return Progress::kSampling;
   if (status.state == MEMPROF_AGENT_IN_USE) {
     return no_agent_possible(absl::FailedPreconditionError(
@@ -181,7 +187,9 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
 absl::StatusOr<Attachment::Progress> Attachment::advance() {
   RETURN_IF_ERROR(advance_injection());
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
-  if (progress == Progress::kSampling) injector_.reset();
+  if (progress != Progress::kSampling) return progress;
+  injector_.reset();
+  if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) kernel_->detach_capture();
   return progress;
 }
 
@@ -212,7 +220,7 @@ absl::Status Attachment::advance_injection() {
   adopt((*result)->agent);
   injector_.reset();
   // The rate may have been changed while the injection waited.
-  return control_->request(rate_, generation_);
+  return control_->request(session_);
 }
 
 // An agent that is there gets some time before a thread is borrowed for it; one
@@ -241,17 +249,14 @@ absl::Status Attachment::start_injection() {
   if (control_) {
     injection.on_loaded = [agent = agent_] { return agent; };
   } else {
-    injection.on_loaded = [this, rate = rate_, generation = generation_] {
-      return tell_loaded_agent(rate, generation);
-    };
+    injection.on_loaded = [this, session = session_] { return tell_loaded_agent(session); };
   }
   ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
   return absl::OkStatus();
 }
 
 // On the injector's thread: touches only what is constant while it runs.
-absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
-                                                            std::uint32_t generation) const {
+absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest& session) const {
   ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
   const auto agent =
       locate_agent(*file_, maps, copy_file_ ? std::string(kAgentMemfdMapping) : file_->path);
@@ -262,14 +267,14 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(double rate,
   }
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
   RETURN_IF_ERROR(control.status().status());
-  RETURN_IF_ERROR(request(control, rate, generation));
+  RETURN_IF_ERROR(request(control, session));
   return *agent;
 }
 
 bool Attachment::keep_alive(bool sampling) const {
   if (!control_) return true;
   if (!sampling) {
-    (void)control_->request(rate_, generation_);
+    (void)control_->request(session_);
     return true;
   }
   const auto status = control_->status();
@@ -294,8 +299,9 @@ std::string Attachment::waiting_for() const {
 
 void Attachment::request_stop() {
   if (!control_) return;
-  ++generation_;
-  (void)control_->request(0, generation_);
+  ++session_.generation;
+  session_.rate = 0;
+  (void)control_->request(session_);
 }
 
 bool Attachment::stopped() const {

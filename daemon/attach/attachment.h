@@ -18,6 +18,7 @@
 #include "daemon/attach/agent_control.h"
 #include "daemon/attach/agent_file.h"
 #include "daemon/attach/attached_target.h"
+#include "daemon/attach/capture_mode.h"
 #include "daemon/attach/injector.h"
 #include "daemon/attach/kernel_side.h"
 #include "daemon/attach/libc_functions.h"
@@ -30,6 +31,7 @@ struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
   bool follow_forks = false;  // tell of children
+  CaptureMode capture = CaptureMode::kKernel;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
 };
@@ -49,7 +51,7 @@ class Attachment final : public AttachedTarget {
                                                              const AttachOptions& options);
   ~Attachment() override;
 
-  std::uint32_t next_generation() const override { return generation_ + 1; }
+  std::uint32_t next_generation() const override { return session_.generation + 1; }
   absl::Status begin(double rate) override;
   absl::StatusOr<Progress> advance() override;
   // False when the agent has ended a session that ran, as it does when this was not
@@ -72,16 +74,17 @@ class Attachment final : public AttachedTarget {
 
   absl::Status prepare_agent(const AttachOptions& options);
   absl::Status load_kernel_side(const AttachOptions& options);
+  absl::Status attach_capture();
   absl::Status attach_batch();
   // On any thread.
-  absl::Status request(const AgentControl& control, double rate, std::uint32_t generation) const;
+  absl::Status request(const AgentControl& control, const SessionRequest& session) const;
   absl::Status check_injectable() const;
   absl::StatusOr<Progress> agent_progress() const;
   absl::Status advance_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();
-  absl::StatusOr<AgentLocation> tell_loaded_agent(double rate, std::uint32_t generation) const;
+  absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session) const;
   void adopt(const AgentLocation& agent);
 
   Target target_;
@@ -93,8 +96,8 @@ class Attachment final : public AttachedTarget {
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentControl> control_;
   AgentLocation agent_;  // of control_
-  std::uint32_t generation_ = 0;
-  double rate_ = 0;
+  CaptureMode capture_mode_ = CaptureMode::kKernel;
+  SessionRequest session_;  // the last that was asked for
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   std::unique_ptr<Injector> injector_;  // last: it uses what is above

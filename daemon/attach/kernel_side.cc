@@ -212,6 +212,7 @@ absl::StatusOr<std::unique_ptr<KernelSide>> KernelSide::load(const KernelConfig&
 }
 
 absl::Status KernelSide::attach_capture(const std::string& exe_path, std::uint64_t file_offset) {
+  if (parts_->capture) return absl::OkStatus();
   const auto& programs = parts_->skeleton->progs;
   bpf_program* program =
       parts_->skeleton->rodata->fiber_stacks ? programs.capture_fibers : programs.capture;
@@ -219,6 +220,8 @@ absl::Status KernelSide::attach_capture(const std::string& exe_path, std::uint64
                    attach_uprobe(program, "the capture probe", parts_->pid, exe_path, file_offset));
   return absl::OkStatus();
 }
+
+void KernelSide::detach_capture() { parts_->capture.reset(); }
 
 absl::Status KernelSide::attach_observe(const std::string& exe_path, std::uint64_t file_offset) {
   const auto& programs = parts_->skeleton->progs;

@@ -76,7 +76,9 @@ class KernelSide {
   ~KernelSide();
 
   // Offsets are in the file; paths open the file from here (/proc/PID/exe).
+  // Does nothing when it is attached.
   absl::Status attach_capture(const std::string& exe_path, std::uint64_t file_offset);
+  void detach_capture();
   // Instead of capture and batch: at caml_alloc_small_dispatch.
   absl::Status attach_observe(const std::string& exe_path, std::uint64_t file_offset);
   absl::Status attach_batch(const std::string& agent_path, std::uint64_t probe_offset,

@@ -1,5 +1,7 @@
 #include "daemon/ingest/decoder.h"
 
+#include <cstddef>
+
 namespace memprofd {
 namespace {
 
@@ -52,6 +54,26 @@ std::optional<EventView> decode_batch(Bytes data, DropCounters& drops) {
                    .records = {records, event->count}};
 }
 
+std::optional<EventView> decode_packed(Bytes data, DropCounters& drops) {
+  constexpr std::size_t kFixed = offsetof(memprof_packed_batch, packed.words);
+  if (data.size() < kFixed) return refuse(Drop::kDecodeTooShort, drops);
+  const auto* event = reinterpret_cast<const memprof_packed_batch*>(data.data());
+  memprof_packed_head head = event->packed.head;
+  if (event->n_words == 0) head.records = 0;
+  if (event->n_words > MEMPROF_PACKED_WORDS || event->buffer >= MEMPROF_BUFFERS ||
+      head.records > event->n_words / 2) {
+    return refuse(Drop::kDecodeBadCount, drops);
+  }
+  const std::size_t room = (data.size() - kFixed) / sizeof(std::uint32_t);
+  if (event->n_words > room) return refuse(Drop::kDecodeTooShort, drops);
+  return PackedView{.time_ns = event->header.time_ns,
+                    .generation = event->generation,
+                    .first_seq = event->first_seq,
+                    .buffer = event->buffer,
+                    .head = head,
+                    .words = {event->packed.words, event->n_words}};
+}
+
 std::optional<EventView> decode_lifecycle(Bytes data, DropCounters& drops) {
   const auto* event = event_at<memprof_lifecycle>(data);
   if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
@@ -94,6 +116,8 @@ std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
       return decode_capture(data, drops);
     case MEMPROF_EVENT_BATCH:
       return decode_batch(data, drops);
+    case MEMPROF_EVENT_PACKED:
+      return decode_packed(data, drops);
     case MEMPROF_EVENT_LIFECYCLE:
       return decode_lifecycle(data, drops);
     case MEMPROF_EVENT_FORK:

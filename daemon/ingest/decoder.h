@@ -39,6 +39,16 @@ struct BatchView {
   std::span<const memprof_record> records;
 };
 
+// Records with callstacks; see PackedDecoder.
+struct PackedView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t first_seq = 0;
+  std::uint32_t buffer = 0;    // below MEMPROF_BUFFERS
+  memprof_packed_head head{};  // at most half as many records as words
+  std::span<const std::uint32_t> words;
+};
+
 // An allocation that found no room, and the counters of its domain, as the runtime
 // keeps them (bpf/events.h).
 struct ObservedView {
@@ -65,7 +75,7 @@ struct ForkView {
 };
 
 using EventView =
-    std::variant<CaptureView, BatchView, LifecycleView, ForkView, ObservedView>;
+    std::variant<CaptureView, BatchView, PackedView, LifecycleView, ForkView, ObservedView>;
 
 // nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.

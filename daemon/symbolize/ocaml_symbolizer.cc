@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/aggregate/callstack.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbol_names.h"
 
@@ -37,15 +38,25 @@ void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bi
 std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
                                                std::int32_t alloc_idx) {
   absl::MutexLock lock(&code_mutex_);
+  if (alloc_idx == kDebuginfoIsInnermost) return look_up_debuginfo(return_address);
   // The latest first: a plugin may lie where one was that is gone.
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
     const std::uint64_t descriptor = code->descriptor_of(return_address);
     if (descriptor == 0) continue;
-    std::vector<Location> found = code->from_debuginfo(descriptor, alloc_idx, format_);
+    std::vector<Location> found = code->from_descriptor(descriptor, alloc_idx, format_);
     if (found.empty()) found.push_back(code->from_symbols(return_address));
     return found;
   }
   return {code_.front().from_symbols(return_address)};
+}
+
+// Where nothing can be read there is no location.
+std::vector<Location> OcamlSymbolizer::look_up_debuginfo(std::uint64_t address) {
+  for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
+    std::vector<Location> found = code->from_debuginfo(address, format_);
+    if (!found.empty()) return found;
+  }
+  return {code_.front().from_symbols(address)};
 }
 
 std::uint64_t OcamlSymbolizer::Code::descriptor_of(std::uint64_t return_address) const {
@@ -55,14 +66,19 @@ std::uint64_t OcamlSymbolizer::Code::descriptor_of(std::uint64_t return_address)
   return it != descriptors.end() && it->first == return_address ? it->second : 0;
 }
 
-std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t descriptor,
-                                                            std::int32_t alloc_idx,
+std::vector<Location> OcamlSymbolizer::Code::from_descriptor(std::uint64_t descriptor,
+                                                             std::int32_t alloc_idx,
+                                                             LocationFormat format) const {
+  const auto debuginfo = find_debuginfo(FileMemory(*file, load_bias), descriptor, alloc_idx);
+  if (!debuginfo) return {};
+  return from_debuginfo(*debuginfo, format);
+}
+
+std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t debuginfo,
                                                             LocationFormat format) const {
   const FileMemory memory(*file, load_bias);
-  const auto debuginfo = find_debuginfo(memory, descriptor, alloc_idx);
-  if (!debuginfo) return {};
   std::vector<Location> found;
-  for (SourceLocation& source : read_debuginfo(memory, *debuginfo, format)) {
+  for (SourceLocation& source : read_debuginfo(memory, debuginfo, format)) {
     found.push_back({.function = std::move(source.function),
                      .file = std::move(source.file),
                      .line = source.line,

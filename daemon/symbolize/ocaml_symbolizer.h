@@ -50,6 +50,9 @@ class OcamlSymbolizer : public Symbolizer {
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
 
  private:
+  std::vector<Location> look_up_debuginfo(std::uint64_t address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(code_mutex_);
+
   struct Code {
     std::unique_ptr<ElfFile> file;
     std::uint64_t load_bias = 0;
@@ -57,8 +60,9 @@ class OcamlSymbolizer : public Symbolizer {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors;  // return address, address
 
     std::uint64_t descriptor_of(std::uint64_t return_address) const;
-    std::vector<Location> from_debuginfo(std::uint64_t descriptor, std::int32_t alloc_idx,
-                                         LocationFormat format) const;
+    std::vector<Location> from_debuginfo(std::uint64_t debuginfo, LocationFormat format) const;
+    std::vector<Location> from_descriptor(std::uint64_t descriptor, std::int32_t alloc_idx,
+                                          LocationFormat format) const;
     Location from_symbols(std::uint64_t return_address) const;
   };
 

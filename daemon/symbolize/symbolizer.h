@@ -67,7 +67,7 @@ class Symbolizer {
   Symbolizer& operator=(const Symbolizer&) = delete;
 
   // alloc_idx selects among combined allocations; -1 takes the first that has debug
-  // information, as the runtime does.
+  // information, as the runtime does. Or kDebuginfoIsInnermost.
   FrameId frame_id(std::uint64_t return_address, std::int32_t alloc_idx);
   // Of a callstack, innermost first; empty when it is. What a callstack of one id is
   // must not change; those of id 0 are not remembered but put into scratch.

@@ -9,7 +9,8 @@ namespace {
 
 constexpr unsigned kAddressBits = 48;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << kAddressBits) - 1;
-constexpr std::int32_t kMaxAllocIdx = (1 << 13) - 2;
+constexpr std::uint64_t kDebuginfoMark = (1 << 13) - 1;
+constexpr std::int32_t kMaxAllocIdx = kDebuginfoMark - 2;
 
 struct Run {
   std::uint64_t code;
@@ -32,13 +33,16 @@ void append(const std::vector<Run>& innermost_first, std::uint64_t begin, std::u
 
 std::uint64_t trace_code(std::uint64_t return_address, std::int32_t alloc_idx) {
   if (return_address == 0 || return_address > kAddressMask) return kUnknownCode;
+  if (alloc_idx == kDebuginfoIsInnermost) return kDebuginfoMark << kAddressBits | return_address;
   if (alloc_idx < 0 || alloc_idx > kMaxAllocIdx) return return_address;
   return static_cast<std::uint64_t>(alloc_idx + 1) << kAddressBits | return_address;
 }
 
 std::vector<ctf::Location> trace_locations(Symbolizer& symbolizer, std::uint64_t code) {
   if (code == kUnknownCode) return {ctf::unknown_location()};
-  const auto alloc_idx = static_cast<std::int32_t>(code >> kAddressBits) - 1;
+  const std::uint64_t mark = code >> kAddressBits;
+  const auto alloc_idx =
+      mark == kDebuginfoMark ? kDebuginfoIsInnermost : static_cast<std::int32_t>(mark) - 1;
   std::vector<ctf::Location> result;
   for (Location& at : symbolizer.locations(code & kAddressMask, alloc_idx)) {
     result.push_back({.file = std::move(at.file),

@@ -4,7 +4,8 @@
 //        0         alloc_idx + 1      return address
 //
 // alloc_idx tells apart the allocations that the compiler has combined at one
-// address; 0 in its place: not known, or a call. So codes are injective, and
+// address; 0 in its place: not known, or a call; all bits set: the address is that of
+// the allocation's debuginfo. So codes are injective, and
 // stay below the numbers that the format uses for itself.
 #pragma once
 

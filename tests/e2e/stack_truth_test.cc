@@ -2,10 +2,12 @@
 //
 // The target runs with an agent that makes the runtime record each sample's
 // callstack as well (truth/truth.h). The same samples come here the normal way:
-// captured by the kernel, paired by the daemon's pipeline.
+// captured by the kernel, paired by the daemon's pipeline; or captured by the runtime and
+// told by the agent in packed batches.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -64,6 +66,7 @@ std::map<std::uint64_t, Slots> read_truth(const std::string& path) {
 // there is one: resolve ours the same way.
 std::uint64_t innermost_slot(const Target& target, const Callstack& callstack) {
   const std::uint64_t address = callstack.entries.front();
+  if (callstack.alloc_idx == kDebuginfoIsInnermost) return address | TRUTH_DEBUGINFO;
   if (callstack.alloc_idx < 0) return address;
   const FrameDescriptor* descriptor = target.frames.find(address);
   if (descriptor == nullptr) return 0;
@@ -95,10 +98,11 @@ class StackTruth : public ::testing::Test {
             "MEMPROF_TRUTH_FILE=" + truth_path_.string()});
   }
 
-  void attach() {
+  void attach(CaptureMode capture) {
     auto target = discover_target(child_->pid());
     ASSERT_TRUE(target.ok()) << target.status();
     AttachOptions options;
+    options.capture = capture;
     options.max_frames = MEMPROF_MAX_FRAMES;
     options.ring_bytes = 32 << 20;
     auto attachment = Attachment::prepare(*std::move(target), options);
@@ -196,29 +200,55 @@ class StackTruth : public ::testing::Test {
   std::string lost_;
 };
 
-class StackTruthOf : public StackTruth, public ::testing::WithParamInterface<const char*> {};
+struct Way {
+  const char* name;
+  bool ocaml5;
+  CaptureMode capture;
+};
 
-INSTANTIATE_TEST_SUITE_P(, StackTruthOf, ::testing::Values("ocaml4", "ocaml5"),
-                         [](const auto& info) { return std::string(info.param); });
+class StackTruthOf : public StackTruth, public ::testing::WithParamInterface<Way> {
+ protected:
+  // Frames of the longest stack at least.
+  std::size_t depth(std::size_t of_all) const {
+    return GetParam().capture == CaptureMode::kRuntime
+               ? std::min<std::size_t>(of_all, MEMPROF_PACKED_FRAMES)
+               : of_all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, StackTruthOf,
+                         ::testing::Values(Way{"ocaml4", false, CaptureMode::kKernel},
+                                           Way{"ocaml5", true, CaptureMode::kKernel},
+                                           Way{"ocaml4_runtime", false, CaptureMode::kRuntime},
+                                           Way{"ocaml5_runtime", true, CaptureMode::kRuntime}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class StackTruthOfDomains : public StackTruth, public ::testing::WithParamInterface<CaptureMode> {};
+
+INSTANTIATE_TEST_SUITE_P(, StackTruthOfDomains,
+                         ::testing::Values(CaptureMode::kKernel, CaptureMode::kRuntime),
+                         [](const auto& info) {
+                           return info.param == CaptureMode::kKernel ? "kernel" : "runtime";
+                         });
 
 TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {
-  start(std::string(GetParam()) == "ocaml5" ? target5_path("stacks") : target_path("stacks"));
-  attach();
+  start(GetParam().ocaml5 ? target5_path("stacks") : target_path("stacks"));
+  attach(GetParam().capture);
   ASSERT_TRUE(consume_until([&] {
     return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL) &&
            (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
   }));
   stop();
   // The target does what it is there for.
-  EXPECT_GT(compare(), 5000u);
+  EXPECT_GE(compare(), depth(5001));
   EXPECT_GE(collector_.threads.size(), 4u);
   EXPECT_EQ(child_->finish(), 0);
 }
 
 // Domains, some of them short-lived, with threads and fibers, all at once.
-TEST_F(StackTruth, OfDomainsAndFibers) {
+TEST_P(StackTruthOfDomains, AndFibers) {
   start(target5_path("domains"));
-  attach();
+  attach(GetParam());
   ASSERT_TRUE(consume_until(
       [&] { return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL); }));
   stop();

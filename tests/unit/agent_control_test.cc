@@ -141,9 +141,12 @@ TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
 }
 
 TEST_F(AgentControlTest, RequestsARate) {
-  ASSERT_TRUE(control().request(2e-5, 9).ok());
+  ASSERT_TRUE(control()
+                  .request({.rate = 2e-5, .generation = 9, .capture = MEMPROF_CAPTURE_BY_RUNTIME})
+                  .ok());
   EXPECT_EQ(block_.requested_rate, 2e-5);
   EXPECT_EQ(block_.requested_generation, 9u);
+  EXPECT_EQ(block_.requested_capture, static_cast<std::uint32_t>(MEMPROF_CAPTURE_BY_RUNTIME));
   EXPECT_GT(block_.requested_until_ns, monotonic_ns());
   const std::uint64_t until = block_.requested_until_ns;
   ASSERT_TRUE(control().renew().ok());

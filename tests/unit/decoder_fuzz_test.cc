@@ -7,6 +7,7 @@
 
 #define LLVMFuzzerTestOneInput decoder_fuzz_one_input
 #include "tests/fuzz/decoder_fuzz.cc"
+#include "tests/unit/packed_batch.h"
 #include "tests/unit/ring_events.h"
 
 namespace memprofd {
@@ -45,6 +46,17 @@ Bytes well_formed(std::mt19937& random) {
                               .first_seq = first,
                               .generation = 1u + (round > 3 ? 1u : 0u)},
                              records));
+    PackedBatch packed(time, id);
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t depth = i % 2;
+      packed.thread(1 + random() % 4)
+          .alloc(static_cast<std::uint32_t>(i), 1, depth, {0x1000 + random() % 8, 0x2000},
+                 random() % 2 ? MEMPROF_PACKED_DEBUGINFO : 0)
+          .follow(static_cast<std::uint32_t>(i), 3 + random() % 3, random() % 4);
+    }
+    append(input, packed.event(seq, 1u + (round > 3 ? 1u : 0u)));
+    seq += packed.head.records;
+    id += 4;
     append(input, ring_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT, 1 + random() % 4, time += 1));
   }
   return input;

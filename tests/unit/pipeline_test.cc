@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/unit/packed_batch.h"
 #include "tests/unit/ring_events.h"
 #include "tests/unit/runtime_model.h"
 
@@ -103,6 +104,46 @@ TEST_F(PipelineTest, LifeOfABlock) {
   EXPECT_EQ(pipeline_.captures_seen(), 1u);
 }
 
+TEST_F(PipelineTest, PackedBatchesBringTheirCallstacks) {
+  pipeline_.begin_session(2, kRate);
+  pipeline_.on_ring_record(PackedBatch().event(0, 2).bytes());  // the announcement
+  capture(5, 77, {0x10, 0x20});                                 // the probe is still there
+  PackedBatch packed(1000, 8);
+  packed.alloc(0, 2, 0, {0x10, 0x20}).alloc(1, 1, 2, {}).follow(2, MEMPROF_PROMOTE, 1);
+  pipeline_.on_packed_tail(
+      {.generation = 2, .first_seq = 0, .head = packed.head, .words = packed.words});
+  packed.alloc(3, 1, 1, {0x30}).follow(4, MEMPROF_DEALLOC_MINOR, 0);
+  pipeline_.on_ring_record(packed.event(0, 2).bytes());
+
+  ASSERT_EQ(seen_.records.size(), 5u);
+  EXPECT_EQ(seen_.records[2].sample_id, 9u);
+  EXPECT_EQ(seen_.callstacks.at(9), seen_.callstacks.at(10));
+  EXPECT_EQ(pipeline_.callstack(seen_.callstacks.at(11))->entries,
+            (std::vector<std::uint64_t>{0x30, 0x10}));
+  EXPECT_EQ(snapshot().live_samples_tracked, 2u);
+  EXPECT_EQ(snapshot().drops.total(), 0u);
+  EXPECT_EQ(pipeline_.next_seq(), 5u);
+}
+
+TEST_F(PipelineTest, ALostOrBrokenPackedBatchIsCounted) {
+  pipeline_.begin_session(2, kRate);
+  pipeline_.on_ring_record(PackedBatch().alloc(0, 1, 0, {0x10}).event(0, 2).bytes());
+  pipeline_.on_ring_record(PackedBatch(9, 7).alloc(0, 1, 0, {0x10}).event(7, 2).bytes());
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 6u);
+  PackedBatch broken(20, 8);
+  broken.alloc(0, 1, 0, {0x10}).words_of({0, 0}).alloc(1, 1, 0, {0x10});
+  pipeline_.on_ring_record(broken.event(8, 2).bytes());
+  EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 1u);
+  EXPECT_EQ(snapshot().live_samples_tracked, 3u);
+  pipeline_.on_ring_record(PackedBatch(20, 8).alloc(0, 1, 0, {0x10}).event(10, 9).bytes());
+  EXPECT_EQ(dropped(Drop::kFollowStaleSession), 1u);
+  PackedBatch absurd;
+  absurd.words_of({1, 2});
+  absurd.head.records = 3;
+  pipeline_.on_ring_record(absurd.event(11, 2).bytes());
+  EXPECT_EQ(dropped(Drop::kDecodeBadCount), 1u);
+}
+
 TEST_F(PipelineTest, RepeatedStackComesAsItsId) {
   capture(5, 77, {0x10});
   capture(15, 77, {});
@@ -185,7 +226,8 @@ TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
 TEST_F(PipelineTest, TailThatManyBatchesOvertookIsNoLoss) {
   const auto records = allocs(1, 2);
   batch(kGeneration, 0, records);
-  for (std::uint64_t seq = 2; seq < 1000; seq += 2) batch(kGeneration, seq, allocs(seq + 1, seq + 2));
+  for (std::uint64_t seq = 2; seq < 1000; seq += 2)
+    batch(kGeneration, seq, allocs(seq + 1, seq + 2));
   const std::size_t taken = seen_.records.size();
   pipeline_.on_tail(0, 0, kGeneration, records);
   EXPECT_EQ(seen_.records.size(), taken);

@@ -1,0 +1,144 @@
+#include "daemon/ingest/packed_decoder.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kFrameBits = 0x1ff;
+
+constexpr bool is_alloc_kind(std::uint32_t kind) {
+  return kind == MEMPROF_ALLOC_MINOR || kind == MEMPROF_ALLOC_MAJOR;
+}
+
+// Mixes one more number into a hash.
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
+  hash = (hash ^ number) * 0x9e3779b97f4a7c15ULL;
+  return hash ^ hash >> 29;
+}
+
+}  // namespace
+
+void PackedDecoder::begin(const memprof_packed_head& head, Words words) {
+  head_ = head;
+  words_ = words;
+  last_sample_ = head.last_sample;
+  tid_ = 0;
+  depth_ = 0;
+}
+
+std::optional<std::uint32_t> PackedDecoder::take() {
+  if (words_.empty()) return std::nullopt;
+  const std::uint32_t word = words_.front();
+  words_ = words_.subspan(1);
+  return word;
+}
+
+std::optional<std::uint64_t> PackedDecoder::take_wide() {
+  if (words_.size() < 2) return std::nullopt;
+  const std::uint64_t number = words_[0] | std::uint64_t{words_[1]} << 32;
+  words_ = words_.subspan(2);
+  return number;
+}
+
+std::optional<std::uint64_t> PackedDecoder::take_address() {
+  const auto word = take();
+  if (!word) return std::nullopt;
+  if (*word == MEMPROF_PACKED_FAR) return take_wide();
+  return head_.base_address +
+         static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(*word)});
+}
+
+// False when there is no record behind them.
+bool PackedDecoder::take_threads() {
+  while (words_.size() >= 2 && (words_[1] & 7) == MEMPROF_PACKED_THREAD) {
+    tid_ = words_[0];
+    words_ = words_.subspan(2);
+  }
+  return words_.size() >= 2;
+}
+
+std::optional<memprof_record> PackedDecoder::next() {
+  if (!take_threads()) return std::nullopt;
+  const std::uint32_t time = words_[0], head = words_[1];
+  words_ = words_.subspan(2);
+  memprof_record record{};
+  record.time_ns = head_.time_ns + std::uint64_t{time} * MEMPROF_PACKED_TIME_NS;
+  const std::uint32_t kind = head & 7;
+  if (is_alloc_kind(kind)) return alloc(head, record);
+  if (kind < MEMPROF_PROMOTE || kind > MEMPROF_DEALLOC_MAJOR) return std::nullopt;
+  return follow(head, record);
+}
+
+std::optional<memprof_record> PackedDecoder::follow(std::uint32_t head, memprof_record record) {
+  record.origin = MEMPROF_ORIGIN(tid_, 0, head & 7);
+  record.sample_id = last_sample_ - std::uint64_t{head >> 4} * head_.id_step;
+  if ((head & MEMPROF_PACKED_WIDE) == 0) return record;
+  const auto id = take_wide();
+  if (!id) return std::nullopt;
+  record.sample_id = *id;
+  return record;
+}
+
+std::optional<memprof_record> PackedDecoder::alloc(std::uint32_t head, memprof_record record) {
+  record.origin = MEMPROF_ORIGIN(tid_, head >> 4 & 3, head & 7);
+  if (!take_size((head & MEMPROF_PACKED_WIDE) != 0, record)) return std::nullopt;
+  if (!take_callstack(head)) return std::nullopt;
+  record.sample_id = last_sample_ += head_.id_step;
+  return record;
+}
+
+bool PackedDecoder::take_size(bool wide, memprof_record& record) {
+  const std::optional<std::uint64_t> size =
+      wide ? take_wide() : std::optional<std::uint64_t>(take());
+  const auto n_samples = take();
+  if (!size || !n_samples) return false;
+  record.size_words = *size;
+  record.n_samples = *n_samples;
+  return true;
+}
+
+bool PackedDecoder::take_callstack(std::uint32_t head) {
+  const std::uint32_t shared = head >> 8 & kFrameBits, added = head >> 17 & kFrameBits;
+  if (shared > depth_ || shared + added > frames_.size()) return false;
+  depth_ = shared;
+  for (std::uint32_t i = 0; i < added; ++i) {
+    const auto address = take_address();
+    if (!address || (*address & MEMPROF_RUN_MARK) != 0) return false;
+    frames_[depth_] = *address;
+    hashes_[depth_ + 1] = mix(hashes_[depth_], *address);
+    ++depth_;
+  }
+  debuginfo_ = (head & MEMPROF_PACKED_DEBUGINFO) != 0;
+  cut_ = (head & MEMPROF_PACKED_CUT) != 0;
+  return true;
+}
+
+StackHash PackedDecoder::stack_hash() const {
+  if (depth_ == 0) return StackHash();
+  const std::uint64_t hash = mix(hashes_[depth_], (debuginfo_ ? 2u : 0u) | (cut_ ? 1u : 0u));
+  return StackHash(hash != 0 ? hash : 1);
+}
+
+CallstackView PackedDecoder::callstack() {
+  entries_.clear();
+  std::uint32_t repeats = 0;
+  for (std::uint32_t i = depth_; i-- > 0;) {
+    // The innermost frame may be no return address: then no run begins with it.
+    const bool again =
+        i + 1 < depth_ && frames_[i] == frames_[i + 1] && !(debuginfo_ && i + 2 == depth_);
+    if (!again) {
+      entries_.push_back(frames_[i]);
+      repeats = 0;
+    } else if (++repeats == 1) {
+      entries_.push_back(MEMPROF_RUN_MARK | repeats);
+    } else {
+      entries_.back() = MEMPROF_RUN_MARK | repeats;
+    }
+  }
+  return {.hash = stack_hash(),
+          .entries = entries_,
+          .alloc_idx = debuginfo_ ? kDebuginfoIsInnermost : -1,
+          .n_frames = depth_,
+          .truncated = cut_};
+}
+
+}  // namespace memprofd

@@ -1,0 +1,67 @@
+// Records and callstacks of a packed batch (agent-lib/include/memprof_agent_abi.h).
+// Total on any words, allocates nothing in steady state.
+//
+//   PackedDecoder decoder;
+//   decoder.begin(head, words);
+//   while (const auto record = decoder.next()) {
+//     ... is_alloc(*record): decoder.stack_hash(), and decoder.callstack() when it is new
+//   }
+//
+// Callstacks of a batch share outer frames. They are kept outermost first, with the hash
+// of each beginning, so that a callstack costs what is new in it:
+//
+//   frames_   main    serve   handle  List.map        hashes_[n]: of the n outermost
+//   hashes_ 0       1       2       3         4
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+class PackedDecoder {
+ public:
+  // words are borrowed until the last next().
+  void begin(const memprof_packed_head& head, std::span<const std::uint32_t> words);
+  // Nothing at the end, and at the first record that is malformed. What it answers is
+  // still to be checked with valid_record().
+  std::optional<memprof_record> next();
+
+  // Of the allocation that next() answered last. A hash is not 0, and is 0 when there is
+  // no frame.
+  StackHash stack_hash() const;
+  // Borrows this; until the next call.
+  CallstackView callstack();
+
+ private:
+  using Words = std::span<const std::uint32_t>;
+
+  bool take_threads();
+  std::optional<std::uint32_t> take();
+  std::optional<std::uint64_t> take_wide();
+  std::optional<std::uint64_t> take_address();
+  bool take_size(bool wide, memprof_record& record);
+  bool take_callstack(std::uint32_t head);
+  std::optional<memprof_record> alloc(std::uint32_t head, memprof_record record);
+  std::optional<memprof_record> follow(std::uint32_t head, memprof_record record);
+
+  memprof_packed_head head_{};
+  Words words_;
+  std::uint64_t last_sample_ = 0;
+  std::uint32_t tid_ = 0;
+  std::array<std::uint64_t, MEMPROF_PACKED_FRAMES> frames_{};
+  std::array<std::uint64_t, MEMPROF_PACKED_FRAMES + 1> hashes_{};
+  std::uint32_t depth_ = 0;
+  bool debuginfo_ = false;
+  bool cut_ = false;
+  std::vector<std::uint64_t> entries_;  // of callstack()
+};
+
+}  // namespace memprofd

@@ -1,0 +1,89 @@
+"""The two ways to record callstacks give the same answers."""
+
+import unittest
+
+import harness
+from harness import E2ETest, eventually, sum_sites
+from test_attach import SITES
+
+RATE = 1e-3
+
+
+class Captures(E2ETest):
+    def run_known(self, capture, folder=None):
+        """The program, the daemon, words allocated by site, and the sites as seen."""
+        target = self.target("known_alloc", folder=folder)
+        daemon = self.daemon("--capture", capture, "--pid", target.pid, rate=RATE)
+        self.sample_on_command(daemon, target)
+        target.command("stat")
+        truth = target.command("go 8", timeout=120)
+        target.command("full", timeout=60)
+        return target, daemon, truth["sites"], daemon.settled_sites(target.pid)
+
+    @staticmethod
+    def stacks(daemon, target):
+        """Allocated bytes by stack, of the program's own sites."""
+        said = daemon.ctl("report", "--pid", target.pid, "-o", "collapsed", "-s", "allocated").stdout
+        rows = (line.rsplit(" ", 1) for line in said.splitlines() if ";" in line)
+        return {stack: int(n) for stack, n in rows if stack.rsplit(";", 1)[-1].startswith("Known_alloc.site_")}
+
+    def assert_same(self, folder):
+        seen = {}
+        for capture in ("kernel", "runtime"):
+            target, daemon, truth, sites = self.run_known(capture, folder)
+            for name in SITES:
+                with self.subTest(capture=capture, site=name):
+                    found, exact = sum_sites(sites, name), truth[name]
+                    self.assert_estimate(f"{name} allocated", found["allocated_bytes"], exact["allocated_words"], RATE)
+                    self.assert_estimate(f"{name} live", found["live_bytes"], exact["live_words"], RATE)
+            self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+            lines = {(s["function"], s["file"], s["line"]) for s in sites if "site_" in s["function"]}
+            seen[capture] = lines, set(self.stacks(daemon, target))
+            target.exit()
+            daemon.stop()
+        self.assertEqual(seen["kernel"], seen["runtime"])
+        self.assertGreaterEqual(len(seen["kernel"][1]), 5)
+
+    def test_same_sites_and_stacks(self):
+        self.assert_same(None)
+
+    def test_same_sites_and_stacks_of_ocaml_5(self):
+        self.assert_same(harness.TARGETS5)
+
+    def test_few_probe_hits(self):
+        target, daemon, _, _ = self.run_known("runtime")
+
+        def counts():
+            metrics = daemon.metrics()
+            return (metrics.value("memprofd_samples_total", pid=target.pid, event="alloc"),
+                    metrics.value("memprofd_events_total"))
+        samples, hits = counts()
+        target.command("go 8", timeout=120)
+        samples, hits = (after - before for after, before in zip(counts(), (samples, hits)))
+        self.assertLess(hits, samples / 50)
+        harness.NOTES.append(f"{samples / hits:.0f} samples a probe hit")
+
+    def test_auto_goes_over_with_the_rate(self):
+        target = self.target("known_alloc")
+        daemon = self.daemon("--capture", "auto", "--pid", target.pid, rate=1e-5)
+        self.sample_on_command(daemon, target)
+        for rate in (RATE, 1e-5, RATE):
+            daemon.set_rate(target.pid, rate)
+
+            def changed():
+                target.command("minor")
+                info = daemon.targets()[target.pid]
+                return info["sampling_rate"] == rate and info["state"] == "sampling"
+            eventually(changed, f"sampling at {rate}")
+        target.command("stat")
+        before = sum_sites(daemon.settled_sites(target.pid), "site_small")["allocated_bytes"]
+        truth = target.command("go 8", timeout=120)["sites"]["site_small"]["allocated_words"]
+        seen = sum_sites(daemon.settled_sites(target.pid), "site_small")["allocated_bytes"]
+        self.assert_estimate("site_small", seen - before, truth, RATE)
+        drops = {d["reason"] for d in daemon.targets()[target.pid]["drops"]}
+        # The sample that ends a session is none; the kernel may have captured it.
+        self.assertLessEqual(drops, {"session_end", "unused_capture"})
+
+
+if __name__ == "__main__":
+    unittest.main()
