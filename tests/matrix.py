@@ -26,7 +26,7 @@ def checks(version):
     if version == PROGRAMS:
         return [("real programs", "e2e/test_real_programs"), ("servers", "e2e/test_cycles:BusyServer")]
     five = version.startswith("5.")
-    stacks = "*StackTruth*ocaml5:StackTruth.OfDomainsAndFibers" if five else "*StackTruth*ocaml4"
+    stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
     always = [("stacks", f"kernel:{stacks}"),
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies")]

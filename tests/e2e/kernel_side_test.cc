@@ -165,6 +165,37 @@ TEST_F(KernelSideTest, BatchesArriveByteExactAndInOrder) {
   EXPECT_EQ(side->counters().counts[MEMPROF_COUNT_BATCHES], 10u);
 }
 
+TEST_F(KernelSideTest, PackedBatchesArriveByteExact) {
+  auto side = load(config());
+  attach_all(*side);
+  std::mt19937_64 random(2);
+  auto& records = target_->shared().records;
+  for (auto& record : records) record = {random(), random(), random(), 0, 0};
+  const auto address = reinterpret_cast<std::uint64_t>(records);
+  constexpr std::uint32_t kAll = (sizeof records - sizeof(memprof_packed_head)) / sizeof(__u32);
+  static_assert(kAll > 4000);  // one of the largest class
+  for (const std::uint32_t words : {0u, 1u, 100u, 101u, 1000u, 1001u, 4000u, kAll}) {
+    target_->batch(address, words, 9, 77, MEMPROF_BATCH_PACKED | 5);
+    const auto got = take(*side);
+    ASSERT_EQ(got.size(), 1u) << words;
+    ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_PACKED);
+    const auto& batch = got[0].as<memprof_packed_batch>();
+    EXPECT_EQ(batch.first_seq, 9u);
+    EXPECT_EQ(batch.generation, 77u);
+    EXPECT_EQ(batch.buffer, 5u);
+    ASSERT_EQ(batch.n_words, words);
+    const std::size_t bytes = sizeof(memprof_packed_head) + words * sizeof(__u32);
+    ASSERT_GE(got[0].bytes.size(), offsetof(memprof_packed_batch, packed) + bytes);
+    EXPECT_EQ(std::memcmp(&batch.packed, records, bytes), 0) << words;
+  }
+  target_->batch(address, MEMPROF_PACKED_WORDS + 1, 0, 1, MEMPROF_BATCH_PACKED);
+  target_->batch(address, 1, 0, 1, MEMPROF_BATCH_PACKED | MEMPROF_BUFFERS);
+  target_->batch(16, 3, 0, 1, MEMPROF_BATCH_PACKED);
+  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 2u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
+}
+
 TEST_F(KernelSideTest, BadBatchesAreCounted) {
   auto side = load(config());
   attach_all(*side);

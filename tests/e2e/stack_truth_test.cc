@@ -235,9 +235,9 @@ TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {
   start(GetParam().ocaml5 ? target5_path("stacks") : target_path("stacks"));
   attach(GetParam().capture);
   ASSERT_TRUE(consume_until([&] {
-    return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL) &&
-           (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
-  }));
+    return collector_.classes.size() >= kWantedStacks && collector_.threads.size() >= 4 &&
+           seen(MEMPROF_SOURCE_MARSHAL) && (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
+  })) << agent_state();
   stop();
   // The target does what it is there for.
   EXPECT_GE(compare(), depth(5001));

@@ -102,6 +102,28 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   EXPECT_EQ(tails->back().generation, 5u);
 }
 
+TEST_F(AgentControlTest, ReadsAPackedTail) {
+  block_.buffers_used = 1;
+  memprof_batch_buffer& buffer = block_.buffers[0];
+  buffer.first_seq = 100;
+  buffer.generation = 4;
+  buffer.count = 2;
+  buffer.packed_words = 5;
+  buffer.packed.head.base_address = 0x5500;
+  buffer.packed.words[4] = 55;
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  ASSERT_EQ(tails->size(), 1u);
+  const AgentTail& tail = tails->front();
+  EXPECT_TRUE(tail.records.empty());
+  EXPECT_EQ(tail.head.records, 2u);
+  EXPECT_EQ(tail.head.base_address, 0x5500u);
+  ASSERT_EQ(tail.words.size(), 5u);
+  EXPECT_EQ(tail.words[4], 55u);
+  buffer.packed_words = MEMPROF_PACKED_WORDS + 1;
+  EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
   block_.buffers_used = 1;
   block_.buffers[0].first_seq = 100;
