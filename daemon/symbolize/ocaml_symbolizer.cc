@@ -31,8 +31,11 @@ void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bi
   for (const FrameDescriptor& descriptor : frames.descriptors()) {
     code.descriptors.emplace_back(descriptor.return_address, descriptor.address);
   }
-  absl::MutexLock lock(&code_mutex_);
-  code_.push_back(std::move(code));
+  {
+    absl::MutexLock lock(&code_mutex_);
+    code_.push_back(std::move(code));
+  }
+  forget_unknown();
 }
 
 std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,

@@ -56,6 +56,17 @@ FrameId Symbolizer::frame_id(std::uint64_t return_address, std::int32_t alloc_id
   return id;
 }
 
+void Symbolizer::forget_unknown() {
+  absl::MutexLock lock(&mutex_);
+  const auto forgotten = absl::erase_if(frame_ids_, [&](const auto& known) {
+    const Location& outermost = location(locations(known.second).back());
+    return known.second != kUnknownFrame && outermost.module.empty();
+  });
+  if (forgotten == 0) return;
+  innermost_.clear();
+  callstacks_.clear();
+}
+
 FrameId Symbolizer::innermost(const Callstack& callstack) {
   const std::size_t id = callstack.id.value();
   {

@@ -87,6 +87,8 @@ class Symbolizer {
  protected:
   // One call at a time, one for each return address and index.
   virtual std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) = 0;
+  // Code has become known: frames that were in none are looked up again when asked for.
+  void forget_unknown();
 
  private:
   struct Frame {

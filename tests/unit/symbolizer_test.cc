@@ -65,6 +65,27 @@ TEST(SymbolizerTest, AsksOnceForEachAddressAndIndex) {
   EXPECT_EQ(symbolizer.asked, 3);
 }
 
+TEST(SymbolizerTest, AsksAgainForCodeThatWasNotKnown) {
+  class Learning : public Symbolizer {
+   public:
+    using Symbolizer::forget_unknown;
+    std::string module;
+
+   protected:
+    std::vector<Location> look_up(std::uint64_t, std::int32_t) override {
+      return {{.function = "f", .module = module}};
+    }
+  } symbolizer;
+  const FrameId before = symbolizer.frame_id(0x10, -1);
+  symbolizer.module = "plugin.cmxs";
+  EXPECT_EQ(symbolizer.frame_id(0x10, -1), before);
+  symbolizer.forget_unknown();
+  const FrameId after = symbolizer.frame_id(0x10, -1);
+  EXPECT_EQ(symbolizer.location(symbolizer.locations(after)[0]).module, "plugin.cmxs");
+  symbolizer.forget_unknown();
+  EXPECT_EQ(symbolizer.frame_id(0x10, -1), after);
+}
+
 TEST(SymbolizerTest, EqualLocationsHaveOneNumber) {
   class Same : public Symbolizer {
     std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
