@@ -54,7 +54,7 @@ void add_target_options(CLI::App& app, Config& config) {
           CLI::Transformer(std::map<std::string, CaptureMode>{{"auto", CaptureMode::kAuto},
                                                               {"kernel", CaptureMode::kKernel},
                                                               {"runtime", CaptureMode::kRuntime}}))
-      ->default_str("kernel")
+      ->default_str("auto")
       ->type_name("WHO");
   app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")

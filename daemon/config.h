@@ -18,7 +18,7 @@ struct Config {
   bool follow_forks = false;
   AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
-  CaptureMode capture = CaptureMode::kKernel;
+  CaptureMode capture = CaptureMode::kAuto;
   std::uint32_t max_frames = 4096;
   std::uint32_t ring_bytes = 0;            // per target; 0: by the rate it is attached with
   std::size_t top_sites = 50;              // sites with series of their own

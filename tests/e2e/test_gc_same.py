@@ -1,4 +1,4 @@
-"""Profiling changes nothing about the target's garbage collection."""
+"""Profiling changes nothing about the target's garbage collection while the kernel captures."""
 
 import unittest
 
@@ -13,7 +13,7 @@ class SameCollections(E2ETest):
         target = self.target(name, argument)
         daemon = None
         if profiled:
-            daemon = self.daemon("--pid", target.pid, rate=RATE)
+            daemon = self.daemon("--capture", "kernel", "--pid", target.pid, rate=RATE)
         target.send("go")
         words = target.read_line(timeout=120).split()
         self.assertEqual("done", words[0])
