@@ -64,7 +64,13 @@ class Captures(E2ETest):
         harness.NOTES.append(f"{samples / hits:.0f} samples a probe hit")
 
     def test_auto_goes_over_with_the_rate(self):
-        target = self.target("known_alloc")
+        self.check_auto(None)
+
+    def test_auto_goes_over_with_the_rate_in_ocaml_5(self):
+        self.check_auto(harness.TARGETS5)
+
+    def check_auto(self, folder):
+        target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--capture", "auto", "--pid", target.pid, rate=1e-5)
         self.sample_on_command(daemon, target)
         for rate in (RATE, 1e-5, RATE):
