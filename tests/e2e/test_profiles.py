@@ -378,7 +378,8 @@ class DeepStacks(E2ETest):
     def test_pprof_reads_deep_recursion(self):
         """Every depth of a recursion 10,000 deep is a callstack of its own."""
         program = self.target("stacks", "0")
-        daemon = self.daemon("--pid", program.pid, "--max-frames", "20000", rate=1e-3)
+        daemon = self.daemon("--pid", program.pid, "--capture", "kernel", "--max-frames", "20000",
+                             rate=1e-3)
         daemon.wait_state(program.pid, "sampling")
         eventually(lambda: [s for s in daemon.sites(program.pid) if s["function"].endswith("Recursion.deep")],
                    "samples of the recursion")

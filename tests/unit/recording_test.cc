@@ -263,6 +263,8 @@ TEST(TraceCodes, AreInjectiveAndLeaveTheFormatsOwnNumbersAlone) {
   const std::uint64_t largest = trace_code(0xffff'ffff'ffff, 8190);
   EXPECT_LT(largest, kUnknownCode);
   EXPECT_LT(largest, ctf::kCutCode);
+  EXPECT_NE(trace_code(0x401000, kDebuginfoIsInnermost), trace_code(0x401000, -1));
+  EXPECT_NE(trace_code(0x401000, kDebuginfoIsInnermost), trace_code(0x401000, 8190));
   EXPECT_EQ(trace_code(std::uint64_t{1} << 48, -1), kUnknownCode);
   EXPECT_EQ(trace_code(~std::uint64_t{0}, 3), kUnknownCode);
   EXPECT_EQ(trace_code(0, -1), kUnknownCode);

@@ -226,6 +226,25 @@ TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
   EXPECT_TRUE(found);
 }
 
+// As runtime capture tells of an allocation.
+TEST_F(FileSymbolizer, LocatesADebuginfo) {
+  build("-g");
+  const auto file = ElfFile::open(path_, path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const FileMemory memory(**file, 0);
+  int seen = 0;
+  for (const FrameDescriptor& d : descriptors_in_outer()) {
+    const auto debuginfo = find_debuginfo(memory, d.address, 0);
+    if (!debuginfo) continue;
+    ++seen;
+    EXPECT_EQ(symbolizer_->locations(*debuginfo, kDebuginfoIsInnermost),
+              symbolizer_->locations(d.return_address, 0));
+  }
+  EXPECT_GT(seen, 0);
+  EXPECT_EQ(symbolizer_->locations(0x7fffdeadbeef, kDebuginfoIsInnermost)[0].function,
+            "0x7fffdeadbeef");
+}
+
 // Without -g calls still have debuginfo, allocations have none.
 TEST_F(FileSymbolizer, WithoutDebuginfoFallsBackToTheSymbol) {
   build("");
