@@ -86,14 +86,15 @@ void Daemon::advance(Profiled& profiled) {
 }
 
 // Some kernels accept a probe that then never fires; trust only what arrives. The
-// agent announces each session by the probe; captures come before samples.
+// agent announces each session by the probe; captures come before samples, and are looked
+// at after them.
 void Daemon::check_probes(Profiled& profiled) {
   if (profiled.attachment->observes()) return;  // a program may allocate nothing for long
   const LaneSignals& signals = profiled.lane->signals();
   const char* silent = nullptr;
   if (signals.batches_seen == 0 && Clock::now() - profiled.sampling_since > kAnnouncePatience) {
     silent = "the agent's probe";
-  } else if (signals.captures_seen == 0 && signals.alloc_events >= kSelfTestSamples) {
+  } else if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
     silent = "the capture probe";
   }
   if (silent == nullptr) return;

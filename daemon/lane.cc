@@ -103,6 +103,7 @@ void Lane::catch_up() {
     }
   }
   tap_.flush();
+  signals_.captures_seen = pipeline_.captures_seen();
   signals_.alloc_events = pipeline_.alloc_events();
 }
 
