@@ -39,8 +39,11 @@ void describe_symbols(const ElfFile& program, Findings& findings) {
   const std::string where = program.has_symtab() ? "" : ", exported ones (the program is stripped)";
   const std::string detail =
       absl::StrCat(found, " of ", check.wanted, " of the runtime's found", where);
+  const auto usable = check_program(program);
   if (check.missing.empty()) {
     findings.push_back({Level::kOk, "symbols", detail, ""});
+  } else if (usable.ok() && !usable->why_no_agent.empty()) {
+    findings.push_back({Level::kOk, "symbols", detail + ", among them all for observe mode", ""});
   } else {
     findings.push_back({Level::kProblem, "symbols",
                         absl::StrCat(detail, "; missing: ", absl::StrJoin(check.missing, ", ")),

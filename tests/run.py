@@ -7,10 +7,13 @@ Suites: unit (GoogleTest), unit-asan (the same with sanitizers), kernel
 (GoogleTest against the real kernel), agent, e2e, dashboards (Python). A suite
 may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
-Output of what failed is shown; all of it is in FOLDER/test-logs.
+Output of what failed is shown; all of it is in FOLDER/test-logs. Most tests wait for
+something most of the time, so several modules run at once (--lanes); those that hold
+memprofd to a time or a cost run alone, at the end.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -28,6 +31,8 @@ GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests"
 SUITES = ["unit", "unit-asan", "kernel", "agent", "e2e", "dashboards"]
 NEED_ROOT = {"kernel", "agent", "e2e", "dashboards"}
 SUITE_TIMEOUT = 1200  # seconds for one program or module
+LANES = 2
+ALONE = {"e2e/test_limits", "dashboards/test_page_day", "dashboards/test_page_sites"}
 
 
 @dataclasses.dataclass
@@ -180,24 +185,28 @@ def show_failure(log):
     print(text[-20_000:], flush=True)
 
 
-def run_suites(build, suites, prefix=""):
-    logs = build / "test-logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    total = Outcome()
-    for name, function in [unit for suite in suites for unit in units_of(suite)]:
-        name = prefix + name
-        log = logs / (name.replace("/", "-") + ".log")
-        print(f"{name:<28}", end="", flush=True)
-        started = time.monotonic()
-        outcome = function(build, log)
-        print(f"{outcome.passed:>5} passed {outcome.failed:>3} failed "
-              f"{time.monotonic() - started:>7.1f} s", flush=True)
-        if outcome.failed:
-            show_failure(log)
-        total.passed += outcome.passed
-        total.failed += outcome.failed
-        total.notes += outcome.notes
-    return total
+def run_unit(build, name, function):
+    log = build / "test-logs" / (name.replace("/", "-") + ".log")
+    started = time.monotonic()
+    outcome = function(build, log)
+    print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed "
+          f"{time.monotonic() - started:>7.1f} s", flush=True)
+    if outcome.failed:
+        show_failure(log)
+    return outcome
+
+
+def run_suites(build, suites, prefix="", lanes=1):
+    """The outcomes of all their programs and modules, added up."""
+    (build / "test-logs").mkdir(parents=True, exist_ok=True)
+    units = [unit for suite in suites for unit in units_of(suite)]
+    alone = [unit for unit in units if unit[0] in ALONE]
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        outcomes = list(pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),
+                                 [unit for unit in units if unit not in alone]))
+    outcomes += [run_unit(build, prefix + name, function) for name, function in alone]
+    return Outcome(sum(o.passed for o in outcomes), sum(o.failed for o in outcomes),
+                   [note for o in outcomes for note in o.notes])
 
 
 def main():
@@ -206,13 +215,14 @@ def main():
     parser.add_argument("--module", help=argparse.SUPPRESS)
     parser.add_argument("--class", dest="chosen", default="", help=argparse.SUPPRESS)
     parser.add_argument("--report", help=argparse.SUPPRESS)
+    parser.add_argument("--lanes", type=int, default=LANES, metavar="N", help="modules at once")
     parser.add_argument("suites", nargs="*", default=SUITES)
     arguments = parser.parse_args()
     if arguments.module:
         return run_module(arguments.module, arguments.chosen, arguments.report)
     if os.geteuid() != 0 and any(s.partition(":")[0].partition("/")[0] in NEED_ROOT for s in arguments.suites):
         sys.exit("run.py: these tests attach to processes and need root")
-    total = run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites)
+    total = run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites, lanes=arguments.lanes)
     print(f"{total.passed} passed, {total.failed} failed", flush=True)
     return 0 if total.failed == 0 and total.passed > 0 else 1
 

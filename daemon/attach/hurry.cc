@@ -4,12 +4,11 @@
 #include <set>
 #include <span>
 
+#include "daemon/discover/minor_heap.h"
 #include "daemon/discover/process_memory.h"
 
 namespace memprofd {
 namespace {
-
-constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
 // The states of the domains that threads are in; several threads may share one.
 std::set<std::uint64_t> domain_states(const Target& target, const KernelSide& kernel) {

@@ -1,13 +1,13 @@
 #include "daemon/ingest/heap_meter.h"
 
 #include <bit>
-#include <cmath>
+
+#include "daemon/discover/minor_heap.h"
 
 namespace memprofd {
 namespace {
 
 constexpr double kMaxWords = 1e18;
-constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
 }  // namespace
 

@@ -17,6 +17,9 @@ AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 MAGIC = 0x746E67614D50524D
 REQUESTED_RATE, REQUESTED_UNTIL, REQUESTED_GENERATION = 16, 24, 32
 HEAD = struct.Struct("<QIIdQII6IdIIQQQ3Q")
+HEAD_NAMES = ("magic", "abi", "bytes", "requested_rate", "requested_until_ns", "requested_generation", "_",
+              "interrupt", "memprof", "config", "words", "heap", "_", "rate", "generation", "state", "starts",
+              "stops", "conflicts")
 PAUSES = struct.Struct("<Q24Q")
 BUFFERS = struct.Struct("<IIII")
 BATCH = struct.Struct("<QIIQ5QII")
@@ -24,6 +27,10 @@ RECORD = struct.Struct("<QQQII")
 IDLE, SAMPLING, IN_USE, UNSUPPORTED = range(4)
 ALLOC_MINOR, ALLOC_MAJOR, PROMOTE, DEALLOC_MINOR, DEALLOC_MAJOR = range(1, 6)
 MAX_RECORDS = 512
+
+
+def unpack_head(data):
+    return dict(zip(HEAD_NAMES, HEAD.unpack(data)))
 
 
 def symbol(path, name):
@@ -81,10 +88,7 @@ class AgentProcess:
         assert os.pwrite(self.memory.fileno(), data, address) == len(data)
 
     def head(self):
-        names = ("magic", "abi", "bytes", "requested_rate", "requested_until_ns", "requested_generation", "_",
-                 "interrupt", "memprof", "config", "words", "heap", "_", "rate", "generation", "state", "starts",
-                 "stops", "conflicts")
-        head = dict(zip(names, HEAD.unpack(self.read(self.control, HEAD.size))))
+        head = unpack_head(self.read(self.control, HEAD.size))
         head["last_sample_id"] = self.batch()[0][3]  # of the first buffer, the only one of OCaml 4
         return head
 

@@ -154,6 +154,10 @@ class Coqc(Process):
         self.result = folder / "generated.vo"
         super().__init__(["/usr/bin/coqc", "generated.v"], cwd=folder, stdin=subprocess.DEVNULL)
 
+    def has_plugins(self):
+        """Whether it has loaded the last of those that its goals need."""
+        return "/zify_plugin.cmxs" in pathlib.Path(f"/proc/{self.pid}/maps").read_text()
+
 
 HAXE_SOURCE = """class Main {
   static function main() {

@@ -21,7 +21,7 @@ def agent_state(pid):
             at = int(line.split("-")[0], 16) + agent_process.symbol(path, "memprof_agent_control")
             with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
                 head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
-            return agent_process.HEAD.unpack(head)[15]
+            return agent_process.unpack_head(head)["state"]
     return None
 
 

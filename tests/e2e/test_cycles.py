@@ -8,7 +8,7 @@ import harness
 from harness import E2ETest
 from real_programs import Ocsigenserver, Wrk
 
-CYCLES = 200 if harness.MATRIX else 100
+CYCLES = 200 if harness.MATRIX else 50
 FRESH = 25
 # Seconds the target may be stopped in one cycle. Measured where nothing else ran: median
 # 0.85 ms, longest 4.3 ms (make bench, section attach). A virtual machine is itself stopped

@@ -59,14 +59,13 @@ TEST(CtfFuzzTest, MutatedTraces) {
                                                      static_cast<std::uint16_t>(1 + i % 3), 20)));
   }
   std::mt19937 random(20240601);
+  // A second long, and as many as mean something on a machine that is slow.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  int inputs = 0;
-  for (; inputs < 20'000 && std::chrono::steady_clock::now() < end; ++inputs) {
+  for (int i = 0; i < 100 || (i < 20'000 && std::chrono::steady_clock::now() < end); ++i) {
     Input input = seeds[random() % seeds.size()];
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
   }
-  EXPECT_GT(inputs, 50) << "too slow to mean anything";
 }
 
 TEST(CtfFuzzTest, RandomBytesBehindADescription) {

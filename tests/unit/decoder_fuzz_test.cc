@@ -82,14 +82,13 @@ void mutate(Bytes& input, std::mt19937& random) {
 
 TEST(DecoderFuzzTest, MutationsKeepTheSumsRight) {
   std::mt19937 random(20240601);
+  // A second long, and as many as mean something on a machine that is slow.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  int inputs = 0;
-  for (; inputs < 20000 && std::chrono::steady_clock::now() < end; ++inputs) {
+  for (int i = 0; i < 200 || (i < 20000 && std::chrono::steady_clock::now() < end); ++i) {
     Bytes input = well_formed(random);
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
   }
-  EXPECT_GT(inputs, 100) << "too slow to mean anything";
 }
 
 TEST(DecoderFuzzTest, RandomBytes) {
