@@ -1,0 +1,18 @@
+"""Attach to a busy program with 8 threads: how long it takes, and how long the program is stopped."""
+
+import harness
+from watching import attached
+
+ROUNDS = 20
+
+
+def run(context, section):
+    with context.daemon() as daemon:
+        measured = []
+        for _ in range(context.at_least(ROUNDS)):
+            target = harness.Target("busy_threads")
+            measured.append(attached(daemon, target.pid))
+            target.exit()
+    section.add("attach", "ms", [attach for attach, _ in measured])
+    section.add("target stopped", "ms", [stopped for _, stopped in measured])
+    section.add("target stopped, longest", "ms", [max(stopped for _, stopped in measured)])
