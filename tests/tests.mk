@@ -102,7 +102,7 @@ BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
 RUN_BENCH      = $(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench
 .PHONY: bench bench-programs bench-report bench-compare bench-test
 bench-programs:
-	$(Q)deploy/install-deps.sh build run test matrix
+	$(Q)deploy/install-deps.sh build run test matrix bench
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BENCH_PROGRAMS)
 bench: bench-programs
 	$(RUN_BENCH)/bench.py $(BENCH_ARGS)
@@ -110,8 +110,9 @@ bench: bench-programs
 bench-report:
 	$(RUN_BENCH)/report.py $(BENCH_JSON)
 # make bench-compare BASE=main BENCH_ARGS='--pairs 20 --only overhead'
-bench-compare: bench-programs
+bench-compare:
 	$(Q)test -n '$(BASE)' || { echo 'bench-compare: give the revision to compare with: BASE=main' >&2; exit 1; }
+	$(Q)$(SUBMAKE) bench-programs
 	$(RUN_BENCH)/compare.py $(BASE) --jobs $(JOBS) $(BENCH_ARGS)
 bench-test: all targets
 	$(Q)$(RUN_TESTS) bench

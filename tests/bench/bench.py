@@ -19,9 +19,11 @@ import machine  # noqa: E402
 from bench_context import say  # noqa: E402
 from result import Result, Section  # noqa: E402
 from table import section_text  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
 
-SECTIONS = ["attach", "tables", "large", "targets", "overhead", "latency", "parts", "hits", "ingest", "live", "trace",
-            "recording", "history"]
+SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
+            "large", "targets", "history"]
+NAMES = [workload.name for workload in WORKLOADS]
 NOT_SHORT = {"large", "history"}  # minutes each
 
 
@@ -49,18 +51,20 @@ def options_of(arguments):
     parser.add_argument("--short", action="store_true", help="a tenth of the work, two rates, under 5 minutes")
     parser.add_argument("--scale", type=float, help="of the work of each run (default 1; short: 0.1)")
     parser.add_argument("--rate", type=float, action="append", help="repeatable; the default is 1e-6 to 1e-2")
-    parser.add_argument("--workload", action="append", default=[], help="repeatable; the default is all")
-    parser.add_argument("--memprofd", action="append", default=[], metavar="ARGUMENT", help="one more for memprofd; repeatable")
+    parser.add_argument("--workload", metavar="NAME", choices=NAMES, action="append", default=[],
+                        help=f"repeatable; of {', '.join(NAMES)}; the default is all")
+    parser.add_argument("--memprofd", metavar="ARGUMENT", action="append", default=[],
+                        help="one more for memprofd; repeatable")
     parser.add_argument("--out", type=pathlib.Path, default=harness.BUILD / "bench.json")
     return parser.parse_args(arguments)
 
 
 def context_of(options, files):
     short = options.short
+    rates = options.rate or (bench_context.SHORT_RATES if short else bench_context.RATES)
     return bench_context.Context(
         files=pathlib.Path(files), pairs=options.pairs or (2 if short else 9), short=short,
-        scale=options.scale or (bench_context.SHORT_SCALE if short else 1.0),
-        rates=tuple(sorted(options.rate or (bench_context.SHORT_RATES if short else bench_context.RATES))),
+        scale=options.scale or (bench_context.SHORT_SCALE if short else 1.0), rates=tuple(sorted(rates)),
         memprofd=tuple(options.memprofd), workloads=tuple(options.workload))
 
 

@@ -66,16 +66,16 @@ def one_round(build, arguments):
     return Result.load(out)
 
 
-def run_rounds(base, count, arguments):
+def run_rounds(base, count, arguments, here_arguments):
     """[(base, here)]"""
-    builds = {"base": base, "here": harness.BUILD}
+    sides = {"base": (base, arguments), "here": (harness.BUILD, arguments + here_arguments)}
     done = []
 
     def one(side):
         done.append(side)
         print(f"  run {len(done)} of {2 * count}: {side}", flush=True)
-        return one_round(builds[side], arguments)
-    return [(pair["base"], pair["here"]) for pair in interleaved(list(builds), count, one)]
+        return one_round(*sides[side])
+    return [(pair["base"], pair["here"]) for pair in interleaved(list(sides), count, one)]
 
 
 def show(found):
@@ -95,15 +95,17 @@ def save(path, rounds, found):
 
 
 def main(given):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", metavar="REVISION")
     parser.add_argument("--pairs", type=int, default=9, metavar="N", help="rounds (default 9)")
+    parser.add_argument("--here", metavar="ARGUMENT", action="append", default=[],
+                        help="one more for this tree's memprofd alone; repeatable")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="for the build")
     options, arguments = parser.parse_known_args(given)
     base = built(options.base, options.jobs)
-    if "--only" not in arguments:
+    if not any(word.startswith("--only") for word in arguments):
         arguments += [word for section in SECTIONS for word in ("--only", section)]
-    rounds = run_rounds(base, options.pairs, arguments)
+    rounds = run_rounds(base, options.pairs, arguments, [f"--memprofd={word}" for word in options.here])
     found = changes(rounds)
     show(found)
     save(harness.BUILD / "bench-compare.json", rounds, found)

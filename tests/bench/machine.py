@@ -11,15 +11,21 @@ import harness
 
 
 def about(command):
-    return {"command": shlex.join(command), "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            **revision(), "kernel": platform.release(), "cpu": cpu_model(), "cpus": os.cpu_count(),
+    began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"command": shlex.join(command), "began": began, **revision(), "kernel": platform.release(),
+            "cpu": cpu_model(), "cpus": os.cpu_count(),
             "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
-            "load_before": os.getloadavg()[0], "nice": os.getpriority(os.PRIO_PROCESS, 0)}
+            "ocaml": said("ocamlfind", "ocamlopt", "-version"), "load_before": os.getloadavg()[0],
+            "nice": os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+def said(*command):
+    """What a command prints; nothing when it fails."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def git(*arguments):
-    done = subprocess.run(["git", "-C", harness.ROOT, *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    return said("git", "-C", harness.ROOT, *arguments)
 
 
 def revision():

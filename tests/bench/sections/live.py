@@ -3,18 +3,12 @@
 import daemon_cost
 import peers
 from bench_context import say
+from comparing import add_seen, note_losses
 from watching import LARGE_RING
 from workloads import LIVE_HEAP
 
-RATE = 3e-2
-MAX_BYTES = 100  # a million live samples in 100 MB
-
-
-def run(context, section):
-    measured = [one(context) for _ in range(context.pairs)]
-    section.add("live samples", "", [live for live, _ in measured], LIVE_HEAP.name)
-    section.add("daemon memory per live sample", "bytes", [grown / live for live, grown in measured if live],
-                LIVE_HEAP.name, at_most=MAX_BYTES)
+RATE = 0.2  # about a million live samples
+MAX_BYTES = 100  # a million of them in 100 MB
 
 
 class Weighed(peers.Memprofd):
@@ -22,17 +16,26 @@ class Weighed(peers.Memprofd):
     own = 0
 
     def watch(self, process):
-        super().watch(process)
         self.own = daemon_cost.own_bytes(self.daemon.pid)
+        super().watch(process)
 
     def look(self, process):
         live = self.daemon.metrics().value("memprofd_live_samples", pid=process.pid)
         return {**super().look(process), "live": live, "grown": daemon_cost.own_bytes(self.daemon.pid) - self.own}
 
 
+def run(context, section):
+    done = [one(context) for _ in range(context.pairs)]
+    case = Weighed(None, RATE)
+    note_losses(section, LIVE_HEAP, {case: done})
+    add_seen(section, "live samples", "", LIVE_HEAP, {case: done}, lambda _, seen: seen["live"])
+    add_seen(section, "daemon memory per live sample", "bytes", LIVE_HEAP, {case: done},
+             lambda _, seen: seen["grown"] / seen["live"] if seen["live"] else None, {Weighed: MAX_BYTES})
+
+
 def one(context):
-    """(live samples, bytes), of a memprofd that has seen nothing else."""
+    """One run, of a memprofd that has seen nothing else."""
     with context.daemon(*LARGE_RING) as daemon:
-        _, seen = peers.run(LIVE_HEAP, Weighed(daemon, RATE), context.files, context.scale)
+        work, seen = peers.run(LIVE_HEAP, Weighed(daemon, RATE), context.files, context.scale)
     say(f"  {seen['live']:,.0f} live samples")
-    return seen["live"], seen["grown"]
+    return work, seen

@@ -1,5 +1,7 @@
 """Target CPU and wall time over bare, and CPU per sample, of all workloads and peers."""
 
+import statistics
+
 import peers
 from bench_context import rate_text
 from comparing import add_over_bare, place, runs_of
@@ -34,9 +36,11 @@ def measure(section, workload, runs):
         section.add("target CPU per sample", "ns", costs.get((type(case), case.rate), ()), *place(workload, case))
     for (kind, rate), values in costs.items():
         tracker = costs.get((peers.Tracker, rate))
-        if kind is peers.Memprofd and tracker and len(tracker) == len(values):
-            section.add("CPU per sample over the plain tracker's", "", ratios(values, tracker), workload.name,
-                        rate_text(rate), OVER_TRACKER.get((workload.name, rate), 1.0))
+        if kind is peers.Memprofd and values and tracker:
+            # One round's cost of the tracker may be next to nothing, which makes no ratio.
+            over = ratios(values, [statistics.median(tracker)] * len(values))
+            section.add("CPU per sample over the plain tracker's median", "", over, workload.name, rate_text(rate),
+                        OVER_TRACKER.get((workload.name, rate), 1.0))
 
 
 def extra_per_sample(runs, bare):
