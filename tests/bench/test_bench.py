@@ -7,7 +7,10 @@ import tempfile
 import unittest
 
 import bench
+import peers
+from bench_context import Context
 from result import Result
+from sections import budget
 
 PROGRAM = pathlib.Path(__file__).with_name("bench.py")
 
@@ -38,6 +41,16 @@ class Bench(unittest.TestCase):
         p99 = {measure.row: measure.values[0] for measure in found.measures if measure.what == "p99 of latency"}
         self.assertEqual({f"ocsigenserver, {peer}" for peer in ("bare", "idle agent", "memprofd")}, set(p99))
         self.assertGreater(min(p99.values()), 0)
+
+    def test_what_a_budget_is_judged_by(self):
+        with tempfile.TemporaryDirectory() as folder:
+            context = Context(pathlib.Path(folder), pairs=1, scale=0.01)
+            with context.daemon() as daemon:
+                for workload in budget.PROGRAMS:
+                    _, seen = peers.run(workload, budget.Budgeted(daemon, 1), context.files, context.scale)
+                    words = workload.amount * context.scale
+                    self.assertEqual(budget.RATE, seen["rate"])
+                    self.assertLess(abs(seen["words"] - words), 5 * (words / budget.RATE) ** 0.5 + 1e5)
 
     def test_every_section_has_a_title(self):
         for name in bench.SECTIONS:

@@ -6,12 +6,13 @@ import harness
 import peers
 from comparing import add_over_bare, add_seen, runs_of
 from watching import LARGE_RING
-from workloads import CHURN, Bundled, Work
+from workloads import Bundled, Work
 
 OPTION = "--max-overhead"
 PERCENTS = (1, 5)
 RATE = 1e-2  # of the attach, far above what the budgets allow
-LONG = 5  # times the work of other runs, so that most of it comes after the rate has settled
+# Longer than other runs, so that most of it comes after the rate has settled; their words are known.
+PROGRAMS = [Bundled("churn", 1_500_000_000), Bundled("bursts", 1_000_000_000)]
 WORD_BYTES = 8
 
 
@@ -35,11 +36,11 @@ def run(context, section):
     if OPTION not in told.stdout:
         section.notes.append(f"skipped: this memprofd has no {OPTION}")
         return
-    workload = Bundled(CHURN.name, CHURN.amount * LONG)
     for percent in PERCENTS:
         with context.daemon(*LARGE_RING, OPTION, f"{percent}%") as daemon:
-            runs = runs_of(context, section, workload, [peers.Bare(), Budgeted(daemon, percent)])
-        measure(section, workload, runs, percent, workload.amount * context.scale)
+            for workload in PROGRAMS:
+                runs = runs_of(context, section, workload, [peers.Bare(), Budgeted(daemon, percent)])
+                measure(section, workload, runs, percent, workload.amount * context.scale)
 
 
 def measure(section, workload, runs, percent, words):
