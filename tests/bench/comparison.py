@@ -3,9 +3,9 @@
 import dataclasses
 import statistics
 
-from spread import ratios, shown, significant, spread
+from spread import by_chance, ratios, shown, significant, spread
 
-ENOUGH_ROUNDS = 4  # for quartiles to say something
+BY_CHANCE = 0.05  # a change that is as likely as this without one is none; takes 6 rounds that agree, or 8 of 9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +22,11 @@ class Change:
         return ratios(self.here, self.base)
 
     def verdict(self):
-        """"more" or "less" when three quarters of the rounds say so; else nothing."""
+        """"more" or "less" when the rounds agree more than by chance; else nothing."""
         found = self.ratios()
-        if len(found) < ENOUGH_ROUNDS:
+        if not found or by_chance(found) > BY_CHANCE:
             return ""
-        s = spread(found)
-        return "more" if s["p25"] > 1 else "less" if s["p75"] < 1 else ""
+        return "more" if statistics.median(found) > 1 else "less"
 
     def cells(self):
         place = ", ".join(filter(None, [self.row, self.column]))

@@ -1,5 +1,6 @@
 """Medians and quartiles of what was measured, and ratios within rounds."""
 
+import math
 import statistics
 
 
@@ -20,6 +21,13 @@ def spread(values):
 def ratios(numerators, denominators):
     """Of two lists that have a value for each round; rounds without a ratio are left out."""
     return [a / b for a, b in zip(numerators, denominators, strict=True) if b != 0]
+
+
+def by_chance(values, middle=1.0):
+    """How likely so many values, or more, are on one side of the middle when either is as likely (sign test)."""
+    above, below = sum(v > middle for v in values), sum(v < middle for v in values)
+    fewer, n = min(above, below), above + below
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n)
 
 
 def significant(value, digits=3):

@@ -105,13 +105,14 @@ class Comparison(unittest.TestCase):
         self.assertEqual([2, 2, 1], change.ratios())
         self.assertEqual(["churn, memprofd, 1e-3", "2.00", "4.00", "2.00 [1.50..2.00]", ""], change.cells())
 
-    def test_a_verdict_needs_three_quarters_of_enough_rounds(self):
+    def test_a_verdict_needs_rounds_that_agree(self):
         def verdict(*here):
             return Change("cost", "ns", "", "", (10,) * len(here), here).verdict()
-        self.assertEqual("more", verdict(11, 12, 11, 12, 9))
-        self.assertEqual("less", verdict(9, 8, 9, 8))
-        self.assertEqual("", verdict(9, 11, 9, 11))
-        self.assertEqual("", verdict(12, 12, 12))
+        self.assertEqual("more", verdict(11, 12, 11, 12, 11, 13))
+        self.assertEqual("less", verdict(9, 8, 9, 8, 9, 8, 9, 8, 12))
+        self.assertEqual("", verdict(9, 8, 9, 8, 9, 8, 9, 11, 12))
+        self.assertEqual("", verdict(12, 12, 12, 12, 12))
+        self.assertEqual("", verdict(10, 10, 10, 10, 10, 10, 10))
 
     def test_what_one_side_lacks_is_left_out(self):
         self.assertEqual({"overhead": []}, changes([(Result(ABOUT), Result(ABOUT, [section(1)]))]))

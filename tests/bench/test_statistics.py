@@ -5,7 +5,7 @@ import unittest
 
 import real_programs
 from rounds import interleaved, order
-from spread import quantile, ratios, shown, significant, spread
+from spread import by_chance, quantile, ratios, shown, significant, spread
 
 
 class Spread(unittest.TestCase):
@@ -22,6 +22,12 @@ class Spread(unittest.TestCase):
         self.assertEqual([2], ratios([4, 1], [2, 0]))
         with self.assertRaises(ValueError):
             ratios([1], [1, 2])
+
+    def test_sign_test(self):
+        self.assertEqual(2 / 2**6, by_chance([2] * 6))
+        self.assertEqual(2 * (1 + 9) / 2**9, by_chance([0.5] * 8 + [3]))
+        self.assertEqual(1, by_chance([1, 1]))
+        self.assertEqual(1, by_chance([0.5, 2]))
 
     def test_significant_digits(self):
         for text, value in (("0", 0), ("1.23", 1.2345), ("0.00123", 0.0012345), ("12,346", 12345.6), ("-1.50", -1.5)):
