@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 
 import harness
 
@@ -62,10 +63,17 @@ class Recording:
 
 
 def attached(daemon, pid, rate=1e-5):
-    """One attach and detach: (milliseconds it took, milliseconds that the target was stopped)."""
+    """Milliseconds of one attach and detach, as {quantity: ms}."""
     daemon.attach(pid, rate)
     metrics = daemon.metrics()
-    taken = [1e3 * metrics.value(name, pid=pid)
-             for name in ("memprofd_attach_seconds", "memprofd_target_paused_seconds_total")]
+    began = time.monotonic()
     daemon.detach(pid)
-    return tuple(taken)
+    return {"attach": 1e3 * metrics.value("memprofd_attach_seconds", pid=pid),
+            "target stopped": 1e3 * metrics.value("memprofd_target_paused_seconds_total", pid=pid),
+            "detach, with memprofctl": 1e3 * (time.monotonic() - began)}
+
+
+def add_attached(section, measured, row=""):
+    for what in measured[0]:
+        section.add(what, "ms", [one[what] for one in measured], row)
+    section.add("target stopped, longest", "ms", [max(one["target stopped"] for one in measured)], row)

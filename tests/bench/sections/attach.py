@@ -1,7 +1,7 @@
 """Attach to a busy program with 8 threads: how long it takes, and how long the program is stopped."""
 
 import harness
-from watching import attached
+from watching import add_attached, attached
 
 ROUNDS = 20
 
@@ -13,6 +13,4 @@ def run(context, section):
             target = harness.Target("busy_threads")
             measured.append(attached(daemon, target.pid))
             target.exit()
-    section.add("attach", "ms", [attach for attach, _ in measured])
-    section.add("target stopped", "ms", [stopped for _, stopped in measured])
-    section.add("target stopped, longest", "ms", [max(stopped for _, stopped in measured)])
+    add_attached(section, measured)

@@ -1,4 +1,4 @@
-"""Attach time and stop time against the size of the program's frame table."""
+"""Attach, detach and stop time against the size of the program's frame table."""
 
 import contextlib
 import pathlib
@@ -9,7 +9,7 @@ import daemon_cost
 import harness
 import real_programs
 from bench_context import say
-from watching import attached
+from watching import add_attached, attached
 
 ROUNDS = 10
 
@@ -61,6 +61,5 @@ def measure(context, section, daemon, start):
             descriptors, _, _ = daemon_cost.frame_tables(daemon, processes[0].pid)
             measured.append(attached(daemon, processes[0].pid))
     row = f"{processes[0].name()}, {descriptors:,} descriptors"
-    section.add("attach", "ms", [attach for attach, _ in measured], row)
-    section.add("target stopped", "ms", [stopped for _, stopped in measured], row)
+    add_attached(section, measured, row)
     say(f"  {row}")
