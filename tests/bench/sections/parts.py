@@ -17,8 +17,9 @@ def run(context, section):
         for workload in context.chosen([CHURN, DEEP, LIVE_HEAP]):
             rounds = interleaved([BARE, AGENT, FULL], context.pairs,
                                  lambda case, workload=workload: one(case, workload, daemon, context))
-            for part in parts_of(rounds[0]):
-                section.add("CPU of a sample", "ns", [parts_of(done)[part] for done in rounds], part, workload.name)
+            found = [parts_of(done) for done in rounds]
+            for part in {part: None for of_round in found for part in of_round}:
+                section.add("CPU of a sample", "ns", [of_round.get(part, 0) for of_round in found], part, workload.name)
             say(f"  {workload.name}: {len(rounds)} rounds of 3 runs")
 
 
