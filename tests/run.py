@@ -4,7 +4,7 @@
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite
 
 Suites: unit (GoogleTest), unit-asan (the same with sanitizers), kernel
-(GoogleTest against the real kernel), agent, e2e, dashboards (Python). A suite
+(GoogleTest against the real kernel), agent, e2e, dashboards, bench (Python). A suite
 may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of what failed is shown; all of it is in FOLDER/test-logs. Most tests wait for
@@ -25,11 +25,11 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards"}
+PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit", "unit-asan", "kernel", "agent", "e2e", "dashboards"]
-NEED_ROOT = {"kernel", "agent", "e2e", "dashboards"}
+SUITES = ["unit", "unit-asan", "kernel", "agent", "e2e", "dashboards", "bench"]
+NEED_ROOT = {"kernel", "agent", "e2e", "dashboards", "bench"}
 SUITE_TIMEOUT = 1200  # seconds for one program or module
 LANES = 2
 ALONE = {"e2e/test_limits", "dashboards/test_page_day", "dashboards/test_page_sites"}

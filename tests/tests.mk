@@ -97,9 +97,22 @@ $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmem
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
 
-# make bench BENCH_ARGS='--pairs 20 --only overhead'
-.PHONY: bench
-bench:
-	$(Q)deploy/install-deps.sh build run test matrix
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
-	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench/bench.py $(BENCH_ARGS)
+# BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
+BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
+RUN_BENCH      = $(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench
+.PHONY: bench bench-programs bench-report bench-compare bench-test
+bench-programs:
+	$(Q)deploy/install-deps.sh build run test matrix bench
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BENCH_PROGRAMS)
+bench: bench-programs
+	$(RUN_BENCH)/bench.py $(BENCH_ARGS)
+# The results in BENCHMARKS.md, of the last make bench.
+bench-report:
+	$(RUN_BENCH)/report.py $(BENCH_JSON)
+# make bench-compare BASE=main BENCH_ARGS='--pairs 20 --only overhead'
+bench-compare:
+	$(Q)test -n '$(BASE)' || { echo 'bench-compare: give the revision to compare with: BASE=main' >&2; exit 1; }
+	$(Q)$(SUBMAKE) bench-programs
+	$(RUN_BENCH)/compare.py $(BASE) --jobs $(JOBS) $(BENCH_ARGS)
+bench-test: all targets
+	$(Q)$(RUN_TESTS) bench

@@ -59,9 +59,9 @@ def of_idle_targets(daemon, targets, seconds):
 def frame_tables(daemon, pid):
     """What doctor says: (descriptors of the program and its plugins, plugins, bytes in the kernel)."""
     said = daemon.ctl("doctor", "--pid", pid, check=False).stdout
-    found = re.search(r"frame tables +(\d+) descriptors(?:, (\d+) of (\d+) plugins)?, ([\d.]+) MiB in the kernel", said)
-    program, in_plugins, plugins, mebibytes = found.groups("0")
-    return int(program) + int(in_plugins), int(plugins), float(mebibytes) * 2**20
+    found = re.search(r"frame tables +(\d+) descriptors(?:, (\d+) of (\d+) plugins)?, ([\d.]+) ([KM])iB in the kernel", said)
+    program, in_plugins, plugins, size, unit = found.groups("0")
+    return int(program) + int(in_plugins), int(plugins), float(size) * {"K": 2**10, "M": 2**20}[unit]
 
 
 def largest_program(daemon, folder):

@@ -36,7 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
 # Programs of OCaml 5: those of MEMPROFD_TARGETS when it names such, else of Debian 13.
-TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (BUILD / "targets-trixie").resolve()
+TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "targets-trixie").resolve()
 # The program that the tests disturb most.
 BUSY_PROGRAM = "domains" if (TARGETS / "domains").exists() else "busy_threads"
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
@@ -45,6 +45,9 @@ TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
 # daemon/util/exit_codes.h
 OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE = range(9)
+
+# Reasons to drop something that every session may have.
+EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture"}
 
 
 def eventually(condition, what, timeout=TIMEOUT, interval=0.02):

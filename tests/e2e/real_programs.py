@@ -62,7 +62,7 @@ class Prefix:
 class Ocsigenserver(Process):
     """Serves one static page; started when that page is served."""
 
-    def __init__(self, folder, prefix=None):
+    def __init__(self, folder, prefix=None, env=None):
         folder = folder / "ocsigen"
         for name in ("log", "data", "www"):
             (folder / name).mkdir(parents=True)
@@ -73,7 +73,7 @@ class Ocsigenserver(Process):
         config.write_text(OCSIGEN_CONFIG.format(port=self.port, folder=folder, findlib=findlib))
         command = [shutil.which("ocsigenserver.opt")] if prefix is None else prefix.command(
             "/usr/bin/ocsigenserver.opt")
-        super().__init__([*command, "-c", config], cwd=folder)
+        super().__init__([*command, "-c", config], cwd=folder, env=env)
         self.url = f"http://127.0.0.1:{self.port}/index.html"
         eventually(self._serves, "ocsigenserver serves its page")
 
@@ -86,11 +86,17 @@ class Ocsigenserver(Process):
             return False
 
 
+def latencies(text):
+    """Percentile to milliseconds, of what wrk prints: "    99%    2.41ms"."""
+    found = re.findall(r"^ +(\d+)% +([\d.]+)(us|ms|s)$", text, re.M)
+    return {percentile: float(time) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit] for percentile, time, unit in found}
+
+
 class Wrk(Process):
     """Load on a URL until finish(), which returns what wrk counted."""
 
     def __init__(self, url):
-        super().__init__(["wrk", "-t1", "-c8", "-d600s", url], stdin=subprocess.DEVNULL)
+        super().__init__(["wrk", "-t1", "-c8", "-d600s", "--latency", url], stdin=subprocess.DEVNULL)
 
     def finish(self):
         self.stop(signal.SIGINT)
@@ -104,6 +110,7 @@ class Wrk(Process):
             "requests": int(requests.group(1)) if requests else 0,
             "bad_answers": int(bad_status.group(1)) if bad_status else 0,
             "socket_errors": socket_errors.group(1) if socket_errors else "",
+            "latency_ms": latencies(text),
         }
 
 

@@ -5,11 +5,8 @@ import time
 import unittest
 
 import harness
-from harness import MATRIX, NOT_PROFILABLE, E2ETest, eventually
+from harness import EXPECTED_DROPS, MATRIX, NOT_PROFILABLE, E2ETest, eventually
 from real_programs import Bsc, Coqc, Haxe, Ocamlopt, Ocsigenserver, Prefix, Unison, Wrk
-
-# Reasons to drop something that every session may have; all others are wrong here.
-EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture"}
 
 only_in_matrix = unittest.skipUnless(MATRIX, "takes long, or needs packages that only make test-matrix installs")
 

@@ -1,16 +1,16 @@
 #!/bin/sh
 # Compiles one of the test programs with another OCaml than the machine's.
 #
-#   tests/targets/compile-with.sh RELEASE OUT SOURCE.ml [OCAMLOPT OPTIONS...]
+#   tests/targets/compile-with.sh RELEASE OUT 'SOURCE.ml...' [OCAMLOPT OPTIONS...]
 #
 # RELEASE: one of debian-prefix.sh or of ocaml-from-npm.sh. Sources:
-# tests/targets/handshake.ml and SOURCE.ml. The program runs on the host; one that needs a
+# tests/targets/handshake.ml and SOURCE.ml... in their order. The program runs on the host; one that needs a
 # newer C library than the host's brings its own.
 set -eu
 
 release=$1
 out=$2
-source=$3
+sources=$3
 shift 3
 here=$(dirname "$0")
 case $release in
@@ -20,8 +20,10 @@ esac
 mkdir -p "$prefix/tmp" "$(dirname "$out")"
 work=$(mktemp -d "$prefix/tmp/compile.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-cp "$here/handshake.ml" "$source" "$work/"
-source=$(basename "$source")
+# shellcheck disable=SC2086
+cp "$here/handshake.ml" $sources "$work/"
+# shellcheck disable=SC2086
+sources=$(basename -a $sources)
 
 with_npm() {
 	(cd "$work" && exec "$prefix/bin/ocamlrun" "$prefix/bin/ocamlopt" -I +threads unix.cmxa threads.cmxa "$@")
@@ -37,8 +39,9 @@ with_debian() {
 		"${work#"$prefix"}" $link "$@"
 }
 
+# shellcheck disable=SC2086
 case $release in
-4.*) with_npm "$@" handshake.ml "$source" -o program ;;
-*) with_debian "$@" handshake.ml "$source" -o program ;;
+4.*) with_npm "$@" handshake.ml $sources -o program ;;
+*) with_debian "$@" handshake.ml $sources -o program ;;
 esac >&2
 mv "$work/program" "$out"

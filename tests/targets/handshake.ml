@@ -2,7 +2,11 @@
    command a line in. Reading blocks in the kernel and allocates only once a
    line has come, so that a waiting target is truly idle. *)
 
+(* Done before a target says that it is ready. *)
+let before_ready = ref (fun () -> ())
+
 let ready ?(extra = "") () =
+  !before_ready ();
   Printf.printf "ready %s%d\n%!" extra (Unix.getpid ())
 
 (* The next command as words; [["exit"]] at the end of input. *)

@@ -93,6 +93,26 @@ $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
 
+# Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
+BENCH_DIR    := $(TARGETS_DIR)/bench
+BENCH_OWN    := many_threads bursts
+BENCH_COMMON := churn deep live_heap c_heavy
+BENCH_NAMES  := $(BENCH_COMMON) $(BENCH_OWN)
+PLAIN_TRACKER := tests/bench/programs/plain_tracker.ml
+targets: $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)) $(BUILD)/targets-trixie/bench/many_domains
+$(BENCH_DIR)/obj/%.cmx: tests/bench/programs/%.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -c -o $@ $<
+$(addprefix $(BENCH_DIR)/,$(BENCH_OWN)): $(BENCH_DIR)/%: $(BENCH_DIR)/obj/%.cmx
+$(addprefix $(BENCH_DIR)/,$(BENCH_COMMON)): $(BENCH_DIR)/%: $(TARGETS_DIR)/obj/%.cmx
+$(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)): $(BENCH_DIR)/obj/plain_tracker.cmx
+	$(call say,LINK,$@)
+	$(Q)$(OCAMLOPT) -g -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(BENCH_DIR)/obj/plain_tracker.cmx $(filter-out %/plain_tracker.cmx,$^) -o $@
+$(BUILD)/targets-trixie/bench/many_domains: $(PLAIN_TRACKER) tests/bench/programs/many_domains.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) tests/bench/programs/many_domains.ml' -g
+
 # The agent as a witness of the runtime's own callstacks (tests/e2e/truth).
 TRUTH_DIR := $(BUILD)/tests/truth
 TRUTH_OBJ := $(patsubst agent-lib/%,$(TRUTH_DIR)/%.o,$(AGENT_SRC)) $(TRUTH_DIR)/truth.c.o

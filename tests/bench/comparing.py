@@ -1,0 +1,58 @@
+"""Runs of one workload under several peers, the first of which is bare, and what they cost over that."""
+
+import collections
+
+import peers
+from bench_context import rate_text, say
+from rounds import interleaved
+from spread import ratios
+
+
+def possible(section, workload, cases):
+    """The cases that can be done; a note says why others cannot."""
+    for reason in dict.fromkeys(f"{case.name}: {case.missing(workload)}" for case in cases if case.missing(workload)):
+        section.notes.append(f"{workload.name} without {reason}")
+    return [case for case in cases if not case.missing(workload)]
+
+
+def runs_of(context, section, workload, cases):
+    """{case: [(Work, what was seen), one a round]} of the possible cases, run interleaved."""
+    cases = possible(section, workload, cases)
+    rounds = interleaved(cases, context.pairs,
+                         lambda case: peers.run(workload, case, context.files, context.scale))
+    runs = {case: [done[case] for done in rounds] for case in cases}
+    note_losses(section, workload, runs)
+    say(f"  {workload.name}: {context.pairs} rounds of {len(cases)} runs")
+    return runs
+
+
+def note_losses(section, workload, runs):
+    for case, of_case in runs.items():
+        lost = collections.Counter()
+        for _, seen in of_case:
+            lost.update(seen.get("lost", {}))
+        if lost:
+            reasons = ", ".join(f"{reason} {count:,.0f}" for reason, count in lost.items())
+            at = " at ".join(filter(None, [case.name, rate_text(case.rate)]))
+            section.notes.append(f"{workload.name}, {at}: lost {reasons}")
+
+
+def place(workload, case):
+    """Row and column of a measure."""
+    return f"{workload.name}, {case.name}", rate_text(case.rate)
+
+
+def add_over_bare(section, what, workload, runs, value, goals=None):
+    """value(work) of each case over that of bare; goals by (class of the peer, rate)."""
+    (bare, without), *others = runs.items()
+    for case, of_case in others:
+        values = ratios([value(work) for work, _ in of_case], [value(work) for work, _ in without])
+        section.add(what, "", values, *place(workload, case), at_most=(goals or {}).get((type(case), case.rate)))
+
+
+def add_seen(section, what, unit, workload, runs, value, goals=None):
+    """value(work, seen) of each run of the cases for which there is one; None is none."""
+    for case, of_case in runs.items():
+        values = [value(work, seen) for work, seen in of_case]
+        section.add(what, unit, [v for v in values if v is not None], *place(workload, case),
+                    at_most=(goals or {}).get(type(case)))

@@ -1,0 +1,51 @@
+"""On what and how a benchmark was run, so that its numbers can be judged."""
+
+import datetime
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+
+import harness
+
+
+def about(command):
+    began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"command": shlex.join(command), "began": began, **revision(), "kernel": platform.release(),
+            "cpu": cpu_model(), "cpus": os.cpu_count(),
+            "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+            "ocaml": said("ocamlfind", "ocamlopt", "-version"), "load_before": os.getloadavg()[0],
+            "nice": os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+def said(*command):
+    """What a command prints; nothing when it fails."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def git(*arguments):
+    return said("git", "-C", harness.ROOT, *arguments)
+
+
+def revision():
+    """The commit of this tree; a base of bench-compare is no work tree and says its own."""
+    named = harness.BUILD / "commit"
+    if named.exists():
+        return {"commit": named.read_text().strip(), "changed": False}
+    return {"commit": git("rev-parse", "HEAD") or "unknown",
+            "changed": git("status", "--porcelain", "--untracked-files=no") != ""}
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def finished(about):
+    """To be added at the end: how long it took, and what else the machine had to do."""
+    began = datetime.datetime.fromisoformat(about["began"])
+    seconds = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
+    return {**about, "seconds": round(seconds), "load_after": os.getloadavg()[0]}

@@ -1,0 +1,198 @@
+"""Ways to run a workload: alone, under memprofd, and under what else there is to compare with.
+
+watch() comes when the workload waits for its work, look() right after the work, and says what was seen.
+"""
+
+import pathlib
+import re
+import shutil
+import signal
+
+import harness
+from probe_hits import Hits
+from watching import Growth, Recording
+
+AGENT = harness.BUILD / "libmemprof_agent.so"
+HEAPTRACK = pathlib.Path("/usr/lib/heaptrack/libheaptrack_preload.so")
+
+
+class Bare:
+    name, rate = "bare", None
+
+    def missing(self, _workload):
+        """Why this cannot be done with the workload, if so."""
+        return ""
+
+    def environment(self, _workload):
+        return {}
+
+    def watch(self, process):
+        pass
+
+    def look(self, _process):
+        return {}
+
+    def leave(self, process):
+        pass
+
+    def after_end(self):
+        """What is known only once the program has ended."""
+        return {}
+
+
+class Memprofd(Bare):
+    name = "memprofd"
+
+    def __init__(self, daemon, rate):
+        self.daemon, self.rate = daemon, rate
+        self.growth = None
+
+    def environment(self, workload):
+        return {} if workload.waits_for_attach else {"LD_PRELOAD": str(AGENT)}
+
+    def watch(self, process):
+        self.daemon.attach(process.pid, self.rate)
+        self.growth = Growth(self.daemon)
+
+    def look(self, process):
+        growth = self.growth.now()
+        return {"samples": growth.samples(process.pid), "lost": growth.lost(), "events": growth.events(process.pid),
+                "daemon_cpu": growth.total("memprofd_cpu_seconds_total")}
+
+    def leave(self, process):
+        self.daemon.detach(process.pid, check=process.running())
+
+
+class Probed(Memprofd):
+    """Also tells what the programs at its probes did; probe_hits.counted() has to be on."""
+    hits = None
+
+    def watch(self, process):
+        super().watch(process)
+        self.hits = Hits(self.daemon.pid)
+
+    def look(self, process):
+        return {"programs": self.hits.now(), **super().look(process)}
+
+
+class Recorded(Memprofd):
+    """While a recording of every event is written."""
+    name = "memprofd, recorded"
+
+    def __init__(self, daemon, rate, folder):
+        super().__init__(daemon, rate)
+        self.file = pathlib.Path(folder) / "recorded.ctf"
+        self.recording = None
+
+    def watch(self, process):
+        self.daemon.attach(process.pid, self.rate)
+        self.recording = Recording(self.daemon, process.pid, self.file)
+        self.growth = Growth(self.daemon)
+
+    def look(self, process):
+        seen = super().look(process)
+        trace_bytes, unwritten = self.recording.finish()
+        lost = {**seen["lost"], "not_written": unwritten} if unwritten else seen["lost"]
+        return {**seen, "trace_bytes": trace_bytes, "lost": lost}
+
+    def leave(self, process):
+        super().leave(process)
+        self.file.unlink()
+
+
+class IdleAgent(Bare):
+    """The agent came, and memprofd went again."""
+    name = "idle agent"
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    def environment(self, workload):
+        return {} if workload.waits_for_attach else {"LD_PRELOAD": str(AGENT)}
+
+    def watch(self, process):
+        self.daemon.attach(process.pid, 1e-5)
+        self.daemon.detach(process.pid)
+
+
+class Tracker(Bare):
+    """Gc.Memprof as a user would: plain_tracker.ml."""
+    name = "plain tracker"
+
+    def __init__(self, folder, rate):
+        self.rate = rate
+        self.file = pathlib.Path(folder) / "tracker.events"
+
+    def missing(self, workload):
+        return "" if workload.tracked else "its source is not ours"
+
+    def environment(self, _workload):
+        return {"PLAIN_TRACKER": f"{self.rate:g} {self.file}"}
+
+    def after_end(self):
+        data = self.file.read_bytes()
+        self.file.unlink()
+        return {"samples": int.from_bytes(data[-8:], "little"), "trace_bytes": len(data)}
+
+
+class Perf(Bare):
+    """CPU samples with callstacks by frame pointers, as many a second as asked for."""
+    name = "perf"
+    per_second = 1000
+
+    def __init__(self, folder):
+        self.file = pathlib.Path(folder) / "perf.data"
+        self.recorder = None
+
+    def missing(self, _workload):
+        return "" if shutil.which("perf") else "perf is not installed"
+
+    def watch(self, process):
+        self.recorder = harness.Process(["perf", "record", "-e", "cpu-clock", "-F", self.per_second, "-g",
+                                         "-o", self.file, "-p", process.pid])
+        harness.eventually(lambda: self.file.exists() and self.file.stat().st_size > 0, "perf records")
+
+    def look(self, _process):
+        self.recorder.stop(signal.SIGINT)
+        said = re.search(r"\((\d+) samples\)", self.recorder.stderr())
+        size = self.file.stat().st_size
+        self.file.unlink()
+        return {"samples": int(said.group(1)) if said else 0, "trace_bytes": size}
+
+    def leave(self, _process):
+        self.recorder.kill()
+
+
+class Heaptrack(Bare):
+    """Each malloc and free: of an OCaml program, what its C code allocates outside of the OCaml heap."""
+    name = "heaptrack"
+
+    def __init__(self, folder):
+        self.file = pathlib.Path(folder) / "heaptrack.raw"
+
+    def missing(self, _workload):
+        return "" if HEAPTRACK.exists() else "heaptrack is not installed"
+
+    def environment(self, _workload):
+        return {"LD_PRELOAD": str(HEAPTRACK), "DUMP_HEAPTRACK_OUTPUT": str(self.file)}
+
+    def after_end(self):
+        with open(self.file, "rb") as trace:
+            allocations = sum(line.startswith(b"+") for line in trace)
+        size = self.file.stat().st_size
+        self.file.unlink()
+        return {"samples": allocations, "trace_bytes": size}
+
+
+def run(workload, peer, files, scale):
+    """One run: (Work, what the peer saw)."""
+    process = workload.start(peer.environment(workload), files, scale)
+    try:
+        peer.watch(process)
+        work = process.work()
+        seen = peer.look(process)
+        peer.leave(process)
+        process.end()
+    finally:
+        process.kill()
+    return work, {**seen, **peer.after_end()}

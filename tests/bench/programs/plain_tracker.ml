@@ -1,0 +1,84 @@
+(* What a user writes who has only Gc.Memprof: a tracker in the program that writes each
+   event, with its callstack, to a file. For comparison with memprofd.
+
+   Runs when PLAIN_TRACKER is "RATE FILE", from the program's "ready" on. The file is native
+   64-bit integers: for an allocation 0, number, microseconds, words, samples, number of
+   return addresses, these; for a promotion 1, for a death 2, number, microseconds. It ends
+   with how many allocations it holds. *)
+
+let buffer_bytes = 65_536
+let max_frames = 256
+
+type writer = {
+  lock : Mutex.t; (* of all: domains and threads share the file *)
+  file : Unix.file_descr;
+  buffer : Bytes.t;
+  mutable used : int;
+  mutable allocations : int;
+}
+
+let flush w =
+  let rec write from =
+    if from < w.used then write (from + Unix.write w.file w.buffer from (w.used - from))
+  in
+  write 0;
+  w.used <- 0
+
+let put w n =
+  Bytes.set_int64_ne w.buffer w.used (Int64.of_int n);
+  w.used <- w.used + 8
+
+let begin_event w entries =
+  Mutex.lock w.lock;
+  if w.used + (8 * entries) > buffer_bytes then flush w
+
+let microseconds () = int_of_float (Unix.gettimeofday () *. 1e6)
+
+let on_alloc w (info : Gc.Memprof.allocation) =
+  let stack = Printexc.raw_backtrace_entries info.callstack in
+  begin_event w (6 + Array.length stack);
+  let number = w.allocations in
+  w.allocations <- number + 1;
+  put w 0;
+  put w number;
+  put w (microseconds ());
+  put w info.size;
+  put w info.n_samples;
+  put w (Array.length stack);
+  Array.iter (fun entry -> put w (entry : Printexc.raw_backtrace_entry :> int)) stack;
+  Mutex.unlock w.lock;
+  Some number
+
+let on_event w kind number =
+  begin_event w 3;
+  put w kind;
+  put w number;
+  put w (microseconds ());
+  Mutex.unlock w.lock
+
+let finish w () =
+  Gc.Memprof.stop ();
+  begin_event w 1;
+  put w w.allocations;
+  flush w;
+  Unix.close w.file
+
+let start rate path =
+  let file = Unix.openfile path [ Unix.O_WRONLY; Unix.O_CREAT; Unix.O_TRUNC ] 0o600 in
+  let w =
+    { lock = Mutex.create (); file; buffer = Bytes.create buffer_bytes; used = 0; allocations = 0 }
+  in
+  let promote number = on_event w 1 number; Some number and dealloc = on_event w 2 in
+  at_exit (finish w);
+  ignore
+    (Gc.Memprof.start ~sampling_rate:rate ~callstack_size:max_frames
+       { alloc_minor = on_alloc w; alloc_major = on_alloc w; promote;
+         dealloc_minor = dealloc; dealloc_major = dealloc })
+
+let () =
+  Handshake.before_ready :=
+    fun () ->
+      match Option.map (String.split_on_char ' ') (Sys.getenv_opt "PLAIN_TRACKER") with
+      | Some [ rate; path ] -> start (float_of_string rate) path
+      | Some _ -> failwith "PLAIN_TRACKER: RATE FILE"
+      | None -> ()

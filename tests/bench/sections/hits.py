@@ -1,0 +1,29 @@
+"""Probe hits for each sample, counted by the kernel."""
+
+import peers
+import probe_hits
+from bench_context import say
+from comparing import place
+from watching import LARGE_RING
+from workloads import WORKLOADS
+
+ROUNDS = 3  # a count, which hardly varies
+LOWEST_RATE = 1e-4  # below, there are too few samples in a run for a ratio
+
+
+def run(context, section):
+    with probe_hits.counted(), context.daemon(*LARGE_RING) as daemon:
+        for workload in context.chosen(WORKLOADS):
+            for rate in (rate for rate in context.rates if rate >= LOWEST_RATE):
+                case = peers.Probed(daemon, rate)
+                seen = [peers.run(workload, case, context.files, context.scale)[1]
+                        for _ in range(min(ROUNDS, context.pairs))]
+                add(section, place(workload, case), seen)
+            say(f"  {workload.name}")
+
+
+def add(section, at, seen):
+    runs = [{name: runs for name, (runs, _) in one["programs"].items()} for one in seen]
+    values = [sum(of_run.values()) / one["samples"] for of_run, one in zip(runs, seen) if one["samples"]]
+    section.add("probe hits per sample", "", values, *at, at_most=1)
+    section.details[", ".join(at)] = [{"samples": one["samples"], **of_run} for of_run, one in zip(runs, seen)]

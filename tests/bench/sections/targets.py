@@ -1,0 +1,42 @@
+"""Memory and CPU of memprofd for each idle target, of 1 to 100, sampled at the default rate."""
+
+import time
+
+import daemon_cost
+import harness
+from bench_context import say
+
+COUNTS, SHORT_COUNTS = (1, 10, 50, 100), (1, 20)
+SECONDS, SHORT_SECONDS = 30, 3
+MAX_END_SECONDS = 600  # it waits for the kernel at each probe that it takes away
+GOALS_FROM = 50  # what memprofd needs for itself counts with fewer
+
+
+def run(context, section):
+    for count in SHORT_COUNTS if context.short else COUNTS:
+        cost = cost_of(context, count)
+        column = f"{count} targets" if count > 1 else "1 target"
+        def goal(most, count=count):
+            return most if count >= GOALS_FROM else None
+        section.add("memory of a target", "MiB", [cost["bytes"] / 2**20], column=column,
+                    at_most=goal(daemon_cost.MAX_IDLE_BYTES / 2**20))
+        section.add("of that in the kernel", "MiB", [cost["kernel_bytes"] / 2**20], column=column)
+        section.add("CPU of a target", "% of a core", [cost["cpu_percent"]], column=column,
+                    at_most=goal(daemon_cost.MAX_IDLE_CPU_PERCENT))
+        section.add("end of memprofd", "s", [cost["end_seconds"]], column=column)
+        say(f"  {column}")
+
+
+def cost_of(context, count):
+    """A memprofd for each count: what earlier targets left is no cost of the later ones."""
+    targets = []
+    try:
+        with context.daemon() as daemon:
+            targets += [harness.Target("known_alloc") for _ in range(count)]
+            cost = daemon_cost.of_idle_targets(daemon, targets, SHORT_SECONDS if context.short else SECONDS)
+            began = time.monotonic()
+            daemon.stop(timeout=MAX_END_SECONDS)
+            return {**cost, "end_seconds": time.monotonic() - began}
+    finally:
+        for target in targets:
+            target.kill()

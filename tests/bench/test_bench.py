@@ -1,0 +1,70 @@
+"""make bench itself, with hardly any work: every peer runs, and the result has what was asked for."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import bench
+import peers
+from bench_context import Context
+from result import Result
+from sections import budget
+
+PROGRAM = pathlib.Path(__file__).with_name("bench.py")
+
+
+class Bench(unittest.TestCase):
+    def measured(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "bench.json"
+            done = subprocess.run([sys.executable, PROGRAM, "--pairs", "1", "--out", out, *arguments], capture_output=True,
+                                  text=True, timeout=300, check=False)
+            self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+            return {section.name: section for section in Result.load(out).sections}
+
+    def test_workloads_under_all_peers(self):
+        found = self.measured("--only", "overhead", "--only", "hits", "--only", "trace", "--scale", "0.02",
+                              "--rate", "1e-3", "--workload", "c_heavy", "--workload", "many_domains",
+                              "--workload", "ocamlopt")
+        rows = {measure.row for measure in found["overhead"].measures if measure.what == "target CPU over bare"}
+        both = ("idle agent", "memprofd", "plain tracker")
+        self.assertEqual({f"{name}, {peer}" for name in ("c_heavy", "many_domains") for peer in both} |
+                         {"ocamlopt, idle agent", "ocamlopt, memprofd"}, rows)
+        self.assertEqual(3, len([m for m in found["hits"].measures if m.values[0] > 0]))
+        written = {measure.row for measure in found["trace"].measures if measure.what == "bytes per sample"}
+        self.assertLessEqual({"c_heavy, memprofd, recorded", "c_heavy, plain tracker"}, written)
+
+    def test_a_server_under_load(self):
+        found = self.measured("--only", "latency", "--scale", "0.1", "--rate", "1e-4")["latency"]
+        p99 = {measure.row: measure.values[0] for measure in found.measures if measure.what == "p99 of latency"}
+        self.assertEqual({f"ocsigenserver, {peer}" for peer in ("bare", "idle agent", "memprofd")}, set(p99))
+        self.assertGreater(min(p99.values()), 0)
+
+    def test_what_a_budget_is_judged_by(self):
+        with tempfile.TemporaryDirectory() as folder:
+            context = Context(pathlib.Path(folder), pairs=1, scale=0.01)
+            with context.daemon() as daemon:
+                for workload in budget.PROGRAMS:
+                    _, seen = peers.run(workload, budget.Budgeted(daemon, 1), context.files, context.scale)
+                    words = workload.amount * context.scale
+                    self.assertEqual(budget.RATE, seen["rate"])
+                    self.assertLess(abs(seen["words"] - words), 5 * (words / budget.RATE) ** 0.5 + 1e5)
+
+    def test_every_section_has_a_title(self):
+        for name in bench.SECTIONS:
+            self.assertTrue(bench.section_module(name).__doc__, name)
+
+    def test_a_section_that_fails_says_so(self):
+        class Failing:
+            __doc__ = "Fails."
+
+            @staticmethod
+            def run(_context, _section):
+                raise AssertionError("no target")
+        self.assertEqual("AssertionError: no target", bench.measured("failing", Failing, None).failed)
+
+
+if __name__ == "__main__":
+    unittest.main()
