@@ -37,8 +37,8 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
-  ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, build_kernel_frame_table(
-                                                             target.frames, target.room_for_plugins)));
+  const KernelFrameTable table = build_kernel_frame_table(target.frames, target.room_for_plugins);
+  ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, table));
   if (target.register_frametable.address != 0) {
     RETURN_IF_ERROR(
         kernel->attach_frametable(target.exe_path, target.register_frametable.file_offset));

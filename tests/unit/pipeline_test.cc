@@ -185,7 +185,8 @@ TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
 TEST_F(PipelineTest, TailThatManyBatchesOvertookIsNoLoss) {
   const auto records = allocs(1, 2);
   batch(kGeneration, 0, records);
-  for (std::uint64_t seq = 2; seq < 1000; seq += 2) batch(kGeneration, seq, allocs(seq + 1, seq + 2));
+  for (std::uint64_t seq = 2; seq < 1000; seq += 2)
+    batch(kGeneration, seq, allocs(seq + 1, seq + 2));
   const std::size_t taken = seen_.records.size();
   pipeline_.on_tail(0, 0, kGeneration, records);
   EXPECT_EQ(seen_.records.size(), taken);
