@@ -30,6 +30,11 @@ std::string check_agent_file(const std::string& path, Findings& findings) {
   return file->path;
 }
 
+bool can_be_observed_only(const ElfFile& program) {
+  const auto checked = check_program(program);
+  return checked.ok() && !checked->why_no_agent.empty();
+}
+
 // The runtime's symbols, also of a program that is refused for its version.
 void describe_symbols(const ElfFile& program, Findings& findings) {
   const RuntimeSymbolCheck check = look_for_symbols(program);
@@ -39,10 +44,9 @@ void describe_symbols(const ElfFile& program, Findings& findings) {
   const std::string where = program.has_symtab() ? "" : ", exported ones (the program is stripped)";
   const std::string detail =
       absl::StrCat(found, " of ", check.wanted, " of the runtime's found", where);
-  const auto usable = check_program(program);
   if (check.missing.empty()) {
     findings.push_back({Level::kOk, "symbols", detail, ""});
-  } else if (usable.ok() && !usable->why_no_agent.empty()) {
+  } else if (can_be_observed_only(program)) {
     findings.push_back({Level::kOk, "symbols", detail + ", among them all for observe mode", ""});
   } else {
     findings.push_back({Level::kProblem, "symbols",

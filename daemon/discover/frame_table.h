@@ -52,7 +52,8 @@ struct KernelFrameTable {
 // that collide even in a table many times larger than usual. There is room for as many
 // more descriptors as are reserved.
 KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0);
-// How many to reserve for plugins when a program of so many descriptors may load some.
-std::uint64_t room_for_plugins(std::uint64_t descriptors);
+// How many to reserve for plugins when a program of so many descriptors may load some, and
+// has loaded so many.
+std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);
 
 }  // namespace memprofd

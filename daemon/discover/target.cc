@@ -143,8 +143,7 @@ void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& 
   if (target.register_frametable.address == 0) return;
   std::uint64_t loaded = 0;
   for (const OcamlCode& plugin : target.plugins) loaded += plugin.frames.descriptors().size();
-  target.room_for_plugins =
-      std::max(loaded + loaded / 4, room_for_plugins(target.frames.descriptors().size()));
+  target.room_for_plugins = room_for_plugins(target.frames.descriptors().size(), loaded);
 }
 
 // Everything inside the process, given its program.

@@ -28,8 +28,7 @@ struct FlameMeasure {
   const Estimate& (*of)(const Counters&);
 };
 constexpr std::array<FlameMeasure, 5> kMeasures{{
-    {"live", "Live", Measure::kLive,
-     [](const Counters& c) -> const Estimate& { return c.live; }},
+    {"live", "Live", Measure::kLive, [](const Counters& c) -> const Estimate& { return c.live; }},
     {"allocated", "Allocated", Measure::kAllocated,
      [](const Counters& c) -> const Estimate& { return c.allocated; }},
     {"promoted", "Promoted", Measure::kPromoted,
@@ -46,12 +45,6 @@ constexpr std::array<FlameMeasure, 5> kMeasures{{
 
 // Those that are known of all the programs.
 using FlameMeasures = std::vector<FlameMeasure>;
-
-FlameMeasures known_measures(const std::vector<TargetProfile>& profiles) {
-  FlameMeasures known(kMeasures.begin(), kMeasures.end());
-  std::erase_if(known, [&](const FlameMeasure& m) { return !is_known(profiles, m.measure); });
-  return known;
-}
 
 // Names, files and functions, each once; a function with its line.
 class FunctionTable {
@@ -262,7 +255,7 @@ std::string flame_json(const std::vector<TargetProfile>& profiles, std::size_t m
   FlameTree tree(max_nodes);
   grow(profiles, functions, tree);
   std::string out = "{";
-  const FlameMeasures measures = known_measures(profiles);
+  const FlameMeasures measures = known_of(profiles, kMeasures);
   append_facts(profiles, measures, out);
   out += ',';
   functions.append_to(out);

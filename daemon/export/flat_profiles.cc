@@ -91,9 +91,7 @@ class SpeedscopeWriter {
     });
     if (profiles_.size() > 1) append_root_frames(out);
     out += "},\"profiles\":";
-    std::vector<NamedMeasure> known(kSpeedscopeMeasures.begin(), kSpeedscopeMeasures.end());
-    std::erase_if(known, [&](const NamedMeasure& m) { return !is_known(profiles_, m.measure); });
-    append_json_array(known, out,
+    append_json_array(known_of(profiles_, kSpeedscopeMeasures), out,
                       [&](const NamedMeasure& m, std::string& to) { append_profile(m, to); });
     return out += "}\n";
   }

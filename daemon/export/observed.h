@@ -23,6 +23,15 @@ bool needs_followed_blocks(Measure measure);
 // Whether it is known of all of them.
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 
+// Of a format's list of values, with a field `measure` each, those that are known.
+template <typename Values>
+std::vector<typename Values::value_type> known_of(const std::vector<TargetProfile>& profiles,
+                                                  const Values& values) {
+  std::vector<typename Values::value_type> known(values.begin(), values.end());
+  std::erase_if(known, [&](const auto& value) { return !is_known(profiles, value.measure); });
+  return known;
+}
+
 // Leaves out of an answer what is not known of this target.
 void leave_unknown_out(const TargetSnapshot& target, ::memprof::v1::Site& site);
 

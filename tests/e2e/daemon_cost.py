@@ -67,9 +67,11 @@ def frame_tables(daemon, pid):
 def largest_program(daemon, folder):
     """Coq with plugins, all of them loaded: the process and its frame_tables()."""
     program = real_programs.Coqc(folder, goals=20_000, plugins=real_programs.COQ_PLUGINS)
-    harness.eventually(lambda: frame_tables(daemon, program.pid)[0] >= LARGEST_DESCRIPTORS, "its plugins are loaded",
-                       timeout=120, interval=0.5)
-    return program, frame_tables(daemon, program.pid)
+
+    def loaded():
+        tables = frame_tables(daemon, program.pid)
+        return tables if tables[0] >= LARGEST_DESCRIPTORS else None
+    return program, harness.eventually(loaded, "its plugins are loaded", timeout=120, interval=0.5)
 
 
 def of_attaches(daemon, pid, count, plugins=0):

@@ -22,9 +22,7 @@ UniqueFd agent_memfd(unsigned flags = MFD_ALLOW_SEALING) {
   return UniqueFd(::memfd_create(std::string(kAgentMemfdName).c_str(), MFD_CLOEXEC | flags));
 }
 
-std::string path_of(const UniqueFd& fd) {
-  return "/proc/self/fd/" + std::to_string(fd.get());
-}
+std::string path_of(const UniqueFd& fd) { return "/proc/self/fd/" + std::to_string(fd.get()); }
 
 std::string contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -132,8 +132,8 @@ TEST(FlameJsonTest, OfObservedProgramsOnlyWhatTheyAllocated) {
   const ProfileModel followed = example();
   ProfileModel observed = example();
   observed.profile.follows_blocks = false;
-  for (const auto& profiles : {std::vector{observed.profile},
-                               std::vector{followed.profile, observed.profile}}) {
+  for (const auto& profiles :
+       {std::vector{observed.profile}, std::vector{followed.profile, observed.profile}}) {
     const Tree tree(profiles);
     ASSERT_EQ(tree.data["measures"].size(), 1u);
     EXPECT_EQ(tree.data["measures"][0]["key"], "allocated");
