@@ -215,7 +215,7 @@ static void change_session(void)
 	start_if_wanted();
 }
 
-static int session_over(void)
+static inline int session_over(void)
 {
 	return !session_wanted() ||
 	       memprof_agent_control.requested_generation != memprof_agent_control.generation;
@@ -231,7 +231,7 @@ static value follow(uint32_t buffer, value id)
 }
 
 /* Whether a callback of the session that runs; else of one that has ended. */
-static int in_session(void)
+static inline __attribute__((always_inline)) int in_session(void)
 {
 	if (LIKELY(memprof_activity.sampling && !session_over()))
 		return 1;
@@ -245,35 +245,32 @@ static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (ui
 /* What happened to a block that is followed. */
 static void append_follow(value id, enum memprof_record_kind kind)
 {
-	memprof_append(memprof_buffer_index(),
-		       (struct memprof_record){
-			       .sample_id = (uint64_t)LONG_VAL(id),
-			       .origin = MEMPROF_ORIGIN(0, 0, kind),
-		       },
-		       VAL_UNIT);
+	struct memprof_record record = {
+		.sample_id = (uint64_t)LONG_VAL(id),
+		.origin = MEMPROF_ORIGIN(0, 0, kind),
+	};
+
+	memprof_append(memprof_buffer_index(), &record, VAL_UNIT);
 }
 
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
+	struct memprof_record record = {
+		.size_words = (uint64_t)LONG_VAL(FIELD(info, 1)),
+		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
+		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
+	};
 	uint32_t buffer;
-	uint64_t id;
 
 	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
 	buffer = memprof_buffer_index();
-	id = memprof_new_sample_id(buffer);
-	memprof_append(buffer,
-		       (struct memprof_record){
-			       .sample_id = id,
-			       .size_words = (uint64_t)LONG_VAL(FIELD(info, 1)),
-			       .n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
-			       .origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
-		       },
-		       FIELD(info, 3));
+	record.sample_id = memprof_new_sample_id(buffer);
+	memprof_append(buffer, &record, FIELD(info, 3));
 #ifdef MEMPROF_ON_CALLSTACK
-	MEMPROF_ON_CALLSTACK(id, FIELD(info, 3));
+	MEMPROF_ON_CALLSTACK(record.sample_id, FIELD(info, 3));
 #endif
-	return follow(buffer, VAL_LONG(id));
+	return follow(buffer, VAL_LONG(record.sample_id));
 }
 
 value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
@@ -311,7 +308,7 @@ static void at_minor_gc_end_of_session(void)
 		memprof_domains_note_heap();
 		memprof_domains_remind();
 	}
-	memprof_flush_old(memprof_buffer_index(), now_ns);
+	memprof_batch_minor_gc_ended(memprof_buffer_index(), now_ns);
 }
 
 static void on_minor_gc_end(void)

@@ -62,7 +62,10 @@ uint64_t memprof_last_sample_id(uint32_t buffer)
 	return caml_ml_domain_index ? n * MEMPROF_BUFFERS + buffer : n;
 }
 
-uint32_t memprof_sample_id_step(void) { return caml_ml_domain_index ? MEMPROF_BUFFERS : 1; }
+uint32_t memprof_sample_id_shift(void)
+{
+	return caml_ml_domain_index ? __builtin_ctz(MEMPROF_BUFFERS) : 0;
+}
 
 struct memprof_batch_buffer *memprof_use_buffer(uint32_t index)
 {
@@ -80,15 +83,11 @@ static int runtime_captures(void)
 	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
-/* In an empty buffer; a reader may still hold what it said before. */
-static void begin_batch(uint32_t index, const struct memprof_record *record)
+/* A reader may still hold what the buffer said before. */
+void memprof_begin_batch(struct memprof_batch_buffer *buffer)
 {
-	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
-
 	buffer->generation = memprof_agent_control.running_generation;
 	buffer->packed_words = 0;
-	if (runtime_captures())
-		memprof_packed_begin(index, record);
 }
 
 static int is_packed(const struct memprof_batch_buffer *buffer)
@@ -96,32 +95,22 @@ static int is_packed(const struct memprof_batch_buffer *buffer)
 	return buffer->count != 0 ? buffer->packed_words != 0 : runtime_captures();
 }
 
-static void flush_if_full(uint32_t index, uint64_t time_ns)
-{
-	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
-
-	if (buffer->count == 0)
-		return;
-	if (is_packed(buffer) ? !memprof_packed_has_room(buffer, time_ns)
-			      : buffer->count == MEMPROF_BATCH_RECORDS)
-		memprof_flush(index);
-}
-
-void memprof_append(uint32_t index, struct memprof_record record, value callstack)
+void memprof_append(uint32_t index, struct memprof_record *record, value callstack)
 {
 	struct memprof_batch_buffer *buffer = memprof_use_buffer(index);
 
-	record.time_ns = memprof_now_ns();
-	record.origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
-	flush_if_full(index, record.time_ns); /* of the time that it spans */
+	record->origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
+	if (is_packed(buffer)) {
+		memprof_packed_append(index, record, callstack);
+		return;
+	}
+	record->time_ns = memprof_now_ns();
 	if (buffer->count == 0)
-		begin_batch(index, &record);
-	if (is_packed(buffer))
-		memprof_packed_append(index, &record, callstack);
-	else
-		buffer->records[buffer->count] = record;
+		memprof_begin_batch(buffer);
+	buffer->records[buffer->count] = *record;
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
-	flush_if_full(index, record.time_ns);
+	if (buffer->count == MEMPROF_BATCH_RECORDS)
+		memprof_flush(index);
 }
 
 static void probe_packed(uint32_t index)
@@ -151,12 +140,13 @@ void memprof_flush(uint32_t index)
 	__atomic_store_n(&buffer->first_seq, buffer->first_seq + count, __ATOMIC_RELEASE);
 }
 
-void memprof_flush_old(uint32_t index, uint64_t now_ns)
+void memprof_batch_minor_gc_ended(uint32_t index, uint64_t now_ns)
 {
 	const struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
 	int packed = is_packed(buffer);
 	uint64_t since_ns = packed ? buffer->packed.head.time_ns : buffer->records[0].time_ns;
 
+	memprof_packed_minor_gc_ended(index, now_ns);
 	if (buffer->count != 0 &&
 	    now_ns - since_ns >= (packed ? PACKED_FLUSH_AGE_NS : FLUSH_AGE_NS))
 		memprof_flush(index);

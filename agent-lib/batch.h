@@ -31,17 +31,19 @@ uint32_t memprof_buffer_index(void);
 struct memprof_batch_buffer *memprof_use_buffer(uint32_t index);
 /* The next sample of a buffer: unique, not 0. */
 uint64_t memprof_new_sample_id(uint32_t buffer);
-/* The one that it gave last, and how far apart they are. */
+/* The one that it gave last; they are 1 << shift apart. */
 uint64_t memprof_last_sample_id(uint32_t buffer);
-uint32_t memprof_sample_id_step(void);
+uint32_t memprof_sample_id_shift(void);
 /* Appends one record, its time and thread filled in, and flushes when the batch is full.
  * callstack: of an allocation, as the runtime gives it; only looked at when the runtime
  * captures. */
-void memprof_append(uint32_t buffer, struct memprof_record record, value callstack);
+void memprof_append(uint32_t buffer, struct memprof_record *record, value callstack);
+/* A buffer that is empty takes records of the session that runs. */
+void memprof_begin_batch(struct memprof_batch_buffer *buffer);
 /* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
 void memprof_flush(uint32_t buffer);
 /* Flushes when the oldest record waits for long. */
-void memprof_flush_old(uint32_t buffer, uint64_t now_ns);
+void memprof_batch_minor_gc_ended(uint32_t buffer, uint64_t now_ns);
 /* Tells the watcher, by a batch of no records, that this session runs. */
 void memprof_announce(uint32_t generation);
 /* In a forked child: the unflushed records are the parent's. */

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "packed.h"
 
+#include <cpuid.h>
+
+#include "clock.h"
+
 /* A thread, an allocation with a wide size, and frames that are all far. */
 #define MAX_RECORD_WORDS (2u + 5u + 3u * MEMPROF_PACKED_FRAMES)
 #define MAX_BATCH_NS ((uint64_t)UINT32_MAX * MEMPROF_PACKED_TIME_NS)
 
 /* What the batch's next record is told apart from. */
 struct packer {
+	struct memprof_clock clock;
 	uint64_t last_sample;
 	uint32_t tid;
 	uint32_t depth;
-	value slots[MEMPROF_PACKED_FRAMES]; /* of the last callstack, outermost first */
-};
+	/* The last callstack, outermost frame at the end, as in the runtime's. */
+	value slots[MEMPROF_PACKED_FRAMES];
+} __attribute__((aligned(64))); /* each domain writes its own */
 
 static struct packer packers[MEMPROF_BUFFERS];
 
@@ -50,25 +56,40 @@ static uint32_t *put_frame(uint32_t *to, uint64_t address, uint64_t base)
 	return put_wide(put(to, MEMPROF_PACKED_FAR), address);
 }
 
+/* How many values before these two ends are the same, limit at most. */
+static uint32_t same_before(const value *a, const value *b, uint32_t limit)
+{
+	uint32_t n = 0;
+
+	while (n + 4 <= limit && a[-1] == b[-1] && a[-2] == b[-2] && a[-3] == b[-3] &&
+	       a[-4] == b[-4]) {
+		a -= 4;
+		b -= 4;
+		n += 4;
+	}
+	while (n < limit && *--a == *--b)
+		n++;
+	return n;
+}
+
 /* Appends the frames that the callstack before did not have; *bits: what the head says. */
 static uint32_t *put_callstack(uint32_t *to, struct packer *packer, uint64_t base, value callstack,
 			       uint32_t *bits)
 {
 	uint64_t length = *((const uint64_t *)callstack - 1) >> 10;
 	uint32_t depth = length < MEMPROF_PACKED_FRAMES ? (uint32_t)length : MEMPROF_PACKED_FRAMES;
-	const value *outermost = (const value *)callstack + depth - 1;
-	uint32_t shared = 0;
+	uint32_t both = depth < packer->depth ? depth : packer->depth;
+	const value *end = (const value *)callstack + depth;
+	value *slots_end = packer->slots + MEMPROF_PACKED_FRAMES;
+	uint32_t shared = same_before(end, slots_end, both);
 
-	while (shared < depth && shared < packer->depth &&
-	       outermost[-(intptr_t)shared] == packer->slots[shared])
-		shared++;
-	for (uint32_t i = shared; i < depth; i++) {
-		packer->slots[i] = outermost[-(intptr_t)i];
-		to = put_frame(to, address_of(packer->slots[i]), base);
+	for (uint32_t i = shared + 1; i <= depth; i++) {
+		slots_end[-(intptr_t)i] = end[-(intptr_t)i];
+		to = put_frame(to, address_of(end[-(intptr_t)i]), base);
 	}
 	packer->depth = depth;
 	*bits = MEMPROF_PACKED_SHARED(shared) | MEMPROF_PACKED_NEW(depth - shared);
-	if (depth > 0 && is_debuginfo(packer->slots[depth - 1]))
+	if (depth > 0 && is_debuginfo(*(const value *)callstack))
 		*bits |= MEMPROF_PACKED_DEBUGINFO;
 	if (depth == MEMPROF_PACKED_FRAMES)
 		*bits |= MEMPROF_PACKED_CUT;
@@ -99,43 +120,81 @@ static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct mem
 }
 
 static uint32_t *put_follow(uint32_t *to, const struct packer *packer,
-			    const struct memprof_record *record, uint32_t id_step)
+			    const struct memprof_record *record)
 {
 	uint64_t behind = packer->last_sample - record->sample_id;
+	uint64_t steps = behind >> memprof_sample_id_shift();
 	uint32_t kind = MEMPROF_ORIGIN_KIND(record->origin);
 
-	if (behind % id_step == 0 && behind / id_step <= MEMPROF_PACKED_MAX_BEHIND)
-		return put(to, kind | MEMPROF_PACKED_BEHIND(behind / id_step));
+	if (steps << memprof_sample_id_shift() == behind && steps <= MEMPROF_PACKED_MAX_BEHIND)
+		return put(to, kind | MEMPROF_PACKED_BEHIND(steps));
 	return put_wide(put(to, kind | MEMPROF_PACKED_WIDE), record->sample_id);
 }
 
-int memprof_packed_has_room(const struct memprof_batch_buffer *buffer, uint64_t time_ns)
+/* ------------------------------------------------------------------ batches */
+
+static int counter_is_usable(void)
+{
+	static int usable = -1; /* asking takes long */
+	unsigned a, b, c, d;
+
+	if (usable < 0)
+		usable = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) != 0;
+	return usable;
+}
+
+static uint64_t count_ticks(void) { return __builtin_ia32_rdtsc(); }
+
+static uint64_t now_ns(struct packer *packer)
+{
+	if (counter_is_usable())
+		return memprof_clock_now(&packer->clock, count_ticks, memprof_now_ns);
+	packer->clock.last_ns = memprof_now_ns();
+	return packer->clock.last_ns;
+}
+
+/* What a minor collection did happened at its end: then time need not be asked for. */
+static uint64_t time_of(struct packer *packer, enum memprof_record_kind kind)
+{
+	int of_collection = kind == MEMPROF_PROMOTE || kind == MEMPROF_DEALLOC_MINOR;
+
+	return of_collection && packer->clock.last_ns != 0 ? packer->clock.last_ns : now_ns(packer);
+}
+
+void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
+{
+	struct memprof_clock *clock = &packers[index].clock;
+
+	if (time_ns > clock->last_ns)
+		clock->last_ns = time_ns;
+}
+
+/* Whether the batch has room for a record, whatever its callstack, and is not too old for it. */
+static int has_room(const struct memprof_batch_buffer *buffer, uint64_t time_ns)
 {
 	return buffer->packed_words <= MEMPROF_PACKED_WORDS - MAX_RECORD_WORDS &&
 	       time_ns - buffer->packed.head.time_ns <= MAX_BATCH_NS;
 }
 
-void memprof_packed_begin(uint32_t index, const struct memprof_record *record)
+/* Begins an empty batch with this record's time. */
+static void begin(struct memprof_batch_buffer *buffer, struct packer *packer,
+		  const struct memprof_record *record, uint32_t index)
 {
-	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
-	struct packer *packer = &packers[index];
-
 	buffer->packed.head.time_ns = record->time_ns;
 	buffer->packed.head.base_address = (uint64_t)(uintptr_t)caml_callback_exn;
-	buffer->packed.head.id_step = memprof_sample_id_step();
+	buffer->packed.head.id_step = 1u << memprof_sample_id_shift();
 	packer->tid = 0;
 	packer->depth = 0;
 	packer->last_sample = memprof_last_sample_id(index);
 	if (is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
-		packer->last_sample = record->sample_id - memprof_sample_id_step();
+		packer->last_sample = record->sample_id - buffer->packed.head.id_step;
 	buffer->packed.head.last_sample = packer->last_sample;
 }
 
-void memprof_packed_append(uint32_t index, const struct memprof_record *record, value callstack)
+static void put_record(struct memprof_batch_buffer *buffer, struct packer *packer,
+		       const struct memprof_record *record, value callstack)
 {
-	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
 	const struct memprof_packed_head *head = &buffer->packed.head;
-	struct packer *packer = &packers[index];
 	uint32_t *to = buffer->packed.words + buffer->packed_words;
 	uint32_t tid = MEMPROF_ORIGIN_TID(record->origin);
 
@@ -147,7 +206,23 @@ void memprof_packed_append(uint32_t index, const struct memprof_record *record, 
 	if (is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
 		to = put_alloc(to, packer, record, head->base_address, callstack);
 	else
-		to = put_follow(to, packer, record, head->id_step);
+		to = put_follow(to, packer, record);
 	__atomic_store_n(&buffer->packed_words, (uint32_t)(to - buffer->packed.words),
 			 __ATOMIC_RELEASE);
+}
+
+void memprof_packed_append(uint32_t index, struct memprof_record *record, value callstack)
+{
+	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+	struct packer *packer = &packers[index];
+
+	record->time_ns = time_of(packer, MEMPROF_ORIGIN_KIND(record->origin));
+	if (buffer->count != 0 && !has_room(buffer, record->time_ns))
+		memprof_flush(index);
+	if (buffer->count == 0) {
+		memprof_begin_batch(buffer);
+		begin(buffer, packer, record, index);
+	}
+	put_record(buffer, packer, record, callstack);
+	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
 }

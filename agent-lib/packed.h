@@ -6,12 +6,10 @@
 
 #include "batch.h"
 
-/* Whether the batch in the buffer has room for the record, whatever its callstack, and is
- * not too old for it. */
-int memprof_packed_has_room(const struct memprof_batch_buffer *buffer, uint64_t time_ns);
-/* Begins an empty batch with this record's time. */
-void memprof_packed_begin(uint32_t buffer, const struct memprof_record *record);
-/* Appends the record to a batch that has room. callstack: of an allocation. */
-void memprof_packed_append(uint32_t buffer, const struct memprof_record *record, value callstack);
+/* Appends the record, its time filled in, and flushes before when there is no room.
+ * callstack: of an allocation. */
+void memprof_packed_append(uint32_t buffer, struct memprof_record *record, value callstack);
+/* Blocks that were promoted or died in a minor collection did so when it ended. */
+void memprof_packed_minor_gc_ended(uint32_t buffer, uint64_t time_ns);
 
 #endif

@@ -99,7 +99,8 @@ enum memprof_capture_by {
  *   others      time | head                                wide: | id, two words
  *   thread      tid  | head                                of the records from here on
  *
- * time: since the batch's, in units of MEMPROF_PACKED_TIME_NS. head: the kind in bits
+ * time: since the batch's, in units of MEMPROF_PACKED_TIME_NS; of promotions and deaths in
+ * the minor heap the end of their collection, or later. head: the kind in bits
  * 0..2, MEMPROF_PACKED_THREAD for a thread, bit 3: wide. Further
  *
  *   of allocations, whose id is that of the allocation before plus id_step:

@@ -77,7 +77,7 @@ class Captures(E2ETest):
             daemon.set_rate(target.pid, rate)
 
             def changed():
-                target.command("minor")
+                target.command("go 1")  # a session ends with a sample
                 info = daemon.targets()[target.pid]
                 return info["sampling_rate"] == rate and info["state"] == "sampling"
             eventually(changed, f"sampling at {rate}")
