@@ -30,8 +30,10 @@
 #include "domains.h"
 #include "pauses.h"
 #include "runtime_abi.h"
+#include "session.h"
+#include "static_value.h"
+#include "tracker.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
@@ -39,46 +41,15 @@
 #define MEMPROF_CALLSTACK_SIZE 0
 #endif
 
-struct static_closure {
-	uint64_t header;
-	value (*code)(void);
-	uint64_t info;
-};
-
-#define STATIC_CLOSURE(name, stub)                                                                 \
-	extern value stub(void);                                                                   \
-	static struct static_closure name = {STATIC_HEADER(2, CLOSURE_TAG), stub,                  \
-					     CLOSURE_INFO_ARITY_1}
-#define VALUE_OF(block) ((value)((uint64_t *)&(block) + 1))
-
-STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
-STATIC_CLOSURE(alloc_major, memprof_stub_alloc_major);
-STATIC_CLOSURE(promote, memprof_stub_promote);
-STATIC_CLOSURE(dealloc_minor, memprof_stub_dealloc_minor);
-STATIC_CLOSURE(dealloc_major, memprof_stub_dealloc_major);
+extern value memprof_stub5_start(void);
 STATIC_CLOSURE(start, memprof_stub_start);
 
-/* Where OCaml 5 enters. */
-extern value memprof_stub5_alloc_minor(void), memprof_stub5_alloc_major(void);
-extern value memprof_stub5_promote(void), memprof_stub5_start(void);
-extern value memprof_stub5_dealloc_minor(void), memprof_stub5_dealloc_major(void);
-
-static struct {
-	uint64_t header;
-	value callbacks[5];
-} tracker = {STATIC_HEADER(5, 0), {0}};
+static value tracker;
 
 static struct {
 	uint64_t header;
 	double rate;
 } rate_block = {STATIC_HEADER(1, DOUBLE_TAG), 0};
-
-/* The runtime reads the field as soon as the callback returns, so that one block serves
- * all callbacks of a domain. Headers are filled in when the agent is loaded. */
-static struct {
-	uint64_t header;
-	value id;
-} some_id[MEMPROF_BUFFERS];
 
 static void (*next_minor_gc_end)(void);
 
@@ -92,12 +63,7 @@ value memprof_start_body(value unit)
 
 	if (memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME)
 		size = MEMPROF_PACKED_FRAMES;
-	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(size), VALUE_OF(tracker));
-}
-
-static int session_wanted(void)
-{
-	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
+	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(size), tracker);
 }
 
 /* The watcher is gone without the kernel having noticed: no session until the
@@ -149,7 +115,7 @@ static void start_session(void)
 	memprof_announce(generation);
 	memprof_activity.sampling = 1;
 	if (memprof_has_domains())
-		memprof_domains_start(VALUE_OF(alloc_minor));
+		memprof_domains_start(memprof_tracker_alloc_minor());
 }
 
 /* A refused generation is not tried again. */
@@ -157,7 +123,7 @@ static int start_due(void)
 {
 	const struct memprof_agent_control *control = &memprof_agent_control;
 
-	return !memprof_activity.sampling && session_wanted() &&
+	return !memprof_activity.sampling && memprof_session_wanted() &&
 	       control->requested_generation != control->generation &&
 	       (!memprof_has_domains() || memprof_domains_usable());
 }
@@ -199,8 +165,7 @@ static void note_stop(void)
 	control->state = MEMPROF_AGENT_IDLE;
 }
 
-/* Only inside a tracker callback. */
-static void change_session(void)
+void memprof_session_change(void)
 {
 	if (!take_turn())
 		return;
@@ -214,87 +179,6 @@ static void change_session(void)
 	end_turn();
 	start_if_wanted();
 }
-
-static inline int session_over(void)
-{
-	return !session_wanted() ||
-	       memprof_agent_control.requested_generation != memprof_agent_control.generation;
-}
-
-/* ----------------------------------------------------------- tracker callbacks */
-
-/* What the block is followed by. */
-static value follow(uint32_t buffer, value id)
-{
-	some_id[buffer].id = id;
-	return VALUE_OF(some_id[buffer]);
-}
-
-/* Whether a callback of the session that runs; else of one that has ended. */
-static inline __attribute__((always_inline)) int in_session(void)
-{
-	if (LIKELY(memprof_activity.sampling && !session_over()))
-		return 1;
-	if (memprof_activity.sampling)
-		change_session();
-	return 0;
-}
-
-static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
-
-/* What happened to a block that is followed. */
-static void append_follow(value id, enum memprof_record_kind kind)
-{
-	struct memprof_record record = {
-		.sample_id = (uint64_t)LONG_VAL(id),
-		.origin = MEMPROF_ORIGIN(0, 0, kind),
-	};
-
-	memprof_append(memprof_buffer_index(), &record, VAL_UNIT);
-}
-
-static value on_alloc(value info, enum memprof_record_kind kind)
-{
-	struct memprof_record record = {
-		.size_words = (uint64_t)LONG_VAL(FIELD(info, 1)),
-		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
-		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
-	};
-	uint32_t buffer;
-
-	if (UNLIKELY(!in_session()))
-		return VAL_UNIT;
-	buffer = memprof_buffer_index();
-	record.sample_id = memprof_new_sample_id(buffer);
-	memprof_append(buffer, &record, FIELD(info, 3));
-#ifdef MEMPROF_ON_CALLSTACK
-	MEMPROF_ON_CALLSTACK(record.sample_id, FIELD(info, 3));
-#endif
-	return follow(buffer, VAL_LONG(record.sample_id));
-}
-
-value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
-
-value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_MAJOR); }
-
-value memprof_on_promote(value id)
-{
-	if (UNLIKELY(!in_session()))
-		return VAL_UNIT;
-	append_follow(id, MEMPROF_PROMOTE);
-	return follow(memprof_buffer_index(), id);
-}
-
-static value on_dealloc(value id, enum memprof_record_kind kind)
-{
-	if (LIKELY(in_session()))
-		append_follow(id, kind);
-	return VAL_UNIT;
-}
-
-value memprof_on_dealloc_minor(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MINOR); }
-
-value memprof_on_dealloc_major(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MAJOR); }
 
 /* ------------------------------------------------------------- life of the agent */
 
@@ -353,31 +237,15 @@ static int runtime_usable(void)
 	       &caml_minor_gc_end_hook;
 }
 
-static void use_stubs_of_ocaml5(void)
-{
-	alloc_minor.code = memprof_stub5_alloc_minor;
-	alloc_major.code = memprof_stub5_alloc_major;
-	promote.code = memprof_stub5_promote;
-	dealloc_minor.code = memprof_stub5_dealloc_minor;
-	dealloc_major.code = memprof_stub5_dealloc_major;
-	start.code = memprof_stub5_start;
-}
-
 __attribute__((constructor)) static void load(void)
 {
-	const struct static_closure *closures[5] = {&alloc_minor, &alloc_major, &promote,
-						    &dealloc_minor, &dealloc_major};
-
 	if (!runtime_usable()) {
 		memprof_agent_control.state = MEMPROF_AGENT_UNSUPPORTED;
 		return;
 	}
-	if (caml_memprof_discard)
-		use_stubs_of_ocaml5();
-	for (int i = 0; i < 5; i++)
-		tracker.callbacks[i] = VALUE_OF(*closures[i]);
-	for (unsigned i = 0; i < MEMPROF_BUFFERS; i++)
-		some_id[i].header = STATIC_HEADER(1, 0);
+	if (memprof_has_domains())
+		start.code = memprof_stub5_start;
+	tracker = memprof_tracker_load();
 	pthread_atfork(NULL, NULL, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	caml_minor_gc_end_hook = on_minor_gc_end;

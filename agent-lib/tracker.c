@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tracker.h"
+
+#include "batch.h"
+#include "domains.h"
+#include "session.h"
+#include "static_value.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
+STATIC_CLOSURE(alloc_major, memprof_stub_alloc_major);
+STATIC_CLOSURE(promote, memprof_stub_promote);
+STATIC_CLOSURE(dealloc_minor, memprof_stub_dealloc_minor);
+STATIC_CLOSURE(dealloc_major, memprof_stub_dealloc_major);
+
+/* Where OCaml 5 enters. */
+extern value memprof_stub5_alloc_minor(void), memprof_stub5_alloc_major(void);
+extern value memprof_stub5_promote(void);
+extern value memprof_stub5_dealloc_minor(void), memprof_stub5_dealloc_major(void);
+
+static struct {
+	uint64_t header;
+	value callbacks[5];
+} tracker = {STATIC_HEADER(5, 0), {0}};
+
+/* The runtime reads the field as soon as the callback returns, so that one block serves
+ * all callbacks of a domain. Headers are filled in when the agent is loaded. */
+static struct {
+	uint64_t header;
+	value id;
+} some_id[MEMPROF_BUFFERS];
+
+/* What the block is followed by. */
+static value follow(uint32_t buffer, value id)
+{
+	some_id[buffer].id = id;
+	return VALUE_OF(some_id[buffer]);
+}
+
+/* Whether a callback of the session that runs; else of one that has ended. */
+static inline int in_session(void)
+{
+	if (LIKELY(memprof_activity.sampling && !memprof_session_over()))
+		return 1;
+	if (memprof_activity.sampling)
+		memprof_session_change();
+	return 0;
+}
+
+static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
+
+/* What happened to a block that is followed. */
+static void append_follow(value id, enum memprof_record_kind kind)
+{
+	struct memprof_record record = {
+		.sample_id = (uint64_t)LONG_VAL(id),
+		.origin = MEMPROF_ORIGIN(0, 0, kind),
+	};
+
+	memprof_append(memprof_buffer_index(), &record, VAL_UNIT);
+}
+
+static value on_alloc(value info, enum memprof_record_kind kind)
+{
+	struct memprof_record record = {
+		.size_words = (uint64_t)LONG_VAL(FIELD(info, 1)),
+		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
+		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
+	};
+	uint32_t buffer;
+
+	if (UNLIKELY(!in_session()))
+		return VAL_UNIT;
+	buffer = memprof_buffer_index();
+	record.sample_id = memprof_new_sample_id(buffer);
+	memprof_append(buffer, &record, FIELD(info, 3));
+#ifdef MEMPROF_ON_CALLSTACK
+	MEMPROF_ON_CALLSTACK(record.sample_id, FIELD(info, 3));
+#endif
+	return follow(buffer, VAL_LONG(record.sample_id));
+}
+
+value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
+
+value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_MAJOR); }
+
+value memprof_on_promote(value id)
+{
+	if (UNLIKELY(!in_session()))
+		return VAL_UNIT;
+	append_follow(id, MEMPROF_PROMOTE);
+	return follow(memprof_buffer_index(), id);
+}
+
+static value on_dealloc(value id, enum memprof_record_kind kind)
+{
+	if (LIKELY(in_session()))
+		append_follow(id, kind);
+	return VAL_UNIT;
+}
+
+value memprof_on_dealloc_minor(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MINOR); }
+
+value memprof_on_dealloc_major(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MAJOR); }
+
+static void use_stubs_of_ocaml5(void)
+{
+	alloc_minor.code = memprof_stub5_alloc_minor;
+	alloc_major.code = memprof_stub5_alloc_major;
+	promote.code = memprof_stub5_promote;
+	dealloc_minor.code = memprof_stub5_dealloc_minor;
+	dealloc_major.code = memprof_stub5_dealloc_major;
+}
+
+value memprof_tracker_load(void)
+{
+	const struct static_closure *closures[5] = {&alloc_minor, &alloc_major, &promote,
+						    &dealloc_minor, &dealloc_major};
+
+	if (memprof_has_domains())
+		use_stubs_of_ocaml5();
+	for (int i = 0; i < 5; i++)
+		tracker.callbacks[i] = VALUE_OF(*closures[i]);
+	for (unsigned i = 0; i < MEMPROF_BUFFERS; i++)
+		some_id[i].header = STATIC_HEADER(1, 0);
+	return VALUE_OF(tracker);
+}
+
+value memprof_tracker_alloc_minor(void) { return VALUE_OF(alloc_minor); }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Gc.Memprof tracker: five callbacks that turn what they are told into records. */
+#ifndef MEMPROF_TRACKER_H
+#define MEMPROF_TRACKER_H
+
+#include "runtime_abi.h"
+
+/* Once, when the agent is loaded: the tracker, for caml_memprof_start. */
+value memprof_tracker_load(void);
+/* By which a profile of OCaml 5 is told to be ours. */
+value memprof_tracker_alloc_minor(void);
+
+#endif
