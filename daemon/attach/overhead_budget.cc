@@ -31,12 +31,13 @@ OverheadBudget::OverheadBudget(double share, double ceiling, memprof_capture_by 
 
 OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
   if (window.cpu_seconds < kLeastCpuSeconds) return Change::kNone;
-  const Spent now = spent(window);
-  remember(now, window.seconds);
   if (settling_) {
     settling_ = false;
+    begins_ = true;
     return Change::kNone;
   }
+  const Spent now = spent(window);
+  remember(now, window.seconds);
   credit_ = std::min(full_credit(), credit_ + share_ * now.own - now.cost);
   if (credit_ == full_credit()) exhausted_ = false;
   return credit_ < 0 ? lower(now) : raise_if_calm(now, window.seconds);
@@ -57,7 +58,8 @@ OverheadBudget::Spent OverheadBudget::spent(const OverheadWindow& window) const 
 }
 
 void OverheadBudget::remember(const Spent& spent, double seconds) {
-  const double kept = std::exp(-seconds / kRecentSeconds);
+  const double kept = begins_ ? 0 : std::exp(-seconds / kRecentSeconds);
+  begins_ = false;
   recent_own_ = kept * recent_own_ + spent.own;
   recent_cost_ = kept * recent_cost_ + spent.cost;
 }
@@ -70,6 +72,7 @@ OverheadBudget::Change OverheadBudget::lower(const Spent& spent) {
   }
   const double factor = std::min(kWorthLowering, kAim * share_ * spent.own / spent.cost);
   ++lowered_;
+  wait_seconds_ = std::min(2 * wait_seconds_, kLongestWaitSeconds);
   return change_to(rate_ * factor, Change::kLowered);
 }
 
@@ -82,7 +85,6 @@ OverheadBudget::Change OverheadBudget::raise_if_calm(const Spent& spent, double 
   calm_rate_ = calm_seconds_ > 0 ? std::min(calm_rate_, allowed) : allowed;
   calm_seconds_ += seconds;
   if (calm_seconds_ < wait_seconds_) return Change::kNone;
-  wait_seconds_ = std::min(2 * wait_seconds_, kLongestWaitSeconds);
   ++raised_;
   return change_to(calm_rate_, Change::kRaised);
 }

@@ -7,7 +7,7 @@
 //            the budget and is emptied by the cost: far over the budget it is gone in a second
 //            or two, a little over it in half a minute, and a burst within it changes nothing.
 //   raised   when for a time every window would have allowed half as much again. That time
-//            doubles with each raise.
+//            doubles each time that the rate had to be lowered.
 //
 // In between is room: a rate is chosen for kAim of the budget. It starts where even a
 // program that does nothing but allocate keeps the budget.
@@ -55,7 +55,7 @@ class OverheadBudget {
   // Another rate is asked for. One that is lower than rate() holds at once.
   void set_ceiling(double ceiling);
 
-  // Cost over CPU without it, over the last seconds.
+  // Cost over CPU without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
   // The lowest rate costs more than the budget.
   bool exhausted() const { return exhausted_; }
@@ -83,7 +83,8 @@ class OverheadBudget {
   double ceiling_;
   double rate_;
   double credit_;
-  bool settling_ = true;
+  bool settling_ = true;     // the next window is the first of a session
+  bool begins_ = false;      // the next one the first that is judged
   double calm_seconds_ = 0;  // during which every window allowed a raise
   double calm_rate_ = 0;     // to this one
   double wait_seconds_ = kFirstWaitSeconds;
