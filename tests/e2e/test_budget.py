@@ -47,19 +47,20 @@ class Budget(E2ETest):
         self.wait_for_rate(1e-6, RATE / 20)
         self.wait_for(lambda value: 0 < value("memprofd_overhead_ratio") < BUDGET, "overhead within the budget")
         self.load.command("light")
-        self.wait_for_rate(RATE, RATE)
+        self.wait_for_rate(2e-4, RATE)
         after = self.rested()
 
         metrics = self.memprofd.metrics()
         lowered, raised = (metrics.value("memprofd_sampling_rate_changes_total", pid=self.load.pid, reason=reason)
                            for reason in ("over_budget", "below_budget"))
-        self.assertTrue(1 <= lowered <= 4 and 2 <= raised <= 6, (lowered, raised))
+        self.assertTrue(1 <= lowered <= 4 and 2 <= raised <= 8, (lowered, raised))
+        drops = {drop["reason"]: drop["count"] for drop in self.memprofd.targets()[self.load.pid]["drops"]}
         exact, estimated = after[0] - before[0], after[1] - before[1]
         error = (after[2] - before[2]) ** 0.5
         harness.NOTES.append(f"estimated/exact {estimated / exact:.4f}, error {error / exact:.4f}, "
                              f"lowered {lowered:.0f}, raised {raised:.0f}")
         self.assertLess(error, exact / 20)
-        self.assertLess(abs(estimated - exact), 4 * error)
+        self.assertLess(abs(estimated - exact), 4 * error, f"exact {exact}, estimated {estimated:.0f}, dropped {drops}")
 
     def test_it_is_shown(self):
         self.start()
