@@ -35,6 +35,10 @@ void add_target_options(CLI::App& app, Config& config) {
              "The same as bytes per sample, for example 512KiB")
       ->type_name("SIZE")
       ->excludes(rate);
+  add_parsed(app, "--max-overhead", parse_percent, config.max_overhead,
+             "Lower the sampling rate as far as needed for profiling to take at most so much of a "
+             "program's CPU, for example 1% (default: no limit)")
+      ->type_name("PERCENT");
   app.add_flag("--no-inject", config.no_inject, "Only use an agent that is already in the program");
   app.add_flag("--follow-forks", config.follow_forks,
                "Also profile the children that programs fork (default: left alone)");

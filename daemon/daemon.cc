@@ -117,10 +117,12 @@ void Daemon::tick() {
 // ------------------------------------------------------------------- requests
 
 absl::Status Daemon::start_session(Profiled& profiled, double rate) {
-  if (profiled.attachment->observes()) return profiled.attachment->begin(rate);
+  if (profiled.attachment->observes()) return profiled.attachment->begin(rate, rate);
   const std::uint32_t generation = profiled.attachment->next_generation();
   ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
-  return profiled.attachment->begin(rate);
+  if (!profiled.overhead) return profiled.attachment->begin(rate, rate);
+  profiled.overhead->end_window();
+  return profiled.attachment->begin(rate, profiled.overhead->budget().ceiling());
 }
 
 void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
@@ -128,6 +130,7 @@ void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
   profiled.why_observed = std::move(prepared.why_observed);
   profiled.plugins = std::move(prepared.plugins);
   TargetInfo info = describe(*profiled.attachment, rate);
+  if (profiled.overhead) info.overhead = profiled.overhead->info();
   info.forked_from = profiled.forked_from;
   profiled.lane =
       std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer), std::move(info));
@@ -141,6 +144,7 @@ void Daemon::observe_instead(Profiled& profiled, const absl::Status& why) {
   end(profiled, TargetState::kFailed, std::string(why.message()));
   absl::StatusOr<Prepared> prepared = prepare_instead(pid, options_.attach, why);
   if (!prepared.ok()) return;
+  profiled.overhead.reset();
   use(profiled, *std::move(prepared), 0);
   ingest_.run([&] { ingest_.remove(before.get()); });
   const absl::Status status = start_session(profiled, 0);
@@ -165,8 +169,11 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
   }
-  const double rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
-  RETURN_IF_ERROR(check_rate(rate));
+  const double requested_rate =
+      request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
+  const double max_overhead =
+      request.max_overhead != 0 ? request.max_overhead : options_.max_overhead;
+  RETURN_IF_ERROR(check_rate(requested_rate));
   AttachOptions options = options_.attach;
   options.no_inject |= request.no_inject;
   options.follow_forks |= request.follow_forks;
@@ -175,13 +182,15 @@ absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& reque
         "children cannot be followed from inside a pid namespace; run memprofd on the host, or "
         "leave out --follow-forks");
   }
-  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(rate);
+  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(requested_rate);
   Profiled profiled;
   profiled.forked_from = forked_from;
   profiled.follow_forks = options.follow_forks;
   profiled.requested_at = requested_at;
   profiled.mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode;
   ASSIGN_OR_RETURN(Prepared prepared, prepare_target(request.pid, options, profiled.mode));
+  RETURN_IF_ERROR(set_budget(profiled, *prepared.target, max_overhead, requested_rate));
+  const double rate = profiled.overhead ? profiled.overhead->budget().rate() : requested_rate;
   use(profiled, std::move(prepared), rate);
   if (existing != targets_.end()) {
     ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });
@@ -213,6 +222,10 @@ absl::Status Daemon::do_set_rate(int pid, double rate) {
         " has no sampling rate: it is in observe mode, where minor collections set the "
         "pace (",
         profiled->why_observed, ")"));
+  }
+  if (profiled->overhead) {
+    profiled->overhead->budget().set_ceiling(rate);
+    rate = profiled->overhead->budget().rate();
   }
   // A new session would forget the blocks that are followed.
   if (profiled->sampling && profiled->lane->info().sampling_rate == rate) return absl::OkStatus();

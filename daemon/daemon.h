@@ -27,6 +27,7 @@
 #include "daemon/plugin_follower.h"
 #include "daemon/store/snapshot_hub.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
+#include "daemon/target_overhead.h"
 
 namespace memprofd {
 
@@ -34,6 +35,7 @@ struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 1e-5;
+  double max_overhead = 0;                 // share of a target's CPU; 0: no budget
   std::size_t history_bytes = 128u << 20;  // of all targets together
   // How long the counts of a target that has ended stay.
   std::chrono::seconds retention{3600};
@@ -61,8 +63,11 @@ class Daemon : public ProfilerService {
     std::shared_ptr<Lane> lane;
     std::shared_ptr<AttachedTarget> attachment;
     PluginFollower plugins;
+    std::unique_ptr<TargetOverhead> overhead;  // null: no budget
     AttachMode mode = AttachMode::kAuto;
     std::string why_observed;  // one line, in observe mode
+    std::string why_rate;      // for the log, when the budget has changed it
+    bool said_exhausted = false;
     bool sampling = false;
     int forked_from = 0;  // the target that it is a child of
     bool follow_forks = false;
@@ -83,6 +88,10 @@ class Daemon : public ProfilerService {
   void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
   void keep_alive(Profiled& profiled);
+  absl::Status set_budget(Profiled& profiled, const AttachedTarget& target, double share,
+                          double rate);
+  static void show_budget(Profiled& profiled);
+  void keep_to_budget(Profiled& profiled);
   void note_children(Profiled& profiled);
   void follow_child();
   void end_exited(Profiled& profiled);

@@ -1,6 +1,7 @@
 // What the control thread does for each target again and again: bring it to sampling, see
 // that it still does, notice its end, its plugins and its children.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/daemon.h"
@@ -41,6 +42,7 @@ void Daemon::tick(Profiled& profiled) {
     advance(profiled);
   } else {
     check_probes(profiled);
+    if (profiled.attachment) keep_to_budget(profiled);
   }
   if (profiled.attachment) {
     profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment);
@@ -78,10 +80,11 @@ void Daemon::advance(Profiled& profiled) {
     }
   });
   if (sampling) {
-    spdlog::info("pid {}: sampling {}{}", attachment.target().pid, attachment.target().comm,
+    spdlog::info("pid {}: sampling {}{}{}", attachment.target().pid, attachment.target().comm,
                  attachment.observes()
                      ? absl::StrCat(", ", observe_words(profiled.why_observed))
-                     : absl::StrCat(" at ", format_rate(profiled.lane->info().sampling_rate)));
+                     : absl::StrCat(" at ", format_rate(profiled.lane->info().sampling_rate)),
+                 std::exchange(profiled.why_rate, ""));
   }
 }
 
@@ -106,7 +109,12 @@ void Daemon::check_probes(Profiled& profiled) {
 void Daemon::note_children(Profiled& profiled) {
   const TargetInfo info = profiled.lane->info();
   for (const int pid : profiled.lane->take_children()) {
-    if (!children_.add({pid, info.pid, info.exe, info.sampling_rate, Clock::now()})) {
+    if (!children_.add({.pid = pid,
+                        .parent = info.pid,
+                        .exe = info.exe,
+                        .rate = info.requested_rate(),
+                        .max_overhead = info.overhead.budget,
+                        .seen_at = Clock::now()})) {
       spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
     }
   }
@@ -124,8 +132,11 @@ void Daemon::follow_child() {
                  followed);
     return;
   }
-  const auto opened = open_target(
-      {.pid = child->pid, .sampling_rate = child->rate, .follow_forks = true}, child->parent);
+  const auto opened = open_target({.pid = child->pid,
+                                   .sampling_rate = child->rate,
+                                   .follow_forks = true,
+                                   .max_overhead = child->max_overhead},
+                                  child->parent);
   if (opened.ok()) {
     spdlog::info("pid {}: forked by pid {}, followed", child->pid, child->parent);
   } else if (!absl::IsNotFound(opened.status()) && !absl::IsAlreadyExists(opened.status())) {

@@ -14,9 +14,10 @@ namespace memprofd {
 
 struct ForkedChild {
   int pid = 0;
-  int parent = 0;   // the target
-  std::string exe;  // the target's program
-  double rate = 0;  // its sampling rate
+  int parent = 0;           // the target
+  std::string exe;          // the target's program
+  double rate = 0;          // that was asked for it
+  double max_overhead = 0;  // its budget, 0: none
   std::chrono::steady_clock::time_point seen_at;
 };
 

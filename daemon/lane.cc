@@ -69,10 +69,16 @@ int Lane::consume() {
   note_children();
   signals_.exec_seen = pipeline_.exec_seen();
   signals_.frametables_registered = pipeline_.frametables_registered();
-  signals_.captures_seen = pipeline_.captures_seen();
   signals_.batches_seen = pipeline_.batches_seen();
-  signals_.alloc_events = pipeline_.alloc_events();
+  tell_counts();
   return records;
+}
+
+void Lane::tell_counts() {
+  signals_.captures_seen = pipeline_.captures_seen();
+  signals_.frames_seen = pipeline_.frames_seen();
+  signals_.alloc_events = pipeline_.alloc_events();
+  signals_.records_lost = pipeline_.drops().get(Drop::kFollowLostRecords);
 }
 
 bool Lane::catch_up_due(Clock::time_point now) const {
@@ -103,8 +109,7 @@ void Lane::catch_up() {
     }
   }
   tap_.flush();
-  signals_.captures_seen = pipeline_.captures_seen();
-  signals_.alloc_events = pipeline_.alloc_events();
+  tell_counts();
 }
 
 void Lane::read_kernel_counters(TargetSnapshot& snapshot) {

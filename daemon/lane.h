@@ -24,6 +24,8 @@ struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::uint64_t> alloc_events{0};
   std::atomic<std::uint64_t> captures_seen{0};
+  std::atomic<std::uint64_t> frames_seen{0};
+  std::atomic<std::uint64_t> records_lost{0};
   std::atomic<std::uint64_t> batches_seen{0};
   std::atomic<std::uint64_t> frametables_registered{0};
 };
@@ -64,6 +66,7 @@ class Lane {
   std::vector<int> take_children();
 
  private:
+  void tell_counts();
   void note_children();
   void read_kernel_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();

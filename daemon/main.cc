@@ -87,6 +87,7 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.max_frames = config.max_frames;
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;
+  options.max_overhead = config.max_overhead;
   options.history_bytes = config.history_bytes;
   options.retention = std::chrono::seconds(static_cast<std::int64_t>(config.retention_seconds));
   return options;

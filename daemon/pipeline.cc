@@ -109,6 +109,7 @@ void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& reco
   CallstackId callstack;
   if (is_alloc(record)) {
     ++captures_seen_;
+    frames_seen_ += packed_.frames();
     callstack = intern(packed_);
   }
   const SampleEvent event = follow(buffer, record, callstack);

@@ -89,6 +89,8 @@ class Pipeline {
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
   // Callstacks, whoever captured them.
   std::uint64_t captures_seen() const { return captures_seen_; }
+  // Of the callstacks that the runtime captured.
+  std::uint64_t frames_seen() const { return frames_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
   std::uint64_t alloc_events() const { return aggregator_.totals().alloc_events; }
@@ -151,6 +153,7 @@ class Pipeline {
   std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
   bool records_lost_ = false;  // between the last record taken and the next
   std::uint64_t captures_seen_ = 0;
+  std::uint64_t frames_seen_ = 0;
   std::uint64_t batches_seen_ = 0;
   std::uint64_t captures_dropped_ = 0;
   std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told

@@ -133,8 +133,8 @@ void Attachment::adopt(const AgentLocation& agent) {
   agent_ = agent;
 }
 
-absl::Status Attachment::begin(double rate) {
-  session_ = {rate, session_.generation + 1, capture_at(rate, capture_mode_)};
+absl::Status Attachment::begin(double rate, double requested_rate) {
+  session_ = {rate, session_.generation + 1, capture_at(requested_rate, capture_mode_)};
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();

@@ -52,7 +52,7 @@ class Attachment final : public AttachedTarget {
   ~Attachment() override;
 
   std::uint32_t next_generation() const override { return session_.generation + 1; }
-  absl::Status begin(double rate) override;
+  absl::Status begin(double rate, double requested_rate) override;
   absl::StatusOr<Progress> advance() override;
   // False when the agent has ended a session that ran, as it does when this was not
   // called for long.

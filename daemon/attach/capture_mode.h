@@ -16,6 +16,9 @@ enum class CaptureMode {
 // the program's heap alone.
 inline constexpr double kRuntimeCaptureRate = 1e-4;
 
+// By the rate that was asked for. Under an overhead budget sessions may run at a lower one, and
+// who captures stays: a sample costs the same before and after a change, and a budget that
+// lowers the rate goes further with the runtime's cheaper capture.
 constexpr memprof_capture_by capture_at(double sampling_rate, CaptureMode mode) {
   if (mode == CaptureMode::kKernel) return MEMPROF_CAPTURE_BY_KERNEL;
   if (mode == CaptureMode::kRuntime) return MEMPROF_CAPTURE_BY_RUNTIME;

@@ -327,4 +327,18 @@ KernelCounters KernelSide::counters() const {
   return counters;
 }
 
+ProbeRuns KernelSide::probe_runs() const {
+  const auto& programs = parts_->skeleton->progs;
+  ProbeRuns runs;
+  for (const bpf_program* program : {programs.capture, programs.capture_fibers, programs.batch,
+                                     programs.frametable_registered, programs.safe_point}) {
+    bpf_prog_info info{};
+    std::uint32_t bytes = sizeof info;
+    if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes) != 0) continue;
+    runs.hits += info.run_cnt;
+    runs.program_ns += info.run_time_ns;
+  }
+  return runs;
+}
+
 }  // namespace memprofd

@@ -67,6 +67,11 @@ struct KernelCounters {
   std::uint64_t ring_total_bytes = 0;
 };
 
+struct ProbeRuns {
+  std::uint64_t hits = 0;
+  std::uint64_t program_ns = 0;
+};
+
 class KernelSide {
  public:
   // kPermissionDenied, kUnimplemented (the kernel lacks something, named),
@@ -111,6 +116,8 @@ class KernelSide {
   int ring_epoll_fd() const;
 
   KernelCounters counters() const;
+  // Of the probes in the target, as far as the kernel has counted (BpfStatistics).
+  ProbeRuns probe_runs() const;
 
  private:
   struct Parts;

@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
   return observation;
 }
 
-absl::Status Observation::begin(double) {
+absl::Status Observation::begin(double, double) {
   return kernel_->attach_observe(target_.exe_path, target_.slow_allocation.file_offset);
 }
 

@@ -19,7 +19,7 @@ class Observation final : public AttachedTarget {
                                                               const AttachOptions& options);
 
   std::uint32_t next_generation() const override { return 1; }
-  absl::Status begin(double rate) override;  // there is no rate
+  absl::Status begin(double rate, double requested_rate) override;  // there is no rate
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
   bool keep_alive(bool) const override { return true; }
   std::string waiting_for() const override { return ""; }

@@ -9,6 +9,7 @@
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/render_table.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -39,6 +40,10 @@ absl::Status run_attach(const Options& options) {
   request.set_mode(options.mode);
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   request.set_sampling_rate(rate);
+  if (!options.max_overhead.empty()) {
+    ASSIGN_OR_RETURN(const double share, parse_percent(options.max_overhead));
+    request.set_max_overhead(share);
+  }
   Client client(options.endpoint);
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
   ASSIGN_OR_RETURN(const pb::Target target, client.attach(request));

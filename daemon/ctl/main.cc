@@ -92,6 +92,11 @@ class CommandLine {
     CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "Process")->required();
     add_rate(attach, "--sampling-rate,--rate");
+    attach
+        ->add_option("--max-overhead", options_.max_overhead,
+                     "Most of the program's CPU that profiling may take, such as 1%; the sampling "
+                     "rate is lowered for it; default: memprofd's")
+        ->type_name("PERCENT");
     add_format(attach, {"table", "json"});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Only use an agent that is in the program already");

@@ -62,6 +62,15 @@ Json drops_json(const pb::Target& target) {
   return drops;
 }
 
+Json overhead_json(const pb::Overhead& overhead) {
+  return {{"budget_ratio", overhead.budget_ratio()},
+          {"ratio", overhead.ratio()},
+          {"requested_sampling_rate", overhead.requested_sampling_rate()},
+          {"rate_lowered", overhead.rate_lowered()},
+          {"rate_raised", overhead.rate_raised()},
+          {"exhausted", overhead.exhausted()}};
+}
+
 Json target_object(const pb::Target& target) {
   Json out{{"pid", target.pid()},
            {"container_pid", target.container_pid()},
@@ -75,6 +84,7 @@ Json target_object(const pb::Target& target) {
            {"sampling_rate", target.sampling_rate()},
            {"dropped_events", target.dropped_events()},
            {"drops", drops_json(target)}};
+  out["overhead"] = target.has_overhead() ? overhead_json(target.overhead()) : Json(nullptr);
   put_estimate(out, "allocated_bytes", target.allocated());
   if (target.has_promoted()) put_estimate(out, "promoted_bytes", target.promoted());
   if (target.has_live()) put_estimate(out, "live_bytes", target.live());

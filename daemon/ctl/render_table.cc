@@ -34,6 +34,12 @@ std::string pid_words(const pb::Target& target) {
   return out;
 }
 
+// "0.7 % of 1.0 %".
+std::string overhead_words(const pb::Overhead& overhead) {
+  return absl::StrCat(format_share(overhead.ratio(), 1), " of ",
+                      format_share(overhead.budget_ratio(), 1));
+}
+
 }  // namespace
 
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
@@ -43,6 +49,7 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    {"OCAML"},
                    {"STATE"},
                    {"RATE", Align::kRight},
+                   {"OVERHEAD", Align::kRight},
                    {"ALLOCATED", Align::kRight},
                    {"LIVE", Align::kRight},
                    {"DROPPED", Align::kRight},
@@ -51,6 +58,7 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
     table.add_row({pid_words(target), printable(target.comm()), printable(target.runtime_version()),
                    std::string(state_word(target.state())),
                    known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   known_words(target.has_overhead(), overhead_words(target.overhead())),
                    estimate_words(target.allocated()),
                    known_words(!is_observed(target), estimate_words(target.live())),
                    format_count(target.dropped_events()), printable(target.message())});
@@ -70,6 +78,9 @@ std::string target_line(const pb::Target& target) {
   absl::StrAppend(&out, ": ", absl::string_view(state.data(), state.size()));
   if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
     absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
+    if (target.has_overhead()) {
+      absl::StrAppend(&out, ", overhead ", overhead_words(target.overhead()));
+    }
   }
   if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
   return out + "\n";

@@ -34,13 +34,15 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   RETURN_IF_ERROR(check_pid(request.pid()));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
+  if (request.max_overhead() != 0) RETURN_IF_ERROR(check_share(request.max_overhead()));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
   ASSIGN_OR_RETURN(const TargetInfo info,
                    service_.attach({.pid = request.pid(),
                                     .sampling_rate = rate,
                                     .no_inject = request.no_inject(),
                                     .mode = mode,
-                                    .follow_forks = request.follow_forks()}));
+                                    .follow_forks = request.follow_forks(),
+                                    .max_overhead = request.max_overhead()}));
   pb::AttachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {

@@ -59,6 +59,15 @@ void fill_all_pauses(const GcStats& gc, pb::GcStats& out) {
   fill_pauses(gc.pauses[MEMPROF_GC_MAJOR_SLICE], *out.mutable_major_slice_pauses());
 }
 
+void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
+  out.set_budget_ratio(overhead.budget);
+  out.set_ratio(overhead.measured);
+  out.set_requested_sampling_rate(overhead.requested_rate);
+  out.set_rate_lowered(overhead.lowered);
+  out.set_rate_raised(overhead.raised);
+  out.set_exhausted(overhead.exhausted);
+}
+
 void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_pid(info.pid);
   out.set_container_pid(info.container_pid);
@@ -72,6 +81,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_sampling_rate(info.sampling_rate);
   out.set_paused_seconds(info.paused_seconds);
   out.set_attach_seconds(info.attach_seconds);
+  if (info.overhead.budget > 0) fill_overhead(info.overhead, *out.mutable_overhead());
 }
 
 void fill_allocated(const TargetCounters& counters, pb::Target& out) {

@@ -25,6 +25,7 @@ struct AttachRequest {
   bool no_inject = false;
   AttachMode mode = AttachMode::kDefault;
   bool follow_forks = false;  // its children become targets too
+  double max_overhead = 0;    // share of the target's CPU; 0: the daemon's default
 };
 
 // One finding of doctor: what was looked at, what was found, what to do.

@@ -7,6 +7,19 @@ constexpr MetricName kInfo{"memprofd_target_info", "What the target is; always 1
 constexpr MetricName kUp{"memprofd_target_up",
                          "1 while the target is sampled or waited for, 0 once it has ended."};
 constexpr MetricName kRate{"memprofd_sampling_rate", "Samples per allocated word."};
+constexpr MetricName kRequestedRate{
+    "memprofd_requested_sampling_rate",
+    "Samples per allocated word that were asked for; an overhead budget may have lowered that."};
+constexpr MetricName kOverhead{"memprofd_overhead_ratio",
+                               "What profiling takes over the target's own CPU, estimated over the "
+                               "last seconds; 0.01 is 1 %."};
+constexpr MetricName kBudget{"memprofd_overhead_budget_ratio",
+                             "What profiling may take over the target's own CPU; 0.01 is 1 %."};
+constexpr MetricName kExhausted{
+    "memprofd_overhead_budget_exhausted",
+    "1 while even the lowest sampling rate takes more than the overhead budget, else 0."};
+constexpr MetricName kRateChanges{"memprofd_sampling_rate_changes_total",
+                                  "Changes of the sampling rate for the overhead budget."};
 constexpr MetricName kAllocated{"memprofd_allocated_bytes_total",
                                 "Bytes allocated since the attach, estimated from samples."};
 constexpr MetricName kAllocatedError{
@@ -36,6 +49,18 @@ constexpr MetricName kAttach{"memprofd_attach_seconds",
 
 constexpr const char* kHeapLabels[kHeaps] = {"minor", "major"};
 constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
+
+void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFamilies& out) {
+  if (overhead.budget == 0) return;
+  out.gauge(kRequestedRate, {{"pid", pid}}, overhead.requested_rate);
+  out.gauge(kOverhead, {{"pid", pid}}, overhead.measured);
+  out.gauge(kBudget, {{"pid", pid}}, overhead.budget);
+  out.gauge(kExhausted, {{"pid", pid}}, overhead.exhausted ? 1 : 0);
+  out.counter(kRateChanges, {{"pid", pid}, {"reason", "over_budget"}},
+              static_cast<double>(overhead.lowered));
+  out.counter(kRateChanges, {{"pid", pid}, {"reason", "below_budget"}},
+              static_cast<double>(overhead.raised));
+}
 
 void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kInfo,
@@ -98,6 +123,7 @@ bool is_active(TargetState state) {
 
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(pid, target.info, out);
+  add_overhead(pid, target.info.overhead, out);
   add_allocated(pid, target.counters, out);
   if (target.info.follows_blocks()) add_fates(pid, target.counters, out);
   add_events(pid, target, out);

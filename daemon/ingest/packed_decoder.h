@@ -37,6 +37,7 @@ class PackedDecoder {
   // Of the allocation that next() answered last. A hash is not 0, and is 0 when there is
   // no frame.
   StackHash stack_hash() const;
+  std::uint32_t frames() const { return depth_; }
   // Borrows this; until the next call.
   CallstackView callstack();
 

@@ -17,4 +17,10 @@ inline std::uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 // Since the Unix epoch; only for people.
 inline std::uint64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
 
+// CPU time of a process, all its threads; 0 when there is none.
+inline std::uint64_t process_cpu_ns(int pid) {
+  clockid_t clock{};
+  return clock_getcpuclockid(pid, &clock) == 0 ? clock_ns(clock) : 0;
+}
+
 }  // namespace memprofd

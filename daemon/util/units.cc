@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
@@ -56,8 +57,8 @@ constexpr std::array<Unit, 7> kDurationUnits{{
     {"d", 86400},
 }};
 
-constexpr std::array<Unit, 7> kDurationSuffixes{{
-    {"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
+constexpr std::array<Unit, 7> kDurationSuffixes{
+    {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
 constexpr double kLongestDuration = 100 * 365.25 * 86400;
 
 // A plain decimal number; no hex, inf or nan.
@@ -158,6 +159,24 @@ absl::StatusOr<double> parse_sampling_interval(std::string_view text) {
                                                    "\": it is bytes per sample, from 8B to 8TB"));
   }
   return rate;
+}
+
+absl::Status check_share(double share) {
+  if (share > 0 && share <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("bad share %g: it is above 0 and at most 1, for example 0.01", share));
+}
+
+absl::StatusOr<double> parse_percent(std::string_view text) {
+  absl::string_view view(text.data(), text.size());
+  absl::string_view number = absl::StripAsciiWhitespace(view);
+  if (absl::ConsumeSuffix(&number, "%")) number = absl::StripTrailingAsciiWhitespace(number);
+  const std::optional<double> percent = parse_decimal({number.data(), number.size()});
+  if (!percent || !check_share(*percent / 100).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "bad percentage \"", view, "\": write a number above 0 and at most 100, such as 1%"));
+  }
+  return *percent / 100;
 }
 
 std::string format_bytes(double bytes) {

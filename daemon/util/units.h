@@ -26,6 +26,11 @@ absl::Status check_rate(double rate);
 // Bytes per sample as a size, at least one word; the result is a rate.
 absl::StatusOr<double> parse_sampling_interval(std::string_view text);
 
+// A share of something as percent, "1%", "1" or "0.5 %", above 0 and at most 100: 0.01.
+absl::StatusOr<double> parse_percent(std::string_view text);
+// The same check for a share that is there already.
+absl::Status check_share(double share);
+
 // "0 B", "512 B", "12.3 MiB", "1.21 GiB".
 std::string format_bytes(double bytes);
 // "12.3 MiB ± 0.4": both in the unit that suits the larger, with as many digits

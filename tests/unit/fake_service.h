@@ -118,6 +118,16 @@ inline GcStats fixed_gc() {
   return gc;
 }
 
+// Of a target that was attached with a rate of 1e-2.
+inline OverheadInfo fixed_overhead() {
+  return {.budget = 0.01,
+          .measured = 0.0075,
+          .requested_rate = 1e-2,
+          .lowered = 3,
+          .raised = 2,
+          .exhausted = false};
+}
+
 inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
   auto target = std::make_shared<TargetSnapshot>();
   target->info = {.pid = pid,
@@ -197,6 +207,7 @@ class FakeService : public ProfilerService {
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override {
     record(
         absl::StrCat("attach ", request.pid, " ", request.sampling_rate, " ", request.no_inject));
+    if (request.max_overhead != 0) record(absl::StrCat("max_overhead ", request.max_overhead));
     if (absl::Status status = failure(); !status.ok()) return status;
     auto target = fixed_target(request.pid);
     target->info.sampling_rate = request.sampling_rate;

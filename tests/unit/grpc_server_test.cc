@@ -193,6 +193,11 @@ TEST_F(GrpcServerTest, BadRequestsAreRefused) {
   attach.set_pid(3);
   attach.set_sampling_rate(2);
   EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kInvalidArgument);
+  attach.set_sampling_rate(0);
+  for (const double share : {-0.01, 1.5, std::nan("")}) {
+    attach.set_max_overhead(share);
+    EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kInvalidArgument) << share;
+  }
   EXPECT_TRUE(service_.calls().empty()) << "a bad request got through";
 }
 

@@ -85,6 +85,20 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(value("memprofd_events_total"), 123456);
 }
 
+TEST(PrometheusText, HasWhatABudgetHasComeTo) {
+  auto target = fixed_target();
+  target->info.overhead = testing::fixed_overhead();
+  FakeService service({target});
+  auto found = scrape(PrometheusExporter(service, "1.2.3", 2));
+  EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\"}"], 0.0075);
+  EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\"}"], 0.01);
+  EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\"}"], 0);
+  EXPECT_EQ(found["memprofd_requested_sampling_rate{pid=\"4242\"}"], 1e-2);
+  const std::string changes = "memprofd_sampling_rate_changes_total{pid=\"4242\",reason=";
+  EXPECT_EQ(found[changes + "\"over_budget\"}"], 3);
+  EXPECT_EQ(found[changes + "\"below_budget\"}"], 2);
+}
+
 TEST(PrometheusText, SitesAddUpToTheTarget) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, "1.2.3", 2);  // two of four in `other`

@@ -77,6 +77,22 @@ TEST(TargetsJson, HasTheFieldsThatScriptsRelyOn) {
   EXPECT_EQ(nlohmann::json::parse(targets_json({}))["targets"].size(), 0u);
 }
 
+TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
+  auto target = fixed_target();
+  const auto overhead_of = [](const TargetSnapshot& snapshot) {
+    return nlohmann::json::parse(target_json(to_proto(snapshot)))["target"]["overhead"];
+  };
+  EXPECT_TRUE(overhead_of(*target).is_null());
+  target->info.overhead = testing::fixed_overhead();
+  const auto overhead = overhead_of(*target);
+  EXPECT_EQ(overhead["budget_ratio"], 0.01);
+  EXPECT_EQ(overhead["ratio"], 0.0075);
+  EXPECT_EQ(overhead["requested_sampling_rate"], 1e-2);
+  EXPECT_EQ(overhead["rate_lowered"], 3);
+  EXPECT_EQ(overhead["rate_raised"], 2);
+  EXPECT_EQ(overhead["exhausted"], false);
+}
+
 TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}),
@@ -105,6 +121,11 @@ TEST(TargetLine, SaysStateRateAndReason) {
   pb::Target target = to_proto(*fixed_target());
   EXPECT_EQ(target_line(target),
             "pid 4242 (server.exe): sampling at 0.001/word (1 sample per 7.81 KiB)\n");
+  target.mutable_overhead()->set_ratio(0.0075);
+  target.mutable_overhead()->set_budget_ratio(0.01);
+  EXPECT_EQ(target_line(target),
+            "pid 4242 (server.exe): sampling at 0.001/word (1 sample per 7.81 KiB), overhead 0.8 % "
+            "of 1.0 %\n");
   target.set_state(pb::TARGET_STATE_WAITING);
   target.set_message("the program is idle");
   EXPECT_EQ(target_line(target), "pid 4242 (server.exe): waiting: the program is idle\n");

@@ -71,6 +71,22 @@ TEST(ParseRate, RefusesWhatIsNoRate) {
   EXPECT_FALSE(check_rate(std::numeric_limits<double>::quiet_NaN()).ok());
 }
 
+TEST(ParsePercent, TakesThePercentSignOrNot) {
+  EXPECT_DOUBLE_EQ(*parse_percent("1%"), 0.01);
+  EXPECT_DOUBLE_EQ(*parse_percent("1"), 0.01);
+  EXPECT_DOUBLE_EQ(*parse_percent(" 0.5 % "), 0.005);
+  EXPECT_DOUBLE_EQ(*parse_percent("100%"), 1);
+}
+
+TEST(ParsePercent, RefusesWhatIsNoShare) {
+  for (const char* text : {"", "%", "0", "0%", "-1%", "101%", "1%%", "nan", "1 percent", "1e9"}) {
+    EXPECT_EQ(parse_percent(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(parse_percent("much").status().message(),
+            "bad percentage \"much\": write a number above 0 and at most 100, such as 1%");
+  EXPECT_FALSE(check_share(std::numeric_limits<double>::quiet_NaN()).ok());
+}
+
 TEST(ParseSamplingInterval, IsBytesPerSample) {
   EXPECT_DOUBLE_EQ(*parse_sampling_interval("512KiB"), 8.0 / (512 * 1024));
   EXPECT_DOUBLE_EQ(*parse_sampling_interval("8B"), 1.0);

@@ -1,0 +1,21 @@
+// Has the kernel count runs and run time of BPF programs, all of the machine, as long as this
+// lives. It adds some tens of nanoseconds to each run.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+class BpfStatistics {
+ public:
+  // kPermissionDenied without CAP_SYS_ADMIN.
+  static absl::StatusOr<BpfStatistics> enable();
+
+ private:
+  explicit BpfStatistics(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  UniqueFd fd_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,122 @@
+"""--max-overhead: the sampling rate follows the load, and estimates stay right through its changes."""
+
+import re
+import unittest
+
+import harness
+from harness import E2ETest, eventually
+
+BUDGET = 0.01
+RATE = 1e-2
+WORD_BYTES = 8
+
+
+class Budget(E2ETest):
+    def start(self, *options, folder=None):
+        self.load = self.target("load", folder=folder)
+        self.load.command("light")
+        self.memprofd = self.daemon("--max-overhead", f"{BUDGET:.0%}", "--pid", self.load.pid, *options, rate=RATE)
+        self.wait_for(lambda value: value("memprofd_samples_total", event="alloc") > 0, "samples")
+
+    def wait_for(self, condition, what):
+        """Until condition(value) holds, where value(name) is that of a metric of the target."""
+        def holds():
+            metrics = self.memprofd.metrics()
+            return condition(lambda name, **labels: metrics.value(name, pid=self.load.pid, **labels))
+        eventually(holds, what, interval=0.1)
+
+    def wait_for_rate(self, low, high):
+        self.wait_for(lambda value: low <= value("memprofd_sampling_rate") <= high, f"a rate of {low:g} to {high:g}")
+
+    def rested(self):
+        """At rest: words that the program has allocated, and those estimated with their variance."""
+        words = self.load.command("rest")["words"]
+
+        def estimates():
+            metrics = self.memprofd.metrics()
+            found = metrics.find("memprofd_allocated_bytes_stderr", pid=self.load.pid)
+            return (metrics.total("memprofd_allocated_bytes_total", pid=self.load.pid) / WORD_BYTES,
+                    sum((sample.value / WORD_BYTES) ** 2 for sample in found))
+        return words, *harness.settled(estimates, "estimates")
+
+    def test_the_rate_follows_the_load_and_estimates_stay_right(self):
+        self.start()
+        self.wait_for_rate(RATE, RATE)
+        before = self.rested()
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, RATE / 20)
+        self.wait_for(lambda value: 0 < value("memprofd_overhead_ratio") < BUDGET, "overhead within the budget")
+        self.load.command("light")
+        self.wait_for_rate(2e-4, RATE)
+        after = self.rested()
+
+        metrics = self.memprofd.metrics()
+        lowered, raised = (metrics.value("memprofd_sampling_rate_changes_total", pid=self.load.pid, reason=reason)
+                           for reason in ("over_budget", "below_budget"))
+        self.assertTrue(1 <= lowered <= 4 and 2 <= raised <= 8, (lowered, raised))
+        drops = {drop["reason"]: drop["count"] for drop in self.memprofd.targets()[self.load.pid]["drops"]}
+        exact, estimated = after[0] - before[0], after[1] - before[1]
+        error = (after[2] - before[2]) ** 0.5
+        harness.NOTES.append(f"estimated/exact {estimated / exact:.4f}, error {error / exact:.4f}, "
+                             f"lowered {lowered:.0f}, raised {raised:.0f}")
+        self.assertLess(error, exact / 20)
+        self.assertLess(abs(estimated - exact), 4 * error, f"exact {exact}, estimated {estimated:.0f}, dropped {drops}")
+
+    def test_it_is_shown(self):
+        self.start()
+        self.wait_for_rate(RATE, RATE)
+        overhead = self.memprofd.targets()[self.load.pid]["overhead"]
+        self.assertEqual((BUDGET, RATE, False),
+                         (overhead["budget_ratio"], overhead["requested_sampling_rate"], overhead["exhausted"]))
+        self.assertIn("of 1.0 %", self.memprofd.ctl("targets").stdout)
+        raised = re.compile(r"sampling load at 0\.01/word .*, raised: profiling took .* %")
+        eventually(lambda: raised.search(self.memprofd.said()), "the change is in the log")
+
+    def test_a_requested_rate_is_the_highest(self):
+        self.start()
+        self.wait_for_rate(RATE, RATE)
+        self.memprofd.set_rate(self.load.pid, 1e-3)
+        self.wait_for_rate(1e-3, 1e-3)
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, 5e-4)
+        target = self.memprofd.targets()[self.load.pid]
+        self.assertEqual(1e-3, target["overhead"]["requested_sampling_rate"])
+
+    def test_who_captures_does_not_change_with_the_rate(self):
+        self.start()
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, 9e-5)  # where the kernel would capture without a budget
+
+        def counts():
+            metrics = self.memprofd.metrics()
+            return (metrics.value("memprofd_samples_total", pid=self.load.pid, event="alloc"),
+                    metrics.value("memprofd_events_total"))
+        before = counts()
+        eventually(lambda: counts()[0] > before[0] + 5_000, "samples")
+        samples, hits = (after - first for after, first in zip(counts(), before))
+        self.assertLess(hits, samples / 20)
+
+    def test_an_attach_has_a_budget_of_its_own(self):
+        daemon = self.daemon(rate=RATE)
+        bounded, free = self.target("load"), self.target("load")
+        for target in bounded, free:
+            target.command("light")
+        daemon.ctl("attach", "--pid", bounded.pid, "--max-overhead", "0.5%")
+        daemon.attach(free.pid)
+        targets = daemon.targets()
+        self.assertEqual(0.005, targets[bounded.pid]["overhead"]["budget_ratio"])
+        self.assertIsNone(targets[free.pid]["overhead"])
+        self.assertEqual([], daemon.metrics().find("memprofd_overhead_ratio", pid=free.pid))
+
+    def test_bad_budgets_are_refused(self):
+        daemon = self.daemon()
+        target = self.target("load")
+        for bad in ("0", "-1", "101%", "much"):
+            with self.subTest(bad):
+                refused = daemon.ctl("attach", "--pid", target.pid, "--max-overhead", bad, check=False)
+                self.assertNotEqual(harness.OK, refused.returncode)
+                self.assert_one_line(refused.stderr, bad, "such as 1%")
+
+
+if __name__ == "__main__":
+    unittest.main()
