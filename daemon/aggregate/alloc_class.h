@@ -24,8 +24,12 @@ struct AllocClass {
   friend bool operator==(const AllocClass&, const AllocClass&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const AllocClass& c) {
-    return H::combine(std::move(h), c.callstack, c.thread, c.domain, c.size.index(),
-                      static_cast<int>(c.heap), static_cast<int>(c.source));
+    // In two numbers: each costs the same.
+    const std::uint64_t whose = std::uint64_t{c.callstack.value()} << 32 | c.thread;
+    const std::uint64_t what = std::uint64_t{c.domain} << 32 | std::uint64_t{c.size.index()} << 16 |
+                               static_cast<std::uint64_t>(c.heap) << 8 |
+                               static_cast<std::uint64_t>(c.source);
+    return H::combine(std::move(h), whose, what);
   }
 };
 

@@ -29,10 +29,13 @@ class AllocClassTable {
   std::size_t size() const { return classes_.size() - 1; }
 
  private:
+  bool told_apart(std::uint32_t thread);
+
   AllocClassLimits limits_;
   absl::flat_hash_map<AllocClass, ClassId> ids_;
   absl::flat_hash_set<std::uint32_t> threads_;
-  std::vector<AllocClass> classes_;  // by id
+  std::uint32_t last_thread_ = AllocClass::kAnyThread;  // one told apart
+  std::vector<AllocClass> classes_;                     // by id
 };
 
 }  // namespace memprofd

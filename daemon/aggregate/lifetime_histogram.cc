@@ -48,7 +48,11 @@ double LifetimeHistogram::upper_bound_ns(int bucket) { return kBounds[bucket]; }
 
 int LifetimeHistogram::bucket_of(std::uint64_t lifetime_ns) {
   const double ns = static_cast<double>(lifetime_ns);
-  return static_cast<int>(std::upper_bound(kBounds.begin(), kBounds.end(), ns) - kBounds.begin());
+  if (ns < kFirstBoundNs) return 0;
+  // Bound 2n, of octave n, is not above it; the one after may be.
+  const int octave = std::ilogb(ns / kFirstBoundNs);
+  if (2 * octave >= kBuckets - 1) return kBuckets - 1;
+  return 2 * octave + 1 + (ns >= kBounds[2 * octave + 1] ? 1 : 0);
 }
 
 double LifetimeHistogram::share_within(int bucket, double min_ns, double max_ns) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "daemon/aggregate/alloc_class.h"
 #include "daemon/util/ids.h"
 
@@ -58,7 +59,18 @@ class LiveSet {
   std::size_t memory_bytes() const;
 
  private:
-  using Table = absl::flat_hash_map<SampleId, LiveSample>;
+  // Samples that follow each other, of one domain too (their ids are 128 apart), are
+  // neighbours in the table: what happens to them happens at about the same time, so that
+  // one cache miss serves all eight. The table takes the low 7 bits to tell the samples of
+  // a place apart, the others as the place.
+  struct Hash {
+    std::size_t operator()(SampleId id) const {
+      constexpr std::uint64_t kNeighbours = 7u << 7;
+      const std::size_t block = absl::HashOf(id.value() & ~kNeighbours);
+      return block << 10 | block >> 60 << 3 | (id.value() & kNeighbours) >> 7;
+    }
+  };
+  using Table = absl::flat_hash_map<SampleId, LiveSample, Hash>;
   static_assert(sizeof(Table::value_type) == 24);
 
   std::size_t max_samples_;

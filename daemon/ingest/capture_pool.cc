@@ -19,7 +19,7 @@ bool CapturePool::push(CaptureList& list, const Capture& capture) {
 
 Capture CapturePool::pop(CaptureList& list) {
   const std::uint32_t node = unlink_front(list);
-  link_back(free_, node);
+  link_front(free_, node);  // to be used next, while it is in the cache
   --size_;
   return nodes_[node].capture;
 }
@@ -39,6 +39,13 @@ std::uint32_t CapturePool::unlink_front(CaptureList& list) {
   list.first = nodes_[node].next;
   --list.size;
   return node;
+}
+
+void CapturePool::link_front(CaptureList& list, std::uint32_t node) {
+  if (list.size == 0) list.last = node;
+  nodes_[node].next = list.first;
+  list.first = node;
+  ++list.size;
 }
 
 void CapturePool::link_back(CaptureList& list, std::uint32_t node) {

@@ -49,6 +49,7 @@ class CapturePool {
   };
 
   std::uint32_t unlink_front(CaptureList& list);
+  void link_front(CaptureList& list, std::uint32_t node);
   void link_back(CaptureList& list, std::uint32_t node);
 
   std::size_t max_captures_;

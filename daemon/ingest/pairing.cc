@@ -90,11 +90,14 @@ CallstackId Pairer::match_marshal(Thread& thread) {
   return *thread.interned;
 }
 
+// The front is the record's own, also when it is marked as interned: the kernel side may
+// take what an earlier call left on the stack for an unmarshalling, and one that is has a
+// record of its own first. But behind an unmarshalling the next may have none left.
 CallstackId Pairer::match_postponed(Thread& thread) {
-  thread.interned.reset();
-  while (thread.postponed.size > 0 && pool_.front(thread.postponed).interned) {
+  while (thread.interned && thread.postponed.size > 0 && pool_.front(thread.postponed).interned) {
     drop_front(thread.postponed);
   }
+  thread.interned.reset();
   return thread.postponed.size > 0 ? pool_.pop(thread.postponed).callstack : no_capture();
 }
 

@@ -27,6 +27,12 @@ TEST(LifetimeHistogramTest, EveryLifetimeIsBelowItsBoundAndNotBelowTheOneBefore)
       EXPECT_GE(static_cast<double>(ns), LifetimeHistogram::upper_bound_ns(bucket - 1));
     }
   }
+  for (int bucket = 0; bucket < kLast; ++bucket) {
+    const double bound = LifetimeHistogram::upper_bound_ns(bucket);
+    const auto first_above = static_cast<std::uint64_t>(std::ceil(bound));
+    EXPECT_EQ(LifetimeHistogram::bucket_of(first_above), bucket + 1);
+    EXPECT_EQ(LifetimeHistogram::bucket_of(first_above - 1), bucket);
+  }
   EXPECT_EQ(LifetimeHistogram::bucket_of(999), 0);
   EXPECT_EQ(LifetimeHistogram::bucket_of(1000), 1);
   EXPECT_EQ(LifetimeHistogram::bucket_of(std::numeric_limits<std::uint64_t>::max()), kLast);

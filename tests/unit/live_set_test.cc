@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "agent-lib/include/memprof_agent_abi.h"
+
 namespace memprofd {
 namespace {
 
@@ -61,6 +63,21 @@ TEST(LiveSetTest, AMillionSamplesStayUnder100MBAndAreGivenBack) {
   live.clear();
   EXPECT_EQ(live.size(), 0u);
   EXPECT_EQ(live.memory_bytes(), 0u);
+}
+
+// Ids of one domain are that far apart.
+TEST(LiveSetTest, SamplesOfOneDomain) {
+  constexpr std::uint64_t kStep = MEMPROF_BUFFERS;
+  LiveSet live(200'000);
+  for (std::uint64_t i = 0; i < 100'000; ++i) live.insert(SampleId(3 + i * kStep), sample(1));
+  EXPECT_LE(live.memory_bytes() / live.size(), 64u);
+  for (std::uint64_t i = 0; i < 100'000; i += 2) {
+    EXPECT_TRUE(live.take(SampleId(3 + i * kStep)).has_value());
+  }
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    EXPECT_EQ(live.find(SampleId(3 + i * kStep)) != nullptr, i % 2 == 1);
+    EXPECT_EQ(live.find(SampleId(4 + i * kStep)), nullptr);
+  }
 }
 
 }  // namespace
