@@ -114,7 +114,7 @@ class StackTruth : public ::testing::Test {
     pipeline_.emplace(limits);
     pipeline_->set_observer(&collector_);
     pipeline_->begin_session(attachment_->next_generation(), kRate);
-    ASSERT_TRUE(attachment_->begin(kRate).ok());
+    ASSERT_TRUE(attachment_->begin(kRate, kRate).ok());
   }
 
   void consume() {
