@@ -22,7 +22,8 @@ thread_local std::size_t allocations = 0;
 }  // namespace memprofd
 
 #if MEMPROFD_COUNTS_ALLOCATIONS
-// glibc's functions under their second names; operator new calls these too.
+// glibc's functions under their second names; operator new calls these too. In all of the
+// unit tests, which link as one program.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
