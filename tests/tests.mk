@@ -106,7 +106,7 @@ bench-programs:
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BENCH_PROGRAMS)
 bench: bench-programs
 	$(RUN_BENCH)/bench.py $(BENCH_ARGS)
-# The results in BENCHMARKS.md, of the last make bench.
+# The results in BENCHMARKS.md, of the last make bench or of BENCH_JSON='FILE...'.
 bench-report:
 	$(RUN_BENCH)/report.py $(BENCH_JSON)
 # make bench-compare BASE=main BENCH_ARGS='--pairs 20 --only overhead'

@@ -1,4 +1,4 @@
-"""make bench-report: puts the results of a benchmark's JSON file into BENCHMARKS.md, below its marker."""
+"""make bench-report: puts the results of benchmarks' JSON files, one a run, into BENCHMARKS.md, below its marker."""
 
 import pathlib
 import sys
@@ -30,24 +30,29 @@ def quiet(about):
     return ". **The machine had other work: these numbers show that everything is measured, not what it costs**" * busy
 
 
-def report(result):
+def report(result, title):
     missed = [f"{section.name}: {', '.join(filter(None, measure.key()))}" for section in result.sections
               for measure in section.measures if not measure.met()]
     goals = "Goals missed:\n\n" + "\n".join(f"- {line}" for line in missed) if missed else "All goals were met."
-    return "\n\n".join(["## Results", about_lines(result.about), goals,
+    return "\n\n".join([f"## {title}", about_lines(result.about), goals,
                         *(section_markdown(section) for section in result.sections)])
 
 
-def with_results(document, result):
+def reports(results):
+    titles = ["Results", *(f"Results of run {n}" for n in range(2, len(results) + 1))]
+    return "\n\n".join(report(result, title) for result, title in zip(results, titles, strict=True))
+
+
+def with_results(document, results):
     head, marker, _ = document.partition(MARKER)
     if not marker:
         raise ValueError(f"{DOCUMENT.name} has no line {MARKER}")
-    return f"{head}{MARKER}\n\n{report(result)}\n"
+    return f"{head}{MARKER}\n\n{reports(results)}\n"
 
 
-def main(path):
-    DOCUMENT.write_text(with_results(DOCUMENT.read_text(), Result.load(path)))
+def main(paths):
+    DOCUMENT.write_text(with_results(DOCUMENT.read_text(), [Result.load(path) for path in paths]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else harness.BUILD / "bench.json")
+    main(sys.argv[1:] or [harness.BUILD / "bench.json"])

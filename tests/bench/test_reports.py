@@ -75,21 +75,28 @@ class Tables(unittest.TestCase):
 class Report(unittest.TestCase):
     def test_replaces_what_is_below_the_marker(self):
         before = f"# Benchmarks\nmethod\n{report.MARKER}\nold numbers\n"
-        after = report.with_results(before, Result(ABOUT, [section(1.0, 1.1, 1.2)]))
+        after = report.with_results(before, [Result(ABOUT, [section(1.0, 1.1, 1.2)])])
         self.assertTrue(after.startswith(f"# Benchmarks\nmethod\n{report.MARKER}\n\n## Results\n"))
         self.assertNotIn("old numbers", after)
         for words in ("0123456789ab", "A CPU", "rounds: 3", "| churn, memprofd | 1.10 [1.05..1.15] |", "All goals"):
             self.assertIn(words, after)
-        self.assertEqual(after, report.with_results(after, Result(ABOUT, [section(1.0, 1.1, 1.2)])))
+        self.assertEqual(after, report.with_results(after, [Result(ABOUT, [section(1.0, 1.1, 1.2)])]))
 
     def test_names_missed_goals_and_other_work_of_the_machine(self):
-        text = report.report(Result({**ABOUT, "load_before": 3.0}, [section(1.2, at_most=1.1)]))
+        text = report.report(Result({**ABOUT, "load_before": 3.0}, [section(1.2, at_most=1.1)]), "Results")
         self.assertIn("- overhead: target CPU over bare, churn, memprofd, 1e-3", text)
         self.assertIn("other work", text)
 
+    def test_runs_follow_each_other(self):
+        runs = [Result(ABOUT, [section(1.0)]), Result({**ABOUT, "pairs": 20}, [section(2.0)])]
+        first, second = report.with_results(report.MARKER, runs).split("## Results of run 2")
+        self.assertIn("rounds: 3", first)
+        self.assertIn("rounds: 20", second)
+        self.assertIn("| churn, memprofd | 2.00 |", second)
+
     def test_a_document_without_the_marker_is_left_alone(self):
         with self.assertRaises(ValueError):
-            report.with_results("# Benchmarks\n", Result(ABOUT))
+            report.with_results("# Benchmarks\n", [Result(ABOUT)])
 
     def test_the_document_has_the_marker(self):
         self.assertIn(report.MARKER, report.DOCUMENT.read_text())
