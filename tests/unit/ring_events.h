@@ -17,7 +17,7 @@ class RingRecord {
  public:
   RingRecord(const void* fixed, std::size_t fixed_bytes, const void* tail, std::size_t tail_bytes)
       : bytes_(fixed_bytes + tail_bytes), words_((bytes_ + 7) / 8) {
-    std::memcpy(words_.data(), fixed, fixed_bytes);
+    if (fixed_bytes > 0) std::memcpy(words_.data(), fixed, fixed_bytes);
     if (tail_bytes > 0) {
       std::memcpy(reinterpret_cast<std::byte*>(words_.data()) + fixed_bytes, tail, tail_bytes);
     }
