@@ -52,14 +52,14 @@ static inline int in_session(void)
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
 /* What happened to a block that is followed. */
-static void append_follow(value id, enum memprof_record_kind kind)
+static void append_follow(uint32_t buffer, value id, enum memprof_record_kind kind)
 {
 	struct memprof_record record = {
 		.sample_id = (uint64_t)LONG_VAL(id),
 		.origin = MEMPROF_ORIGIN(0, 0, kind),
 	};
 
-	memprof_append(memprof_buffer_index(), &record, VAL_UNIT);
+	memprof_append(buffer, &record, VAL_UNIT);
 }
 
 static value on_alloc(value info, enum memprof_record_kind kind)
@@ -88,16 +88,19 @@ value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_M
 
 value memprof_on_promote(value id)
 {
+	uint32_t buffer;
+
 	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	append_follow(id, MEMPROF_PROMOTE);
-	return follow(memprof_buffer_index(), id);
+	buffer = memprof_buffer_index();
+	append_follow(buffer, id, MEMPROF_PROMOTE);
+	return follow(buffer, id);
 }
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
 	if (LIKELY(in_session()))
-		append_follow(id, kind);
+		append_follow(memprof_buffer_index(), id, kind);
 	return VAL_UNIT;
 }
 

@@ -20,10 +20,10 @@ struct ProfilingCounts {
   std::uint64_t program_ns = 0;  // of the BPF programs at them
 };
 
-// Nanoseconds, on the slow side of what `tests/bench/bench.py --only parts` and
-// tests/bench/capture_cost.py measured, which was 540 to 680 a sample at 10 frames and 1,600 to
-// 3,100 at 90. The first holds for the whole life of a sampled block: the runtime's engine, the
-// allocation, promotion and deallocation callbacks, and what they push out of the caches.
+// Nanoseconds, on the slow side of what `tests/bench/bench.py --only overhead` measured, which
+// was 375 to 514 a sample at 10 frames and 1,156 to 1,549 at 90. The first holds for the whole life
+// of a sampled block: the runtime's engine, the allocation, promotion and deallocation callbacks,
+// and what they push out of the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
 // Of a machine where it cannot be measured (attach/trap_cost.h).

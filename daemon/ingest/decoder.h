@@ -84,9 +84,11 @@ std::optional<EventView> decode_event(std::span<const std::byte> data, DropCount
 // Whether a record makes sense by itself; ids are not checked against others.
 bool valid_record(const memprof_record& record);
 
-inline bool is_alloc(const memprof_record& record) {
-  const auto kind = MEMPROF_ORIGIN_KIND(record.origin);
+constexpr bool is_alloc_kind(std::uint32_t kind) {
   return kind == MEMPROF_ALLOC_MINOR || kind == MEMPROF_ALLOC_MAJOR;
+}
+inline bool is_alloc(const memprof_record& record) {
+  return is_alloc_kind(MEMPROF_ORIGIN_KIND(record.origin));
 }
 
 }  // namespace memprofd

@@ -1,13 +1,11 @@
 #include "daemon/ingest/packed_decoder.h"
 
+#include "daemon/ingest/decoder.h"
+
 namespace memprofd {
 namespace {
 
 constexpr std::uint32_t kFrameBits = 0x1ff;
-
-constexpr bool is_alloc_kind(std::uint32_t kind) {
-  return kind == MEMPROF_ALLOC_MINOR || kind == MEMPROF_ALLOC_MAJOR;
-}
 
 // Mixes one more number into a hash.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
