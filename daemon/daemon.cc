@@ -129,6 +129,7 @@ void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
   profiled.attachment = std::move(prepared.target);
   profiled.why_observed = std::move(prepared.why_observed);
   profiled.plugins = std::move(prepared.plugins);
+  profiled.plugins.add_found(*profiled.attachment);
   TargetInfo info = describe(*profiled.attachment, rate);
   if (profiled.overhead) info.overhead = profiled.overhead->info();
   info.forked_from = profiled.forked_from;

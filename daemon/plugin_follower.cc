@@ -13,13 +13,17 @@ PluginFollower::PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> 
       found_(std::exchange(target.plugins, {})),
       symbolizer_(std::move(symbolizer)) {}
 
+void PluginFollower::add_found(AttachedTarget& target) {
+  for (OcamlCode& plugin : std::exchange(found_, {})) add(std::move(plugin), target);
+}
+
 void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target) {
   if (seen_ == registered) return;
   seen_ = registered;
   auto later = finder_.find_new(*target.target().memory);
   if (!later.ok()) return;  // ended or ending: found out elsewhere
   std::move(later->begin(), later->end(), std::back_inserter(found_));
-  for (OcamlCode& plugin : std::exchange(found_, {})) add(std::move(plugin), target);
+  add_found(target);
 }
 
 // Names come before addresses: what the symbolizer was asked once it does not look up again.

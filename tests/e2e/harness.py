@@ -275,9 +275,12 @@ class Metrics:
             self.samples.append(Sample(name, pairs, float(value)))
 
     def find(self, name, **labels):
+        """The samples with these labels; AssertionError if the metric has no such label."""
         wanted = {k: str(v) for k, v in labels.items()}
-        return [s for s in self.samples
-                if s.name == name and all(s.labels.get(k) == v for k, v in wanted.items())]
+        named = [s for s in self.samples if s.name == name]
+        if named and not all(any(label in s.labels for s in named) for label in wanted):
+            raise AssertionError(f"{name} has other labels than {wanted}")
+        return [s for s in named if all(s.labels.get(k) == v for k, v in wanted.items())]
 
     def value(self, name, **labels):
         """The only matching sample's value; AssertionError unless there is exactly one."""

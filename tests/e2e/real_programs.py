@@ -34,8 +34,8 @@ OCSIGEN_CONFIG = """<ocsigen>
 class Prefix:
     """A program of another Debian release (tests/targets/debian-prefix.sh), run with that as its root.
 
-    There the folder's own path leads to its root, so that files have the same names in it as outside:
-    those of `folder`, and that of a copy of the agent.
+    There the folder's own path leads to its root, so that the files of `folder` have the same names in
+    it as outside. It has a /proc, through which it opens the agent, and which nobody else sees.
     """
 
     def __init__(self, name):
@@ -49,11 +49,11 @@ class Prefix:
         with contextlib.suppress(FileExistsError):
             inside.symlink_to("/".join([".."] * (len(self.path.parts) - 2) or ["."]))
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-", dir=self.path / "tmp"))
-        self.agent = self.folder / "libmemprof_agent.so"
-        shutil.copy(harness.BUILD / "libmemprof_agent.so", self.agent)
 
     def command(self, *arguments):
-        return [shutil.which("chroot", path="/usr/sbin:/sbin"), self.path, *arguments]
+        chroot = shutil.which("chroot", path="/usr/sbin:/sbin")
+        enter = f'mount -t proc proc "$0/proc" && exec {chroot} "$0" "$@"'
+        return ["unshare", "--mount", "sh", "-c", enter, self.path, *arguments]
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -93,6 +93,19 @@ class Plugins(E2ETest):
         target.exit()
 
 
+    def test_the_first_sample_goes_through_plugins(self):
+        """A plugin that is there is known before the first sample, not some milliseconds after."""
+        target = self.target("plugin_host", self.plugin("early"), folder=self.FOLDER)
+        target.send("go 1000000000000")  # at work until it is ended
+        for _ in range(10):
+            daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+            eventually(lambda d=daemon: d.metrics().total("memprofd_samples_total", pid=target.pid) > 100, "samples")
+            self.assertEqual(0, daemon.metrics().value("memprofd_dropped_events_total", reason="broken_stack"))
+            cut = [stack for stack in self.stacks(daemon, target) if stack[-1] != "caml_program"]
+            self.assertEqual([], cut)
+            self.assertEqual(harness.OK, daemon.stop())
+
+
 class PluginsOfOcaml5(Plugins):
     FOLDER = harness.BUILD / "targets-trixie" / "plugins"
 

@@ -22,7 +22,7 @@ class RealProgram(E2ETest):
         unknown = sum(site["samples"] for site in sites if site["function"] in ("", "(unknown)"))
         self.assertLessEqual(unknown, 0.005 * samples)
         self.assertLessEqual(daemon.targets()[pid]["dropped_events"], 0.005 * samples)
-        drops = daemon.metrics().find("memprofd_dropped_events_total", pid=pid)
+        drops = daemon.metrics().find("memprofd_dropped_events_total")
         wrong = {s.labels["reason"]: s.value for s in drops
                  if s.value > 0 and s.labels["reason"] not in EXPECTED_DROPS}
         self.assertEqual({}, wrong)
@@ -32,10 +32,11 @@ class RealProgram(E2ETest):
             lambda: daemon.metrics().total("memprofd_samples_total", pid=pid, event="alloc") >= count,
             f"{count} samples of pid {pid}", timeout=60)
 
-    def sampled(self, process, count, *modules, rate=1e-4, agent=None):
+    def sampled(self, process, count, *modules, rate=1e-4):
         """A memprofd that has taken so many samples of the program, with sites of these modules."""
-        daemon = self.daemon("--pid", process.pid, rate=rate, agent=agent)
+        daemon = self.daemon("--pid", process.pid, rate=rate)
         daemon.wait_state(process.pid, "sampling")
+        self.assertEqual("agent", daemon.targets()[process.pid]["mode"], daemon.said())
         self.wait_samples(daemon, process.pid, count)
         self.check_sites(daemon, process.pid, *modules)
         return daemon
@@ -60,9 +61,9 @@ class RealProgram(E2ETest):
 
 
 class Servers(RealProgram):
-    def check_server(self, server, *modules, agent=None):
+    def check_server(self, server, *modules):
         load = self.process(Wrk(server.url))
-        daemon = self.sampled(server, 3_000, *modules, agent=agent)
+        daemon = self.sampled(server, 3_000, *modules)
         daemon.detach(server.pid)
         self.assertEqual(harness.OK, daemon.stop())
         counts = load.finish()
@@ -75,7 +76,7 @@ class Servers(RealProgram):
     def test_ocsigenserver_of_ocaml_5(self):
         prefix = self.prefix("trixie-ocsigenserver")
         server = self.process(Ocsigenserver(prefix.folder, prefix))
-        self.check_server(server, "Cohttp", "Ocsigen", "Lwt", agent=prefix.agent)
+        self.check_server(server, "Cohttp", "Ocsigen", "Lwt")
 
     @only_in_matrix
     def test_haxe(self):
@@ -134,7 +135,7 @@ class Refused(RealProgram):
         prefix = self.prefix("trixie-unison")
         process = self.process(Unison(prefix.folder, prefix=prefix))
         eventually(process.same, "both sides are the same")
-        daemon = self.daemon(agent=prefix.agent)
+        daemon = self.daemon()
         done = daemon.attach(process.pid)
         self.assert_one_line(done.stdout, process.pid, "OCaml 5.2", "observe mode: Gc.Memprof does not work in OCaml 5.2")
         (process.left / "d1/f_new").write_text("new\n")
