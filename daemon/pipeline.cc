@@ -7,7 +7,7 @@
 namespace memprofd {
 
 Pipeline::Pipeline(const PipelineLimits& limits)
-    : callstacks_({limits.max_callstacks, limits.max_callstack_entries}),
+    : callstacks_(limits.callstacks),
       pairer_(limits.pairing, drops_),
       aggregator_({limits.max_live_samples, limits.classes}, drops_) {
   if (limits.observe) meter_.emplace(*limits.observe, drops_);
@@ -49,7 +49,8 @@ void Pipeline::on_event(const CaptureView& capture) {
 CallstackId Pipeline::intern(const CaptureView& capture) {
   if (capture.n_frames == 0) return CallstackId();  // no OCaml frame: nothing to tell
   if (capture.entries.empty()) {
-    if (const auto known = callstacks_.find(capture.stack)) return *known;
+    if (const auto known = callstacks_.find(capture.stack))
+      return callstacks_.counted(known, drops_);
     drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
     return CallstackId();
   }
@@ -59,8 +60,7 @@ CallstackId Pipeline::intern(const CaptureView& capture) {
                                       .n_frames = capture.n_frames,
                                       .truncated = (capture.flags & MEMPROF_CAPTURE_TRUNCATED) != 0,
                                       .broken = (capture.flags & MEMPROF_CAPTURE_BROKEN) != 0});
-  if (!id) drops_.add(Drop::kFollowCallstacksFull);
-  return id.value_or(CallstackId());
+  return callstacks_.counted(id, drops_);
 }
 
 void Pipeline::on_event(const BatchView& batch) {
@@ -119,10 +119,8 @@ void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& reco
 CallstackId Pipeline::intern(PackedDecoder& packed) {
   const StackHash hash = packed.stack_hash();
   if (hash == StackHash()) return CallstackId();  // no OCaml frame: nothing to tell
-  if (const auto known = callstacks_.find(hash)) return *known;
-  const auto id = callstacks_.intern(packed.callstack());
-  if (!id) drops_.add(Drop::kFollowCallstacksFull);
-  return id.value_or(CallstackId());
+  if (const auto known = callstacks_.find(hash)) return callstacks_.counted(known, drops_);
+  return callstacks_.counted(callstacks_.intern(packed.callstack()), drops_);
 }
 
 void Pipeline::observe_from(const ObservedView& counters) {
@@ -145,7 +143,7 @@ void Pipeline::on_event(const ObservedView& hit) {
 CallstackId Pipeline::callstack_of(StackHash stack) {
   if (stack == StackHash()) return CallstackId();  // lost; the kernel side has counted it
   if (stack == last_captured_) return last_callstack_;
-  if (const auto known = callstacks_.find(stack)) return *known;
+  if (const auto known = callstacks_.find(stack)) return callstacks_.counted(known, drops_);
   drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
   return CallstackId();
 }

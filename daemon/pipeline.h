@@ -43,8 +43,7 @@ class SampleObserver {
 struct PipelineLimits {
   // Fills a table of 2^22 slots, 100 MB.
   std::size_t max_live_samples = AggregatorLimits().live_samples;
-  std::size_t max_callstacks = CallstackTableLimits().callstacks;
-  std::size_t max_callstack_entries = CallstackTableLimits().entries;
+  CallstackTableLimits callstacks;
   AllocClassLimits classes;
   PairerLimits pairing;
   // Observe mode: captures come with hits instead of records, and counters like these.

@@ -1,5 +1,10 @@
 #include "daemon/aggregate/callstack_table.h"
 
+#include <algorithm>
+
+#include "absl/hash/hash.h"
+#include "absl/types/span.h"
+
 namespace memprofd {
 namespace {
 
@@ -28,15 +33,43 @@ std::optional<CallstackId> CallstackTable::find(StackHash hash) const {
 
 std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
   if (const auto known = find(view.hash)) return known;
-  if (size() >= limits_.callstacks || view.entries.size() > limits_.entries - entries_) {
-    overflowed_ = true;
-    return std::nullopt;
-  }
+  if (!overflowed() && has_room_for(view)) return add(view);
+  if (!overflowed()) first_cut_ = CallstackId(static_cast<std::uint32_t>(callstacks_->size()));
+  const auto id = intern_cut(view);
+  if (id && cut_hashes_ < limits_.cut_hashes && ids_.emplace(view.hash, *id).second) ++cut_hashes_;
+  return id;
+}
+
+bool CallstackTable::has_room_for(const CallstackView& view) const {
+  return size() < limits_.callstacks && view.entries.size() <= limits_.entries - entries_;
+}
+
+std::optional<CallstackId> CallstackTable::intern_cut(const CallstackView& view) {
+  CallstackView cut = view;
+  cut.entries = view.entries.first(std::min(kCutEntries, view.entries.size()));
+  cut.truncated |= cut.entries.size() < view.entries.size();
+  const auto entries = absl::MakeConstSpan(cut.entries.data(), cut.entries.size());
+  cut.hash = StackHash(absl::HashOf(entries, cut.alloc_idx));
+  if (const auto known = find(cut.hash)) return known;
+  if (callstacks_->size() - first_cut_->value() >= limits_.cut_callstacks) return std::nullopt;
+  return add(cut);
+}
+
+CallstackId CallstackTable::add(const CallstackView& view) {
   const CallstackId id(static_cast<std::uint32_t>(callstacks_->size()));
   callstacks_->push_back(copy_of(id, view));
   entries_ += view.entries.size();
   ids_.emplace(view.hash, id);
   return id;
+}
+
+CallstackId CallstackTable::counted(std::optional<CallstackId> id, DropCounters& drops) const {
+  if (!id) {
+    drops.add(Drop::kFollowCallstacksFull);
+  } else if (first_cut_ && id->value() >= first_cut_->value()) {
+    drops.add(Drop::kFollowCallstacksCut);
+  }
+  return id.value_or(CallstackId());
 }
 
 const Callstack& CallstackTable::get(CallstackId id) const {

@@ -129,8 +129,7 @@ CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
   const auto id = callstacks_.intern({.hash = StackHash(absl::HashOf(entries_) | 1),
                                       .entries = entries_,
                                       .n_frames = static_cast<std::uint32_t>(codes.size())});
-  if (!id) drops_.add(Drop::kFollowCallstacksFull);
-  return id.value_or(CallstackId());
+  return callstacks_.counted(id, drops_);
 }
 
 void Replayer::take(const TraceEvent& event) {

@@ -33,6 +33,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"follow", "live_set_full"},
     {"follow", "session_end"},
     {"follow", "stale_session"},
+    {"follow", "callstacks_cut"},
     {"follow", "callstacks_full"},
     {"follow", "classes_full"},
 }};

@@ -37,6 +37,7 @@ enum class Drop {
   kFollowLiveSetFull,     // block counted as allocated but not followed
   kFollowSessionEnd,      // live block no longer followed: sampling restarted
   kFollowStaleSession,    // record of an earlier session
+  kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
   kFollowClassesFull,     // allocation class table full; counted under "unknown"
   kCount,

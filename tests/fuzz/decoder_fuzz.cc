@@ -26,8 +26,7 @@ void require(bool holds, const char* what) {
 // Small limits, so that short inputs reach them.
 PipelineLimits small_limits() {
   return {.max_live_samples = 50,
-          .max_callstacks = 8,
-          .max_callstack_entries = 64,
+          .callstacks = {.callstacks = 4, .entries = 64, .cut_callstacks = 4, .cut_hashes = 8},
           .pairing = {.threads = 3, .captures_per_thread = 10, .captures = 20}};
 }
 

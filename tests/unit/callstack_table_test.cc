@@ -43,23 +43,64 @@ TEST(CallstackTableTest, UnknownIdsAreTheUnknownCallstack) {
   EXPECT_EQ(&table.get(CallstackId(1234)), &table.get(CallstackId()));
 }
 
-TEST(CallstackTableTest, CapOnCallstacks) {
+std::vector<std::uint64_t> entries_up_to(std::uint64_t outermost) {
+  std::vector<std::uint64_t> entries(CallstackTable::kCutEntries, 1);
+  entries.push_back(outermost);
+  return entries;
+}
+
+TEST(CallstackTableTest, CutsWhatThereIsNoRoomFor) {
   CallstackTable table({.callstacks = 2, .entries = 100});
-  const std::vector<std::uint64_t> entries{1};
-  EXPECT_TRUE(table.intern(view(1, entries)).has_value());
-  EXPECT_TRUE(table.intern(view(2, entries)).has_value());
+  DropCounters drops;
+  EXPECT_EQ(table.intern(view(1, entries_up_to(10))), CallstackId(1));
+  EXPECT_EQ(table.intern(view(2, entries_up_to(11))), CallstackId(2));
   EXPECT_FALSE(table.overflowed());
-  EXPECT_FALSE(table.intern(view(3, entries)).has_value());
+  const auto cut = table.intern(view(3, entries_up_to(12)));
   EXPECT_TRUE(table.overflowed());
-  EXPECT_TRUE(table.intern(view(2, entries)).has_value()) << "known ones stay";
+  ASSERT_EQ(cut, CallstackId(3));
+  EXPECT_EQ(table.intern(view(4, entries_up_to(13))), cut) << "the same innermost entries";
+  EXPECT_EQ(table.find(StackHash(4)), cut) << "its frames may not come again";
+  EXPECT_EQ(table.intern(view(2, {})), CallstackId(2)) << "known ones stay";
+  EXPECT_EQ(table.get(*cut).entries, std::vector<std::uint64_t>(CallstackTable::kCutEntries, 1));
+  EXPECT_TRUE(table.get(*cut).truncated);
+  EXPECT_EQ(table.size(), 3u);
+
+  EXPECT_EQ(table.counted(CallstackId(2), drops), CallstackId(2));
+  EXPECT_EQ(drops.total(), 0u);
+  EXPECT_EQ(table.counted(cut, drops), *cut);
+  EXPECT_EQ(table.counted(std::nullopt, drops), CallstackId());
+  EXPECT_EQ(drops.get(Drop::kFollowCallstacksCut), 1u);
+  EXPECT_EQ(drops.get(Drop::kFollowCallstacksFull), 1u);
+}
+
+TEST(CallstackTableTest, CombinedAllocationsStayApartWhenCut) {
+  CallstackTable table({.callstacks = 0});
+  CallstackView first = view(1, entries_up_to(10));
+  CallstackView second = first;
+  second.hash = StackHash(2);
+  second.alloc_idx = first.alloc_idx + 1;
+  EXPECT_NE(table.intern(first), table.intern(second));
 }
 
 TEST(CallstackTableTest, CapOnEntries) {
-  CallstackTable table({.callstacks = 100, .entries = 5});
-  const std::vector<std::uint64_t> entries{1, 2, 3};
-  EXPECT_TRUE(table.intern(view(1, entries)).has_value());
-  EXPECT_FALSE(table.intern(view(2, entries)).has_value());
-  EXPECT_TRUE(table.intern(view(3, std::span(entries).first(2))).has_value());
+  CallstackTable table({.callstacks = 100, .entries = 20, .cut_callstacks = 0});
+  EXPECT_TRUE(table.intern(view(1, entries_up_to(10))).has_value());
+  EXPECT_FALSE(table.intern(view(2, entries_up_to(11))).has_value());
+  const std::vector<std::uint64_t> small{1, 2};
+  EXPECT_FALSE(table.intern(view(3, small)).has_value()) << "full is full";
+}
+
+TEST(CallstackTableTest, CapsOnCutCallstacksAndHashes) {
+  CallstackTable table({.callstacks = 0, .cut_callstacks = 2, .cut_hashes = 3});
+  const std::vector<std::uint64_t> even{2}, odd{1};
+  for (std::uint64_t hash = 1; hash <= 4; ++hash) {
+    EXPECT_TRUE(table.intern(view(hash, hash % 2 == 0 ? even : odd)).has_value());
+  }
+  EXPECT_EQ(table.find(StackHash(4)), std::nullopt) << "one hash more than are remembered";
+  EXPECT_TRUE(table.intern(view(4, even)).has_value()) << "found anew by its entries";
+  const std::vector<std::uint64_t> other{7};
+  EXPECT_EQ(table.intern(view(5, other)), std::nullopt);
+  EXPECT_EQ(table.size(), 2u);
 }
 
 TEST(CallstackTest, RunsExpand) {

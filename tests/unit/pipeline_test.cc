@@ -348,17 +348,18 @@ TEST_F(PipelineTest, LifecycleEvents) {
   EXPECT_EQ(seen_.callstacks[1], CallstackId()) << "record of a new thread with the old id";
 }
 
-TEST(PipelineLimitsTest, FullCallstackTableCountsUnderUnknown) {
-  Pipeline pipeline({.max_callstacks = 1});
+TEST(PipelineLimitsTest, FullCallstackTableCutsAndThenCountsUnderUnknown) {
+  Pipeline pipeline({.callstacks = {.callstacks = 1, .cut_callstacks = 1}});
   pipeline.begin_session(1, kRate);
   pipeline.on_ring_record(ring_batch({.generation = 1}, {}).bytes());
-  for (std::uint64_t stack : {5, 6, 6}) {
+  for (std::uint64_t stack : {5, 6, 6, 7}) {
     pipeline.on_ring_record(
         ring_capture({.header = {.tid = 7}, .stack_id = stack}, {stack}).bytes());
   }
   pipeline.on_ring_record(
       ring_capture({.header = {.tid = 7}, .stack_id = 6, .n_frames = 1}, {}).bytes());
-  EXPECT_EQ(pipeline.drops().get(Drop::kFollowCallstacksFull), 3u);
+  EXPECT_EQ(pipeline.drops().get(Drop::kFollowCallstacksCut), 3u);
+  EXPECT_EQ(pipeline.drops().get(Drop::kFollowCallstacksFull), 1u);
 }
 
 // ---- the whole path against the model of the runtime ----
