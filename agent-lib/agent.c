@@ -34,8 +34,6 @@
 #include "static_value.h"
 #include "tracker.h"
 
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
 #define MEMPROF_CALLSTACK_SIZE 0

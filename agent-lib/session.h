@@ -5,6 +5,9 @@
 
 #include "batch.h"
 
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
 static inline int memprof_session_wanted(void)
 {
 	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;

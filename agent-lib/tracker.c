@@ -6,9 +6,6 @@
 #include "session.h"
 #include "static_value.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
 STATIC_CLOSURE(alloc_major, memprof_stub_alloc_major);
 STATIC_CLOSURE(promote, memprof_stub_promote);

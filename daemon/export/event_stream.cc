@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/export/query_convert.h"
+#include "daemon/ingest/decoder.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {
@@ -18,10 +19,6 @@ std::uint32_t kind_of(const SampleEvent& event) { return MEMPROF_ORIGIN_KIND(eve
 
 bool is_dealloc(const SampleEvent& event) {
   return kind_of(event) == MEMPROF_DEALLOC_MINOR || kind_of(event) == MEMPROF_DEALLOC_MAJOR;
-}
-
-bool is_alloc(const SampleEvent& event) {
-  return kind_of(event) == MEMPROF_ALLOC_MINOR || kind_of(event) == MEMPROF_ALLOC_MAJOR;
 }
 
 // Of a deallocation of a block that is followed.
@@ -41,7 +38,7 @@ static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MAJOR) == MEMPROF_DEALLOC_
 void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::SampleEvent& out) {
   const AllocClass& block = alloc_class.alloc_class;
   const bool known = alloc_class.id != ClassId();
-  if (is_alloc(event)) {
+  if (is_alloc(event.record)) {
     out.set_size_words(event.record.size_words);
     out.set_source(to_proto(static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin))));
   } else if (known) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ingest/decoder.h"
 #include "daemon/trace/trace_codes.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -50,11 +51,10 @@ bool TraceRecording::put(const EventRead& read) {
 
 bool TraceRecording::put(const EventChunk& chunk, const SampleEvent& event) {
   if (!open_file_for(chunk.rate, event.record.time_ns)) return false;
-  const std::uint32_t kind = MEMPROF_ORIGIN_KIND(event.record.origin);
   const EventClass* alloc_class = chunk.find(event.alloc_class);
   absl::Status status;
-  if (kind != MEMPROF_ALLOC_MINOR && kind != MEMPROF_ALLOC_MAJOR) {
-    status = put_fate(event, kind == MEMPROF_PROMOTE);
+  if (!is_alloc(event.record)) {
+    status = put_fate(event, MEMPROF_ORIGIN_KIND(event.record.origin) == MEMPROF_PROMOTE);
   } else if (alloc_class != nullptr) {
     status = put_alloc(event, *alloc_class);
   }
