@@ -117,12 +117,20 @@ void Daemon::tick() {
 // ------------------------------------------------------------------- requests
 
 absl::Status Daemon::start_session(Profiled& profiled, double rate) {
-  if (profiled.attachment->observes()) return profiled.attachment->begin(rate, rate);
-  const std::uint32_t generation = profiled.attachment->next_generation();
-  ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
-  if (!profiled.overhead) return profiled.attachment->begin(rate, rate);
-  profiled.overhead->end_window();
-  return profiled.attachment->begin(rate, profiled.overhead->budget().ceiling());
+  AttachedTarget& attachment = *profiled.attachment;
+  double requested_rate = rate;
+  if (!attachment.observes()) {
+    const std::uint32_t generation = attachment.next_generation();
+    ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
+  }
+  if (profiled.overhead) {
+    profiled.overhead->end_window();
+    requested_rate = profiled.overhead->budget().ceiling();
+  }
+  RETURN_IF_ERROR(attachment.begin(rate, requested_rate));
+  profiled.lane->update_info(
+      [&](TargetInfo& info) { info.capture = capture_name(attachment.capture()); });
+  return absl::OkStatus();
 }
 
 void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {

@@ -51,6 +51,8 @@ class AttachedTarget {
   // Null until there is one in the process.
   virtual const AgentControl* agent() const = 0;
   virtual double paused_seconds() const = 0;
+  // Who records callstacks in the session that was asked for last.
+  virtual memprof_capture_by capture() const = 0;
   // Whether observe mode: there never is an agent, nor a sampling rate.
   virtual bool observes() const = 0;
 };

@@ -1,6 +1,8 @@
 // Who records callstacks: the kernel side by a probe at each sample, or the runtime.
 #pragma once
 
+#include <string_view>
+
 #include "agent-lib/include/memprof_agent_abi.h"
 
 namespace memprofd {
@@ -24,6 +26,10 @@ constexpr memprof_capture_by capture_at(double sampling_rate, CaptureMode mode) 
   if (mode == CaptureMode::kRuntime) return MEMPROF_CAPTURE_BY_RUNTIME;
   return sampling_rate >= kRuntimeCaptureRate ? MEMPROF_CAPTURE_BY_RUNTIME
                                               : MEMPROF_CAPTURE_BY_KERNEL;
+}
+
+constexpr std::string_view capture_name(memprof_capture_by capture) {
+  return capture == MEMPROF_CAPTURE_BY_RUNTIME ? "runtime" : "kernel";
 }
 
 }  // namespace memprofd

@@ -31,6 +31,7 @@ class Observation final : public AttachedTarget {
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
   double paused_seconds() const override { return 0; }
+  memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }
   bool observes() const override { return true; }
 
  private:

@@ -79,6 +79,7 @@ Json target_object(const pb::Target& target) {
            {"exe", target.exe()},
            {"runtime_version", target.runtime_version()},
            {"mode", target.mode()},
+           {"capture", target.capture()},
            {"state", state_word(target.state())},
            {"message", target.message()},
            {"sampling_rate", target.sampling_rate()},

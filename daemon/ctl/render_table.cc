@@ -48,6 +48,7 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    {"PROGRAM"},
                    {"OCAML"},
                    {"STATE"},
+                   {"CAPTURE"},
                    {"RATE", Align::kRight},
                    {"OVERHEAD", Align::kRight},
                    {"ALLOCATED", Align::kRight},
@@ -56,7 +57,7 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    {"MESSAGE"}});
   for (const pb::Target& target : response.targets()) {
     table.add_row({pid_words(target), printable(target.comm()), printable(target.runtime_version()),
-                   std::string(state_word(target.state())),
+                   std::string(state_word(target.state())), printable(target.capture()),
                    known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
                    known_words(target.has_overhead(), overhead_words(target.overhead())),
                    estimate_words(target.allocated()),

@@ -76,6 +76,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_exe(text(info.exe));
   out.set_runtime_version(text(info.runtime_version));
   out.set_mode(info.mode);
+  out.set_capture(info.capture);
   out.set_state(to_proto(info.state));
   out.set_message(text(info.message));
   out.set_sampling_rate(info.sampling_rate);

@@ -43,7 +43,7 @@ struct OverheadInfo {
   bool exhausted = false;  // the lowest rate costs more than the budget
 };
 
-// What does not change while attached, except state, rate, message and overhead.
+// What does not change while attached, except state, capture, rate, message and overhead.
 struct TargetInfo {
   int pid = 0;
   int container_pid = 0;  // in the target's own pid namespace; 0: the same
@@ -52,6 +52,7 @@ struct TargetInfo {
   std::string exe;              // as the target sees it
   std::string runtime_version;  // "4.13.1"
   std::string mode;             // kAgentMode or kObserveMode
+  std::string capture;          // who records callstacks: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
   std::string message;       // one line: why waiting or observed, what failed
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode

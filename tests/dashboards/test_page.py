@@ -48,6 +48,25 @@ class Overview(PageTest):
         self.assertLess(said, 3 * target["allocated"]["bytes"] / seconds)
         self.assertGreater(int(gc["minor_collections"]), 0)
 
+    def cell(self, pid, column, what="innerText"):
+        return f"""document.querySelector('#overview tr[data-pid="{pid}"]')?.cells[{column}]?.{what}"""
+
+    def test_who_captures_and_what_a_budget_has_led_to(self):
+        bounded, watched = (self.start(harness.Target("demo_server", "--self-load", "1")) for _ in range(2))
+        self.daemon.ctl("attach", "--pid", bounded.pid, "--max-overhead", "50%")
+        self.daemon.ctl("attach", "--pid", watched.pid, "--mode", "observe")
+        self.open()
+        self.browser.wait_for(f"/^(<0.1|[\\d.]+) % of 50 %$/.test({self.cell(bounded.pid, 7)} ?? '')")
+        budget = self.js(self.cell(bounded.pid, 7, "querySelector('.budget').title"))
+        self.assertRegex(budget, "its budget is 50 %. Asked for 1e-3 a word, lowered 0 times, raised 0 times.$")
+        self.assertIn("callstacks by the runtime", self.js(self.cell(bounded.pid, 1, "title")))
+        self.assertEqual("", self.js(self.cell(self.server.pid, 7)))
+        self.browser.wait_for(f"{self.cell(watched.pid, 1)} === 'sampling, observe'")
+        self.assertIn("callstacks by the kernel", self.js(self.cell(watched.pid, 1, "title")))
+        self.assertTrue(self.js(self.cell(watched.pid, 7, "querySelector('input').hidden")), "it has no rate")
+        for target in (bounded, watched):
+            self.daemon.detach(target.pid)
+
     def test_a_click_chooses_a_program(self):
         self.open()
         self.browser.click_on(f'#overview tr[data-pid="{self.other.pid}"] button')

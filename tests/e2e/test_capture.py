@@ -73,13 +73,15 @@ class Captures(E2ETest):
         target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--capture", "auto", "--pid", target.pid, rate=1e-5)
         self.sample_on_command(daemon, target)
-        for rate in (RATE, 1e-5, RATE):
+        self.assertEqual("kernel", daemon.targets()[target.pid]["capture"])
+        for rate, capture in ((RATE, "runtime"), (1e-5, "kernel"), (RATE, "runtime")):
             daemon.set_rate(target.pid, rate)
 
             def changed():
                 target.command("go 1")  # a session ends with a sample
                 info = daemon.targets()[target.pid]
-                return info["sampling_rate"] == rate and info["state"] == "sampling"
+                self.assertEqual((rate, capture), (info["sampling_rate"], info["capture"]))
+                return info["state"] == "sampling"
             eventually(changed, f"sampling at {rate}")
         words = lambda answer: answer["sites"]["site_small"]["allocated_words"]
         so_far = words(target.command("stat"))

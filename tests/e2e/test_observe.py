@@ -35,7 +35,7 @@ class ObserveTest(E2ETest):
     def observed(self, daemon, pid):
         daemon.wait_state(pid, "sampling")
         target = daemon.targets()[pid]
-        self.assertEqual("observe", target["mode"], target)
+        self.assertEqual(("observe", "kernel"), (target["mode"], target["capture"]), target)
         self.assertTrue(target["message"].startswith("observe mode: "), target)
         return target
 
@@ -253,7 +253,7 @@ class Unknown(ObserveTest):
         for line in self.memprofd.ctl("targets").stdout.splitlines():
             if line.split()[0] == str(self.program.pid):
                 self.assertIn("observe mode: ", line)
-                self.assertRegex(line, r"sampling +- ")
+                self.assertRegex(line, r"sampling +kernel +- ")
         sites = self.memprofd.ctl("sites", "--pid", self.program.pid).stdout.splitlines()
         self.assertRegex(sites[1], r"^ *- ")
         report = self.memprofd.ctl("report", "--pid", self.program.pid).stdout

@@ -135,6 +135,7 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
                   .exe = "/srv/app/server.exe",
                   .runtime_version = "4.13.1",
                   .mode = "agent",
+                  .capture = "runtime",
                   .state = TargetState::kSampling,
                   .sampling_rate = kRate,
                   .attach_seconds = 0.0125,

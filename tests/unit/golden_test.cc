@@ -24,6 +24,7 @@ std::shared_ptr<TargetSnapshot> failed_target() {
                   .exe = "/srv/bad",
                   .runtime_version = "4.13.1",
                   .mode = "agent",
+                  .capture = "kernel",
                   .state = TargetState::kFailed,
                   .message = "the program uses Gc.Memprof itself"};
   target->attached_ns = 1'700'000'100'000'000'000;

@@ -13,14 +13,19 @@ export interface GcStats {
   heap_bytes: Int64; top_heap_bytes: Int64; heap_chunks: Int64;
   minor_pauses?: GcPauses; major_slice_pauses?: GcPauses;
 }
+// Of a target with a budget: shares of the program's own CPU, 0.01 for 1 %.
+export interface Overhead {
+  budget_ratio: number; ratio: number; requested_sampling_rate: number;
+  rate_lowered: Int64; rate_raised: Int64; exhausted: boolean;
+}
 export interface Target {
-  pid: number; comm: string; exe: string; runtime_version: string; mode: string;
+  pid: number; comm: string; exe: string; runtime_version: string; mode: string; capture: string;
   state: string; // "TARGET_STATE_SAMPLING"
   message: string; sampling_rate: number; dropped_events: Int64; drops: Drop[];
   allocated: Estimate; promoted: Estimate; live: Estimate; died_young: Estimate; died_old: Estimate;
   gc?: GcStats; paused_seconds: number; attach_seconds: number; attached_unix_ns: Int64;
   live_samples: Int64; alloc_events: Int64; promote_events: Int64; dealloc_events: Int64;
-  stacks_interned: Int64;
+  stacks_interned: Int64; overhead?: Overhead;
 }
 export interface Location {
   function: string; file: string; line: number; start_column: number; end_column: number; module: string;

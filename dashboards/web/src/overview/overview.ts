@@ -1,9 +1,9 @@
 // All targets: what they allocate, hold and lose, now.
 import "./overview.css";
-import { enumText, msOf, type Target } from "../api";
+import { enumText, msOf, type Overhead, type Target } from "../api";
 import type { App, Panel } from "../app";
 import { button, make } from "../dom";
-import { bytes, count, duration, estimate } from "../format";
+import { bytes, count, duration, estimate, share } from "../format";
 import type { View } from "../state";
 import { Control } from "./control";
 import { RateMeter } from "./rates";
@@ -83,6 +83,7 @@ class Row {
   readonly element = make("tr");
   private readonly cells = HEADS.map(() => make("td"));
   private readonly rate: HTMLInputElement;
+  private readonly budget = make("span", { className: "budget" });
   private readonly detach: HTMLButtonElement;
 
   constructor(target: Target, private readonly app: App, control: Control) {
@@ -90,7 +91,7 @@ class Row {
     this.detach = control.detachButton(target);
     const open = button(target.comm, () => this.choose(target.pid), { className: "link", title: `${target.exe}, OCaml ${target.runtime_version}` });
     this.cells[0]!.append(open, make("span", { className: "muted" }, ` ${target.pid}`));
-    this.cells[7]!.append(this.rate);
+    this.cells[7]!.append(this.rate, this.budget);
     this.cells[9]!.append(this.detach);
     this.element.dataset["pid"] = String(target.pid);
     this.element.append(...this.cells);
@@ -115,8 +116,8 @@ class Row {
       if (cell.textContent !== text) cell.textContent = text;
       cell.title = title;
     };
-    set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, target.message ||
-      `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`);
+    set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, (target.message ||
+      `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = state;
     if (target.mode === "observe") set(2, "–", "not known in observe mode");
     else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
@@ -131,7 +132,19 @@ class Row {
     const lost = Number(target.dropped_events);
     set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n }) => `${stage} ${reason}: ${count(Number(n))}`).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
-    this.rate.hidden = this.detach.hidden = !runs;
+    this.showBudget(runs ? target.overhead : undefined);
+    this.detach.hidden = !runs;
+    this.rate.hidden = !runs || target.mode === "observe";
+  }
+
+  // "0.7 % of 1.0 %" beside the rate that it has led to.
+  private showBudget(overhead?: Overhead): void {
+    this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
+    this.budget.textContent = overhead ? `${share(overhead.ratio, 1)} of ${share(overhead.budget_ratio, 1)}` : "";
+    this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
+      `${share(overhead.budget_ratio, 1)}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
+      `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
+      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") : "";
   }
 }
 
