@@ -75,7 +75,8 @@ TEST(CallstackTableTest, CutsWhatThereIsNoRoomFor) {
 
 TEST(CallstackTableTest, CombinedAllocationsStayApartWhenCut) {
   CallstackTable table({.callstacks = 0});
-  CallstackView first = view(1, entries_up_to(10));
+  const std::vector<std::uint64_t> entries = entries_up_to(10);
+  const CallstackView first = view(1, entries);
   CallstackView second = first;
   second.hash = StackHash(2);
   second.alloc_idx = first.alloc_idx + 1;
