@@ -36,7 +36,8 @@ std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
   if (!overflowed() && has_room_for(view)) return add(view);
   if (!overflowed()) first_cut_ = CallstackId(static_cast<std::uint32_t>(callstacks_->size()));
   const auto id = intern_cut(view);
-  if (id && cut_hashes_ < limits_.cut_hashes && ids_.emplace(view.hash, *id).second) ++cut_hashes_;
+  const std::size_t cut_hashes = ids_.size() - size();  // each callstack has one of its own
+  if (id && cut_hashes < limits_.cut_hashes) ids_.emplace(view.hash, *id);
   return id;
 }
 

@@ -74,7 +74,6 @@ class CallstackTable {
   absl::flat_hash_map<StackHash, CallstackId> ids_;
   const std::shared_ptr<StableVector<Callstack>> callstacks_;  // by id
   std::size_t entries_ = 0;
-  std::size_t cut_hashes_ = 0;            // in ids_
   std::optional<CallstackId> first_cut_;  // this and all ids behind it
 };
 

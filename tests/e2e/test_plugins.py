@@ -92,7 +92,6 @@ class Plugins(E2ETest):
         self.check(target, daemon, "late")
         target.exit()
 
-
     def test_the_first_sample_goes_through_plugins(self):
         """A plugin that is there is known before the first sample, not some milliseconds after."""
         target = self.target("plugin_host", self.plugin("early"), folder=self.FOLDER)

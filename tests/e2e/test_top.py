@@ -23,6 +23,11 @@ def sizes(line):
     return [float(number) * UNITS[unit] for number, unit in SIZE.findall(line)]
 
 
+def half_digits(line):
+    """Of all sizes in a line, how far what is shown may be from what it stands for, in bytes."""
+    return [0.5 * 10 ** -len(number.partition(".")[2]) * UNITS[unit] for number, unit in SIZE.findall(line)]
+
+
 def live_and_allocated(line):
     """Bytes; AssertionError while a part of the row is still to come."""
     found = sizes(line)
@@ -133,9 +138,9 @@ class OnOneProgram(TopTest):
 
             def same(row):
                 live, allocated = live_and_allocated(row)
-                # Two digits at least: 1.0 is anything from 0.95 to 1.05.
-                self.assertAlmostEqual(site["live_bytes"], live, delta=0.05 * live)
-                self.assertAlmostEqual(site["allocated_bytes"], allocated, delta=0.05 * allocated)
+                rounded = half_digits(row)
+                self.assertAlmostEqual(site["live_bytes"], live, delta=1.001 * rounded[0])
+                self.assertAlmostEqual(site["allocated_bytes"], allocated, delta=1.001 * rounded[1])
             self.wait_until_row(terminal, name, same)
 
     def test_sorts(self):
