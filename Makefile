@@ -26,11 +26,12 @@ CXX     := g++
 CLANG   := clang
 BPFTOOL := $(shell command -v bpftool 2>/dev/null || echo /usr/sbin/bpftool)
 ARCH    := $(shell uname -m)
-VERSION := $(shell sed -n 's/^## \[\([0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/dev/null | head -1)
+VERSION := $(shell sed -n 's/^## \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/dev/null | head -1)
 VERSION := $(or $(VERSION),0.0.0)
 
 WARN     := -Wall -Wextra -Werror
-CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"$(VERSION)"'
+# Nothing reads the macro; it goes at the next change of the precompiled headers, which are built with it.
+CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"0.1.0"'
 CPPFLAGS += -DSPDLOG_SHARED_LIB -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 # gcc 12 sees overlaps and overflows inside std::string that are not there.
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-missing-field-initializers -MMD -MP
@@ -54,12 +55,13 @@ all: $(BUILD)/memprofd $(BUILD)/memprofctl $(BUILD)/libmemprof_agent.so $(if $(s
 LIB_SRC := $(sort $(filter-out daemon/main.cc,$(wildcard daemon/*.cc)) \
              $(foreach d,util discover attach ingest aggregate symbolize store trace export,$(wildcard daemon/$(d)/*.cc)) \
              $(filter-out daemon/ctl/main.cc,$(wildcard daemon/ctl/*.cc)))
+LIB_SRC := $(filter-out daemon/util/version.cc,$(LIB_SRC))
 CTL_SRC := daemon/ctl/main.cc
 PROTO   := $(wildcard proto/*/*.proto proto/*/*/*.proto)
 # Services are in proto/memprof only.
 PB_CC   := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) $(patsubst proto/%.proto,$(BUILD)/gen/%.grpc.pb.cc,$(filter proto/memprof/%,$(PROTO)))
 PB_H    := $(PB_CC:.cc=.h)
-SKEL    := $(BUILD)/gen/memprof.skel.h
+SKEL    := $(BUILD)/gen/memprof.skel.h $(BUILD)/gen/tasks.skel.h $(BUILD)/gen/safe_point.skel.h
 ASSETS  := $(BUILD)/gen/flamegraph_assets.h
 
 obj = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
@@ -67,31 +69,44 @@ LIB_OBJ := $(call obj,$(LIB_SRC))
 CTL_OBJ := $(call obj,$(CTL_SRC))
 PB_OBJ  := $(PB_CC:.cc=.o)
 
-# The precompiled header halves the build time; ccache has to be told that it is harmless,
-# and to look at what is in it and not at its bytes, which differ from build to build.
+# The version is in one object beside the library: another revision compiles this file and links
+# the programs. Tests have it as an order-only prerequisite, so that they stay as they are.
+VERSION_OBJ := $(call obj,daemon/util/version.cc)
+VERSION_H   := $(BUILD)/gen/version_strings.h
+.PHONY: always
+$(VERSION_H): always
+	$(Q)deploy/version.sh $@
+$(VERSION_OBJ): $(VERSION_H)
+
+# Precompiled headers halve the build time; ccache has to be told that they are harmless,
+# and to look at what is in them and not at their bytes, which differ from build to build.
 PCH := $(BUILD)/gen/pch.h
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 export CCACHE_PCH_EXTSUM := true
 # Checkouts share the cache.
 export CCACHE_NOHASHDIR := true
 export CCACHE_BASEDIR := $(CURDIR)
-$(PCH).gch: daemon/util/pch.h
+# $(call precompile,FLAGS): $< becomes $@.
+define precompile
 	$(call say,PCH,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)cp $< $(PCH)
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(PCH) -o $@
-	$(Q){ $(CXX) --version; echo $(CXXFLAGS); \
-	  $(CXX) $(CPPFLAGS) $(filter-out -M%,$(CXXFLAGS)) -E -P -x c++-header $(PCH); } | sha256sum > $@.sum
+	$(Q)cp $< $(@:.gch=)
+	$(Q)$(CXX) $(CPPFLAGS) $(1) -x c++-header $(@:.gch=) -o $@
+	$(Q){ $(CXX) --version; echo $(1); \
+	  $(CXX) $(CPPFLAGS) $(filter-out -M%,$(1)) -E -P -x c++-header $(@:.gch=); } | sha256sum > $@.sum
+endef
+$(PCH).gch: daemon/util/pch.h
+	$(call precompile,$(CXXFLAGS))
 
 $(BUILD)/obj/%.o: %.cc $(PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) -include $(PCH) -fpch-preprocess $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
-# Generated code is not ours to warn about.
+# Generated code is not ours to warn about, nor to look for faults in.
 $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc | $(PB_H)
 	$(call say,CXX,$<)
-	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -w -O1 -c $< -o $@
+	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CXXFLAGS)) -w -O1 -c $< -o $@
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h: proto/%.proto
 	$(call say,PROTOC,$<)
@@ -137,11 +152,11 @@ $(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(BUILD)/memprofd: $(call obj,daemon/main.cc) $(BUILD)/libmemprofd.a
+$(BUILD)/memprofd: $(call obj,daemon/main.cc) $(VERSION_OBJ) $(BUILD)/libmemprofd.a
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
 
-$(BUILD)/memprofctl: $(CTL_OBJ) $(BUILD)/libmemprofd.a
+$(BUILD)/memprofctl: $(CTL_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofd.a
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lncursesw -ltinfo -o $@
 
@@ -178,7 +193,7 @@ $(BUILD)/agent/%.S.o: agent-lib/%.S $(wildcard agent-lib/*.h agent-lib/include/*
 # nodelete: code that the runtime may still call must never be unmapped.
 $(BUILD)/libmemprof_agent.so: $(AGENT_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-soname,libmemprof_agent.so -Wl,--build-id $^ -o $@
+	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
 $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -196,7 +211,7 @@ $(FINDLIB)/META: agent-lib/findlib/META.in agent-lib/findlib/memprof_agent.ml $(
 
 # ---------------------------------------------------------------- the rest
 
-.PHONY: deps demo install format lint clean help grafana-dashboards
+.PHONY: deps demo install format format-check lint clean help grafana-dashboards
 deps:
 	$(Q)deploy/install-deps.sh
 
@@ -221,14 +236,21 @@ install: all
 grafana-dashboards:
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
-SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h tests/hostile/*.c tests/hostile/*/*.c)
 format:
 	$(Q)clang-format -i $(SOURCES)
-lint:
-	$(Q)clang-format --dry-run -Werror $(SOURCES)
-	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS) $(WEB_ASSETS)
+format-check:
+	$(Q)clang-format --dry-run -Werror $(SOURCES) || { echo 'sources are not formatted: run make format' >&2; exit 1; }
+lint: format-check
+	$(Q)$(MAKE) --no-print-directory $(SKEL) $(PB_H) $(ASSETS) $(WEB_ASSETS) $(VERSION_H)
 	$(Q)printf '%s\n' $(LIB_SRC) daemon/main.cc $(CTL_SRC) | \
 	  xargs -P$(JOBS) -n4 clang-tidy --quiet -- $(CPPFLAGS) -std=c++20
+
+# For clangd and other tools: how each file is compiled. Make the programs first: they generate headers.
+COMPILE_COMMANDS := compile_commands.json
+compile_commands.json: always
+	$(Q)$(MAKE) --no-print-directory --always-make --dry-run V=1 $(LIB_OBJ) $(CTL_OBJ) $(call obj,daemon/main.cc) \
+	  $(VERSION_OBJ) $(TEST_OBJ) $(AGENT_OBJ) | deploy/compile-commands.py > $(COMPILE_COMMANDS)
 
 clean:
 	$(Q)rm -rf $(BUILD)
@@ -243,8 +265,9 @@ help:
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'
 	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'
 	@echo 'make grafana-dashboards   after changes in dashboards/grafana-src'
-	@echo 'make format, make lint, make clean; V=1 shows commands'
+	@echo 'make compile_commands.json   for clangd and the like'
+	@echo 'make format, make format-check, make lint, make clean; V=1 shows commands'
 
 include tests/tests.mk
 
--include $(LIB_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PB_OBJ:.o=.d) $(BUILD)/obj/daemon/main.d
+-include $(LIB_OBJ:.o=.d) $(VERSION_OBJ:.o=.d) $(CTL_OBJ:.o=.d) $(PB_OBJ:.o=.d) $(BUILD)/obj/daemon/main.d

@@ -10,49 +10,46 @@
  *   start()   section: every domain asks itself for its hook; when the world is too busy
  *             for a section, each does at the end of its next minor collection.
  *   hook      a domain that does not sample starts a profile, once a session. One in
- *             a blocking section does when it comes back.
+ *             a blocking section does when it comes back. One whose profile the program
+ *             has stopped starts another, so that blocks sampled before stay followed.
  *   stop()    section: all our profiles are marked as stopped, each domain flushes
  *             its batch and forgets its next sample. Domains that are not in a blocking
  *             section may be in the middle of a sampling function: `passes` counts them.
  *   hook      each of them passes; then the profiles are discarded. Before that, a
  *             domain could see its profile vanish in the middle.
- *
- * A section (stop the world) runs on every domain, on its own thread or, when that is
- * in a blocking section, on its backup thread. Nothing may be allocated in it.
- * Profiles are discarded by their status, as caml_memprof_discard does; the runtime may
- * go on looking at them, so that they stay roots until then.
  */
 #define _GNU_SOURCE
 #include "domains.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "batch.h"
-
-/* A domain starts a profile at most once a session, but many domains can come and go. */
-#define PROFILES 512u
-/* caml_try_run_on_all_domains fails while another section is being prepared. */
-#define SECTION_PATIENCE_NS 3000000000u
+#include "domain_words.h"
+#include "profiles.h"
+#include "sections.h"
 
 struct domain {
-	uint64_t unique_id;  /* of the domain that has this index now */
-	uint32_t generation; /* session that it has joined */
-	int passing;	     /* it is counted in passes */
-	int working;	     /* its hook runs */
-	atomic_int asked;    /* for the hook */
+	uint64_t unique_id; /* of the domain that has this index now */
+	uint64_t session;   /* the one that it has joined; 0: none */
+	int samples;	    /* it has done so with a profile of ours */
+	int passing;	    /* it is counted in passes */
+	int working;	    /* its hook runs */
+	atomic_int asked;   /* for the hook */
 };
 
-static struct domain domains[MEMPROF_BUFFERS];
-static value profiles[PROFILES]; /* global roots once used; VAL_UNIT: free */
-static atomic_uint roots;	 /* of profiles that are registered */
-static atomic_uint passes;	 /* domains that have to pass their hook before the discard */
-static atomic_int clearing;	 /* 1: profiles wait for it, 2: they are being discarded */
-static value our_callback;
+static struct domain domains[MEMPROF_DOMAINS];
+static atomic_uint passes;  /* domains that have to pass their hook before the discard */
+static atomic_int clearing; /* 1: profiles wait for it, 2: they are being discarded */
+static void (*call_back)(void);
 static atomic_int chained;
-static void (*next_initialize)(void);
-static void (*next_stop)(void);
-static void (*next_interrupt)(void);
+/* The hooks that were there before ours. */
+static struct {
+	void (*initialize)(void);
+	void (*stop)(void);
+	void (*interrupt)(void);
+} next;
+
+void memprof_domains_load(void (*work)(void)) { call_back = work; }
 
 int memprof_has_domains(void) { return caml_memprof_discard != 0; }
 
@@ -74,29 +71,13 @@ static atomic_uintptr_t *interrupt_flag(domain_state *state)
 	return (atomic_uintptr_t *)(state + memprof_agent_control.offsets.external_interrupt);
 }
 
-/* What this domain samples with, VAL_UNIT when nothing. */
-static value profile_of(domain_state *state)
-{
-	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;
-	char *memprof = *(char **)(state + offsets->memprof);
-
-	return *(value *)(memprof + offsets->memprof_config);
-}
-
-static int is_sampling(value profile)
-{
-	return IS_BLOCK(profile) && FIELD(profile, PROFILE_STATUS) == PROFILE_SAMPLING;
-}
-
-static int is_ours(value profile) { return FIELD(profile, PROFILE_ALLOC_MINOR) == our_callback; }
-
 static struct domain *this_domain(void)
 {
-	struct domain *domain = &domains[memprof_buffer_index()];
+	struct domain *domain = &domains[memprof_domain_index()];
 	uint64_t unique_id = (uint64_t)LONG_VAL(caml_ml_domain_id(VAL_UNIT)) + 1;
 
 	if (domain->unique_id != unique_id) {
-		domain->generation = 0;
+		domain->session = 0;
 		domain->unique_id = unique_id;
 	}
 	return domain;
@@ -109,125 +90,6 @@ static void ask_for_hook(domain_state *state)
 	atomic_store(interrupt_flag(state), 1);
 	caml_set_action_pending(state);
 	caml_interrupt_self();
-}
-
-/* ------------------------------------------------------------------ statistics */
-
-/* Minor, promoted, major. */
-static const uint64_t *words_of(domain_state *state)
-{
-	return (const uint64_t *)(state + memprof_agent_control.offsets.stat_words);
-}
-
-static struct memprof_batch_buffer *this_buffer(void)
-{
-	return memprof_use_buffer(memprof_buffer_index());
-}
-
-void memprof_domains_note_heap(void)
-{
-	char *heap = *(char **)(caml_state + memprof_agent_control.offsets.shared_heap);
-
-	if (caml_heap_size)
-		this_buffer()->heap_bytes = caml_heap_size(heap);
-}
-
-/* Some versions go on counting where the last domain of that index ended. */
-static void note_begin(void)
-{
-	struct memprof_batch_buffer *buffer = this_buffer();
-
-	for (int i = 0; i < 3; i++)
-		buffer->base_words[i] = words_of(caml_state)[i];
-	buffer->domain_state = (uint64_t)caml_state;
-}
-
-static void note_end(void)
-{
-	struct memprof_batch_buffer *buffer = this_buffer();
-
-	if (buffer->domain_state == 0)
-		return;
-	buffer->domain_state = 0;
-	buffer->heap_bytes = 0; /* others adopt it */
-	for (int i = 0; i < 3; i++)
-		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
-				   words_of(caml_state)[i] - buffer->base_words[i],
-				   __ATOMIC_RELAXED);
-}
-
-/* ------------------------------------------------------------------ sections */
-
-struct section {
-	void (*work)(domain_state *);
-	atomic_int left; /* domains that have not done it; -1 before the first */
-};
-
-static void run_section(domain_state *state, void *data, int participants, domain_state **all)
-{
-	struct section *section = data;
-	int none = -1;
-
-	(void)all;
-	section->work(state);
-	atomic_compare_exchange_strong(&section->left, &none, participants);
-	atomic_fetch_sub(&section->left, 1);
-}
-
-/* On every domain. 0: it was not possible, because the world was busy for long. */
-static int on_all_domains(void (*work)(domain_state *))
-{
-	struct section section = {.work = work, .left = -1};
-	uint64_t began_ns = memprof_now_ns();
-
-	while (!caml_try_run_on_all_domains(run_section, &section, 0)) {
-		if (memprof_now_ns() - began_ns > SECTION_PATIENCE_NS)
-			return 0;
-		sched_yield();
-	}
-	/* It returns when this domain has done its part. */
-	while (atomic_load(&section.left) != 0)
-		sched_yield();
-	return 1;
-}
-
-/* ------------------------------------------------------------------ profiles */
-
-static void keep_profile(value profile)
-{
-	unsigned n = atomic_load(&roots);
-
-	for (unsigned i = 0; i < n; i++) {
-		if (__sync_bool_compare_and_swap(&profiles[i], VAL_UNIT, VAL_LONG(1))) {
-			caml_modify_generational_global_root(&profiles[i], profile);
-			return;
-		}
-	}
-	n = atomic_fetch_add(&roots, 1);
-	profiles[n] = profile;
-	caml_register_generational_global_root(&profiles[n]);
-}
-
-/* In a section. An immediate value over another needs no barrier. */
-static void mark_all_stopped(void)
-{
-	unsigned n = atomic_load(&roots);
-
-	for (unsigned i = 0; i < n; i++)
-		if (is_sampling(profiles[i]))
-			FIELD(profiles[i], PROFILE_STATUS) = PROFILE_STOPPED;
-}
-
-static void discard_profiles(void)
-{
-	unsigned n = atomic_load(&roots);
-
-	for (unsigned i = 0; i < n; i++) {
-		if (!IS_BLOCK(profiles[i]))
-			continue;
-		caml_memprof_discard(profiles[i]); /* all are stopped */
-		caml_modify_generational_global_root(&profiles[i], VAL_UNIT);
-	}
 }
 
 static void pass(struct domain *domain)
@@ -245,47 +107,73 @@ static void try_to_clear(void)
 
 	if (atomic_load(&passes) != 0 || !atomic_compare_exchange_strong(&clearing, &waiting, 2))
 		return;
-	discard_profiles();
+	memprof_discard_profiles();
 	atomic_store(&clearing, 0);
 }
 
-/* One that nobody else uses. */
-static void stop_profile(value profile)
-{
-	FIELD(profile, PROFILE_STATUS) = PROFILE_STOPPED;
-	caml_memprof_set_trigger(caml_state);
-	caml_reset_young_limit(caml_state);
-	caml_memprof_discard(profile);
-}
+static void count(__u64 *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 
-/* Once a session and domain. */
-static void join_session(struct domain *domain)
+/* Whether this domain samples for the session. */
+static int start_in_session(void)
 {
-	uint32_t generation = memprof_agent_control.running_generation;
-	value profile = profile_of(caml_state);
+	value profile;
 
-	if (!memprof_activity.sampling || domain->generation == generation)
-		return;
-	/* Starting runs pending actions, and with them this hook. */
-	domain->generation = generation;
-	this_buffer()->domain_state = (uint64_t)caml_state;
-	if (is_sampling(profile) && is_ours(profile))
-		return; /* that of the domain which spawned this one */
-	if (atomic_load(&roots) >= PROFILES - MEMPROF_BUFFERS) {
-		__atomic_fetch_add(&memprof_agent_control.conflicts, 1, __ATOMIC_RELAXED);
-		return;
+	if (!memprof_profiles_have_room()) {
+		count(&memprof_agent_control.domains_left_out);
+		return 0;
 	}
 	profile = memprof_start_profile();
-	if (IS_EXCEPTION_RESULT(profile))
-		__atomic_fetch_add(&memprof_agent_control.conflicts, 1, __ATOMIC_RELAXED);
-	else if (memprof_activity.sampling)
-		keep_profile(profile);
-	else
-		stop_profile(
-			profile); /* starting allocates, and the world was stopped for stop() */
+	if (IS_EXCEPTION_RESULT(profile)) {
+		count(&memprof_agent_control.conflicts);
+		return 0;
+	}
+	if (memprof_activity.sampling)
+		memprof_keep_profile(profile);
+	else /* starting allocates, and the world was stopped for stop() */
+		memprof_end_profile(profile);
+	return 1;
+}
+
+/* Sessions are told apart by how many there have been. */
+static uint64_t this_session(void) { return memprof_agent_control.starts; }
+
+static int samples_for_us(void)
+{
+	value profile = memprof_profile_of(caml_state);
+
+	return memprof_is_sampling(profile) && memprof_is_ours(profile);
+}
+
+/* Whether it has not joined yet, or samples no longer or again what it likes: the program has
+ * stopped our profile, or its own. */
+static int may_join(const struct domain *domain)
+{
+	if (domain->session != this_session())
+		return 1;
+	if (domain->samples)
+		return !samples_for_us();
+	return !memprof_is_sampling(memprof_profile_of(caml_state)) && memprof_profiles_have_room();
+}
+
+static void join_session(struct domain *domain)
+{
+	if (!memprof_activity.sampling || !may_join(domain))
+		return;
+	if (domain->session == this_session() && domain->samples)
+		count(&memprof_agent_control.program_stops);
+	domain->session = this_session();
+	memprof_domain_joins();
+	/* It samples already with the profile of the domain which spawned it. */
+	domain->samples = samples_for_us() || start_in_session();
 }
 
 /* ------------------------------------------------------------------ hooks */
+
+static void call(void (*hook)(void))
+{
+	if (hook)
+		hook();
+}
 
 static void on_interrupt(void)
 {
@@ -293,18 +181,18 @@ static void on_interrupt(void)
 
 	/* What we call runs pending actions, and with them this. */
 	if (caml_bt_is_self() || domain->working) {
-		next_interrupt();
+		call(next.interrupt);
 		return;
 	}
 	domain->working = 1;
 	while (atomic_exchange(&domain->asked, 0)) {
 		pass(domain);
 		try_to_clear();
-		memprof_domains_work();
+		call_back();
 		join_session(domain);
 	}
 	domain->working = 0;
-	next_interrupt();
+	call(next.interrupt);
 	/* The hook of systhreads has cleared it, the runtime's own does not. */
 	if (!atomic_load(&domain->asked))
 		atomic_store(interrupt_flag(caml_state), 0);
@@ -313,8 +201,8 @@ static void on_interrupt(void)
 /* On a new domain, before its first OCaml code. */
 static void on_initialize(void)
 {
-	next_initialize();
-	note_begin();
+	call(next.initialize);
+	memprof_domain_begins();
 	if (memprof_activity.sampling)
 		ask_for_hook(caml_state);
 }
@@ -323,30 +211,30 @@ static void on_initialize(void)
  * its callback would be called back by another domain: with whose callstack? */
 static void on_stop(void)
 {
-	if (memprof_activity.sampling && is_sampling(profile_of(caml_state)) &&
-	    is_ours(profile_of(caml_state)))
+	if (memprof_activity.sampling && samples_for_us())
 		(void)caml_memprof_run_callbacks_res();
-	memprof_flush(memprof_buffer_index());
+	memprof_flush_domain(memprof_domain_index());
 	pass(this_domain());
-	note_end();
-	next_stop();
+	memprof_domain_ends();
+	call(next.stop);
 }
 
 /* systhreads puts its hooks in place of what is there when it is initialised, so that
- * ours come when a session is wanted. They stay: what comes later may be chained on. */
-static void chain_hooks(void)
+ * ours come when a session is wanted. They stay: what comes later may be chained on.
+ * Other domains call them at once, and what they call on to is there before them. */
+__attribute__((noinline)) static void chain_hooks(void)
 {
 	int no = 0;
 
 	if (caml_domain_external_interrupt_hook == on_interrupt ||
 	    !atomic_compare_exchange_strong(&chained, &no, 1))
 		return;
-	next_initialize = caml_domain_initialize_hook;
-	next_stop = caml_domain_stop_hook;
-	next_interrupt = caml_domain_external_interrupt_hook;
-	caml_domain_initialize_hook = on_initialize;
-	caml_domain_stop_hook = on_stop;
-	caml_domain_external_interrupt_hook = on_interrupt;
+	next.initialize = caml_domain_initialize_hook;
+	next.stop = caml_domain_stop_hook;
+	next.interrupt = caml_domain_external_interrupt_hook;
+	memprof_set_hook(&caml_domain_initialize_hook, on_initialize);
+	memprof_set_hook(&caml_domain_stop_hook, on_stop);
+	memprof_set_hook(&caml_domain_external_interrupt_hook, on_interrupt);
 }
 
 void memprof_domains_call_back(void)
@@ -362,34 +250,33 @@ static atomic_int in_use;
 
 static void look_for_use(domain_state *state)
 {
-	if (is_sampling(profile_of(state)))
+	if (memprof_is_sampling(memprof_profile_of(state)))
 		atomic_store(&in_use, 1);
 }
 
 int memprof_domains_in_use(void)
 {
 	atomic_store(&in_use, 0);
-	return on_all_domains(look_for_use) ? atomic_load(&in_use) : -1;
+	return memprof_on_all_domains(look_for_use) ? atomic_load(&in_use) : -1;
 }
 
-void memprof_domains_start(value first_callback)
+void memprof_domains_start(void)
 {
-	our_callback = first_callback;
 	chain_hooks();
-	(void)on_all_domains(ask_for_hook); /* whom it did not reach is reminded */
+	(void)memprof_on_all_domains(ask_for_hook); /* whom it did not reach is reminded */
 }
 
 void memprof_domains_remind(void)
 {
-	if (this_domain()->generation != memprof_agent_control.running_generation)
+	if (may_join(this_domain()))
 		ask_for_hook(caml_state);
 }
 
 static void stop_here(domain_state *state)
 {
 	/* Every domain marks all: its own may be that of another one, which comes later. */
-	mark_all_stopped();
-	memprof_flush(memprof_buffer_index());
+	memprof_mark_profiles_stopped();
+	memprof_flush_domain(memprof_domain_index());
 	caml_memprof_set_trigger(state);
 	caml_reset_young_limit(state);
 	if (caml_bt_is_self())
@@ -401,7 +288,7 @@ static void stop_here(domain_state *state)
 
 int memprof_domains_stop(void)
 {
-	if (!on_all_domains(stop_here))
+	if (!memprof_on_all_domains(stop_here))
 		return 0;
 	atomic_store(&clearing, 1);
 	return 1;
@@ -420,7 +307,7 @@ int memprof_domains_cleared(void)
 	try_to_clear();
 	if (atomic_load(&clearing) == 0)
 		return 1;
-	on_all_domains(pass_if_blocked);
+	memprof_on_all_domains(pass_if_blocked);
 	try_to_clear();
 	return atomic_load(&clearing) == 0;
 }

@@ -5,6 +5,8 @@
 
 #include "runtime_abi.h"
 
+/* Once, when the agent is loaded: what the hook calls where the runtime may run callbacks. */
+void memprof_domains_load(void (*work)(void));
 /* Whether the program's runtime is OCaml 5. */
 int memprof_has_domains(void);
 /* Whether it has everything that sessions need, and the watcher has told the offsets. */
@@ -14,8 +16,8 @@ int memprof_domains_usable(void);
  * could not be stopped to look. */
 int memprof_domains_in_use(void);
 /* Likewise: all domains begin to sample soon, at the latest after their next minor
- * collection. first_callback tells our profiles from others. */
-void memprof_domains_start(value first_callback);
+ * collection. */
+void memprof_domains_start(void);
 /* Where the runtime may run callbacks, or in one: no domain samples when it returns. 0:
  * the world could not be stopped, and all go on. */
 int memprof_domains_stop(void);
@@ -23,16 +25,10 @@ int memprof_domains_stop(void);
  * already, and tells. */
 int memprof_domains_cleared(void);
 
-/* At the end of a minor collection of this domain, in a session. */
-void memprof_domains_note_heap(void);
+/* At the end of a minor collection of this domain, in a session: it joins, if it does not
+ * sample. */
 void memprof_domains_remind(void);
-/* Likewise: has memprof_domains_work() called, soon, where the
- * runtime may run callbacks. */
+/* Likewise, without a session: has the work called soon. */
 void memprof_domains_call_back(void);
-
-/* Given by agent.c. Starts a profile in this domain; IS_EXCEPTION_RESULT when it has one. */
-value memprof_start_profile(void);
-/* Called now and then where the runtime may run callbacks. */
-void memprof_domains_work(void);
 
 #endif

@@ -213,7 +213,7 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 
 void memprof_packed_append(uint32_t index, struct memprof_record *record, value callstack)
 {
-	struct memprof_batch_buffer *buffer = &memprof_agent_control.buffers[index];
+	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 	struct packer *packer = &packers[index];
 
 	record->time_ns = time_of(packer, MEMPROF_ORIGIN_KIND(record->origin));

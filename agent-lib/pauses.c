@@ -9,7 +9,7 @@ typedef void (*hook)(void);
 static hook next_minor_begin, next_slice_begin, next_slice_end;
 static int chained;
 /* By domain. 0: no collection under way that began while the hooks were in place. */
-static uint64_t minor_began_ns[MEMPROF_BUFFERS], slice_began_ns[MEMPROF_BUFFERS];
+static uint64_t minor_began_ns[MEMPROF_DOMAINS], slice_began_ns[MEMPROF_DOMAINS];
 
 static void count_pause(enum memprof_gc_phase phase, uint64_t *began_ns, uint64_t now_ns)
 {
@@ -32,7 +32,7 @@ static void on_minor_begin(void)
 	if (next_minor_begin)
 		next_minor_begin();
 	if (memprof_activity.sampling)
-		minor_began_ns[memprof_buffer_index()] = memprof_now_ns();
+		minor_began_ns[memprof_domain_index()] = memprof_now_ns();
 }
 
 static void on_slice_begin(void)
@@ -40,13 +40,13 @@ static void on_slice_begin(void)
 	if (next_slice_begin)
 		next_slice_begin();
 	if (memprof_activity.sampling)
-		slice_began_ns[memprof_buffer_index()] = memprof_now_ns();
+		slice_began_ns[memprof_domain_index()] = memprof_now_ns();
 }
 
 static void on_slice_end(void)
 {
 	if (memprof_activity.sampling)
-		count_pause(MEMPROF_GC_MAJOR_SLICE, &slice_began_ns[memprof_buffer_index()],
+		count_pause(MEMPROF_GC_MAJOR_SLICE, &slice_began_ns[memprof_domain_index()],
 			    memprof_now_ns());
 	if (next_slice_end)
 		next_slice_end();
@@ -54,7 +54,7 @@ static void on_slice_end(void)
 
 void memprof_minor_pause_ended(uint64_t now_ns)
 {
-	count_pause(MEMPROF_GC_MINOR, &minor_began_ns[memprof_buffer_index()], now_ns);
+	count_pause(MEMPROF_GC_MINOR, &minor_began_ns[memprof_domain_index()], now_ns);
 }
 
 void memprof_pauses_begin(void)
@@ -66,9 +66,9 @@ void memprof_pauses_begin(void)
 	next_minor_begin = caml_minor_gc_begin_hook;
 	next_slice_begin = caml_major_slice_begin_hook;
 	next_slice_end = caml_major_slice_end_hook;
-	caml_minor_gc_begin_hook = on_minor_begin;
-	caml_major_slice_begin_hook = on_slice_begin;
-	caml_major_slice_end_hook = on_slice_end;
+	memprof_set_hook(&caml_minor_gc_begin_hook, on_minor_begin);
+	memprof_set_hook(&caml_major_slice_begin_hook, on_slice_begin);
+	memprof_set_hook(&caml_major_slice_end_hook, on_slice_end);
 	chained = 1;
 }
 

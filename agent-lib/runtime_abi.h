@@ -35,8 +35,8 @@ extern void (*caml_minor_gc_end_hook)(void) WEAK;
 extern void (*caml_major_slice_begin_hook)(void) WEAK;
 extern void (*caml_major_slice_end_hook)(void) WEAK;
 
-/* OCaml 4 only. */
 extern value caml_memprof_stop(value unit) WEAK;
+extern double caml_gc_minor_words_unboxed(void) WEAK; /* allocated so far */
 
 /* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
 typedef char domain_state;
@@ -63,6 +63,12 @@ extern void caml_modify_generational_global_root(value *, value) WEAK;
 extern void (*caml_domain_initialize_hook)(void) WEAK;
 extern void (*caml_domain_stop_hook)(void) WEAK;
 extern void (*caml_domain_external_interrupt_hook)(void) WEAK;
+
+/* Other threads may call the hook at once: whatever was stored before is there for them. */
+static inline void memprof_set_hook(void (**hook)(void), void (*ours)(void))
+{
+	__atomic_store_n(hook, ours, __ATOMIC_RELEASE);
+}
 
 /* The profile that caml_memprof_start returns in OCaml 5 (runtime/memprof.c). */
 #define PROFILE_STATUS 0

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a session is to run, as the tracker's callbacks ask it for each sample. */
+/* Sessions: sampling from one start to its stop, as the watcher requests them. */
 #ifndef MEMPROF_SESSION_H
 #define MEMPROF_SESSION_H
 
 #include "batch.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
+/* Whether a session is to run, as the tracker's callbacks ask it for each sample. */
 static inline int memprof_session_wanted(void)
 {
 	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
@@ -19,8 +17,16 @@ static inline int memprof_session_over(void)
 	       memprof_agent_control.requested_generation != memprof_agent_control.generation;
 }
 
+/* Whether a session is wanted that does not run yet. A refused generation is not tried again. */
+int memprof_session_due(void);
+/* Starts one that is due. Only where the runtime may run callbacks, in OCaml 4 also at the
+ * end of a minor collection. */
+void memprof_session_start_if_due(void);
 /* Ends the session that runs and starts the one that is wanted. Only inside a tracker
  * callback. */
 void memprof_session_change(void);
+/* At the end of a minor collection of this domain, in a session: the lease may have run out,
+ * or the program may have stopped Memprof. */
+void memprof_session_check(uint64_t now_ns);
 
 #endif

@@ -23,17 +23,20 @@ static struct {
 } tracker = {STATIC_HEADER(5, 0), {0}};
 
 /* The runtime reads the field as soon as the callback returns, so that one block serves
- * all callbacks of a domain. Headers are filled in when the agent is loaded. */
-static struct {
+ * all callbacks of a domain. */
+static struct some_id {
 	uint64_t header;
 	value id;
-} some_id[MEMPROF_BUFFERS];
+} some_ids[MEMPROF_DOMAINS];
 
 /* What the block is followed by. */
-static value follow(uint32_t buffer, value id)
+static value follow(uint32_t domain, value id)
 {
-	some_id[buffer].id = id;
-	return VALUE_OF(some_id[buffer]);
+	struct some_id *some_id = &some_ids[domain];
+
+	some_id->header = STATIC_HEADER(1, 0);
+	some_id->id = id;
+	return VALUE_OF(*some_id);
 }
 
 /* Whether a callback of the session that runs; else of one that has ended. */
@@ -49,14 +52,16 @@ static inline int in_session(void)
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
 /* What happened to a block that is followed. */
-static void append_follow(uint32_t buffer, value id, enum memprof_record_kind kind)
+static void append_follow(uint32_t domain, value id, enum memprof_record_kind kind)
 {
 	struct memprof_record record = {
 		.sample_id = (uint64_t)LONG_VAL(id),
 		.origin = MEMPROF_ORIGIN(0, 0, kind),
 	};
+	uint32_t buffer = memprof_take_buffer(domain);
 
 	memprof_append(buffer, &record, VAL_UNIT);
+	memprof_give_back_buffer(buffer);
 }
 
 static value on_alloc(value info, enum memprof_record_kind kind)
@@ -66,17 +71,19 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
 		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
 	};
-	uint32_t buffer;
+	uint32_t domain, buffer;
 
 	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	buffer = memprof_buffer_index();
+	domain = memprof_domain_index();
+	buffer = memprof_take_buffer(domain);
 	record.sample_id = memprof_new_sample_id(buffer);
 	memprof_append(buffer, &record, FIELD(info, 3));
+	memprof_give_back_buffer(buffer);
 #ifdef MEMPROF_ON_CALLSTACK
 	MEMPROF_ON_CALLSTACK(record.sample_id, FIELD(info, 3));
 #endif
-	return follow(buffer, VAL_LONG(record.sample_id));
+	return follow(domain, VAL_LONG(record.sample_id));
 }
 
 value memprof_on_alloc_minor(value info) { return on_alloc(info, MEMPROF_ALLOC_MINOR); }
@@ -85,19 +92,19 @@ value memprof_on_alloc_major(value info) { return on_alloc(info, MEMPROF_ALLOC_M
 
 value memprof_on_promote(value id)
 {
-	uint32_t buffer;
+	uint32_t domain;
 
 	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
-	buffer = memprof_buffer_index();
-	append_follow(buffer, id, MEMPROF_PROMOTE);
-	return follow(buffer, id);
+	domain = memprof_domain_index();
+	append_follow(domain, id, MEMPROF_PROMOTE);
+	return follow(domain, id);
 }
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
 	if (LIKELY(in_session()))
-		append_follow(memprof_buffer_index(), id, kind);
+		append_follow(memprof_domain_index(), id, kind);
 	return VAL_UNIT;
 }
 
@@ -123,8 +130,6 @@ value memprof_tracker_load(void)
 		use_stubs_of_ocaml5();
 	for (int i = 0; i < 5; i++)
 		tracker.callbacks[i] = VALUE_OF(*closures[i]);
-	for (unsigned i = 0; i < MEMPROF_BUFFERS; i++)
-		some_id[i].header = STATIC_HEADER(1, 0);
 	return VALUE_OF(tracker);
 }
 

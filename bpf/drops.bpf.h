@@ -6,7 +6,7 @@
 #ifndef MEMPROF_DROPS_BPF_H
 #define MEMPROF_DROPS_BPF_H
 
-#include "maps.bpf.h"
+#include "event_maps.bpf.h"
 
 /* Captures lost so far; every capture event carries it. */
 __u64 captures_dropped = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Entry points of the kernel side of one target. Each is thin: it checks that
- * the process is the target, then calls a worker.
+ * the process is the target, then calls a worker. Nothing here reads the kernel's own
+ * structures, so that the object loads on kernels without type information (BTF); what
+ * does is in tasks.bpf.c.
  *
  * Synchronisation: several threads of the target may be in any program at once,
  * and a program may be preempted. A walk owns its scratch slot from take_scratch
@@ -13,17 +15,12 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #include "events.h"
 
 /* Set before load. Ranges are [begin, end). */
-const volatile __u32 target_pid = 0;  /* as the daemon numbers it; copied into events */
-const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
-const volatile __u64 pid_namespace_device = 0;
-const volatile __u64 pid_namespace_inode = 0;	  /* 0: count pids as the host does */
 const volatile bool fiber_stacks = false;	  /* OCaml 5 */
 const volatile __u64 bottom_of_stack_address = 0; /* OCaml 4 */
 const volatile __u64 user_callstack_begin = 0;
@@ -40,12 +37,6 @@ const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
 const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
 const volatile bool follow_forks = false;
-const volatile __u64 wakeup_bytes = 1; /* ring fill from which the daemon is woken */
-
-/* The safe point, for injection. armed: the daemon writes 1, the first hit takes it. */
-__u32 armed = 0;
-__u32 armed_signal = 0;
-__u32 fired_tid = 0; /* 0 until the signal was sent */
 
 static const __u64 *memprof_walk_slot(__u32 index);
 
@@ -56,50 +47,11 @@ static __always_inline long memprof_walk_read(void *to, __u32 bytes, __u64 addre
 
 #include "frametable_walk.bpf.h"
 #include "maps.bpf.h"
-#include "drops.bpf.h"
-#include "thread_pointers.bpf.h"
+#include "target.bpf.h"
 
 static __always_inline const __u64 *memprof_walk_slot(__u32 index)
 {
 	return bpf_map_lookup_elem(&frame_table, &index);
-}
-
-/* ---- shared by all events ---- */
-
-/* The thread's id as its own gettid() says, 0 when it is not the target's. */
-static __always_inline __u32 target_tid(void)
-{
-	struct bpf_pidns_info ids = {};
-
-	if (pid_namespace_inode == 0) {
-		__u64 both = bpf_get_current_pid_tgid();
-
-		ids.tgid = both >> 32;
-		ids.pid = (__u32)both;
-	} else if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &ids,
-					       sizeof(ids)) != 0) {
-		return 0;
-	}
-	if (ids.tgid != target_tgid)
-		return 0;
-	return ids.pid;
-}
-
-/* The daemon polls; it is woken only when the ring fills faster than that. */
-static __always_inline __u64 wakeup_flags(void)
-{
-	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wakeup_bytes)
-		return BPF_RB_FORCE_WAKEUP;
-	return BPF_RB_NO_WAKEUP;
-}
-
-static __always_inline void fill_header(struct memprof_event_header *header, __u32 kind, __u32 tid)
-{
-	header->kind = kind;
-	header->tgid = target_pid;
-	header->tid = tid;
-	header->captures_dropped = (__u32)captures_dropped;
-	header->time_ns = bpf_ktime_get_ns();
 }
 
 /* ---- captures ---- */
@@ -401,23 +353,6 @@ int batch(struct pt_regs *ctx)
 	return 0;
 }
 
-/* ---- the safe point ---- */
-
-/* At caml_do_pending_actions_exn: one signal to the thread that gets here first. */
-SEC("uprobe")
-int safe_point(struct pt_regs *ctx)
-{
-	if (target_tid() == 0 || armed == 0)
-		return 0;
-	if (__sync_lock_test_and_set(&armed, 0) != 1)
-		return 0;
-	if (bpf_send_signal_thread(armed_signal) == 0)
-		fired_tid = (__u32)bpf_get_current_pid_tgid();
-	else
-		armed = 1; /* the next hit tries again */
-	return 0;
-}
-
 /* ---- lifecycle ---- */
 
 static __always_inline int send_lifecycle(__u32 what)
@@ -456,37 +391,6 @@ int on_thread_exit(void *ctx)
 {
 	forget_child();
 	return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT);
-}
-
-static __always_inline int send_fork(__u32 tid, __u32 child)
-{
-	struct memprof_fork event = {.child = child};
-
-	fill_header(&event.header, MEMPROF_EVENT_FORK, tid);
-	event.header.captures_dropped = 0;
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), wakeup_flags()) != 0)
-		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
-	return 0;
-}
-
-/* In the parent, as the child is about to run. Children of children are noticed too: a
- * daemon's first child ends before anybody has looked at it. */
-SEC("raw_tp/sched_process_fork")
-int on_fork(struct bpf_raw_tracepoint_args *ctx)
-{
-	const struct task_struct *task = (const struct task_struct *)ctx->args[1];
-	__u32 parent = bpf_get_current_pid_tgid() >> 32;
-	__u32 tid = target_tid();
-	__u32 child = (__u32)BPF_CORE_READ(task, tgid);
-	__u32 one = 1;
-
-	if (child != (__u32)BPF_CORE_READ(task, pid)) /* a thread */
-		return 0;
-	if (tid == 0 && !bpf_map_lookup_elem(&children, &parent))
-		return 0;
-	if (bpf_map_update_elem(&children, &child, &one, BPF_ANY) != 0)
-		count_drop(MEMPROF_DROP_CHILDREN_FULL);
-	return send_fork(tid, child);
 }
 
 /* At caml_register_frametable: Dynlink brought new code. */

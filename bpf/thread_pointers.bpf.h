@@ -7,7 +7,6 @@
 #ifndef MEMPROF_THREAD_POINTERS_BPF_H
 #define MEMPROF_THREAD_POINTERS_BPF_H
 
-
 #include <bpf/bpf_helpers.h>
 
 #include "kernel_types.bpf.h"

@@ -6,6 +6,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/units.h"
+#include "daemon/util/version.h"
 
 namespace memprofd {
 namespace {
@@ -121,7 +122,7 @@ ParsedConfig parse_config(int argc, char** argv) {
       "  memprofd --pid PID      attach to a running program and serve until stopped\n"
       "  memprofctl top          look at it in the terminal",
       "memprofd"};
-  app.set_version_flag("--version", std::string("memprofd ") + MEMPROFD_VERSION);
+  app.set_version_flag("--version", "memprofd " + version_text(program_version()));
   add_target_options(app, parsed.config);
   add_output_options(app, parsed.config);
   app.footer(std::string("\n") + kExitCodeHelp);

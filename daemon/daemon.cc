@@ -43,6 +43,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   info.pid = target.pid;
   info.container_pid = target.container_pid;
   info.comm = target.comm;
+  info.ocamlrunparam = target.ocamlrunparam;
   info.exe = target.exe;
   info.runtime_version = target.abi.version;
   info.mode = attachment.observes() ? kObserveMode : kAgentMode;
@@ -301,7 +302,7 @@ void Daemon::forget_ended() {
   }
 }
 
-// All are asked before any is waited for.
+// All are asked before any is waited for, and all probes go before any is waited for.
 void Daemon::stop_all() {
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) profiled.attachment->request_stop();
@@ -312,6 +313,9 @@ void Daemon::stop_all() {
     }
     return true;
   });
+  for (auto& [pid, profiled] : targets_) {
+    if (profiled.attachment) profiled.attachment->kernel().begin_detach();
+  }
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) end(profiled, TargetState::kDetached, "memprofd stops");
   }

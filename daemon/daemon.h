@@ -67,6 +67,7 @@ class Daemon : public ProfilerService {
     AttachMode mode = AttachMode::kAuto;
     std::string why_observed;  // one line, in observe mode
     std::string why_rate;      // for the log, when the budget has changed it
+    std::string why_ended;     // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
     bool sampling = false;
     int forked_from = 0;  // the target that it is a child of

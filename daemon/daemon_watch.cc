@@ -18,6 +18,8 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
 constexpr milliseconds kKeepAliveInterval{1000};
+// How long a target's memory may take to answer.
+constexpr std::chrono::seconds kSilentPatience{10};
 // Children that are targets at the same time, all parents together.
 constexpr int kMaxFollowedChildren = 64;
 
@@ -38,6 +40,9 @@ void Daemon::tick(Profiled& profiled) {
     end_exited(profiled);
   } else if (profiled.lane->signals().exec_seen) {
     end(profiled, TargetState::kExited, "the program replaced itself (exec)");
+  } else if (const auto& memory = *profiled.attachment->target().memory;
+             memory.silent_for() > kSilentPatience) {
+    end(profiled, TargetState::kFailed, std::string(memory.silent().message()));
   } else if (!profiled.sampling) {
     advance(profiled);
   } else {
@@ -62,10 +67,13 @@ void Daemon::advance(Profiled& profiled) {
     return;
   }
   if (!progress.ok()) {
-    // While it dies its memory goes before its pidfd says so.
-    const bool gone = absl::IsNotFound(progress.status()) || has_exited(attachment.target());
-    end(profiled, gone ? TargetState::kExited : TargetState::kFailed,
-        gone ? "the program ended during the attach" : std::string(progress.status().message()));
+    const absl::Status same = check_same_program(attachment.target());
+    const bool replaced = absl::IsFailedPrecondition(same);
+    const bool gone = absl::IsNotFound(same) || absl::IsNotFound(progress.status());
+    end(profiled, gone || replaced ? TargetState::kExited : TargetState::kFailed,
+        replaced ? "the program replaced itself (exec) during the attach"
+        : gone   ? "the program ended during the attach"
+                 : std::string(progress.status().message()));
     return;
   }
   const bool sampling = *progress == AttachedTarget::Progress::kSampling;
@@ -158,11 +166,12 @@ void Daemon::end_exited(Profiled& profiled) {
 void Daemon::keep_alive(Profiled& profiled) {
   if (Clock::now() - profiled.kept_alive_at < kKeepAliveInterval) return;
   profiled.kept_alive_at = Clock::now();
-  if (profiled.attachment->keep_alive(profiled.sampling) ||
-      has_exited(profiled.attachment->target()))
-    return;
-  spdlog::warn("pid {}: the agent stopped because memprofd stood still; starting again",
-               profiled.attachment->target().pid);
+  const std::string why_ended = profiled.attachment->keep_alive(profiled.sampling);
+  if (why_ended.empty() || has_exited(profiled.attachment->target())) return;
+  // Once: a program may stop Memprof again and again.
+  if (std::exchange(profiled.why_ended, why_ended) != why_ended) {
+    spdlog::warn("pid {}: {}; starting again", profiled.attachment->target().pid, why_ended);
+  }
   profiled.sampling = false;
   const absl::Status status = start_session(profiled, profiled.lane->info().sampling_rate);
   if (!status.ok()) end(profiled, TargetState::kFailed, std::string(status.message()));

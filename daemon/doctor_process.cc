@@ -1,7 +1,9 @@
 #include "daemon/doctor_process.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -60,6 +62,20 @@ void examine_seccomp(const ProcessStatus& status, bool injection_needed, Finding
   } else {
     findings.push_back({Level::kOk, "seccomp", "a filter; no injection is needed", ""});
   }
+}
+
+// A thread is stopped by SIGURG before it is made to load the agent.
+void examine_signals(const ProcFs& proc, int pid, bool injection_needed, Findings& findings) {
+  const auto tasks = proc.tasks(pid);
+  if (!injection_needed || !tasks.ok()) return;
+  const bool all_block = std::all_of(tasks->begin(), tasks->end(), [&](int tid) {
+    const auto status = proc.thread_status(pid, tid);
+    return status.ok() && (status->signals_blocked >> (SIGURG - 1) & 1) != 0;
+  });
+  if (!all_block) return;
+  findings.push_back({Level::kWarning, "signals",
+                      "every thread blocks SIGURG, by which one is stopped to load the agent",
+                      kPreload});
 }
 
 // "pid 7 inside; its own mount, user namespace"
@@ -156,6 +172,7 @@ std::vector<Finding> examine_process(const ProcFs& proc, int pid, bool injection
   if (status->has_ended()) return findings;
   examine_tracer(*status, injection_needed, findings);
   examine_seccomp(*status, injection_needed, findings);
+  examine_signals(proc, pid, injection_needed, findings);
   examine_namespaces(proc, pid, *status, findings);
   examine_root(proc, pid, injection_needed, agent_path, findings);
   examine_libc(proc, pid, injection_needed, findings);

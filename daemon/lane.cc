@@ -33,9 +33,10 @@ std::optional<ObservedView> counters_now(const Target& target) {
   if (target.abi.domains) return std::nullopt;
   const std::uint64_t state = target.caml_state_address;
   ObservedView view{.domain_state = state};
-  if (!target.memory->read_value(state + target.abi.stats, view.words).ok() ||
-      !target.memory->read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
-      !target.memory->read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
+  const MemoryReader& memory = target.memory->quick();
+  if (!memory.read_value(state + target.abi.stats, view.words).ok() ||
+      !memory.read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
+      !memory.read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
     return std::nullopt;
   }
   return view;
@@ -53,9 +54,14 @@ Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolize
       attached_monotonic_ns_(monotonic_ns()),
       history_(attached_ns_),
       info_(std::move(info)) {
-  if (attachment_->agent() != nullptr) agent_ = *attachment_->agent();
+  if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
   if (!attachment_->observes()) return;
   if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
+}
+
+// This thread has all targets to care for.
+void Lane::set_agent(const AgentControl& agent) {
+  agent_ = agent.through(attachment_->target().memory->quick());
 }
 
 int Lane::consume() {
@@ -124,6 +130,7 @@ void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
 void Lane::read_gc_stats_of_target() {
   const absl::StatusOr<AgentStatus> agent =
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
+  if (agent.ok()) count_agent_drops(*agent);
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
   const auto pauses = gc_.pauses;
@@ -134,17 +141,26 @@ void Lane::read_gc_stats_of_target() {
   if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
 }
 
+void Lane::count_agent_drops(const AgentStatus& agent) {
+  if (!first_status_) first_status_ = agent;
+  DropCounters& drops = pipeline_.drops();
+  drops.set(Drop::kAgentDomainInUse, agent.conflicts - first_status_->conflicts);
+  drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);
+  drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
+}
+
 absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
   const Target& target = attachment_->target();
+  const MemoryReader& memory = target.memory->quick();
   if (!target.abi.domains) {
-    return read_gc_stats(*target.memory, target.caml_state_address, target.abi);
+    return read_gc_stats(memory, target.caml_state_address, target.abi);
   }
   if (const HeapMeter* meter = pipeline_.heap_meter()) {
-    return read_observed_gc_stats(*target.memory, target.gc_counters, meter->totals());
+    return read_observed_gc_stats(memory, target.gc_counters, meter->totals());
   }
   if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
-  return read_domain_gc_stats(*target.memory, target.abi, target.gc_counters,
-                              agent_->domains(agent->buffers_used), agent->ended_words);
+  return read_domain_gc_stats(memory, target.abi, target.gc_counters, agent_->domains(*agent),
+                              agent->ended_words);
 }
 
 std::uint64_t Lane::history_now() const {

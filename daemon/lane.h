@@ -37,7 +37,7 @@ class Lane {
 
   Pipeline& pipeline() { return pipeline_; }
   // The agent appeared in the process.
-  void set_agent(const AgentControl& agent) { agent_ = agent; }
+  void set_agent(const AgentControl& agent);
 
   // Takes what the ring holds; answers with the number of records.
   int consume();
@@ -70,6 +70,7 @@ class Lane {
   void note_children();
   void read_kernel_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
+  void count_agent_drops(const AgentStatus& agent);
   // agent: null when it cannot be read.
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
@@ -81,6 +82,7 @@ class Lane {
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;
+  std::optional<AgentStatus> first_status_;  // of the agent; what it had counted before
   std::chrono::steady_clock::time_point last_data_;
   std::chrono::steady_clock::time_point last_catch_up_;
   GcStats gc_;

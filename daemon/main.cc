@@ -10,6 +10,7 @@
 #include "daemon/attach/kernel_features.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
+#include "daemon/discover/memory_server.h"
 #include "daemon/export/api_routes.h"
 #include "daemon/export/control_routes.h"
 #include "daemon/export/grpc_server.h"
@@ -21,6 +22,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
+#include "daemon/util/version.h"
 #include "spdlog/spdlog.h"
 
 namespace memprofd {
@@ -96,7 +98,7 @@ DaemonOptions daemon_options(const Config& config) {
 // What the servers serve.
 struct Services {
   Services(Daemon& daemon, const Config& config)
-      : exporter(daemon, MEMPROFD_VERSION, config.top_sites),
+      : exporter(daemon, program_version(), config.top_sites),
         queries(daemon),
         control(daemon),
         traces(daemon, {.directory = config.trace_directory}) {}
@@ -105,7 +107,7 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, [this] { return ready.load(); });
     add_api_routes(queries, traces, stopping, routes);
     add_control_routes(control, control_allowed, routes);
-    add_web_page(MEMPROFD_VERSION, control_allowed, routes);
+    add_web_page(version_text(program_version()), control_allowed, routes);
     return routes;
   }
   // Ends what takes its time, soon.
@@ -128,6 +130,7 @@ absl::Status check_directory(const Config& config) {
 }
 
 int run(const Config& config) {
+  start_memory_nursery();  // while this process is small
   const sigset_t signals = block_signals();
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directory(config); !status.ok()) return fail(status);

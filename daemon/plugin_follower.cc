@@ -20,9 +20,11 @@ void PluginFollower::add_found(AttachedTarget& target) {
 void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target) {
   if (seen_ == registered) return;
   seen_ = registered;
-  auto later = finder_.find_new(*target.target().memory);
-  if (!later.ok()) return;  // ended or ending: found out elsewhere
-  std::move(later->begin(), later->end(), std::back_inserter(found_));
+  const TargetMemory& memory = *target.target().memory;
+  const auto maps = memory.maps();
+  if (!maps.ok()) return;  // ended or ending: found out elsewhere
+  auto later = finder_.find_new(*maps, memory);
+  std::move(later.begin(), later.end(), std::back_inserter(found_));
   add_found(target);
 }
 

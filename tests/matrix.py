@@ -5,7 +5,7 @@
 
 Runs the tests of tests/run.py with the programs of each version, and at full
 length (200 attaches, 50 kills); then those of real programs. Closes with a table
-of what each run found, and "N passed, M failed". Logs are in FOLDER/test-logs.
+of what each run found, and "N passed, M failed, K skipped". Logs are in FOLDER/test-logs.
 """
 
 import argparse
@@ -45,7 +45,8 @@ def cell(outcome):
         return "-"
     if outcome.failed:
         return f"{outcome.failed} FAILED"
-    return ", ".join(outcome.notes) or f"{outcome.passed} passed"
+    skipped = [f"{len(outcome.skipped)} skipped"] if outcome.skipped else []
+    return ", ".join((outcome.notes or [f"{outcome.passed} passed"]) + skipped)
 
 
 def print_table(results):
@@ -73,11 +74,8 @@ def main():
     results = {version: run_version(build, version) for version in versions}
     print()
     print_table(results)
-    outcomes = [outcome for row in results.values() for outcome in row.values()]
-    failed = sum(outcome.failed for outcome in outcomes)
     print(f"\nin {(time.monotonic() - started) / 60:.0f} minutes")
-    print(f"{sum(outcome.passed for outcome in outcomes)} passed, {failed} failed", flush=True)
-    return 0 if failed == 0 and outcomes else 1
+    return run.close(run.added_up([outcome for row in results.values() for outcome in row.values()]))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Runs the tests and closes with one line: "N passed, M failed".
+"""Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
-  tests/run.py [--build FOLDER] [SUITE...]     default: every suite
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
 
-Suites: unit (GoogleTest), unit-asan (the same with sanitizers), kernel
-(GoogleTest against the real kernel), agent, e2e, dashboards, bench (Python). A suite
-may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
+Suites: unit-asan (GoogleTest, with sanitizers), plain (tests that sanitizers would
+disturb), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
+run by default), agent, e2e, hostile, dashboards, bench, runner
+(Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
-Output of what failed is shown; all of it is in FOLDER/test-logs. Most tests wait for
+Output of what failed is shown; all of it is in FOLDER/test-logs. A test that was skipped
+is no test that passed: each is listed with its reason before the closing line. Most tests wait for
 something most of the time, so several modules run at once (--lanes); those that hold
 memprofd to a time or a cost run alone, at the end.
 """
@@ -23,22 +25,27 @@ import subprocess
 import sys
 import time
 import unittest
+from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench"}
+PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench",
+                 "runner": "tests/runner", "hostile": "tests/hostile"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
+                "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit", "unit-asan", "kernel", "agent", "e2e", "dashboards", "bench"]
-NEED_ROOT = {"kernel", "agent", "e2e", "dashboards", "bench"}
+SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards", "bench", "runner"]
+NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 SUITE_TIMEOUT = 1200  # seconds for one program or module
 LANES = 2
-ALONE = {"e2e/test_limits", "dashboards/test_page_day", "dashboards/test_page_sites"}
+ALONE = {"e2e/test_limits", "e2e/test_crowd", "dashboards/test_page_day", "dashboards/test_page_sites"}
+ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 
 @dataclasses.dataclass
 class Outcome:
     passed: int = 0
     failed: int = 0
+    skipped: list = dataclasses.field(default_factory=list)  # "test: reason"
     notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
 
 
@@ -71,29 +78,42 @@ def child_environment(build):
     return dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
 
 
-def recorded(report):
-    """What tests of GoogleTest told with RecordProperty("note", ...)."""
-    cases = [case for suite in report["testsuites"] for case in suite["testsuite"]]
-    return [case["note"] for case in cases if "note" in case]
+def gtest_skip(case):
+    """ "test: reason" of a test that GoogleTest did not run to its end, None of one that ran."""
+    name = f"{case.get('classname')}.{case.get('name')}"
+    skipped = case.find("skipped")
+    if skipped is not None:
+        place, _, reason = skipped.get("message").strip().partition("\n")
+        return f"{name}: {reason or 'no reason given, ' + place}"
+    return f"{name}: disabled" if case.get("status") == "notrun" else None
+
+
+def gtest_outcome(report):
+    """What GoogleTest's XML report says, whose JSON has no reasons; "note" is a test's RecordProperty()."""
+    cases = list(report.iter("testcase"))
+    failed = max(int(report.get("failures")) + int(report.get("errors")),
+                 sum(case.find("failure") is not None for case in cases))
+    skipped = [skip for case in cases if case.find("failure") is None and (skip := gtest_skip(case))]
+    notes = [p.get("value") for case in cases for p in case.iter("property") if p.get("name") == "note"]
+    return Outcome(max(len(cases) - failed - len(skipped), 0), failed, skipped, notes)
 
 
 def gtest(build, suite, chosen, log):
     program = build / GTEST_SUITES[suite]
-    report = log.with_suffix(".json")
+    report = log.with_suffix(".xml")
     report.unlink(missing_ok=True)
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    code = run_child([program, f"--gtest_output=json:{report}", f"--gtest_filter={chosen or '*'}"], log,
+    code = run_child([program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"], log,
                      child_environment(build))
-    if not report.exists():
+    try:
+        outcome = gtest_outcome(ElementTree.parse(report).getroot())
+    except (OSError, ElementTree.ParseError):
         return Outcome(failed=1)  # it crashed before its end
-    counts = json.loads(report.read_text())
-    failed = counts["failures"] + counts.get("errors", 0)
-    if code != 0 and failed == 0:
-        failed = 1  # a sanitizer's finding at exit
-    ran = counts["tests"] - counts.get("disabled", 0)
-    return Outcome(max(ran - failed, 0), failed, recorded(counts))
+    if code != 0 and outcome.failed == 0:
+        outcome.failed = 1  # a sanitizer's finding at exit
+    return outcome
 
 
 def python_module(build, path, chosen, log):
@@ -117,7 +137,9 @@ class ShownResult(unittest.TextTestResult):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
+        self.passed_tests = set()
         self.failed_tests = set()
+        self.skips = {}  # test: reason; a class or a module that is skipped is one of them
         self.started = 0.0
 
     def startTest(self, test):
@@ -127,6 +149,10 @@ class ShownResult(unittest.TextTestResult):
     def stopTest(self, test):
         super().stopTest(test)
         self.stream.writeln(f"    {time.monotonic() - self.started:.1f} s")
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed_tests.add(test.id())
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
@@ -141,9 +167,19 @@ class ShownResult(unittest.TextTestResult):
         if err is not None:
             self.failed_tests.add(test.id())
 
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        test = getattr(test, "test_case", test)  # of a subtest
+        self.skips.setdefault(test.id(), reason or "no reason given")
+
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
         self.failed_tests.add(test.id())
+
+    def outcome(self, notes):
+        """A test that failed in one part and was skipped in another has failed."""
+        skipped = [f"{name}: {reason}" for name, reason in self.skips.items() if name not in self.failed_tests]
+        return Outcome(len(self.passed_tests - self.failed_tests), len(self.failed_tests), skipped, notes)
 
 
 def run_module(path, chosen, report):
@@ -155,10 +191,8 @@ def run_module(path, chosen, report):
     sys.path[0:0] = [str(path.parent), str(ROOT / "tests/e2e")]
     tests = unittest.defaultTestLoader.loadTestsFromName(f"{path.stem}.{chosen}" if chosen else path.stem)
     result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
-    failed = len(result.failed_tests)
-    passed = max(result.testsRun - failed - len(result.skipped), 0)
-    notes = getattr(sys.modules.get("harness"), "NOTES", [])
-    pathlib.Path(report).write_text(json.dumps({"passed": passed, "failed": failed, "notes": notes}))
+    outcome = result.outcome(getattr(sys.modules.get("harness"), "NOTES", []))
+    pathlib.Path(report).write_text(json.dumps(dataclasses.asdict(outcome)))
     return 0 if result.wasSuccessful() else 1
 
 
@@ -189,24 +223,37 @@ def run_unit(build, name, function):
     log = build / "test-logs" / (name.replace("/", "-") + ".log")
     started = time.monotonic()
     outcome = function(build, log)
-    print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed "
+    outcome.skipped = [f"{name}: {skip}" for skip in outcome.skipped]
+    print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed {len(outcome.skipped):>3} skipped "
           f"{time.monotonic() - started:>7.1f} s", flush=True)
     if outcome.failed:
         show_failure(log)
     return outcome
 
 
+def added_up(outcomes):
+    return Outcome(sum(o.passed for o in outcomes), sum(o.failed for o in outcomes),
+                   [skip for o in outcomes for skip in o.skipped], [note for o in outcomes for note in o.notes])
+
+
+def close(total):
+    """Says what was skipped and, alone on the last line, how many tests did what; returns the exit code."""
+    for skip in total.skipped:
+        print(f"skipped: {skip}")
+    print(f"{total.passed} passed, {total.failed} failed, {len(total.skipped)} skipped", flush=True)
+    return 0 if total.failed == 0 and total.passed > 0 else 1
+
+
 def run_suites(build, suites, prefix="", lanes=1):
     """The outcomes of all their programs and modules, added up."""
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     units = [unit for suite in suites for unit in units_of(suite)]
-    alone = [unit for unit in units if unit[0] in ALONE]
+    alone = [unit for unit in units if unit[0] in ALONE or unit[0].partition("/")[0] in ALONE_SUITES]
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         outcomes = list(pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),
                                  [unit for unit in units if unit not in alone]))
     outcomes += [run_unit(build, prefix + name, function) for name, function in alone]
-    return Outcome(sum(o.passed for o in outcomes), sum(o.failed for o in outcomes),
-                   [note for o in outcomes for note in o.notes])
+    return added_up(outcomes)
 
 
 def main():
@@ -222,9 +269,7 @@ def main():
         return run_module(arguments.module, arguments.chosen, arguments.report)
     if os.geteuid() != 0 and any(s.partition(":")[0].partition("/")[0] in NEED_ROOT for s in arguments.suites):
         sys.exit("run.py: these tests attach to processes and need root")
-    total = run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites, lanes=arguments.lanes)
-    print(f"{total.passed} passed, {total.failed} failed", flush=True)
-    return 0 if total.failed == 0 and total.passed > 0 else 1
+    return close(run_suites(pathlib.Path(arguments.build).resolve(), arguments.suites, lanes=arguments.lanes))
 
 
 if __name__ == "__main__":

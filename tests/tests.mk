@@ -1,35 +1,59 @@
 # Tests. Included by the top Makefile; each kind has its own target, `test` runs all.
 
+# Test code is compiled for speed of the compiler, with a precompiled header of its own.
+# What it tests is compiled as it ships, or with sanitizers.
+TEST_CXXFLAGS = $(filter-out -O%,$(CXXFLAGS)) -O0
+TEST_PCH     := $(BUILD)/gen/test_pch.h
+$(TEST_PCH).gch: tests/kit/test_pch.h daemon/util/pch.h
+	$(call precompile,$(TEST_CXXFLAGS))
+
+TEST_FOLDERS := unit plain bpf e2e
+define test_object
+$(BUILD)/obj/tests/$(1)/%.o: tests/$(1)/%.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
+	$$(call say,CXX,$$<)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CCACHE) $$(CXX) -include $(TEST_PCH) -fpch-preprocess $$(CPPFLAGS) $$(TEST_CXXFLAGS) -c $$< -o $$@
+endef
+$(foreach folder,$(TEST_FOLDERS),$(eval $(call test_object,$(folder))))
+
+# $(call test_program,OBJECTS): links $@ with what the tests are of.
+define test_program
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $(1) $(VERSION_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
+endef
+
 # One binary of unit tests; a file per unit.
 UNIT_SRC = $(sort $(wildcard tests/unit/*_test.cc) $(wildcard tests/bpf/*_test.cc))
 UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(UNIT_SRC))
+$(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call test_program,$(UNIT_OBJ))
 
-$(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $(UNIT_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
+# Unit tests that sanitizers would disturb: they count allocations.
+PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
+PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
+$(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call test_program,$(PLAIN_OBJ))
 
 # While developing: make unit UNIT=pairing builds and runs tests/unit/pairing_test.cc only.
 .PHONY: unit
-unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tests/*/$(UNIT)_test.cc)) $(BUILD)/libmemprofd.a
+unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tests/*/$(UNIT)_test.cc)) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(Q)mkdir -p $(BUILD)/tests
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
 	$(Q)$(BUILD)/tests/$(UNIT)_test
 
 # The kernel side against the real kernel; needs root to run.
 KERNEL_SRC = $(sort $(wildcard tests/e2e/*_test.cc))
 KERNEL_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(KERNEL_SRC))
 
-$(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $(KERNEL_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
+$(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call test_program,$(KERNEL_OBJ))
 
 # The example client, with nothing of the daemon's.
 $(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter $(BUILD)/gen/memprof/%,$(PB_OBJ))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
 
 # ---------------------------------------------------------------- suites
 
@@ -39,19 +63,27 @@ SUBMAKE     = $(MAKE) --no-print-directory
 ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench
+E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench $(BUILD)/tests/step_calls
+$(BUILD)/tests/step_calls: tests/e2e/step_calls.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 $(WARN) $< -o $@
 # Programs that tests of the page start.
 PAGE_PROGRAMS = $(BUILD)/tests/day_server
 
+# The form of the sources is checked first, the types of the page (tsc) where it is built.
+# Unit tests run with sanitizers, which see more than a test asserts; `make unit-test` is the
+# quicker loop while developing.
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
 	$(Q)deploy/install-deps.sh
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/unit_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS)
+	$(Q)$(SUBMAKE) format-check
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS)
 	$(Q)$(ASAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 
-unit-test: $(BUILD)/tests/unit_tests
-	$(Q)$(RUN_TESTS) unit
+unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
+	$(Q)$(RUN_TESTS) unit plain
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
@@ -65,10 +97,13 @@ e2e-test: all targets $(E2E_PROGRAMS)
 dashboards-test: all targets $(PAGE_PROGRAMS)
 	$(Q)$(RUN_TESTS) dashboards
 
+BENCH_SRC = $(wildcard tests/bench/*.cc)
+TEST_OBJ  = $(UNIT_OBJ) $(PLAIN_OBJ) $(KERNEL_OBJ) $(patsubst %.cc,$(BUILD)/obj/%.o,$(BENCH_SRC))
 BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
--include $(UNIT_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(BUILD)/obj/proto/examples/watch_events.d
+-include $(UNIT_OBJ:.o=.d) $(PLAIN_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(BUILD)/obj/proto/examples/watch_events.d
 
 include tests/targets/targets.mk
+include tests/hostile/hostile.mk
 
 # Every OCaml and every real program: hours of programs' time, tens of minutes of ours.
 # make test-matrix MATRIX='4.12 5.4 programs' runs a part.
@@ -82,20 +117,20 @@ test-matrix:
 
 # ---------------------------------------------------------------- benchmarks
 
-$(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a
+$(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lbenchmark -lbenchmark_main -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lbenchmark -lbenchmark_main -o $@
 
-$(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a
+$(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
 
-$(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a
+$(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
 BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
@@ -106,7 +141,7 @@ bench-programs:
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BENCH_PROGRAMS)
 bench: bench-programs
 	$(RUN_BENCH)/bench.py $(BENCH_ARGS)
-# The results in BENCHMARKS.md, of the last make bench or of BENCH_JSON='FILE...'.
+# A file of tests/bench/results, of the last make bench or of BENCH_JSON='FILE...'.
 bench-report:
 	$(RUN_BENCH)/report.py $(BENCH_JSON)
 # make bench-compare BASE=main BENCH_ARGS='--pairs 20 --only overhead'

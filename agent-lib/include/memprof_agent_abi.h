@@ -10,9 +10,9 @@
  *    Its semaphore is the on/off switch: sampling runs only while it is raised.
  *
  *  - the symbol memprof_agent_control, one struct memprof_agent_control in the
- *    agent's writable data. The watcher reads it from outside and writes only
- *    the requested_* fields, requested_generation last, and before them, once,
- *    the offsets of an OCaml 5 runtime.
+ *    agent's writable data; it says where the rest is. The watcher reads it from
+ *    outside and writes only the requested_* fields, requested_generation last, before
+ *    them, once, the offsets of an OCaml 5 runtime, and before everything its token.
  *
  * Life. Sampling needs both a raised semaphore and a lease that has not run out.
  * The kernel lowers the semaphore when the watcher dies, but there are kernels
@@ -39,7 +39,7 @@
 #endif
 
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
-#define MEMPROF_AGENT_ABI 3u
+#define MEMPROF_AGENT_ABI 4u
 
 /* Records one batch holds at most. */
 #define MEMPROF_BATCH_RECORDS 512u
@@ -50,9 +50,12 @@
 #define MEMPROF_PACKED_RECORDS (MEMPROF_PACKED_WORDS / 2) /* of two words at least */
 #define MEMPROF_PACKED_FRAMES 256u
 
-/* Buffers for batches: one for each domain that OCaml 5 can run at once, by its index;
- * OCaml 4 fills the first one only. */
+/* Domains that OCaml 5 can run at once, at most. */
+#define MEMPROF_DOMAINS 4096u
+/* Buffers for batches, by a domain's index; the last one is shared by the domains of its
+ * index and beyond. OCaml 4 fills the first one only. */
 #define MEMPROF_BUFFERS 128u
+#define MEMPROF_SHARED_BUFFER (MEMPROF_BUFFERS - 1)
 
 /* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
 #define MEMPROF_PAUSE_BUCKETS 24u
@@ -146,6 +149,7 @@ enum memprof_agent_state {
 	MEMPROF_AGENT_SAMPLING = 1,
 	MEMPROF_AGENT_IN_USE = 2,      /* the program runs Gc.Memprof itself; left alone */
 	MEMPROF_AGENT_UNSUPPORTED = 3, /* no usable Memprof in this runtime */
+	MEMPROF_AGENT_STOPPED = 4,     /* the program has called Gc.Memprof.stop */
 };
 
 enum memprof_gc_phase {
@@ -172,16 +176,20 @@ struct memprof_runtime_offsets {
 	__u32 reserved;
 };
 
+/* What the domain that has an index now has allocated. */
+struct memprof_domain {
+	__u64 state;	     /* its domain state; 0: not known, or none */
+	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
+	__u64 base_words[3]; /* its words when it began: minor, promoted, major */
+};
+
 /* The batch being filled by one domain. */
 struct memprof_batch_buffer {
 	__u64 first_seq;
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
-	__u64 domain_state;  /* of the domain that has this index; 0: not known, or none */
-	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
-	__u64 base_words[3]; /* its words when it began: minor, promoted, major */
-	__u32 packed_words;  /* of the batch when it is packed; 0: it is not */
+	__u32 packed_words; /* of the batch when it is packed; 0: it is not */
 	__u32 reserved;
 	union {
 		struct memprof_record records[MEMPROF_BATCH_RECORDS];
@@ -193,6 +201,10 @@ struct memprof_agent_control {
 	__u64 magic;
 	__u32 abi_version;
 	__u32 control_bytes; /* sizeof(struct memprof_agent_control) */
+	__u32 buffer_bytes;  /* sizeof(struct memprof_batch_buffer) */
+	__u32 buffer_count;  /* MEMPROF_BUFFERS */
+	__u32 domain_bytes;  /* sizeof(struct memprof_domain) */
+	__u32 domain_count;  /* MEMPROF_DOMAINS */
 
 	/* Written by the watcher. A new generation makes the agent (re)start with
 	 * the new rate at its next chance; rate 0 means: do not sample. */
@@ -201,14 +213,19 @@ struct memprof_agent_control {
 	__u32 requested_generation;
 	__u32 requested_capture; /* enum memprof_capture_by; goes with the rate */
 	struct memprof_runtime_offsets offsets;
+	__u64 owner[2]; /* token of the watcher that the agent belongs to; 0: none */
 
 	/* Written by the agent. */
+	__u64 buffers;	  /* address of the first of buffer_count struct memprof_batch_buffer */
+	__u64 domains;	  /* address of the first of domain_count struct memprof_domain */
 	double rate;	  /* of the running or last session */
 	__u32 generation; /* requested_generation that state answers */
 	__u32 state;	  /* enum memprof_agent_state */
 	__u64 starts;	  /* sessions started and ended, over the process's life */
 	__u64 stops;
-	__u64 conflicts; /* domains left alone because the program samples there itself */
+	__u64 conflicts;	/* domains left alone because the program samples there itself */
+	__u64 domains_left_out; /* domains among too many to have a profile each */
+	__u64 program_stops;	/* profiles that the program has ended by Gc.Memprof.stop */
 	/* Minor, promoted, major words allocated by domains that have ended while known. */
 	__u64 ended_words[3];
 	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */
@@ -216,8 +233,7 @@ struct memprof_agent_control {
 	__u32 running_generation; /* session that new records belong to */
 	__u32 buffers_used;	  /* those from here on have never held anything */
 	__u32 running_capture;	  /* enum memprof_capture_by, of the running session */
-	__u32 reserved;
-	struct memprof_batch_buffer buffers[MEMPROF_BUFFERS];
+	__u32 domains_used;	  /* like buffers_used */
 };
 
 /*

@@ -5,36 +5,22 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/discover/process_memory.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kHeadBytes = offsetof(memprof_agent_control, buffers);
 constexpr std::size_t kBufferHeadBytes = offsetof(memprof_batch_buffer, records);
 
-// The head of the control block, in the type that names its fields.
-struct Head {
-  alignas(8) std::byte bytes[kHeadBytes];
-  template <typename T>
-  T get(std::size_t offset) const {
-    T value;
-    std::memcpy(&value, bytes + offset, sizeof(T));
-    return value;
-  }
-};
-#define HEAD_FIELD(head, field) \
-  (head).get<decltype(memprof_agent_control::field)>(offsetof(memprof_agent_control, field))
-
-absl::Status check_build(const Head& head, int pid) {
-  AgentBuild build;
-  std::memcpy(&build, head.bytes, sizeof build);
+absl::Status check_build(const memprof_agent_control& block, int pid) {
+  const AgentBuild build{block.magic,        block.abi_version,  block.control_bytes,
+                         block.buffer_bytes, block.buffer_count, block.domain_bytes,
+                         block.domain_count};
   if (is_our_build(build)) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("pid ", pid, " holds an agent of another build (interface ",
-                   HEAD_FIELD(head, abi_version), ", this memprofd speaks ", MEMPROF_AGENT_ABI,
+      absl::StrCat("pid ", pid, " holds an agent of another build (interface ", block.abi_version,
+                   ", this memprofd speaks ", MEMPROF_AGENT_ABI,
                    "); restart the program or use the memprofd that came with its agent"));
 }
 
@@ -42,26 +28,32 @@ absl::Status check_build(const Head& head, int pid) {
 
 bool is_our_build(const AgentBuild& build) {
   return build.magic == MEMPROF_AGENT_MAGIC && build.abi_version == MEMPROF_AGENT_ABI &&
-         build.control_bytes == sizeof(memprof_agent_control);
+         build.control_bytes == sizeof(memprof_agent_control) &&
+         build.buffer_bytes == sizeof(memprof_batch_buffer) &&
+         build.buffer_count == MEMPROF_BUFFERS && build.domain_bytes == sizeof(memprof_domain) &&
+         build.domain_count == MEMPROF_DOMAINS;
 }
 
 absl::StatusOr<AgentStatus> AgentControl::status() const {
-  Head head;
-  if (auto status = memory_->read(address_, head.bytes); !status.ok()) return status;
-  if (auto status = check_build(head, pid_); !status.ok()) return status;
+  memprof_agent_control block;
+  RETURN_IF_ERROR(memory_->read_value(address_, block));
+  RETURN_IF_ERROR(check_build(block, pid_));
   AgentStatus result;
-  result.state = static_cast<memprof_agent_state>(HEAD_FIELD(head, state));
-  result.rate = HEAD_FIELD(head, rate);
-  result.generation = HEAD_FIELD(head, generation);
-  result.requested_generation = HEAD_FIELD(head, requested_generation);
-  result.starts = HEAD_FIELD(head, starts);
-  result.stops = HEAD_FIELD(head, stops);
-  std::memcpy(result.pauses, head.bytes + offsetof(memprof_agent_control, pauses),
-              sizeof(result.pauses));
-  result.conflicts = HEAD_FIELD(head, conflicts);
-  std::memcpy(result.ended_words.data(), head.bytes + offsetof(memprof_agent_control, ended_words),
-              sizeof result.ended_words);
-  result.buffers_used = std::min(HEAD_FIELD(head, buffers_used), MEMPROF_BUFFERS);
+  result.state = static_cast<memprof_agent_state>(block.state);
+  result.rate = block.rate;
+  result.generation = block.generation;
+  result.requested_generation = block.requested_generation;
+  result.starts = block.starts;
+  result.stops = block.stops;
+  std::memcpy(result.pauses, block.pauses, sizeof result.pauses);
+  result.conflicts = block.conflicts;
+  result.domains_left_out = block.domains_left_out;
+  result.program_stops = block.program_stops;
+  std::memcpy(result.ended_words.data(), block.ended_words, sizeof result.ended_words);
+  result.buffers_used = std::min(block.buffers_used, MEMPROF_BUFFERS);
+  result.domains_used = std::min(block.domains_used, MEMPROF_DOMAINS);
+  result.buffers = block.buffers;
+  result.domains = block.domains;
   return result;
 }
 
@@ -69,7 +61,7 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
   ASSIGN_OR_RETURN(const AgentStatus now, status());
   std::vector<AgentTail> tails;
   for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
-    absl::StatusOr<AgentTail> tail = this->tail(buffer);
+    absl::StatusOr<AgentTail> tail = this->tail(now, buffer);
     if (absl::IsUnavailable(tail.status())) continue;
     if (!tail.ok()) return tail.status();
     if (!tail->records.empty() || !tail->words.empty()) tails.push_back(*std::move(tail));
@@ -77,24 +69,19 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
   return tails;
 }
 
-std::vector<DomainGc> AgentControl::domains(std::uint32_t buffers_used) const {
-  constexpr std::size_t kState = offsetof(memprof_batch_buffer, domain_state);
-  static_assert(offsetof(memprof_batch_buffer, base_words) ==
-                kState + offsetof(DomainGc, base_words));
-  static_assert(offsetof(memprof_batch_buffer, heap_bytes) ==
-                kState + offsetof(DomainGc, heap_bytes));
-  std::vector<DomainGc> domains;
-  for (std::uint32_t i = 0; i < buffers_used; ++i) {
-    DomainGc domain;
-    const std::uint64_t at = address_ + kHeadBytes + i * sizeof(memprof_batch_buffer) + kState;
-    if (memory_->read_value(at, domain).ok() && domain.state != 0) domains.push_back(domain);
-  }
+std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
+  static_assert(sizeof(DomainGc) == sizeof(memprof_domain));
+  static_assert(offsetof(DomainGc, heap_bytes) == offsetof(memprof_domain, heap_bytes));
+  static_assert(offsetof(DomainGc, base_words) == offsetof(memprof_domain, base_words));
+  std::vector<DomainGc> domains(now.domains_used);
+  if (!memory_->read(now.domains, std::as_writable_bytes(std::span(domains))).ok()) return {};
+  std::erase_if(domains, [](const DomainGc& domain) { return domain.state == 0; });
   return domains;
 }
 
 // kUnavailable when it was flushed meanwhile.
-absl::StatusOr<AgentTail> AgentControl::tail(std::uint32_t buffer) const {
-  const std::uint64_t at = address_ + kHeadBytes + buffer * sizeof(memprof_batch_buffer);
+absl::StatusOr<AgentTail> AgentControl::tail(const AgentStatus& now, std::uint32_t buffer) const {
+  const std::uint64_t at = now.buffers + buffer * sizeof(memprof_batch_buffer);
   struct {
     std::uint64_t first_seq;
     std::uint32_t count, generation;
@@ -132,8 +119,7 @@ absl::Status AgentControl::tell(const memprof_runtime_offsets& offsets) const {
 
 template <typename T>
 absl::Status AgentControl::write(std::size_t offset, const T& value) const {
-  return write_process_memory(pid_, address_ + offset,
-                              std::as_bytes(std::span<const T, 1>(&value, 1)));
+  return memory_->write_value(address_ + offset, value);
 }
 
 absl::Status AgentControl::renew() const {

@@ -24,9 +24,14 @@ struct AgentStatus {
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
   std::uint64_t conflicts = 0;
+  std::uint64_t domains_left_out = 0;
+  std::uint64_t program_stops = 0;
   memprof_pauses pauses[MEMPROF_GC_PHASES] = {};
   std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
+  std::uint32_t domains_used = 0;  // at most MEMPROF_DOMAINS
+  std::uint64_t buffers = 0;       // their addresses, as the target says
+  std::uint64_t domains = 0;
 };
 
 // The unflushed records of a buffer at one instant.
@@ -51,8 +56,12 @@ struct AgentBuild {
   std::uint64_t magic = 0;
   std::uint32_t abi_version = 0;
   std::uint32_t control_bytes = 0;
+  std::uint32_t buffer_bytes = 0;
+  std::uint32_t buffer_count = 0;
+  std::uint32_t domain_bytes = 0;
+  std::uint32_t domain_count = 0;
 };
-static_assert(offsetof(memprof_agent_control, control_bytes) == 12);
+static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBuild, domain_count));
 
 // Whether that is the interface that this memprofd speaks.
 bool is_our_build(const AgentBuild& build);
@@ -60,16 +69,19 @@ bool is_our_build(const AgentBuild& build);
 class AgentControl {
  public:
   // address is that of memprof_agent_control in the process.
-  AgentControl(int pid, const MemoryReader& memory, std::uint64_t address)
+  AgentControl(int pid, const WritableMemory& memory, std::uint64_t address)
       : pid_(pid), memory_(&memory), address_(address) {}
+
+  // The same through another way to that memory.
+  AgentControl through(const WritableMemory& memory) const { return {pid_, memory, address_}; }
 
   // Fails with kDataLoss when what lies there is another build's agent.
   absl::StatusOr<AgentStatus> status() const;
   // Of all buffers that have some. Those of a buffer that was flushed while being read
   // are missing: they come by the probe.
   absl::StatusOr<std::vector<AgentTail>> tails() const;
-  // Domains that run, of the buffers used.
-  std::vector<DomainGc> domains(std::uint32_t buffers_used) const;
+  // Domains that run, of those known by then.
+  std::vector<DomainGc> domains(const AgentStatus& now) const;
   // Tells an agent in an OCaml 5 program where its runtime keeps things. Before the
   // first request().
   absl::Status tell(const memprof_runtime_offsets& offsets) const;
@@ -80,12 +92,12 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  absl::StatusOr<AgentTail> tail(std::uint32_t buffer) const;
+  absl::StatusOr<AgentTail> tail(const AgentStatus& now, std::uint32_t buffer) const;
   template <typename T>
   absl::Status write(std::size_t offset, const T& value) const;
 
   int pid_;
-  const MemoryReader* memory_;  // not owned
+  const WritableMemory* memory_;  // not owned
   std::uint64_t address_;
 };
 

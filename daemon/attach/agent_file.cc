@@ -57,8 +57,15 @@ std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vect
                                           const std::string& mapped_path) {
   const auto bias = find_load_bias(maps, mapped_path, *file.elf);
   if (!bias) return std::nullopt;
-  return AgentLocation{mapped_path, *bias + file.control, *bias + file.poll, file.probe_offset,
-                       file.semaphore_offset};
+  return agent_loaded_at(file, *bias, mapped_path);
+}
+
+AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const std::string& path) {
+  return AgentLocation{.path = path,
+                       .control_address = bias + file.control,
+                       .poll_address = bias + file.poll,
+                       .probe_offset = file.probe_offset,
+                       .semaphore_offset = file.semaphore_offset};
 }
 
 std::string default_agent_path() {

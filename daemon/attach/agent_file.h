@@ -32,6 +32,9 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path);
 std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
                                           const std::string& mapped_path);
 
+// The same, loaded with that difference between addresses in the process and in the file.
+AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const std::string& path);
+
 // Where the agent lies next to this program: in a build tree beside it, else
 // installed under ../lib/memprofd.
 std::string default_agent_path();

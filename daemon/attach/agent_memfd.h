@@ -1,13 +1,22 @@
 // The agent for a process that does not see its file: a copy in memory that belongs to
 // the process, so that nothing is written into its file system.
+//
+// The process is not trusted: what it holds under the number, or under the name, of that copy may
+// be anything. So nothing of it is opened by name. Its descriptor itself is taken over, with the
+// rights that the process has in it and no others, and what that descriptor refers to is checked
+// before a byte is written.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 
@@ -23,11 +32,24 @@ bool sees_file(const ProcFs& proc, int pid, const std::string& path);
 // by name: nothing is mounted at /proc inside.
 absl::Status check_proc_inside(const ProcFs& proc, int pid);
 
-// The descriptor of an empty memfd of that name in the process. kNotFound: has none.
-absl::StatusOr<int> find_agent_memfd(const ProcFs& proc, int pid);
+// All of a file, to be copied later without a look at the disk.
+absl::StatusOr<std::vector<std::byte>> read_whole_file(const std::string& path);
 
-// Copies the file into the memfd that `path` opens, and seals it: no process can
-// change it any more.
-absl::Status fill_agent_memfd(const std::string& path, const std::string& agent_file);
+// Our own descriptor of what a thread of another process has under that number: the same open
+// file, with the same rights. Nothing is opened anew. Needs the right to trace the process.
+// Before Linux 6.9 it is looked for among the descriptors of the process' first thread.
+absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number);
+
+// kFailedPrecondition unless it is a memfd as a process has just created it to be sealed: empty,
+// without a name in any file system, without seals, open for reading and writing.
+absl::Status check_fresh_memfd(int fd);
+
+// Writes the agent into such a memfd and seals it: no process can change it any more. Fails
+// when it holds anything else then, as when another process wrote to it meanwhile.
+absl::Status fill_memfd(int fd, std::span<const std::byte> contents);
+
+// Whether both descriptors refer to the same file, and whether a mapping is one of it.
+bool same_file(int a, int b);
+bool is_mapping_of(const Mapping& mapping, int fd);
 
 }  // namespace memprofd

@@ -35,8 +35,8 @@ class AttachedTarget {
   // answers kWaiting. The status says why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
   // To be called every second: keeps the session, or the request for it, alive.
-  // False when it has ended by itself although it ran (`sampling`).
-  virtual bool keep_alive(bool sampling) const = 0;
+  // Why the session has ended by itself although it ran (`sampling`), one line; empty: it has not.
+  virtual std::string keep_alive(bool sampling) const = 0;
   // Why it is waiting, one line.
   virtual std::string waiting_for() const = 0;
 

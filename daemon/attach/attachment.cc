@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_memfd.h"
 #include "daemon/attach/hurry.h"
+#include "daemon/attach/loaded_files.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -41,8 +42,7 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
       auto kernel,
       KernelSide::load(config, build_kernel_frame_table(target.frames, target.room_for_plugins)));
   if (target.register_frametable.address != 0) {
-    RETURN_IF_ERROR(
-        kernel->attach_frametable(target.exe_path, target.register_frametable.file_offset));
+    RETURN_IF_ERROR(kernel->attach_frametable(site_in_program(target, target.register_frametable)));
   }
   RETURN_IF_ERROR(kernel->attach_lifecycle());
   return kernel;
@@ -69,7 +69,12 @@ Attachment::~Attachment() {
 
 absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   const int pid = target_.pid;
-  may_inject_ = !options.no_inject && check_injectable().ok();
+  const absl::Status injectable = check_injectable();
+  may_inject_ = !options.no_inject && injectable.ok();
+  // What could not be found out is no reason to wait for an agent that never comes.
+  if (!injectable.ok() && !absl::IsFailedPrecondition(injectable) &&
+      !absl::IsAlreadyExists(injectable))
+    return injectable;
   if (target_.agents.size() > 1) {
     return absl::FailedPreconditionError(absl::StrCat(
         "pid ", pid, " holds the agent ", target_.agents.size(), " times (", target_.agents[0].path,
@@ -92,7 +97,7 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
                      "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
                      "injection")));
   }
-  RETURN_IF_ERROR(check_injectable());
+  RETURN_IF_ERROR(injectable);
   ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
   auto libc = find_libc_functions(pid);
   if (absl::IsFailedPrecondition(libc.status())) return no_agent_possible(libc.status());
@@ -116,16 +121,44 @@ absl::Status Attachment::check_injectable() const {
                      " runs under a seccomp filter, which might kill it during an "
                      "injection; start it with LD_PRELOAD=libmemprof_agent.so instead")));
   }
+  if (status.shadow_stack) {
+    return no_agent_possible(absl::FailedPreconditionError(
+        absl::StrCat("pid ", pid,
+                     " runs with a shadow stack, which forbids to borrow a thread; start it with "
+                     "LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
+                     "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)")));
+  }
   return absl::OkStatus();
 }
 
 absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
-  ASSIGN_OR_RETURN(kernel_, load_for(target_, kernel_config(target_, options)));
-  return capture_mode_ == CaptureMode::kRuntime ? absl::OkStatus() : attach_capture();
+  KernelConfig config = kernel_config(target_, options);
+  config.capture = capture_mode_ != CaptureMode::kRuntime;
+  ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
+  return absl::OkStatus();
+}
+
+// One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
+// only if not too many targets of the program have it.
+memprof_capture_by Attachment::choose_capture(double requested_rate) {
+  if (capture_at(requested_rate, capture_mode_) == MEMPROF_CAPTURE_BY_RUNTIME)
+    return MEMPROF_CAPTURE_BY_RUNTIME;
+  if (begun_ && requested_rate == requested_rate_) return session_.capture;
+  const FileId program = file_id(target_.program_file->get());
+  if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
+  if (capture_mode_ == CaptureMode::kKernel) {
+    kernel_capture_ = KernelCapture::insist(program);
+  } else {
+    kernel_capture_ = KernelCapture::take(program);
+  }
+  if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
+  spdlog::info("pid {}: the runtime captures callstacks; the kernel does for {} targets of {}",
+               target_.pid, kMaxKernelCaptures, target_.exe);
+  return MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
 absl::Status Attachment::attach_capture() {
-  return kernel_->attach_capture(target_.exe_path, target_.capture.file_offset);
+  return kernel_->attach_capture(site_in_program(target_, target_.capture));
 }
 
 void Attachment::adopt(const AgentLocation& agent) {
@@ -134,7 +167,8 @@ void Attachment::adopt(const AgentLocation& agent) {
 }
 
 absl::Status Attachment::begin(double rate, double requested_rate) {
-  session_ = {rate, session_.generation + 1, capture_at(requested_rate, capture_mode_)};
+  session_ = {rate, session_.generation + 1, choose_capture(requested_rate)};
+  requested_rate_ = requested_rate;
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
@@ -142,10 +176,20 @@ absl::Status Attachment::begin(double rate, double requested_rate) {
   if (session_.capture == MEMPROF_CAPTURE_BY_KERNEL) RETURN_IF_ERROR(attach_capture());
   // Before the request: the semaphore rises a moment earlier than the probe reaches
   // us, and a session that began in between would begin unheard.
-  if (first) RETURN_IF_ERROR(attach_batch());
+  if (first) {
+    RETURN_IF_ERROR(check_same_program(target_));
+    RETURN_IF_ERROR(attach_batch());
+    RETURN_IF_ERROR(check_same_program(target_));
+  }
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
   injected_ = false;                       // a borrowed thread may hurry this session too
-  return request(*control_, session_);
+  return tell_session();
+}
+
+// What comes too late is said again (keep_alive), until it has been heard.
+absl::Status Attachment::tell_session() const {
+  const absl::Status told = request(*control_, session_);
+  return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
 }
 
 absl::Status Attachment::request(const AgentControl& control, const SessionRequest& session) const {
@@ -166,22 +210,34 @@ absl::Status Attachment::request(const AgentControl& control, const SessionReque
 absl::Status Attachment::attach_batch() {
   if (copy_file_) return absl::OkStatus();
   if (file_) {
-    return kernel_->attach_batch(file_->path, file_->probe_offset, file_->semaphore_offset);
+    return kernel_->attach_batch(
+        {file_->elf->descriptor(), file_->probe_offset, file_->semaphore_offset});
   }
   const AgentLocation& agent = target_.agents[0];
-  return kernel_->attach_batch(agent.path, agent.probe_offset, agent.semaphore_offset);
+  return kernel_->attach_batch({agent.file, agent.probe_offset, agent.semaphore_offset});
 }
 
 absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   if (!control_) return Progress::kWaiting;
-  ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
+  const absl::StatusOr<AgentStatus> now = control_->status();
+  if (absl::IsDeadlineExceeded(now.status())) return Progress::kWaiting;
+  ASSIGN_OR_RETURN(const AgentStatus status, now);
   if (status.generation != session_.generation) return Progress::kWaiting;
-  if (status.state == MEMPROF_AGENT_SAMPLING) return Progress::kSampling;
-  if (status.state == MEMPROF_AGENT_IN_USE) {
-    return no_agent_possible(absl::FailedPreconditionError(
-        absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone")));
+  switch (status.state) {
+    case MEMPROF_AGENT_SAMPLING:
+    case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
+      return Progress::kSampling;
+    case MEMPROF_AGENT_IN_USE:
+      return no_agent_possible(absl::FailedPreconditionError(
+          absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone")));
+    case MEMPROF_AGENT_UNSUPPORTED:
+      return no_agent_possible(absl::FailedPreconditionError(
+          absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
+                       " runtime is a modified build: a domain's profile is not where it is "
+                       "expected")));
+    default:
+      return Progress::kWaiting;
   }
-  return Progress::kWaiting;
 }
 
 absl::StatusOr<Attachment::Progress> Attachment::advance() {
@@ -189,7 +245,10 @@ absl::StatusOr<Attachment::Progress> Attachment::advance() {
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
   if (progress != Progress::kSampling) return progress;
   injector_.reset();
-  if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) kernel_->detach_capture();
+  if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) {
+    kernel_->detach_capture();
+    kernel_capture_.reset();
+  }
   return progress;
 }
 
@@ -207,8 +266,6 @@ absl::Status Attachment::advance_injection() {
     // Often at first; later a program that is idle need not be disturbed so often.
     const auto waited = now - begun_at_;
     if (now - hurried_at_ >= std::min<decltype(waited)>(waited / 8, kMaxHurryInterval)) {
-      lacks_stack_ = injector_->lacks_stack();
-      injector_->look_again();
       hurry(target_, *kernel_);
       hurried_at_ = now;
     }
@@ -220,7 +277,7 @@ absl::Status Attachment::advance_injection() {
   adopt((*result)->agent);
   injector_.reset();
   // The rate may have been changed while the injection waited.
-  return control_->request(session_);
+  return tell_session();
 }
 
 // An agent that is there gets some time before a thread is borrowed for it; one
@@ -235,11 +292,12 @@ bool Attachment::starts_by_itself(std::chrono::steady_clock::time_point now) con
 absl::Status Attachment::start_injection() {
   Injection injection;
   injection.target = &target_;
-  injection.kernel = kernel_.get();
+  injection.removal = &removal_;
   if (!control_) injection.agent_path = file_->path;
   if (!control_ && copy_file_) {
-    injection.on_copied = [this](const std::string& path) {
-      return kernel_->attach_batch(path, file_->probe_offset, file_->semaphore_offset);
+    ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(file_->path));
+    injection.on_copied = [this](const SharedFd& copy) {
+      return kernel_->attach_batch({copy, file_->probe_offset, file_->semaphore_offset});
     };
   }
   if (libc_.restorer == 0) {
@@ -247,21 +305,33 @@ absl::Status Attachment::start_injection() {
   }
   injection.libc = libc_;
   if (control_) {
-    injection.on_loaded = [agent = agent_] { return agent; };
+    injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
   } else {
-    injection.on_loaded = [this, session = session_] { return tell_loaded_agent(session); };
+    injection.on_loaded = [this, session = session_](const std::string& name) {
+      return tell_loaded_agent(session, name);
+    };
   }
   ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
   return absl::OkStatus();
 }
 
+// While the target stands still: reads its mappings only when its dynamic linker does not say.
+std::optional<AgentLocation> Attachment::find_loaded_agent(const std::string& name) const {
+  const std::string path = copy_file_ ? std::string(kAgentMemfdMapping) : file_->path;
+  if (libc_.loaded_list != 0) {
+    const auto bias = load_bias_of(*target_.memory, libc_.loaded_list, name);
+    if (bias) return agent_loaded_at(*file_, *bias, path);
+  }
+  const auto maps = target_.memory->maps();
+  return maps.ok() ? locate_agent(*file_, *maps, path) : std::nullopt;
+}
+
 // On the injector's thread: touches only what is constant while it runs.
-absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest& session) const {
-  ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
-  const auto agent =
-      locate_agent(*file_, maps, copy_file_ ? std::string(kAgentMemfdMapping) : file_->path);
+absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest& session,
+                                                            const std::string& name) const {
+  const auto agent = find_loaded_agent(name);
   if (!agent) {
-    return absl::DataLossError(absl::StrCat("pid ", target_.pid, ": its dynamic linker refused ",
+    return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
                                             file_->path,
                                             "; is the file readable inside the target?"));
   }
@@ -271,27 +341,37 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest
   return *agent;
 }
 
-bool Attachment::keep_alive(bool sampling) const {
-  if (!control_) return true;
+std::string Attachment::keep_alive(bool sampling) const {
+  if (!control_) return "";
   if (!sampling) {
-    (void)control_->request(session_);
-    return true;
+    (void)tell_session();
+    return "";
   }
   const auto status = control_->status();
-  if (!status.ok()) return true;  // ended or ending: found out elsewhere
-  return control_->renew().ok() && status->state == MEMPROF_AGENT_SAMPLING;
+  if (!status.ok() || !control_->renew().ok()) return "";  // ends: found out elsewhere
+  if (status->state == MEMPROF_AGENT_SAMPLING) return "";
+  return status->state == MEMPROF_AGENT_STOPPED ? "the program has called Gc.Memprof.stop"
+                                                : "the agent stopped because memprofd stood still";
 }
 
 bool Attachment::is_stopped() const {
   const auto status = ProcFs().status(target_.pid);
-  return status.ok() && (status->state == 'T' || status->state == 't');
+  return status.ok() && status->state == 'T';  // 't' is a tracer's, maybe ours
 }
 
 std::string Attachment::waiting_for() const {
   if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
-  if (lacks_stack_) {
-    return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
-           "program's stack limit (ulimit -s), or preload or link the agent";
+  switch (injector_ ? injector_->obstacle() : Obstacle::kNone) {
+    case Obstacle::kStack:
+      return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
+             "program's stack limit (ulimit -s), or preload or link the agent";
+    case Obstacle::kSignalBlocked:
+      return "waiting for a thread that does not block SIGURG, by which it is stopped to load the "
+             "agent on; unblock it in the program, or preload or link the agent";
+    case Obstacle::kTraced:
+      return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
+    case Obstacle::kNone:
+      break;
   }
   if (control_ && !may_inject_) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";

@@ -20,6 +20,7 @@
 #include "daemon/attach/attached_target.h"
 #include "daemon/attach/capture_mode.h"
 #include "daemon/attach/injector.h"
+#include "daemon/attach/kernel_captures.h"
 #include "daemon/attach/kernel_side.h"
 #include "daemon/attach/libc_functions.h"
 #include "daemon/attach/target_lock.h"
@@ -56,7 +57,7 @@ class Attachment final : public AttachedTarget {
   absl::StatusOr<Progress> advance() override;
   // False when the agent has ended a session that ran, as it does when this was not
   // called for long.
-  bool keep_alive(bool sampling) const override;
+  std::string keep_alive(bool sampling) const override;
   std::string waiting_for() const override;
 
   void request_stop() override;  // at the agent's next callback
@@ -75,8 +76,10 @@ class Attachment final : public AttachedTarget {
 
   absl::Status prepare_agent(const AttachOptions& options);
   absl::Status load_kernel_side(const AttachOptions& options);
+  memprof_capture_by choose_capture(double requested_rate);
   absl::Status attach_capture();
   absl::Status attach_batch();
+  absl::Status tell_session() const;
   // On any thread.
   absl::Status request(const AgentControl& control, const SessionRequest& session) const;
   absl::Status check_injectable() const;
@@ -85,7 +88,9 @@ class Attachment final : public AttachedTarget {
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();
-  absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session) const;
+  std::optional<AgentLocation> find_loaded_agent(const std::string& name) const;
+  absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session,
+                                                  const std::string& name) const;
   void adopt(const AgentLocation& agent);
 
   Target target_;
@@ -98,13 +103,15 @@ class Attachment final : public AttachedTarget {
   std::optional<AgentControl> control_;
   AgentLocation agent_;  // of control_
   CaptureMode capture_mode_ = CaptureMode::kKernel;
-  SessionRequest session_;  // the last that was asked for
+  std::optional<KernelCapture> kernel_capture_;  // while its probe is there
+  SessionRequest session_;                       // the last that was asked for
+  double requested_rate_ = 0;
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
+  ProbeRemoval removal_;
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
   std::chrono::steady_clock::time_point hurried_at_;
   bool injected_ = false;
-  bool lacks_stack_ = false;  // the thread that was looked at last
   double paused_seconds_ = 0;
 };
 

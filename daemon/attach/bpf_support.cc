@@ -6,19 +6,24 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "daemon/attach/kernel_features.h"
 
 namespace memprofd {
 namespace {
 
+constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; a longer one is cut
+
 int print_to_log(enum libbpf_print_level level, const char* format, va_list arguments) {
   if (level > LIBBPF_WARN || !spdlog::should_log(spdlog::level::debug)) return 0;
-  char line[4096];  // verifier logs come in pieces; a longer one is cut
-  const int length = std::vsnprintf(line, sizeof(line), format, arguments);
-  if (length > 0) spdlog::debug("libbpf: {}", std::string_view(line, std::strcspn(line, "\n")));
+  std::vector<char> text(kMaxMessageBytes);
+  const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
+  for (const absl::string_view line : absl::StrSplit(text.data(), '\n', absl::SkipEmpty()))
+    spdlog::debug("libbpf: {}", std::string_view(line.data(), line.size()));
   return length;
 }
 
@@ -56,7 +61,8 @@ absl::Status bpf_attach_error(std::string_view what, std::string_view where, int
   const std::string text =
       absl::StrCat("cannot attach ", view(what), " to ", view(where), ": ", std::strerror(error));
   if (is_permission(error))
-    return absl::PermissionDeniedError(absl::StrCat(text, "; ", view(kPrivilegeRemedy)));
+    return absl::PermissionDeniedError(
+        absl::StrCat(text, "; run as root, or, where probes are perf events, with CAP_SYS_ADMIN"));
   if (error == ESRCH || error == ENOENT)
     return absl::NotFoundError(absl::StrCat(text, "; the process or its file is gone"));
   if (error == EINVAL || error == ENOTSUP || error == ENOSYS)

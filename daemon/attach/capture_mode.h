@@ -8,13 +8,13 @@
 namespace memprofd {
 
 enum class CaptureMode {
-  kAuto,     // by the rate
+  kAuto,     // by the rate, and by how many targets of the program the kernel captures
   kKernel,   // whole callstacks; nothing more is allocated in the program's heap
   kRuntime,  // MEMPROF_PACKED_FRAMES innermost frames, far fewer probe hits
 };
 
 // The runtime's capture costs the target a quarter to a half of the kernel's at any rate
-// (README.md). Below this one what either costs can hardly be seen, and the kernel's leaves
+// (docs/cost.md). Below this one what either costs can hardly be seen, and the kernel's leaves
 // the program's heap alone.
 inline constexpr double kRuntimeCaptureRate = 1e-4;
 

@@ -2,10 +2,8 @@
 
 #include <cstdint>
 #include <set>
-#include <span>
 
 #include "daemon/discover/minor_heap.h"
-#include "daemon/discover/process_memory.h"
 
 namespace memprofd {
 namespace {
@@ -23,34 +21,28 @@ std::set<std::uint64_t> domain_states(const Target& target, const KernelSide& ke
   return states;
 }
 
-// Where the minor heap ends; 0 when this is no domain's state.
-std::uint64_t minor_heap_end(const Target& target, std::uint64_t state) {
+// Whether this is a domain's state.
+bool has_minor_heap(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state) {
   std::uint64_t next = 0, end = 0;
-  if (state % 8 != 0 || !target.memory->read_value(state + target.abi.young_ptr, next).ok() ||
-      !target.memory->read_value(state + target.abi.young_alloc_end, end).ok()) {
-    return 0;
+  if (state % 8 != 0 || !memory.read_value(state + abi.young_ptr, next).ok() ||
+      !memory.read_value(state + abi.young_alloc_end, end).ok()) {
+    return false;
   }
-  return next != 0 && next <= end && end - next < kMaxMinorHeapBytes ? end : 0;
-}
-
-template <typename T>
-void write_value(const Target& target, std::uint64_t address, T value) {
-  (void)write_process_memory(target.pid, address, std::as_bytes(std::span<const T, 1>(&value, 1)));
+  return next != 0 && next <= end && end - next < kMaxMinorHeapBytes;
 }
 
 }  // namespace
 
+void hurry_domain(const WritableMemory& memory, const RuntimeAbi& abi, std::uint64_t state,
+                  std::uint64_t pending_actions) {
+  if (!has_minor_heap(memory, abi, state)) return;
+  if (!abi.domains) (void)memory.write_value(pending_actions, std::uint32_t{1});
+  (void)memory.write_value(state + abi.young_limit, ~std::uint64_t{0});
+}
+
 void hurry(const Target& target, const KernelSide& kernel) {
   for (const std::uint64_t state : domain_states(target, kernel)) {
-    const std::uint64_t end = minor_heap_end(target, state);
-    if (end == 0) continue;
-    const std::uint64_t limit = state + target.abi.young_limit;
-    if (target.abi.domains) {
-      write_value(target, limit, ~std::uint64_t{0});  // what any thread may write
-    } else {
-      write_value(target, target.pending_actions, std::uint32_t{1});
-      write_value(target, limit, end);
-    }
+    hurry_domain(*target.memory, target.abi, state, target.pending_actions);
   }
 }
 

@@ -1,50 +1,44 @@
 #include "daemon/attach/injector.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstring>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_memfd.h"
+#include "daemon/attach/borrowed_thread.h"
+#include "daemon/attach/kernel_config.h"
 #include "daemon/attach/ptrace_session.h"
 #include "daemon/attach/stack_room.h"
 #include "daemon/discover/proc_fs.h"
-#include "daemon/util/fd.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-constexpr int kSignal = SIGURG;
-// Ends a blocking waitpid of the injector's thread.
-constexpr int kWakeSignal = SIGUSR2;
+constexpr int kSignal = BorrowedThread::kSignal;
 // The stop may come before or after the probed instruction.
 constexpr std::uint64_t kSafePointBytes = 16;
-// dlopen takes half a millisecond; longer means a slow disk or a held lock.
-constexpr auto kLoadPatience = std::chrono::seconds(2);
-constexpr auto kLoadPoll = std::chrono::microseconds(20);
-// Room for the images and what the dynamic linker needs below them.
-constexpr std::uint64_t kStackRoomBytes = 64u << 10;
-
-void ignore_wake_signal(int) {}
-
-// Without SA_RESTART, so that waitpid returns.
-void install_wake_signal() {
-  struct sigaction action {};
-  action.sa_handler = ignore_wake_signal;
-  sigaction(kWakeSignal, &action, nullptr);
-}
+// How long a thread that did not wait is seized for its next pass, and no longer than.
+constexpr milliseconds kFirstHold{20};
+constexpr milliseconds kLongestHold{500};
+// For which a signal is allowed to be sent, were we frozen now.
+constexpr milliseconds kLease{20};
+// A signal that was sent stops its thread on its way out of the probe.
+constexpr milliseconds kStopPatience{1000};
+// After which threads that could not be used are asked again.
+constexpr milliseconds kAskAgain{500};
 
 // While a thread of the target stands still, nobody goes before us. Without the
 // privilege it only takes longer. The thread hardly runs: it waits or sleeps.
@@ -53,218 +47,236 @@ void take_priority() {
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
 }
 
-std::int64_t us(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(to - from).count();
+// Nothing when the time is over.
+bool is_readable(int fd, milliseconds time) {
+  pollfd wait{fd, POLLIN, 0};
+  return ::poll(&wait, 1, static_cast<int>(time.count())) > 0;
 }
 
-// The work of the injector's thread.
-class InjectionRun {
- public:
-  InjectionRun(const Injection& injection, const std::atomic<bool>& cancelled,
-               std::atomic<bool>& lacks_stack)
-      : injection_(injection),
-        target_(*injection.target),
-        cancelled_(cancelled),
-        lacks_stack_(lacks_stack),
-        session_(target_.pid) {}
-
-  absl::StatusOr<InjectionResult> run() {
-    RETURN_IF_ERROR(session_.seize());
-    injection_.kernel->arm_safe_point(kSignal);
-    auto stop = wait_at_safe_point();
-    injection_.kernel->disarm_safe_point();
-    if (!stop.ok()) {
-      swallow_late_signal();
-      return stop.status();
-    }
-    if (absl::Status status = use_stop(stop->tid); !status.ok()) {
-      (void)session_.release(stop->tid);  // it goes on, with what it was made to call
-      return status;
-    }
-    spdlog::debug("pid {}: stopped {} us: {} before the load, {} loading, {} after", target_.pid,
-                  us(stopped_at_, Clock::now()), us(stopped_at_, loading_at_),
-                  us(loading_at_, loaded_at_), us(loaded_at_, Clock::now()));
-    return InjectionResult{agent_,
-                           std::chrono::duration<double>(Clock::now() - stopped_at_).count()};
+absl::StatusOr<std::thread> start_thread(std::function<void()> work) {
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start a thread: ", error.what()));
   }
+}
 
- private:
-  absl::Status ended() const {
-    return absl::NotFoundError(absl::StrCat("pid ", target_.pid, " ended during the attach"));
-  }
-
-  bool at_safe_point(const ThreadState& state) const {
-    const std::uint64_t begin = target_.safe_point.address;
-    return begin <= state.regs.rip && state.regs.rip < begin + kSafePointBytes;
-  }
-
-  absl::StatusOr<SignalStop> wait_at_safe_point() {
-    while (!cancelled_) {
-      const auto stop = session_.wait(kSignal);
-      stopped_at_ = Clock::now();
-      if (session_.gone()) return ended();
-      if (stop && usable(*stop)) return *stop;
-    }
-    return absl::CancelledError("the attach was given up");
-  }
-
-  // A stop at the safe point with room on the stack; any other is passed on. Threads
-  // without room are not looked at more often than hurry() is called.
-  bool usable(SignalStop stop) {
-    auto state = session_.state(stop.tid);
-    if (!state.ok()) return false;
-    if (!at_safe_point(*state)) {
-      (void)session_.resume(stop.tid, stop.signal);
-      return false;
-    }
-    if (!has_stack_room(target_.pid, state->regs.rsp, kStackRoomBytes)) {
-      lacks_stack_ = true;
-      (void)session_.resume(stop.tid, 0);
-      return false;
-    }
-    state_ = *std::move(state);
-    return true;
-  }
-
-  // The probe may have fired just before it was disarmed.
-  void swallow_late_signal() {
-    if (auto stop = session_.poll(kSignal)) (void)session_.resume(stop->tid, 0);
-  }
-
-  absl::Status use_stop(pid_t tid) {
-    loading_at_ = Clock::now();
-    if (injection_.agent_path.empty()) {
-      RETURN_IF_ERROR(put_frame({}, ""));
-    } else if (!injection_.on_copied) {
-      RETURN_IF_ERROR(
-          call(tid, {injection_.libc.dlopen, kTextArgument, RTLD_NOW}, injection_.agent_path));
-    } else {
-      RETURN_IF_ERROR(load_copy(tid));
-    }
-    loaded_at_ = Clock::now();
-    return call_poll(tid);
-  }
-
-  absl::Status load_copy(pid_t tid) {
-    const std::uint64_t syscall = injection_.libc.syscall;
-    const ProcFs proc;
-    RETURN_IF_ERROR(
-        call(tid, {syscall, SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING},
-             std::string(kAgentMemfdName)));
-    ASSIGN_OR_RETURN(const int fd, find_agent_memfd(proc, target_.pid));
-    const absl::Status loaded = load_from(tid, proc, fd);
-    const absl::Status closed = call(tid, {syscall, SYS_close, static_cast<std::uint64_t>(fd)}, "");
-    return loaded.ok() ? closed : loaded;
-  }
-
-  absl::Status load_from(pid_t tid, const ProcFs& proc, int fd) {
-    const std::string path = proc.path(target_.pid, absl::StrCat("fd/", fd));
-    RETURN_IF_ERROR(fill_agent_memfd(path, injection_.agent_path));
-    RETURN_IF_ERROR(injection_.on_copied(path));
-    return call(tid, {injection_.libc.dlopen, kTextArgument, RTLD_NOW},
-                absl::StrCat("/proc/self/fd/", fd));
-  }
-
-  // Has the stopped thread call a function, up to its next stop, which is in raise.
-  absl::Status call(pid_t tid, RemoteCall function, const std::string& text) {
-    RETURN_IF_ERROR(put_frame(function, text));
-    RETURN_IF_ERROR(session_.set_registers(tid, frame_.regs));
-    RETURN_IF_ERROR(session_.resume(tid, 0));
-    RETURN_IF_ERROR(wait_called(tid));
-    ASSIGN_OR_RETURN(state_, session_.state(tid));
-    return absl::OkStatus();
-  }
-
-  // The image lies below all that the thread has on its stack: until its registers are
-  // set, nothing has changed for it.
-  absl::Status put_frame(RemoteCall function, const std::string& text) {
-    frame_ = build_remote_frame(state_, injection_.libc.restorer, function,
-                                {injection_.libc.raise, kSignal}, text);
-    return write_stack(frame_);
-  }
-
-  // Through /proc/PID/mem, which grows the stack where process_vm_writev does not.
-  absl::Status write_stack(const RemoteFrame& frame) const {
-    const std::string path = absl::StrCat("/proc/", target_.pid, "/mem");
-    UniqueFd mem(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!mem) return absl::InternalError(absl::StrCat("open ", path, ": ", strerror(errno)));
-    const auto written =
-        ::pwrite(mem.get(), frame.bytes.data(), frame.bytes.size(), static_cast<off_t>(frame.base));
-    if (written != static_cast<ssize_t>(frame.bytes.size())) {
-      return absl::InternalError(absl::StrCat("write to the stack of pid ", target_.pid, ": ",
-                                              written < 0 ? strerror(errno) : "short write"));
-    }
-    return absl::OkStatus();
-  }
-
-  // Until the thread raises the signal that says: the function returned.
-  absl::Status wait_called(pid_t tid) {
-    const auto deadline = Clock::now() + kLoadPatience;
-    while (Clock::now() < deadline) {
-      auto stop = session_.poll(kSignal);
-      if (session_.gone()) return ended();
-      if (stop && stop->tid == tid) return absl::OkStatus();
-      if (stop) (void)session_.resume(stop->tid, stop->signal);
-      if (!stop) std::this_thread::sleep_for(kLoadPoll);
-    }
-    return absl::DeadlineExceededError(
-        absl::StrCat("pid ", target_.pid, ": loading ", injection_.agent_path,
-                     " takes longer than 2 s (slow disk?); it goes on by itself, attach again"));
-  }
-
-  // The thread runs on its own from here: poll returns into the program.
-  absl::Status call_poll(pid_t tid) {
-    auto agent = injection_.on_loaded();
-    auto now = session_.state(tid);
-    if (agent.ok() && now.ok()) {
-      agent_ = *agent;
-      RETURN_IF_ERROR(session_.set_registers(
-          tid, registers_for_call(now->regs, {agent->poll_address}, frame_.frame2)));
-    }
-    RETURN_IF_ERROR(session_.release(tid));
-    return agent.ok() ? now.status() : agent.status();
-  }
-
-  const Injection& injection_;
-  const Target& target_;
-  const std::atomic<bool>& cancelled_;
-  std::atomic<bool>& lacks_stack_;
-  PtraceSession session_;
-  ThreadState state_;  // at the last stop
-  RemoteFrame frame_;  // written last
-  AgentLocation agent_;
-  Clock::time_point stopped_at_, loading_at_, loaded_at_;
-};
+bool blocks(const ProcessStatus& status, int signal) {
+  return (status.signals_blocked >> (signal - 1) & 1) != 0;
+}
 
 }  // namespace
 
+// One knock and its answer, on a thread of its own. Nothing: it came to nothing, try again.
+class Injector::Round {
+ public:
+  using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
+
+  explicit Round(Injector& injector)
+      : injector_(injector),
+        injection_(injector.injection_),
+        target_(*injector.injection_.target),
+        safe_point_(*injector.safe_point_) {}
+
+  Outcome run() {
+    safe_point_.watch();
+    const auto knock = safe_point_.wait_knock(injector_.cancel_.get(), kAskAgain);
+    if (!knock) {
+      // It may have called exec before anybody listened for that.
+      if (!target_.memory->check().ok()) return replaced();
+      safe_point_.skip_none();
+      injector_.main_stack_ = find_main_stack(target_.pid);
+      return std::nullopt;
+    }
+    knock_ = *knock;
+    const auto tid = usable_thread();
+    Outcome outcome = tid ? use(*tid) : Outcome(std::nullopt);
+    swallow_late_signal();
+    return outcome;
+  }
+
+ private:
+  // As we number it, when it is there and can take the signal.
+  std::optional<pid_t> usable_thread() {
+    const auto tid = thread_that_knocked();
+    if (!tid) return std::nullopt;
+    const auto status = ProcFs().thread_status(target_.pid, *tid);
+    if (!status.ok()) return std::nullopt;
+    if (blocks(*status, kSignal)) return refuse(Obstacle::kSignalBlocked);
+    if (status->tracer_pid != 0) return refuse(Obstacle::kTraced);
+    return tid;
+  }
+
+  // BPF tells how the host numbers it; memprofd may be in a pid namespace.
+  std::optional<pid_t> thread_that_knocked() const {
+    const auto is_it = [&](int tid) {
+      const auto status = ProcFs().thread_status(target_.pid, tid);
+      return status.ok() && !status->ns_pids.empty() &&
+             static_cast<std::uint32_t>(status->ns_pids.back()) == knock_.own_tid;
+    };
+    if (is_it(static_cast<int>(knock_.tid))) return static_cast<pid_t>(knock_.tid);
+    const auto tasks = ProcFs().tasks(target_.pid);
+    if (!tasks.ok()) return std::nullopt;
+    const auto found = std::find_if(tasks->begin(), tasks->end(), is_it);
+    return found == tasks->end() ? std::nullopt : std::optional<pid_t>(*found);
+  }
+
+  std::nullopt_t refuse(Obstacle obstacle) {
+    injector_.obstacle_ = obstacle;
+    safe_point_.skip(knock_);
+    return std::nullopt;
+  }
+
+  Outcome use(pid_t tid) {
+    const absl::Status seized = session_.seize(tid);
+    if (absl::IsAlreadyExists(seized)) return refuse(Obstacle::kTraced);
+    if (absl::IsNotFound(seized)) return std::nullopt;
+    RETURN_IF_ERROR(seized);
+    safe_point_.open(knock_, kSignal, kLease);
+    if (!wait_at_safe_point()) {
+      if (session_.exec_seen()) return replaced();
+      ++injector_.misses_;
+      return std::nullopt;
+    }
+    ASSIGN_OR_RETURN(ThreadState state, session_.state());
+    if (!has_stack_room(target_.pid, injector_.main_stack_, state.regs.rsp, kStackRoomBytes)) {
+      (void)session_.resume(0);
+      return refuse(Obstacle::kStack);
+    }
+    // Before anything is written: the program is still the one that was looked at.
+    RETURN_IF_ERROR(target_.memory->check());
+    injector_.obstacle_ = Obstacle::kNone;
+    BorrowedThread thread(target_, injection_.libc, session_, tid, std::move(state));
+    return load_and_poll(thread);
+  }
+
+  // Stopped by our signal, which the gate says was sent to this thread in the probe.
+  bool wait_at_safe_point() {
+    const auto ours = [this](const SignalStop& stop) {
+      if (stop.signal != kSignal || stop.code != SI_KERNEL) return false;
+      const auto state = session_.state();
+      const std::uint64_t begin = target_.safe_point.address;
+      return state.ok() && begin <= state->regs.rip && state->regs.rip < begin + kSafePointBytes;
+    };
+    const milliseconds hold =
+        std::min(kFirstHold * (1 << std::min(injector_.misses_, 10)), kLongestHold);
+    for (milliseconds held{0}; held < hold && !session_.gone(); held += kLease / 2) {
+      safe_point_.renew(kLease);
+      if (session_.wait_signal(ours, kLease / 2)) return stopped();
+    }
+    return safe_point_.close() && session_.wait_signal(ours, kStopPatience) && stopped();
+  }
+
+  bool stopped() {
+    safe_point_.close();
+    const std::uint64_t now = monotonic_ns();
+    const bool waited = now - knock_.time_ns < 2 * MEMPROF_KNOCK_WAIT_NS;
+    stopped_at_ = waited ? knock_.time_ns : now;
+    injector_.misses_ = 0;
+    return true;
+  }
+
+  // The signal may have been sent just before the gate was closed.
+  void swallow_late_signal() {
+    if (!safe_point_.close() || session_.gone()) return;
+    const auto ours = [](const SignalStop& stop) {
+      return stop.signal == kSignal && stop.code == SI_KERNEL;
+    };
+    if (session_.wait_signal(ours, kStopPatience)) (void)session_.resume(0);
+  }
+
+  Outcome load_and_poll(BorrowedThread& thread) {
+    auto loaded = load(thread);
+    const std::uint64_t loaded_at = monotonic_ns();
+    auto agent = loaded.ok() ? injection_.on_loaded(loaded->name)
+                             : absl::StatusOr<AgentLocation>(loaded.status());
+    const absl::Status finished = session_.gone() || absl::IsDeadlineExceeded(agent.status())
+                                      ? absl::OkStatus()
+                                      : thread.finish(agent.ok() ? agent->poll_address : 0);
+    const std::uint64_t now = monotonic_ns();
+    RETURN_IF_ERROR(agent.status());
+    RETURN_IF_ERROR(finished);
+    if (loaded->file) RETURN_IF_ERROR(check_mapped(*loaded, *agent));
+    spdlog::debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
+                  (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
+    return InjectionResult{*agent, static_cast<double>(now - stopped_at_) * 1e-9};
+  }
+
+  absl::StatusOr<BorrowedThread::Copy> load(BorrowedThread& thread) const {
+    if (injection_.on_copied) return thread.load_copy(injection_.agent_copy, injection_.on_copied);
+    BorrowedThread::Copy file{nullptr, injection_.agent_path};
+    if (!injection_.agent_path.empty()) RETURN_IF_ERROR(thread.load(injection_.agent_path));
+    return file;
+  }
+
+  // The program may have put another file where its dynamic linker opened the copy.
+  absl::Status check_mapped(const BorrowedThread::Copy& copy, const AgentLocation& agent) const {
+    ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
+    const auto at = std::find_if(maps.begin(), maps.end(), [&](const Mapping& mapping) {
+      return mapping.begin <= agent.poll_address && agent.poll_address < mapping.end;
+    });
+    if (at != maps.end() && is_mapping_of(*at, copy.file->get())) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("pid ", target_.pid,
+                                            " loaded something else in place of the agent; preload "
+                                            "or link the agent"));
+  }
+
+  absl::Status replaced() const {
+    return absl::NotFoundError(
+        absl::StrCat("pid ", target_.pid, " replaced itself (exec) during the attach"));
+  }
+
+  Injector& injector_;
+  const Injection& injection_;
+  const Target& target_;
+  SafePoint& safe_point_;
+  PtraceSession session_;
+  memprof_knock knock_{};
+  std::uint64_t stopped_at_ = 0;
+};
+
 absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   const Target& target = *injection.target;
-  RETURN_IF_ERROR(
-      injection.kernel->attach_safe_point(target.exe_path, target.safe_point.file_offset));
-  install_wake_signal();
   std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
-  injector->thread_ = std::thread([self = injector.get()] {
-    take_priority();
-    self->result_ = InjectionRun(self->injection_, self->cancelled_, self->lacks_stack_).run();
-    self->done_ = true;
-  });
+  ASSIGN_OR_RETURN(injector->safe_point_,
+                   SafePoint::attach(target.pid, site_in_program(target, target.safe_point)));
+  injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!injector->cancel_) return absl::ErrnoToStatus(errno, "cannot create an eventfd");
+  injector->main_stack_ = find_main_stack(target.pid);
+  ASSIGN_OR_RETURN(injector->thread_, start_thread([self = injector.get()] { self->run(); }));
   return injector;
 }
 
-Injector::~Injector() {
-  cancelled_ = true;
-  // The thread may be on its way into waitpid: repeat until it has seen it.
-  while (!done_) {
-    pthread_kill(thread_.native_handle(), kWakeSignal);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+void Injector::run() {
+  const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
+  result_ = absl::CancelledError("the attach was given up");
+  // A knock that was answered too late has cost the program its wait: not too often.
+  for (int before = 0;
+       !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
+    before = misses_;
+    Round::Outcome outcome = std::nullopt;
+    auto thread = start_thread([&] {
+      take_priority();
+      outcome = Round(*this).run();
+    });
+    if (thread.ok()) {
+      thread->join();
+    } else {
+      outcome = thread.status();
+    }
+    if (outcome.ok() && !*outcome) continue;
+    result_ = outcome.ok() ? absl::StatusOr<InjectionResult>(**outcome) : outcome.status();
+    break;
   }
-  thread_.join();
-  injection_.kernel->detach_safe_point();
+  done_ = true;
 }
 
-void Injector::look_again() {
-  if (lacks_stack_.exchange(false)) injection_.kernel->arm_safe_point(kSignal);
+Injector::~Injector() {
+  if (thread_.joinable()) {
+    (void)::eventfd_write(cancel_.get(), 1);
+    thread_.join();
+  }
+  if (safe_point_) injection_.removal->add(safe_point_);
 }
 
 std::optional<absl::StatusOr<InjectionResult>> Injector::result() const {

@@ -3,84 +3,92 @@
 //
 // 1. A uprobe stands at the safe point (caml_do_pending_actions_exn): the thread
 //    there holds the runtime lock, is outside malloc and the dynamic linker, and
-//    callbacks are legal.
-// 2. All threads are seized (not stopped), the probe is armed: the next thread
-//    that passes gets SIGURG, which stops it for the tracer. SIGURG is ignored by
-//    default: were the tracer gone, nothing would happen.
-// 3. An almost idle program is hurried: young_limit := young_alloc_end makes the
-//    next allocation take the slow path, as the runtime's own signal handlers do; in
-//    OCaml 5 that of each domain that a thread runs in (attach/hurry.h).
-//    A program that allocates nothing stays as it is, and is caught when it does.
-// 4. The stopped thread gets a stack image (remote_frame.h) that makes it call
-//    dlopen(agent) and raise(SIGURG), the sign that dlopen is done; then
-//    memprof_agent_poll; then it resumes by itself.
-// 5. A process that does not see the agent's file calls memfd_create first and close
-//    last, with an image and a raise for each; between the two the daemon fills the
-//    memfd and puts the probe on it. Each image returns into the one before, in the
-//    middle of its raise, so that at no time the process depends on us.
+//    callbacks are legal. While nobody passes, that probe is all that is done to the program:
+//    it can wait for hours, be traced and get signals, whatever becomes of memprofd.
+// 2. A thread that passes knocks and waits up to half a millisecond (attach/safe_point.h). It
+//    alone is seized, which does not stop it, if it can take the signal; then it gets
+//    SIGURG, which stops it for the tracer. SIGURG is ignored by default: were the tracer
+//    gone, nothing would happen. A seizure that comes too late ends after some
+//    milliseconds, longer each time, and the watch begins again.
+// 3. An almost idle program is hurried: its next allocation takes the slow path
+//    (attach/hurry.h). A program that allocates nothing stays as it is, and is caught when it
+//    does.
+// 4. The stopped thread is made to load the agent and to call memprof_agent_poll
+//    (attach/borrowed_thread.h); then it resumes by itself.
 //
-// An Injector waits in a thread of its own, blocked in waitpid: it costs nothing
-// while the target is idle, and its end, however it comes, frees the target.
+// An Injector waits in a thread of its own. Each knock is answered by a further thread, whose
+// end, however it comes, frees what it seized.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/attach/kernel_side.h"
+#include "daemon/attach/borrowed_thread.h"
 #include "daemon/attach/libc_functions.h"
+#include "daemon/attach/probe_removal.h"
+#include "daemon/attach/safe_point.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
 
 struct Injection {
-  const Target* target = nullptr;  // outlives the Injector
-  KernelSide* kernel = nullptr;    // likewise; its safe point belongs to the Injector
+  const Target* target = nullptr;   // outlives the Injector
+  ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
-  // Set when the process does not see that file: gets a copy, and this is told the path
-  // of the copy before it is mapped, on the injector's thread.
-  std::function<absl::Status(const std::string& path)> on_copied;
+  // What that file holds, when the process does not see it and gets a copy; and who is told of
+  // the copy before it is mapped, on a thread of the injector.
+  std::vector<std::byte> agent_copy;
+  BorrowedThread::OnCopied on_copied;
   LibcFunctions libc;
-  // Called once the agent is loaded, on the injector's thread, while the target's
-  // thread is stopped: finds the agent and tells it what to do.
-  std::function<absl::StatusOr<AgentLocation>()> on_loaded;
+  // Called once the agent is loaded under that name, on a thread of the injector, while the
+  // target's thread is stopped: finds the agent and tells it what to do.
+  std::function<absl::StatusOr<AgentLocation>(const std::string& name)> on_loaded;
 };
 
 struct InjectionResult {
   AgentLocation agent;
-  double paused_seconds = 0;  // first stop seen until release
+  double paused_seconds = 0;  // from the knock, or the stop when that came later, until release
 };
+
+// Why the thread that came last could not be used.
+enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced };
 
 class Injector {
  public:
-  // Seizes and waits. The status says why that is impossible.
+  // Watches and waits. The status says why that is impossible.
   static absl::StatusOr<std::unique_ptr<Injector>> start(Injection injection);
   ~Injector();  // gives up when it is still waiting
   Injector(const Injector&) = delete;
   Injector& operator=(const Injector&) = delete;
 
-  // Has the next thread at the safe point looked at when the last one had not enough
-  // stack left.
-  void look_again();
-  // Whether the thread that came last had not enough stack left.
-  bool lacks_stack() const { return lacks_stack_; }
-  // Nothing while it waits. kNotFound: the process ended.
+  Obstacle obstacle() const { return obstacle_; }
+  // Nothing while it waits. kNotFound: the process ended, or replaced itself.
   std::optional<absl::StatusOr<InjectionResult>> result() const;
 
+  static constexpr std::uint64_t kStackRoomBytes = 64u << 10;
+
  private:
+  class Round;
   explicit Injector(Injection injection) : injection_(std::move(injection)) {}
+  void run();
 
   Injection injection_;
-  std::atomic<bool> cancelled_{false};
+  std::unique_ptr<SafePoint> safe_point_;
+  UniqueFd cancel_;  // an eventfd
+  AddressRange main_stack_;
+  int misses_ = 0;  // knocks that were answered too late, in a row
   std::atomic<bool> done_{false};
-  std::atomic<bool> lacks_stack_{false};
+  std::atomic<Obstacle> obstacle_{Obstacle::kNone};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
   std::thread thread_;
 };

@@ -21,6 +21,7 @@ struct FeatureCheck {
 struct BpfProbes {
   std::function<int()> ring_buffer;
   std::function<int()> loop;
+  std::function<int()> uprobe_multi;
 };
 BpfProbes real_bpf_probes();
 

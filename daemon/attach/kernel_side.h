@@ -5,11 +5,10 @@
 //   load -> attach_capture -> attach_lifecycle -> attach_batch -> consume ...
 //                                                      |             |
 //                      raises the agent's semaphore ---+             |
-//   detach_probes (lowers it first) <--------------------------------+
+//   detach_probes (lowers it) <--------------------------------------+
 //
-// Captures must be there before the semaphore makes the agent sample, and until
-// it has stopped. Destruction detaches all in that order as well. Were the
-// daemon killed, the kernel does the same by itself.
+// Captures must be there before the semaphore makes the agent sample. Destruction
+// detaches all as well. Were the daemon killed, the kernel does the same by itself.
 //
 // Threads: consume and ring_epoll_fd belong to the ingest thread; counters may
 // be called from any thread; everything else belongs to the control thread.
@@ -27,38 +26,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bpf/events.h"
+#include "daemon/attach/kernel_config.h"
+#include "daemon/attach/uprobe_link.h"
 #include "daemon/discover/frame_table.h"
-#include "daemon/discover/target.h"
 
 namespace memprofd {
-
-// Fixed at load.
-struct KernelConfig {
-  int pid = 0;                     // as this process sees it
-  bool follow_forks = false;       // tell of the children too
-  bool fiber_stacks = false;       // OCaml 5: the next three are not used
-  std::uint64_t domain_state = 0;  // value of the Caml_state pointer
-  // Bytes into the domain state; the second must be the first plus 8, because
-  // the walk reads both at once.
-  std::uint32_t bottom_of_stack_offset = 0;
-  std::uint32_t last_return_address_offset = 0;
-  // For attach_observe only.
-  std::uint32_t current_stack_offset = 0;  // OCaml 5
-  std::uint32_t stat_words_offset = 0;     // minor, promoted, major
-  std::uint32_t young_ptr_offset = 0;
-  std::uint32_t young_end_offset = 0;
-  std::uint32_t domain_id_offset = 0;   // OCaml 5
-  AddressRange user_callstack;          // empty: Printexc.get_callstack is not told apart
-  AddressRange track_interned;          // empty: unmarshalling is not told apart
-  std::uint32_t max_frames = 1024;      // clamped to 1..MEMPROF_MAX_FRAMES
-  std::uint32_t ring_bytes = 8u << 20;  // rounded up to a power of two, 256 KiB..1 GiB
-};
-
-// A target's ring buffer is most of the memory that it takes here. The small one holds half a
-// second of what the busiest programs send at the highest rate that gets it.
-constexpr std::uint32_t ring_bytes_for(double sampling_rate) {
-  return sampling_rate > 1e-4 ? 4u << 20 : 1u << 20;
-}
 
 struct KernelCounters {
   std::array<std::uint64_t, MEMPROF_KERNEL_DROPS> drops{};    // enum memprof_kernel_drop
@@ -80,30 +52,23 @@ class KernelSide {
                                                           const KernelFrameTable& table);
   ~KernelSide();
 
-  // Offsets are in the file; paths open the file from here (/proc/PID/exe).
-  // Does nothing when it is attached.
-  absl::Status attach_capture(const std::string& exe_path, std::uint64_t file_offset);
+  // Each takes the place of the one before. Which of them there are programs for, the config
+  // says. Capture does nothing when it is attached.
+  absl::Status attach_capture(const ProbeSite& site);
   void detach_capture();
   // Instead of capture and batch: at caml_alloc_small_dispatch.
-  absl::Status attach_observe(const std::string& exe_path, std::uint64_t file_offset);
-  absl::Status attach_batch(const std::string& agent_path, std::uint64_t probe_offset,
-                            std::uint64_t semaphore_offset);
+  absl::Status attach_observe(const ProbeSite& site);
+  absl::Status attach_batch(const ProbeSite& site);  // with its semaphore
   absl::Status attach_lifecycle();
-  absl::Status attach_frametable(const std::string& exe_path, std::uint64_t file_offset);
-  // Batch first: the agent's semaphore falls and sampling stops; then the rest.
-  // What is in the ring stays readable.
-  void detach_probes();
+  absl::Status attach_frametable(const ProbeSite& site);
+  // All of them: the agent's semaphore falls and sampling stops. What is in the ring stays
+  // readable. The kernel takes some tens of milliseconds for each probe, for those of many
+  // targets no longer than for one: who ends many begins with all.
+  void begin_detach();
+  void detach_probes();  // begins, and waits until all are out
 
   // Adds frames of code loaded later. kResourceExhausted when the table is full.
   absl::Status add_frames(const KernelFrameTable& table);
-
-  // The safe point. Armed, the next thread of the target that passes it gets the
-  // signal, once. Arming is two memory writes, attaching a system call.
-  absl::Status attach_safe_point(const std::string& exe_path, std::uint64_t file_offset);
-  void arm_safe_point(int signal);
-  void disarm_safe_point();
-  bool safe_point_fired() const;  // since the last arm_safe_point
-  void detach_safe_point();
 
   // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
   std::vector<std::uint64_t> thread_pointers() const;
@@ -121,6 +86,8 @@ class KernelSide {
 
  private:
   struct Parts;
+  enum class Probe : std::size_t;
+  absl::Status attach(Probe probe, const ProbeSite& site);
   explicit KernelSide(std::unique_ptr<Parts> parts);
 
   std::unique_ptr<Parts> parts_;

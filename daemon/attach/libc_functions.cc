@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +43,26 @@ std::uint64_t find_restorer(const ElfFile& libc) {
   return 0;
 }
 
+// The distance that __errno_location adds to the thread pointer is relocated into a word:
+//     [endbr64]  mov word(%rip), %rax  add %fs:0, %rax  ret
+// In the file's numbering; 0 when the code looks otherwise.
+std::uint64_t find_errno_slot(const ElfFile& libc) {
+  const auto symbol = libc.find_symbol("__errno_location");
+  std::array<std::uint8_t, 24> code{};
+  if (!symbol || !libc.read(symbol->address, std::as_writable_bytes(std::span(code))).ok())
+    return 0;
+  constexpr std::array<std::uint8_t, 4> kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};
+  constexpr std::array<std::uint8_t, 3> kLoad = {0x48, 0x8b, 0x05};
+  constexpr std::array<std::uint8_t, 10> kAdd = {0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3};
+  const std::size_t at = std::equal(kEndbr64.begin(), kEndbr64.end(), code.begin()) ? 4 : 0;
+  if (!std::equal(kLoad.begin(), kLoad.end(), code.begin() + at) ||
+      !std::equal(kAdd.begin(), kAdd.end(), code.begin() + at + 7))
+    return 0;
+  std::int32_t distance = 0;
+  std::memcpy(&distance, code.data() + at + 3, sizeof distance);
+  return symbol->address + at + 7 + static_cast<std::uint64_t>(std::int64_t{distance});
+}
+
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_libc(std::string_view name) {
@@ -47,6 +70,10 @@ bool is_libc(std::string_view name) {
 }
 bool is_libdl(std::string_view name) {
   return name == "libdl.so.2" || (name.starts_with("libdl-2.") && name.ends_with(".so"));
+}
+
+bool is_linker(std::string_view name) {
+  return name == "ld-linux-x86-64.so.2" || (name.starts_with("ld-2.") && name.ends_with(".so"));
 }
 
 bool is_musl(std::string_view name) {
@@ -71,6 +98,16 @@ std::uint64_t address_of(const Loaded& loaded, std::string_view name) {
   return symbol ? loaded.bias + symbol->address : 0;
 }
 
+void take_libc(const Loaded& loaded, const Mapping& mapping, LibcFunctions& functions) {
+  functions.raise = address_of(loaded, "raise");
+  functions.syscall = address_of(loaded, "syscall");
+  functions.text_begin = mapping.begin;
+  functions.text_end = mapping.end;
+  if (auto at = find_restorer(*loaded.file)) functions.restorer = loaded.bias + at;
+  if (auto at = find_errno_slot(*loaded.file)) functions.errno_slot = loaded.bias + at;
+  if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "__libc_dlopen_mode");
+}
+
 }  // namespace
 
 absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& proc_root) {
@@ -80,14 +117,14 @@ absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& pr
   for (const Mapping& mapping : maps) {
     if (!mapping.executable) continue;
     const std::string_view name = base_name(mapping.path);
-    if (!is_libc(name) && !is_libdl(name)) continue;
+    if (!is_libc(name) && !is_libdl(name) && !is_linker(name)) continue;
     ASSIGN_OR_RETURN(const Loaded loaded, open_mapped(proc, pid, mapping));
+    if (is_linker(name)) {
+      functions.loaded_list = address_of(loaded, "_r_debug");
+      continue;
+    }
     if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "dlopen");
-    if (!is_libc(name)) continue;
-    functions.raise = address_of(loaded, "raise");
-    functions.syscall = address_of(loaded, "syscall");
-    if (auto at = find_restorer(*loaded.file)) functions.restorer = loaded.bias + at;
-    if (functions.dlopen == 0) functions.dlopen = address_of(loaded, "__libc_dlopen_mode");
+    if (is_libc(name)) take_libc(loaded, mapping, functions);
   }
   if (functions.dlopen != 0 && functions.raise != 0 && functions.syscall != 0 &&
       functions.restorer != 0) {

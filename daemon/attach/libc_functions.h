@@ -14,6 +14,13 @@ struct LibcFunctions {
   std::uint64_t syscall = 0;
   // Code that calls rt_sigreturn: what signal handlers return to.
   std::uint64_t restorer = 0;
+  // Code of the C library: [begin, end).
+  std::uint64_t text_begin = 0;
+  std::uint64_t text_end = 0;
+  // The dynamic linker's list of what it has loaded (struct r_debug); 0: not found.
+  std::uint64_t loaded_list = 0;
+  // Where the C library keeps errno's distance from the thread pointer; 0: not found.
+  std::uint64_t errno_slot = 0;
 };
 
 // kFailedPrecondition when the process runs without a shared glibc. proc_root as in

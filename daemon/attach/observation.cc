@@ -8,6 +8,7 @@ namespace {
 
 KernelConfig observe_config(const Target& target, const AttachOptions& options) {
   KernelConfig config = kernel_config(target, options);
+  config.observe = true;
   config.current_stack_offset = target.abi.current_stack;
   config.stat_words_offset = target.abi.stats;
   config.young_ptr_offset = target.abi.young_ptr;
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
 }
 
 absl::Status Observation::begin(double, double) {
-  return kernel_->attach_observe(target_.exe_path, target_.slow_allocation.file_offset);
+  return kernel_->attach_observe(site_in_program(target_, target_.slow_allocation));
 }
 
 }  // namespace memprofd

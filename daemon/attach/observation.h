@@ -21,7 +21,7 @@ class Observation final : public AttachedTarget {
   std::uint32_t next_generation() const override { return 1; }
   absl::Status begin(double rate, double requested_rate) override;  // there is no rate
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
-  bool keep_alive(bool) const override { return true; }
+  std::string keep_alive(bool) const override { return ""; }
   std::string waiting_for() const override { return ""; }
   void request_stop() override { kernel_->detach_probes(); }
   bool stopped() const override { return true; }

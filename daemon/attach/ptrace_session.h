@@ -1,17 +1,19 @@
-// The threads of one process under PTRACE_SEIZE, for a short while.
+// One thread of a process under PTRACE_SEIZE, for some milliseconds.
 //
 // Seizing stops nobody. The session belongs to the thread that created it: the
-// kernel lets all seized threads go, running or stopped, when that thread ends,
+// kernel lets the seized thread go, running or stopped, when that thread ends,
 // however it ends. So a session lives in a thread of its own and needs no
 // clean-up that could fail (see Injector).
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <set>
-#include <string>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,42 +21,61 @@
 
 namespace memprofd {
 
-// A thread standing in a signal-delivery stop; the signal is not delivered yet.
+// A signal that the thread stands before; it is not delivered yet.
 struct SignalStop {
-  pid_t tid = 0;
   int signal = 0;
+  int code = 0;  // si_code: who sent it
 };
 
 class PtraceSession {
  public:
-  explicit PtraceSession(pid_t pid) : pid_(pid) {}
+  using Clock = std::chrono::steady_clock;
+
+  PtraceSession() = default;
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
 
-  // Seizes every thread, those that appear meanwhile included.
-  absl::Status seize();
+  // kNotFound: there is no such thread. kAlreadyExists: somebody else traces it.
+  absl::Status seize(pid_t tid);
+  // It has ended, or runs another program.
+  bool gone() const { return tid_ == 0; }
+  bool exec_seen() const { return exec_seen_; }
 
-  // Handles what has happened so far without waiting: new threads are let go on,
-  // signals are passed on, except `wanted`, whose stop is returned.
-  std::optional<SignalStop> poll(int wanted);
-  // The same, but waits for something to happen, or for a signal to the caller.
-  std::optional<SignalStop> wait(int wanted);
-  // No thread is left: the process has ended.
-  bool gone() const { return threads_.empty(); }
+  // Waits for a signal that `wanted` takes, and leaves the thread stopped before it. Others
+  // are passed on. Nothing: gone(), or the time is over; time in which the program was stopped
+  // by its user (SIGSTOP) does not count, up to kStoppedPatience.
+  std::optional<SignalStop> wait_signal(const std::function<bool(const SignalStop&)>& wanted,
+                                        std::chrono::milliseconds patience);
+  static constexpr std::chrono::seconds kStoppedPatience{30};
 
-  absl::StatusOr<ThreadState> state(pid_t tid) const;
-  absl::Status set_registers(pid_t tid, const user_regs_struct& regs) const;
-  // Lets a stopped thread run, with a signal or 0.
-  absl::Status resume(pid_t tid, int signal) const;
-  absl::Status release(pid_t tid);  // PTRACE_DETACH of a stopped thread
+  // All of the following want the thread stopped.
+  absl::StatusOr<ThreadState> state() const;
+  absl::Status set_registers(const user_regs_struct& regs) const;
+  // Onto its stack, which grows where it has to.
+  absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
+  // A word of 8 bytes anywhere in its memory.
+  absl::StatusOr<std::uint64_t> peek(std::uint64_t address) const;
+  absl::Status poke(std::uint64_t address, std::uint64_t word) const;
+  absl::Status resume(int signal) const;  // lets it run, with a signal or 0
+  absl::Status release();                 // PTRACE_DETACH
+
+  // Lets it run into that system call with that first argument, and out of it: what that
+  // returned, with the thread stopped there. Signals that come meanwhile are passed on.
+  // kDeadlineExceeded, with the thread running, when it does not make it in time.
+  absl::StatusOr<std::int64_t> run_to_system_call(std::uint64_t number, std::uint64_t argument,
+                                                  std::chrono::milliseconds patience);
 
  private:
-  absl::Status seize_thread(pid_t tid, bool& is_new);
-  std::optional<SignalStop> drain(int wanted, int first_options);
-  std::optional<SignalStop> handle_stop(pid_t tid, int status, int wanted);
+  class Patience;
 
-  pid_t pid_;
-  std::set<pid_t> threads_;
+  std::optional<int> next_stop(Patience& patience);
+  bool pass_event(int status);
+  absl::Status error(const char* what) const;
+
+  pid_t tid_ = 0;
+  bool exec_seen_ = false;
+  bool stopped_by_user_ = false;
+  bool at_system_calls_ = false;  // stops at each
 };
 
 }  // namespace memprofd

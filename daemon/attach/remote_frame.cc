@@ -1,5 +1,8 @@
 #include "daemon/attach/remote_frame.h"
 
+#include <cpuid.h>
+
+#include <algorithm>
 #include <cstring>
 
 namespace memprofd {
@@ -18,6 +21,7 @@ constexpr std::uint32_t kKeepAlternateStack = 0x7f;
 constexpr std::uint32_t kXstateMagic1 = 0x46505853;
 constexpr std::uint32_t kXstateMagic2 = 0x46505845;
 constexpr std::size_t kLegacyFpBytes = 512;
+constexpr std::size_t kXstateHeaderBytes = 64;
 constexpr std::size_t kSoftwareBytesOffset = 464;
 
 struct FpSoftwareBytes {
@@ -68,14 +72,33 @@ SignalFrame make_frame(const user_regs_struct& r, std::uint64_t mask, std::uint6
   return f;
 }
 
+template <typename T>
+T value_at(const std::vector<std::byte>& bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+// What a thread has only once it asked for it. ptrace tells of them, and of the room for them,
+// always; rt_sigreturn takes back no more than the thread has.
+constexpr std::uint64_t kAskedForFeatures = 3u << 17;  // AMX
+
+// The features to restore: all that are there for every thread, and of the others what is in use.
+std::uint64_t features_of(const std::vector<std::byte>& xstate) {
+  const auto in_use = value_at<std::uint64_t>(xstate, kLegacyFpBytes);
+  const auto enabled = value_at<std::uint64_t>(xstate, kSoftwareBytesOffset);
+  return enabled & (in_use | ~kAskedForFeatures);
+}
+
 // The FP state with the marks that make rt_sigreturn restore all of it.
 std::vector<std::byte> make_fpstate(std::vector<std::byte> xstate) {
   if (xstate.size() < kLegacyFpBytes) xstate.resize(kLegacyFpBytes);
-  const bool extended = xstate.size() > kLegacyFpBytes;
+  const bool extended = xstate.size() >= kLegacyFpBytes + kXstateHeaderBytes;
   FpSoftwareBytes marks{};
   if (extended) {
     // ptrace puts the enabled feature mask where the software bytes go.
-    std::memcpy(&marks.xfeatures, xstate.data() + kSoftwareBytesOffset, sizeof(marks.xfeatures));
+    marks.xfeatures = features_of(xstate);
+    xstate.resize(std::min(xstate.size(), xstate_bytes(marks.xfeatures)));
     marks.magic1 = kXstateMagic1;
     marks.xstate_size = static_cast<std::uint32_t>(xstate.size());
     marks.extended_size = marks.xstate_size + sizeof(kXstateMagic2);
@@ -97,7 +120,25 @@ std::uint64_t frame_address(std::uint64_t top) {
   return align_down(top - sizeof(SignalFrame), 16) - 8;
 }
 
+// Below F2, for the second call. It lets a stack pointer tell the two calls apart.
+constexpr std::uint64_t kSecondCallBytes = 2048;
+
 }  // namespace
+
+std::size_t xstate_bytes(std::uint64_t features) {
+  std::size_t bytes = kLegacyFpBytes + kXstateHeaderBytes;
+  for (unsigned feature = 2; feature < 63; ++feature) {
+    unsigned size = 0, offset = 0, flags = 0, unused = 0;
+    if ((features >> feature & 1) != 0 &&
+        __get_cpuid_count(0xd, feature, &size, &offset, &flags, &unused) != 0)
+      bytes = std::max<std::size_t>(bytes, offset + size);
+  }
+  return bytes;
+}
+
+bool in_second_call(const RemoteFrame& frame, std::uint64_t stack_pointer) {
+  return frame.frame1 < stack_pointer && stack_pointer <= frame.frame2;
+}
 
 user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call,
                                     std::uint64_t frame) {
@@ -115,33 +156,35 @@ user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call
 }
 
 RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,
-                               RemoteCall second, const std::string& text) {
+                               std::optional<RemoteCall> second, const std::string& text) {
   const std::vector<std::byte> fpstate = make_fpstate(state.xstate);
   const std::uint64_t text_at = align_down(state.regs.rsp - kRedZoneBytes - text.size() - 1, 64);
   const std::uint64_t fp_at = align_down(text_at - fpstate.size(), 64);
   const std::uint64_t frame2_at = frame_address(fp_at);
-  const std::uint64_t frame1_at = frame_address(frame2_at);
+  const std::uint64_t lowest = second ? frame_address(frame2_at - kSecondCallBytes) : frame2_at;
 
   RemoteFrame result;
-  result.base = frame1_at;
+  result.base = lowest;
   result.text_address = text_at;
+  result.frame1 = lowest;
   result.frame2 = frame2_at;
   if (first.argument1 == kTextArgument) first.argument1 = text_at;
   if (first.argument2 == kTextArgument) first.argument2 = text_at;
 
-  const auto second_regs = registers_for_call(state.regs, second, frame2_at);
-  const SignalFrame frame2 = make_frame(state.regs, state.signal_mask, fp_at, restorer);
-  const SignalFrame frame1 = make_frame(second_regs, state.signal_mask, fp_at, restorer);
-
-  result.bytes.resize(text_at + text.size() + 1 - frame1_at);
+  result.bytes.resize(text_at + text.size() + 1 - lowest);
   auto put = [&](std::uint64_t at, const void* data, std::size_t size) {
-    std::memcpy(result.bytes.data() + (at - frame1_at), data, size);
+    std::memcpy(result.bytes.data() + (at - lowest), data, size);
   };
-  put(frame1_at, &frame1, sizeof(frame1));
+  const SignalFrame frame2 = make_frame(state.regs, state.signal_mask, fp_at, restorer);
   put(frame2_at, &frame2, sizeof(frame2));
+  if (second) {
+    const auto second_regs = registers_for_call(state.regs, *second, frame2_at);
+    const SignalFrame frame1 = make_frame(second_regs, state.signal_mask, fp_at, restorer);
+    put(lowest, &frame1, sizeof(frame1));
+  }
   put(fp_at, fpstate.data(), fpstate.size());
   put(text_at, text.c_str(), text.size() + 1);
-  result.regs = registers_for_call(state.regs, first, frame1_at);
+  result.regs = registers_for_call(state.regs, first, lowest);
   return result;
 }
 

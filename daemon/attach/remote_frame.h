@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ThreadState {
   std::vector<std::byte> xstate;  // NT_X86_XSTATE, standard format
 };
 
+// Bytes of the standard format that hold these features (bits as in XCR0), on this processor.
+std::size_t xstate_bytes(std::uint64_t features);
+
 struct RemoteCall {
   std::uint64_t function = 0;
   std::uint64_t argument1 = 0;
@@ -46,6 +50,7 @@ struct RemoteFrame {
   std::uint64_t base = 0;  // where bytes go
   std::vector<std::byte> bytes;
   std::uint64_t text_address = 0;  // where `text` lies, NUL-terminated
+  std::uint64_t frame1 = 0;        // F1; the stack of the first call is below
   std::uint64_t frame2 = 0;        // F2: rsp for a call that returns to the program
   user_regs_struct regs{};         // to set: starts `first`
 };
@@ -53,8 +58,12 @@ struct RemoteFrame {
 // In place of argument 1 or 2 of `first`: text_address.
 inline constexpr std::uint64_t kTextArgument = ~std::uint64_t{0};
 
+// Without a second call the first returns to the program.
 RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,
-                               RemoteCall second, const std::string& text);
+                               std::optional<RemoteCall> second, const std::string& text);
+
+// Whether a thread with that stack pointer is in the second call: the first has returned.
+bool in_second_call(const RemoteFrame& frame, std::uint64_t stack_pointer);
 
 // Registers that call a function whose return resumes the program through an
 // already written frame.

@@ -1,12 +1,19 @@
-// Is there room on a thread's stack for a few more calls?
+// Is there room on a thread's stack for a few more calls? Asked while the thread is stopped, so
+// without a look at all mappings of the process.
 #pragma once
 
 #include <cstdint>
 
+#include "daemon/discover/target.h"
+
 namespace memprofd {
 
-// True when at least `bytes` lie below stack_pointer: in its mapping, or, for the
-// main thread's stack, which grows, above its resource limit. False when unknown.
-bool has_stack_room(int pid, std::uint64_t stack_pointer, std::uint64_t bytes);
+// Where the main thread's stack is; empty when that is not known. Reads all mappings.
+AddressRange find_main_stack(int pid);
+
+// True when at least `bytes` lie below stack_pointer: in pages that are there, or, for
+// the main thread's stack, which grows, above its resource limit. False when unknown.
+bool has_stack_room(int pid, const AddressRange& main_stack, std::uint64_t stack_pointer,
+                    std::uint64_t bytes);
 
 }  // namespace memprofd

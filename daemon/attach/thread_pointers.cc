@@ -13,7 +13,7 @@ namespace memprofd {
 
 constexpr std::size_t kMaxThreads = 4096;
 
-bool can_read_thread_pointers() { return ::access("/sys/kernel/btf/vmlinux", R_OK) == 0; }
+bool has_kernel_types() { return ::access("/sys/kernel/btf/vmlinux", R_OK) == 0; }
 
 std::vector<std::uint64_t> read_thread_pointers(const bpf_program* program, int pid) {
   bpf_iter_link_info info = {};

@@ -8,8 +8,9 @@ struct bpf_program;
 
 namespace memprofd {
 
-// Whether this kernel can say; the program must not be loaded otherwise.
-bool can_read_thread_pointers();
+// Whether the kernel tells how its own structures look (BTF); without, no program that reads
+// them can be loaded.
+bool has_kernel_types();
 
 // program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. As many as there are
 // threads at this moment, at most 4096; none when the kernel cannot choose a process

@@ -13,6 +13,7 @@
 #include "daemon/ctl/top_help.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
+#include "daemon/util/version.h"
 
 namespace {
 
@@ -28,7 +29,8 @@ class CommandLine {
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.footer(memprofd::kExitCodeHelp);
-    app_.set_version_flag("--version", std::string("memprofctl " MEMPROFD_VERSION));
+    app_.set_version_flag("--version",
+                          "memprofctl " + memprofd::version_text(memprofd::program_version()));
     options_.endpoint.socket = memprofd::find_grpc_socket();
     app_.add_option("--grpc.socket", options_.endpoint.socket, "Unix socket of memprofd")
         ->capture_default_str();

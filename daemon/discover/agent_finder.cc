@@ -25,7 +25,8 @@ std::optional<AgentLocation> agent_in(const ElfFile& file, std::uint64_t load_bi
   const auto probe_offset = file.offset_of(probe->location);
   const auto semaphore_offset = file.offset_of(probe->semaphore);
   if (!symbols[0] || !probe_offset || !semaphore_offset) return std::nullopt;
-  return AgentLocation{.control_address = load_bias + symbols[0]->address,
+  return AgentLocation{.file = file.descriptor(),
+                       .control_address = load_bias + symbols[0]->address,
                        .poll_address = symbols[1] ? load_bias + symbols[1]->address : 0,
                        .probe_offset = *probe_offset,
                        .semaphore_offset = *semaphore_offset};

@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::open(const std::string& path,
 
 absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::from_fd(UniqueFd fd, std::string display_name) {
   std::unique_ptr<ElfFile> file(new ElfFile);
-  file->fd_ = std::move(fd);
+  file->fd_ = std::make_shared<const UniqueFd>(std::move(fd));
   file->display_name_ = std::move(display_name);
   if (absl::Status status = file->load(); !status.ok()) return status;
   return file;
@@ -149,13 +149,13 @@ absl::Status ElfFile::damaged(std::string_view what) const {
 
 absl::Status ElfFile::load() {
   struct stat st = {};
-  if (::fstat(fd_.get(), &st) != 0 || !S_ISREG(st.st_mode)) {
+  if (::fstat(fd_->get(), &st) != 0 || !S_ISREG(st.st_mode)) {
     return absl::FailedPreconditionError(display_name_ + " is not a regular file");
   }
   file_bytes_ = static_cast<std::uint64_t>(st.st_size);
   if (absl::Status status = check_header(); !status.ok()) return status;
   if (elf_version(EV_CURRENT) == EV_NONE) return absl::InternalError("libelf is too old");
-  elf_.reset(elf_begin(fd_.get(), ELF_C_READ, nullptr));
+  elf_.reset(elf_begin(fd_->get(), ELF_C_READ, nullptr));
   if (elf_ == nullptr || elf_kind(elf_.get()) != ELF_K_ELF) return damaged("header");
   for_each_section(elf_.get(), [&](Elf_Scn*, const GElf_Shdr& header) {
     has_symtab_ |= header.sh_type == SHT_SYMTAB;
@@ -170,14 +170,14 @@ absl::Status ElfFile::check_header() {
     return absl::FailedPreconditionError(fmt::format("{} {}", display_name_, why));
   };
   const auto bytes = std::as_writable_bytes(std::span(&header, 1));
-  if (file_bytes_ < EI_NIDENT || !pread_all(fd_.get(), 0, bytes.first(EI_NIDENT)).ok() ||
+  if (file_bytes_ < EI_NIDENT || !pread_all(fd_->get(), 0, bytes.first(EI_NIDENT)).ok() ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     return refuse("is not an ELF file");
   }
   if (header.e_ident[EI_CLASS] != ELFCLASS64) {
     return refuse("is a 32-bit program; only 64-bit ones are supported");
   }
-  if (!pread_all(fd_.get(), 0, bytes).ok()) return damaged("it ends inside the header");
+  if (!pread_all(fd_->get(), 0, bytes).ok()) return damaged("it ends inside the header");
   machine_ = header.e_machine;
   if (header.e_ident[EI_DATA] != ELFDATA2LSB || (machine_ != EM_X86_64 && machine_ != EM_AARCH64)) {
     return refuse(
@@ -351,7 +351,7 @@ absl::Status ElfFile::read(std::uint64_t address, std::span<std::byte> out) cons
     const std::uint64_t in_file = begin < segment.file_size ? segment.file_size - begin : 0;
     const auto from_file = out.first(std::min<std::uint64_t>(in_file, out.size()));
     std::fill(out.begin() + static_cast<std::ptrdiff_t>(from_file.size()), out.end(), std::byte{0});
-    return pread_all(fd_.get(), segment.offset + begin, from_file);
+    return pread_all(fd_->get(), segment.offset + begin, from_file);
   }
   return absl::OutOfRangeError(
       fmt::format("no segment of {} holds address {:#x}", display_name_, address));

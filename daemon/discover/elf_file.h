@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/util/fd.h"
+#include "daemon/util/shared_fd.h"
 
 namespace memprofd {
 
@@ -65,6 +65,8 @@ class ElfFile {
   static absl::StatusOr<std::unique_ptr<ElfFile>> from_fd(UniqueFd fd, std::string display_name);
 
   const std::string& display_name() const { return display_name_; }
+  // The file itself, for who has to be sure that it is the one that was parsed.
+  const SharedFd& descriptor() const { return fd_; }
   std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
   bool position_independent() const { return position_independent_; }
   const std::vector<ElfSegment>& segments() const { return segments_; }
@@ -111,7 +113,7 @@ class ElfFile {
   std::vector<SymbolTable> symbol_tables(std::span<const std::uint32_t> types = {}) const;
   void load_functions();
 
-  UniqueFd fd_;
+  SharedFd fd_;
   std::unique_ptr<Elf, ElfEnd> elf_;
   std::string display_name_;
   std::uint64_t file_bytes_ = 0;

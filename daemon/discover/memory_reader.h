@@ -1,4 +1,4 @@
-// Bounded reads of another process's memory, or of a fake one in tests.
+// Bounded reads and writes of another process's memory, or of a fake one in tests.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,18 @@ class MemoryReader {
   template <typename T>
   absl::Status read_value(std::uint64_t address, T& out) const {
     return read(address, std::as_writable_bytes(std::span<T, 1>(&out, 1)));
+  }
+};
+
+// What also changes that memory. Who only reads takes a MemoryReader.
+class WritableMemory : public MemoryReader {
+ public:
+  // Writes all of bytes; when it fails, some may be written.
+  virtual absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const = 0;
+
+  template <typename T>
+  absl::Status write_value(std::uint64_t address, const T& value) const {
+    return write(address, std::as_bytes(std::span<const T, 1>(&value, 1)));
   }
 };
 

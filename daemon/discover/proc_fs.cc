@@ -115,6 +115,7 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   if (key == "TracerPid") number(status.tracer_pid);
   if (key == "Threads") number(status.threads);
   if (key == "Seccomp") number(status.seccomp);
+  if (key == "x86_Thread_features") status.shadow_stack = value.find("shstk") != value.npos;
   if (key == "SigBlk") mask(status.signals_blocked);
   if (key == "SigIgn") mask(status.signals_ignored);
   if (key == "SigCgt") mask(status.signals_caught);
@@ -135,6 +136,12 @@ absl::Status process_error(int pid, int error, std::string_view action) {
         fmt::format("not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE",
                     action, pid));
   }
+  if (error == EMFILE) {
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot {} of pid {}: memprofd has too many files open; raise its limit "
+                    "(ulimit -n, LimitNOFILE)",
+                    action, pid));
+  }
   return absl::ErrnoToStatus(error, fmt::format("cannot {} of pid {}", action, pid));
 }
 
@@ -151,17 +158,16 @@ absl::StatusOr<ProcessStatus> parse_status(std::string_view text) {
 }
 
 // The comm in field 2 may hold blanks and ')': the fields start after the last ')'.
-absl::StatusOr<std::uint64_t> parse_start_time(std::string_view stat) {
+absl::StatusOr<std::uint64_t> parse_stat_field(std::string_view stat, int wanted) {
   constexpr int kFirstFieldAfterComm = 3;
-  constexpr int kStartTimeField = 22;
   const std::size_t comm_end = stat.rfind(')');
   if (comm_end == std::string_view::npos) return absl::DataLossError("stat without a comm");
   std::string_view rest = stat.substr(comm_end + 1);
   std::string_view word;
-  for (int field = kFirstFieldAfterComm; field <= kStartTimeField; ++field) word = take_word(rest);
-  const auto ticks = parse_number<std::uint64_t>(word);
-  if (!ticks) return absl::DataLossError("stat without a start time");
-  return *ticks;
+  for (int field = kFirstFieldAfterComm; field <= wanted; ++field) word = take_word(rest);
+  const auto number = parse_number<std::uint64_t>(word);
+  if (!number) return absl::DataLossError(fmt::format("stat without field {}", wanted));
+  return *number;
 }
 
 std::vector<Mapping> parse_maps(std::string_view text) {
@@ -170,6 +176,15 @@ std::vector<Mapping> parse_maps(std::string_view text) {
     if (auto mapping = parse_mapping(take_line(text))) mappings.push_back(std::move(*mapping));
   }
   return mappings;
+}
+
+std::string variable_of(std::string_view environment, std::string_view name) {
+  // Behind a NUL each, the first one included.
+  const std::string all = fmt::format("{}{}", '\0', environment);
+  const std::string key = fmt::format("{}{}=", '\0', name);
+  const std::size_t at = all.find(key);
+  if (at == std::string::npos) return "";
+  return all.substr(at + key.size(), all.find('\0', at + 1) - at - key.size());
 }
 
 std::string ProcFs::path(int pid, std::string_view name) const {
@@ -204,7 +219,15 @@ absl::StatusOr<ProcessStatus> ProcFs::thread_status(int pid, int tid) const {
 absl::StatusOr<std::uint64_t> ProcFs::start_time(int pid) const {
   auto text = read_file(pid, "stat");
   if (!text.ok()) return text.status();
-  return parse_start_time(*text);
+  return parse_stat_field(*text, 22);
+}
+
+absl::StatusOr<std::pair<std::uint64_t, std::uint64_t>> ProcFs::environment_range(int pid) const {
+  auto text = read_file(pid, "stat");
+  if (!text.ok()) return text.status();
+  const auto begin = parse_stat_field(*text, 50), end = parse_stat_field(*text, 51);
+  if (!begin.ok() || !end.ok()) return absl::DataLossError("stat without an environment");
+  return std::pair(*begin, *end);
 }
 
 absl::StatusOr<std::string> ProcFs::comm(int pid) const {
@@ -212,17 +235,6 @@ absl::StatusOr<std::string> ProcFs::comm(int pid) const {
   if (!text.ok()) return text.status();
   if (text->ends_with('\n')) text->pop_back();
   return text;
-}
-
-absl::StatusOr<std::string> ProcFs::environment(int pid, std::string_view variable) const {
-  auto text = read_file(pid, "environ");
-  if (!text.ok()) return text.status();
-  // Behind a NUL each, the first one included.
-  const std::string all = '\0' + *std::move(text);
-  const std::string key = fmt::format("{}{}=", '\0', variable);
-  const std::size_t at = all.find(key);
-  if (at == std::string::npos) return "";
-  return all.substr(at + key.size(), all.find('\0', at + 1) - at - key.size());
 }
 
 absl::StatusOr<std::string> ProcFs::exe(int pid) const {

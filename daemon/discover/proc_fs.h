@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@ struct ProcessStatus {
   int threads = 0;
   std::vector<int> ns_pids;           // host numbering first, innermost namespace last
   int seccomp = 0;                    // 0 off, 1 strict, 2 filter
+  bool shadow_stack = false;          // return addresses are checked by the processor (x86)
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;
   std::uint64_t signals_caught = 0;
@@ -58,14 +60,13 @@ class ProcFs {
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).
   absl::StatusOr<std::uint64_t> start_time(int pid) const;
+  // Where the environment lies that the program was started with; both 0 when not allowed.
+  absl::StatusOr<std::pair<std::uint64_t, std::uint64_t>> environment_range(int pid) const;
   absl::StatusOr<std::string> comm(int pid) const;
   // Where the exe link points; kFailedPrecondition when there is none, as for
   // kernel threads.
   absl::StatusOr<std::string> exe(int pid) const;
   absl::StatusOr<std::vector<Mapping>> maps(int pid) const;
-  // The value of a variable as the program was started with it; empty when it is
-  // not set.
-  absl::StatusOr<std::string> environment(int pid, std::string_view variable) const;
   // Thread ids, ascending.
   absl::StatusOr<std::vector<int>> tasks(int pid) const;
 
@@ -77,9 +78,12 @@ class ProcFs {
 
 // The parsers behind it; total on any text.
 absl::StatusOr<ProcessStatus> parse_status(std::string_view text);
-absl::StatusOr<std::uint64_t> parse_start_time(std::string_view stat);
+// A numeric field of stat by its number in proc(5), from 4 on.
+absl::StatusOr<std::uint64_t> parse_stat_field(std::string_view stat, int field);
 // Lines that are not mappings are left out.
 std::vector<Mapping> parse_maps(std::string_view text);
+// The value of a variable in an environment, each with a NUL behind it; empty when it is not set.
+std::string variable_of(std::string_view environment, std::string_view name);
 
 // A failed system call on a process as a Status: ESRCH and ENOENT become
 // kNotFound, EPERM and EACCES kPermissionDenied with the remedy.

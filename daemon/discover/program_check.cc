@@ -86,7 +86,11 @@ constexpr WantedSymbol kAgentInOcaml5[] = {
     {"caml_get_callstack", &RuntimeSymbols::capture},
     {"caml_do_pending_actions_res", &RuntimeSymbols::safe_point},
     {"caml_process_external_interrupt", &RuntimeSymbols::process_interrupt},
+    {"caml_memprof_delete_domain", &RuntimeSymbols::delete_domain},
+    {"caml_gc_minor_words_unboxed", &RuntimeSymbols::minor_words},
+    {"caml_alloc_shr", &RuntimeSymbols::alloc_shr},
 };
+constexpr Wanted kAgentCode = Wanted(kAgentInOcaml5).last(4);
 // What is shown when it is there.
 constexpr WantedSymbol kOptional[] = {
     {"caml_get_current_callstack", &RuntimeSymbols::user_callstack},
@@ -132,6 +136,20 @@ absl::Status verify_layout(const ElfFile& file, const OcamlProgram& program) {
   return verify_runtime_abi(program.abi, c_call);
 }
 
+absl::Status verify_agent_layout(const ElfFile& file, const OcamlProgram& program) {
+  constexpr std::size_t kBytes = 64;
+  std::array<std::array<std::byte, kBytes>, kAgentCode.size()> code = {};
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const WantedSymbol& function = kAgentCode[i];
+    const std::uint64_t address = (program.symbols.*function.place).address;
+    if (!file.read(address, code[i]).ok()) return missing(file, function.name);
+  }
+  return verify_agent_abi(program.abi, {.process_interrupt = code[0],
+                                        .delete_domain = code[1],
+                                        .minor_words = code[2],
+                                        .alloc_shr = code[3]});
+}
+
 absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   const RuntimeAbi& abi = program.abi;
   if (!abi.has_memprof) return refuse("Gc.Memprof does not work in OCaml {}", abi.version);
@@ -141,11 +159,7 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   RETURN_IF_ERROR(require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
                           program.symbols));
   if (!abi.domains) return absl::OkStatus();
-  std::array<std::byte, 32> interrupt = {};
-  if (!file.read(program.symbols.process_interrupt.address, interrupt).ok()) {
-    return missing(file, "caml_process_external_interrupt");
-  }
-  return verify_agent_abi(abi, interrupt);
+  return verify_agent_layout(file, program);
 }
 
 // Which modes are possible; an error when none is.

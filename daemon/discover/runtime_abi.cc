@@ -43,14 +43,17 @@ struct DomainLayout {
   std::uint32_t stats;
   std::uint32_t memprof;
   std::uint32_t memprof_config;
+  bool end_lines;
 };
 
 // The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c; without a
 // Memprof that works, its places are 0.
 constexpr DomainLayout kDomainLayouts[] = {
-    {"5.0", 8, 24, 32, 248, 272, 376, 0, 0},    {"5.1", 8, 24, 40, 248, 272, 376, 0, 0},
-    {"5.2", 8, 24, 40, 248, 272, 376, 0, 0},    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64},
-    {"5.4", 8, 24, 40, 288, 312, 416, 496, 64},
+    {"5.0", 8, 24, 32, 248, 272, 376, 0, 0, false},
+    {"5.1", 8, 24, 40, 248, 272, 376, 0, 0, false},
+    {"5.2", 8, 24, 40, 248, 272, 376, 0, 0, true},
+    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64, true},
+    {"5.4", 8, 24, 40, 288, 312, 416, 496, 64, true},
 };
 constexpr std::string_view kSupported = "4.11 to 4.14 and 5.0 to 5.4";
 
@@ -153,7 +156,7 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .memprof = layout.memprof,
                       .memprof_config = layout.memprof_config,
                       .shared_heap = layout.shared_heap,
-                      .end_lines = series >= "5.2"};
+                      .end_lines = layout.end_lines};
   }
   return absl::FailedPreconditionError(
       fmt::format("OCaml {} is not supported yet, only {} are", version, kSupported));
@@ -228,6 +231,22 @@ std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte>
   return std::nullopt;
 }
 
+// REX.W, the opcode, and a ModRM byte with a displacement of 4 bytes; r12 as base needs one more.
+std::optional<std::uint32_t> decode_far_load(std::span<const std::byte> code, FarLoad which) {
+  for (std::size_t i = 0; i + 2 < code.size(); ++i) {
+    const int rex = std::to_integer<int>(code[i]);
+    const int modrm = std::to_integer<int>(code[i + 2]);
+    if ((rex & 0xf8) != 0x48 || code[i + 1] != std::byte{0x8b} || modrm >> 6 != 2) continue;
+    const int to = (modrm >> 3 & 7) | (rex & 4) << 1;
+    const int from = (modrm & 7) | (rex & 1) << 3;
+    constexpr int kRdi = 7;
+    if (which == FarLoad::kFromRdi && from != kRdi) continue;
+    if (which == FarLoad::kToRdi && to != kRdi) continue;
+    return displacement(code, i + ((modrm & 7) == 4 ? 4 : 3), 4);
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 struct Check {
@@ -262,11 +281,19 @@ absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte
   return verify(abi, checks);
 }
 
-absl::Status verify_agent_abi(const RuntimeAbi& abi, std::span<const std::byte> process_interrupt) {
+absl::Status verify_agent_abi(const RuntimeAbi& abi, const AgentCode& code) {
   if (!abi.domains) return absl::OkStatus();
-  const Check check{"requested_external_interrupt", "caml_process_external_interrupt",
-                    abi.external_interrupt, decode_process_interrupt(process_interrupt)};
-  return verify(abi, {&check, 1});
+  const Check checks[] = {
+      {"requested_external_interrupt", "caml_process_external_interrupt", abi.external_interrupt,
+       decode_process_interrupt(code.process_interrupt)},
+      {"memprof", "caml_memprof_delete_domain", abi.memprof,
+       decode_far_load(code.delete_domain, FarLoad::kFromRdi)},
+      {"stat_minor_words", "caml_gc_minor_words_unboxed", abi.stats,
+       decode_far_load(code.minor_words, FarLoad::kAny)},
+      {"shared_heap", "caml_alloc_shr", abi.shared_heap,
+       decode_far_load(code.alloc_shr, FarLoad::kToRdi)},
+  };
+  return verify(abi, checks);
 }
 
 }  // namespace memprofd

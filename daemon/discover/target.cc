@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,11 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/proc_fs.h"
-#include "daemon/discover/process_memory.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/util/status_macros.h"
 
@@ -24,6 +25,11 @@ constexpr std::string_view kDeleted = " (deleted)";
 
 absl::Status gone(int pid) {
   return absl::NotFoundError(fmt::format("pid {} ended while it was being looked at", pid));
+}
+
+absl::Status exec_seen(int pid) {
+  return absl::FailedPreconditionError(fmt::format(
+      "pid {} started another program (exec) while it was being looked at: try again", pid));
 }
 
 // "pid 4242 " and what is wrong with it.
@@ -46,27 +52,38 @@ absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
   return absl::OkStatus();
 }
 
+// Only for who reads a trace: empty when it cannot be had.
+std::string environment_of(const ProcFs& proc, const Target& target) {
+  constexpr std::uint64_t kMaxBytes = 1u << 20;
+  const auto range = proc.environment_range(target.pid);
+  if (!range.ok() || range->second <= range->first) return "";
+  std::string text(std::min(range->second - range->first, kMaxBytes), '\0');
+  const auto bytes = std::as_writable_bytes(std::span(text));
+  return target.memory->read(range->first, bytes).ok() ? text : "";
+}
+
 // pid, start time, names: what makes the process this process.
 absl::Status identify(const ProcFs& proc, Target& target) {
   const int pid = target.pid;
   target.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!target.pidfd) return process_error(pid, errno, "hold on to the process");
-  ASSIGN_OR_RETURN(target.start_time_ticks, proc.start_time(pid));
   ASSIGN_OR_RETURN(target.comm, proc.comm(pid));
-  absl::StatusOr<std::string> exe = proc.exe(pid);
-  if (absl::IsFailedPrecondition(exe.status())) {
+  if (absl::IsFailedPrecondition(proc.exe(pid).status())) {
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
   }
-  ASSIGN_OR_RETURN(target.exe, std::move(exe));
-  target.exe_path = proc.path(pid, "exe");
+  // Before the program is looked at: while this answers, there was no exec since.
+  ASSIGN_OR_RETURN(target.memory, TargetMemory::open(pid, proc.root()));
+  ASSIGN_OR_RETURN(target.start_time_ticks, proc.start_time(pid));
+  target.ocamlrunparam = variable_of(environment_of(proc, target), "OCAMLRUNPARAM");
+  ASSIGN_OR_RETURN(target.exe, proc.exe(pid));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const Target& target) {
+absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const ProcFs& proc, const Target& target) {
   std::string name = target.exe;
   if (name.ends_with(kDeleted)) name.resize(name.size() - kDeleted.size());
-  auto program = ElfFile::open(target.exe_path, name);
+  auto program = ElfFile::open(proc.path(target.pid, "exe"), name);
   if (program.ok()) return program;
   if (absl::IsPermissionDenied(program.status())) {
     return process_error(target.pid, EACCES, "read the program");
@@ -150,13 +167,12 @@ void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& 
 absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
                          const RuntimeSymbols& symbols, Target& target) {
   const int pid = target.pid;
-  ASSIGN_OR_RETURN(const std::vector<Mapping> maps, proc.maps(pid));
+  ASSIGN_OR_RETURN(const std::vector<Mapping> maps, target.memory->maps());
   const auto load_bias = find_load_bias(maps, target.exe, *program);
   if (!load_bias) {
     return absl::FailedPreconditionError(
         fmt::format("pid {}: {} is not mapped as its file says", pid, target.exe));
   }
-  target.memory = std::make_unique<ProcessMemory>(pid);
   if (!target.abi.domains) {
     RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));
     target.pending_actions = *load_bias + symbols.pending_actions.address;
@@ -180,18 +196,14 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   target.frames = *std::move(frames);
   find_plugins(proc, maps, target);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias);
+  target.program_file = program->descriptor();
   target.program = std::move(program);
   target.load_bias = *load_bias;
   return absl::OkStatus();
 }
 
-// The same process and program as at the start; pids are reused.
-absl::Status check_unchanged(const ProcFs& proc, const Target& target) {
-  const auto start_time = proc.start_time(target.pid);
-  if (!start_time.ok() || *start_time != target.start_time_ticks) return gone(target.pid);
-  if (proc.exe(target.pid).value_or("") == target.exe) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "pid {} started another program (exec) while it was being looked at: try again", target.pid));
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
@@ -199,14 +211,14 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   target.pid = pid;
   RETURN_IF_ERROR(check_process(proc, pid, target.container_pid));
   RETURN_IF_ERROR(identify(proc, target));
-  ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(target));
+  ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
   absl::StatusOr<OcamlProgram> program = check_program(*file);
   if (!program.ok()) return about_pid(pid, program.status(), " ");
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
   target.why_no_observe = program->why_no_observe;
   RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, target));
-  RETURN_IF_ERROR(check_unchanged(proc, target));
+  RETURN_IF_ERROR(check_same_program(target));
   return target;
 }
 
@@ -217,16 +229,30 @@ bool has_exited(const Target& target) {
   return ::poll(&fd, 1, 0) == 1;
 }
 
+// What was read by pid was this process's as long as its pidfd says that it lives.
+absl::Status check_same_program(const Target& target) {
+  const absl::Status memory = target.memory->check();
+  if (absl::IsDeadlineExceeded(memory)) return memory;
+  struct stat now = {}, then = {};
+  const bool runs = ::stat(ProcFs().path(target.pid, "exe").c_str(), &now) == 0 &&
+                    ::fstat(target.program_file->get(), &then) == 0;
+  // While it dies its program and its memory go before its pidfd says so.
+  if (!runs || has_exited(target)) return gone(target.pid);
+  if (memory.ok() && same_file(now, then)) return absl::OkStatus();
+  return exec_seen(target.pid);
+}
+
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
   const ProcFs proc(proc_root);
-  if (!proc.exists(pid)) {
-    int container_pid = 0;
-    const absl::Status status = check_process(proc, pid, container_pid);
-    return status.ok() ? gone(pid) : status;
-  }
   absl::StatusOr<Target> target = look_at(proc, pid);
-  // Whatever went wrong, an end in the middle is the better explanation.
-  if (!target.ok() && !proc.exists(pid)) return gone(pid);
+  if (target.ok()) return target;
+  // Whatever went wrong, an end in the middle is the better explanation; not being able to
+  // look is none.
+  const absl::StatusOr<ProcessStatus> now = proc.status(pid);
+  const bool ended = now.ok() ? now->has_ended() : absl::IsNotFound(now.status());
+  if (ended && !absl::IsNotFound(target.status())) return gone(pid);
+  const bool runs = !ended && proc.start_time(pid).ok() && proc.exe(pid).ok();
+  if (runs && absl::IsNotFound(target.status())) return exec_seen(pid);
   return target;
 }
 

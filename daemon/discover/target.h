@@ -12,11 +12,11 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/discover/memory_reader.h"
 #include "daemon/discover/plugins.h"
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
-#include "daemon/util/fd.h"
+#include "daemon/discover/target_memory.h"
+#include "daemon/util/shared_fd.h"
 
 namespace memprofd {
 
@@ -32,29 +32,30 @@ struct Target {
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
   std::string comm;
-  std::string exe;       // readlink of /proc/PID/exe
-  std::string exe_path;  // opens the same file from here: /proc/PID/exe
+  std::string ocamlrunparam;  // that environment variable, as the program was started with it
+  std::string exe;            // readlink of /proc/PID/exe
+  SharedFd program_file;      // the file that was parsed: where probes go
   RuntimeAbi abi;
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
   std::uint64_t pending_actions = 0;     // OCaml 4: the int that says that callbacks wait
   // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
   std::optional<std::int64_t> state_offset;
-  ProbePoint capture;                    // where the runtime captures a callstack
-  ProbePoint safe_point;                 // where it runs callbacks
-  ProbePoint slow_allocation;            // where it finds no room in the minor heap
-  std::string why_no_agent;              // one line; empty: an agent can be there
-  std::string why_no_observe;            // one line; empty: observe mode is possible
-  GcCounters gc_counters;                // OCaml 5
-  AddressRange user_callstack;           // caml_get_current_callstack
-  AddressRange track_interned;           // caml_memprof_track_interned
-  ProbePoint register_frametable;        // where Dynlink registers frame tables; 0: cannot
-  FrameTable frames;                     // of the program
-  PluginFinder plugin_finder;            // knows plugins
-  std::vector<OcamlCode> plugins;        // loaded by now
+  ProbePoint capture;              // where the runtime captures a callstack
+  ProbePoint safe_point;           // where it runs callbacks
+  ProbePoint slow_allocation;      // where it finds no room in the minor heap
+  std::string why_no_agent;        // one line; empty: an agent can be there
+  std::string why_no_observe;      // one line; empty: observe mode is possible
+  GcCounters gc_counters;          // OCaml 5
+  AddressRange user_callstack;     // caml_get_current_callstack
+  AddressRange track_interned;     // caml_memprof_track_interned
+  ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot
+  FrameTable frames;               // of the program
+  PluginFinder plugin_finder;      // knows plugins
+  std::vector<OcamlCode> plugins;  // loaded by now
   // Frame descriptors to reserve in the kernel's table: of those plugins and of more to
   // come; 0 when the program cannot load any.
   std::uint64_t room_for_plugins = 0;
-  std::unique_ptr<MemoryReader> memory;
+  std::unique_ptr<TargetMemory> memory;
   std::unique_ptr<ElfFile> program;   // kept open: it outlives the process
   std::uint64_t load_bias = 0;        // from the file's addresses to the process's
   std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
@@ -62,6 +63,9 @@ struct Target {
 
 // Whether the process has ended.
 bool has_exited(const Target& target);
+// Whether the process still runs the program that was looked at. kNotFound: it has ended;
+// kFailedPrecondition: it has replaced itself (exec); kDeadlineExceeded: it cannot be known now.
+absl::Status check_same_program(const Target& target);
 
 // Looks at a process and answers with everything attach needs, in either mode, or with one line
 // that says what is wrong and what to do. Error codes:

@@ -14,6 +14,7 @@
 #include "daemon/export/stack_table.h"
 #include "daemon/store/groups.h"
 #include "daemon/util/utf8.h"
+#include "daemon/util/version.h"
 
 namespace memprofd {
 namespace {
@@ -83,7 +84,7 @@ class SpeedscopeWriter {
 
   std::string text() const {
     std::string out = R"({"$schema":"https://www.speedscope.app/file-format-schema.json",)";
-    absl::StrAppend(&out, "\"exporter\":\"memprofd@", MEMPROFD_VERSION,
+    absl::StrAppend(&out, "\"exporter\":\"memprofd@", program_version().version,
                     "\",\"name\":", json_string(name()),
                     ",\"activeProfileIndex\":0,\"shared\":{\"frames\":");
     append_json_array(table_.locations(), out, [](const Location* location, std::string& to) {

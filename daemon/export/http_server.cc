@@ -180,8 +180,8 @@ absl::Status HttpServer::listen(const HttpServerOptions& options, const WebConfi
       flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
       &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
       MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this, MHD_OPTION_CONNECTION_LIMIT,
-      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, options.idle_seconds, MHD_OPTION_ARRAY, tls.data(),
-      MHD_OPTION_END);
+      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, options.idle_seconds, MHD_OPTION_ARRAY,
+      tls.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
     const char* remedy = cert_.empty() ? "" : "; check certificate and key";
     const std::lock_guard lock(log_mutex_);

@@ -48,7 +48,7 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 
 }  // namespace
 
-PrometheusExporter::PrometheusExporter(ProfilerService& service, std::string version,
+PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
                                        std::size_t top_sites)
     : service_(service), version_(std::move(version)), top_sites_(top_sites) {}
 
@@ -108,7 +108,7 @@ void PrometheusExporter::collect_drops(MetricFamilies& out) const {
 
 void PrometheusExporter::collect_self(MetricFamilies& out) const {
   const SelfStats self = service_.self_stats();
-  out.gauge(kBuildInfo, {{"version", version_}}, 1);
+  out.gauge(kBuildInfo, {{"version", version_.version}, {"revision", version_.revision}}, 1);
   out.counter(kCpu, {}, self.cpu_seconds);
   out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));

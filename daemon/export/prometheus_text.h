@@ -16,6 +16,7 @@
 #include "daemon/export/metric_families.h"
 #include "daemon/export/service.h"
 #include "daemon/export/top_sites.h"
+#include "daemon/util/version.h"
 #include "prometheus/collectable.h"
 
 namespace memprofd {
@@ -27,7 +28,7 @@ class PrometheusExporter : public prometheus::Collectable {
  public:
   // service must outlive this. Up to 2 * top_sites sites of each target get
   // series of their own (see top_sites.h).
-  PrometheusExporter(ProfilerService& service, std::string version,
+  PrometheusExporter(ProfilerService& service, ProgramVersion version,
                      std::size_t top_sites = kDefaultTopSites);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -51,7 +52,7 @@ class PrometheusExporter : public prometheus::Collectable {
   void collect_self(MetricFamilies& out) const;
 
   ProfilerService& service_;
-  const std::string version_;
+  const ProgramVersion version_;
   const std::size_t top_sites_;
 
   mutable std::mutex mutex_;  // guards all below

@@ -38,7 +38,7 @@ struct TargetProfile {
   double sampling_rate = 0;  // per word, of the running session
   std::uint64_t dropped_events = 0;
   bool follows_blocks = true;  // false in observe mode: only what was allocated is known
-  TimeRange range;  // of the counts; both ends set
+  TimeRange range;             // of the counts; both ends set
   std::vector<ProfileRow> rows;
   std::shared_ptr<const void> callstacks;         // owns those of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null

@@ -51,6 +51,7 @@ struct TargetInfo {
   std::string comm;
   std::string exe;              // as the target sees it
   std::string runtime_version;  // "4.13.1"
+  std::string ocamlrunparam;    // what the program was started with
   std::string mode;             // kAgentMode or kObserveMode
   std::string capture;          // who records callstacks: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;

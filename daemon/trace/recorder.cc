@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -35,7 +34,7 @@ ctf::TraceInfo trace_info(const TargetInfo& target) {
   return {.sampling_rate = target.sampling_rate,
           .executable = target.exe,
           .host = host_name(),
-          .ocamlrunparam = ProcFs().environment(target.pid, "OCAMLRUNPARAM").value_or(""),
+          .ocamlrunparam = target.ocamlrunparam,
           .context = "memprofd",
           .pid = static_cast<std::uint64_t>(target.pid)};
 }

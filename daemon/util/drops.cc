@@ -7,6 +7,8 @@
 namespace memprofd {
 namespace {
 
+// One a line, in the order of Drop.
+// clang-format off
 constexpr std::array<DropName, kDrops> kNames = {{
     {"kernel", "capture_ring_full"},
     {"kernel", "capture_scratch_busy"},
@@ -36,7 +38,11 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"follow", "callstacks_cut"},
     {"follow", "callstacks_full"},
     {"follow", "classes_full"},
+    {"agent", "domain_in_use"},
+    {"agent", "domains_full"},
+    {"agent", "stopped_by_program"},
 }};
+// clang-format on
 
 static_assert(static_cast<int>(Drop::kKernelObservedRingFull) == MEMPROF_DROP_OBSERVED_RING_FULL);
 static_assert(static_cast<int>(Drop::kKernelChildrenFull) == MEMPROF_DROP_CHILDREN_FULL);

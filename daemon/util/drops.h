@@ -40,12 +40,16 @@ enum class Drop {
   kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
   kFollowClassesFull,     // allocation class table full; counted under "unknown"
+  // The agent in the target; as it counts them.
+  kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
+  kAgentDomainsFull,       // a domain among too many in one session: not sampled
+  kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
   kCount,
 };
 inline constexpr int kDrops = static_cast<int>(Drop::kCount);
 
 struct DropName {
-  std::string_view stage;   // kernel, decode, pair, follow
+  std::string_view stage;   // kernel, decode, pair, follow, agent
   std::string_view reason;  // snake_case
 };
 DropName drop_name(Drop drop);

@@ -15,16 +15,16 @@ AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 
 # struct memprof_agent_control, agent-lib/include/memprof_agent_abi.h
 MAGIC = 0x746E67614D50524D
-REQUESTED_RATE, REQUESTED_UNTIL, REQUESTED_GENERATION = 16, 24, 32
-HEAD = struct.Struct("<QIIdQII6IdIIQQQ3Q")
-HEAD_NAMES = ("magic", "abi", "bytes", "requested_rate", "requested_until_ns", "requested_generation", "_",
-              "interrupt", "memprof", "config", "words", "heap", "_", "rate", "generation", "state", "starts",
-              "stops", "conflicts")
+REQUESTED_RATE, REQUESTED_UNTIL, REQUESTED_GENERATION, REQUESTED_CAPTURE, OFFSETS = 32, 40, 48, 52, 56
+HEAD = struct.Struct("<QIIIIIIdQII6I2QQQdIIQQQQQ3Q")
+HEAD_NAMES = ("magic", "abi", "bytes", "buffer_bytes", "buffer_count", "domain_bytes", "domain_count",
+              "requested_rate", "requested_until_ns", "requested_generation", "requested_capture", "interrupt", "memprof", "config", "words", "heap", "_",
+              "owner", "_", "buffers", "domains", "rate", "generation", "state", "starts", "stops", "conflicts",
+              "domains_left_out", "program_stops")
 PAUSES = struct.Struct("<Q24Q")
-BUFFERS = struct.Struct("<IIII")
-BATCH = struct.Struct("<QIIQ5QII")
+BATCH = struct.Struct("<QIIQII")
 RECORD = struct.Struct("<QQQII")
-IDLE, SAMPLING, IN_USE, UNSUPPORTED = range(4)
+IDLE, SAMPLING, IN_USE, UNSUPPORTED, STOPPED = range(5)
 ALLOC_MINOR, ALLOC_MAJOR, PROMOTE, DEALLOC_MINOR, DEALLOC_MAJOR = range(1, 6)
 MAX_RECORDS = 512
 
@@ -56,11 +56,11 @@ def eventually(condition, what, timeout=20.0):
 
 
 class AgentProcess:
-    def __init__(self, target, *arguments, preload=True, holder=None):
+    def __init__(self, target, *arguments, preload=True, holder=None, folder="targets"):
         environment = dict(os.environ)
         if preload:
             environment["LD_PRELOAD"] = AGENT
-        self.path = os.path.abspath(os.path.join(BUILD, "targets", target))
+        self.path = os.path.abspath(os.path.join(BUILD, folder, target))
         self.process = subprocess.Popen(
             [self.path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=environment, text=True)
@@ -92,13 +92,20 @@ class AgentProcess:
         head["last_sample_id"] = self.batch()[0][3]  # of the first buffer, the only one of OCaml 4
         return head
 
+    def head_of(self, child):
+        """The same of a process that was forked, whose memory is laid out alike."""
+        with open(f"/proc/{child}/mem", "rb", buffering=0) as memory:
+            head = unpack_head(os.pread(memory.fileno(), HEAD.size, self.control))
+            head["unflushed"] = BATCH.unpack(os.pread(memory.fileno(), BATCH.size, head["buffers"]))[1]
+        return head
+
     def pauses(self, phase):
         at = self.control + HEAD.size + phase * PAUSES.size
         total, *counts = PAUSES.unpack(self.read(at, PAUSES.size))
         return total, counts
 
     def batch(self):
-        at = self.control + HEAD.size + 2 * PAUSES.size + BUFFERS.size
+        at = unpack_head(self.read(self.control, HEAD.size))["buffers"]
         return BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
 
     def tail(self):

@@ -1,6 +1,6 @@
 """make bench: what memprofd costs, measured on this machine, side by side with what else there is.
 
-Prints tables and writes a JSON file, of which `report.py` makes the results of BENCHMARKS.md, which describes
+Prints tables and writes a JSON file, of which `report.py` makes tables in tests/bench/results; BENCHMARKS.md has
 the method. Runs that are compared are interleaved. Needs root.
 """
 

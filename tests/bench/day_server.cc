@@ -12,6 +12,7 @@
 #include "daemon/export/query_service.h"
 #include "daemon/export/web_page.h"
 #include "daemon/util/stop_signal.h"
+#include "daemon/util/version.h"
 #include "tests/bench/simulated_day.h"
 
 namespace memprofd {
@@ -45,7 +46,7 @@ int serve() {
   StopSignal stop;
   HttpRoutes routes;
   add_api_routes(queries, traces, stop, routes);
-  add_web_page(MEMPROFD_VERSION, false, routes);
+  add_web_page(version_text(program_version()), false, routes);
   const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
   if (!server.ok()) {
     std::cerr << server.status() << "\n";

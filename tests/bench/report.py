@@ -1,4 +1,4 @@
-"""make bench-report: puts the results of benchmarks' JSON files, one a run, into BENCHMARKS.md, below its marker."""
+"""make bench-report: writes the results of benchmarks' JSON files, one a run, to a file of tests/bench/results."""
 
 import pathlib
 import sys
@@ -9,8 +9,11 @@ import harness  # noqa: E402
 from result import Result  # noqa: E402
 from table import section_markdown  # noqa: E402
 
-DOCUMENT = harness.ROOT / "BENCHMARKS.md"
-MARKER = "<!-- Below: written by make bench-report from the JSON file of make bench. -->"
+FOLDER = HERE / "results"
+HEAD = """# Results of make bench
+
+Written by make bench-report from the JSON files of make bench; BENCHMARKS.md says how to read them.
+"""
 
 
 def about_lines(about):
@@ -38,20 +41,20 @@ def report(result, title):
                         *(section_markdown(section) for section in result.sections)])
 
 
-def reports(results):
-    titles = ["Results", *(f"Results of run {n}" for n in range(2, len(results) + 1))]
-    return "\n\n".join(report(result, title) for result, title in zip(results, titles, strict=True))
+def document(results):
+    runs = [report(result, f"Results of run {n}") for n, result in enumerate(results, 1)]
+    return "\n\n".join([HEAD.strip(), *runs]) + "\n"
 
 
-def with_results(document, results):
-    head, marker, _ = document.partition(MARKER)
-    if not marker:
-        raise ValueError(f"{DOCUMENT.name} has no line {MARKER}")
-    return f"{head}{MARKER}\n\n{reports(results)}\n"
+def path_of(results):
+    """One file a day: a later report of that day replaces it."""
+    return FOLDER / f"{results[0].about['began'].partition('T')[0]}.md"
 
 
 def main(paths):
-    DOCUMENT.write_text(with_results(DOCUMENT.read_text(), [Result.load(path) for path in paths]))
+    results = [Result.load(path) for path in paths]
+    path_of(results).write_text(document(results))
+    print(f"written to {path_of(results)}")
 
 
 if __name__ == "__main__":

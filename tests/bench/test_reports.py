@@ -1,9 +1,12 @@
-"""What make bench writes: the JSON file, tables, BENCHMARKS.md and comparisons."""
+"""What make bench writes: the JSON file, tables, reports and comparisons."""
 
+import contextlib
+import io
 import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import report
 from comparison import Change, changes
@@ -73,14 +76,11 @@ class Tables(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def test_replaces_what_is_below_the_marker(self):
-        before = f"# Benchmarks\nmethod\n{report.MARKER}\nold numbers\n"
-        after = report.with_results(before, [Result(ABOUT, [section(1.0, 1.1, 1.2)])])
-        self.assertTrue(after.startswith(f"# Benchmarks\nmethod\n{report.MARKER}\n\n## Results\n"))
-        self.assertNotIn("old numbers", after)
+    def test_has_where_it_comes_from_and_all_tables(self):
+        text = report.document([Result(ABOUT, [section(1.0, 1.1, 1.2)])])
+        self.assertTrue(text.startswith(f"{report.HEAD}\n## Results of run 1\n"))
         for words in ("0123456789ab", "A CPU", "rounds: 3", "| churn, memprofd | 1.10 [1.05..1.15] |", "All goals"):
-            self.assertIn(words, after)
-        self.assertEqual(after, report.with_results(after, [Result(ABOUT, [section(1.0, 1.1, 1.2)])]))
+            self.assertIn(words, text)
 
     def test_names_missed_goals_and_other_work_of_the_machine(self):
         text = report.report(Result({**ABOUT, "load_before": 3.0}, [section(1.2, at_most=1.1)]), "Results")
@@ -89,17 +89,24 @@ class Report(unittest.TestCase):
 
     def test_runs_follow_each_other(self):
         runs = [Result(ABOUT, [section(1.0)]), Result({**ABOUT, "pairs": 20}, [section(2.0)])]
-        first, second = report.with_results(report.MARKER, runs).split("## Results of run 2")
+        first, second = report.document(runs).split("## Results of run 2")
         self.assertIn("rounds: 3", first)
         self.assertIn("rounds: 20", second)
         self.assertIn("| churn, memprofd | 2.00 |", second)
 
-    def test_a_document_without_the_marker_is_left_alone(self):
-        with self.assertRaises(ValueError):
-            report.with_results("# Benchmarks\n", [Result(ABOUT)])
+    def test_is_named_after_its_day_and_written_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "bench.json"
+            Result(ABOUT, [section(1.0)]).save(path)
+            with mock.patch.object(report, "FOLDER", pathlib.Path(folder)), contextlib.redirect_stdout(io.StringIO()):
+                report.main([path])
+            self.assertEqual(report.document([Result.load(path)]), (pathlib.Path(folder) / "2024-05-01.md").read_text())
 
-    def test_the_document_has_the_marker(self):
-        self.assertIn(report.MARKER, report.DOCUMENT.read_text())
+    def test_those_in_the_tree_have_its_form(self):
+        files = list(report.FOLDER.glob("*.md"))
+        self.assertNotEqual([], files)
+        for path in files:
+            self.assertTrue(path.read_text().startswith(f"{report.HEAD}\n## Results of run 1\n\n- commit "), path)
 
 
 class Comparison(unittest.TestCase):

@@ -178,10 +178,11 @@ class Process:
         return self.wait(timeout)
 
     def kill(self):
-        """Clean-up that cannot fail."""
+        """Clean-up that can neither fail nor hang."""
         if self.running():
             self.popen.kill()
-            self.popen.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(TIMEOUT)
         with contextlib.suppress(OSError):
             self.popen.stdin and self.popen.stdin.close()
 
@@ -299,11 +300,11 @@ class Metrics:
 class Daemon(Process):
     """A memprofd of its own socket and port."""
 
-    def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None):
+    def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None, prefix=()):
         self.port = port or free_port()
         self.socket = pathlib.Path(folder) / f"memprofd-{self.port}.sock"
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [BUILD / "memprofd", "--web.listen-address", f"127.0.0.1:{self.port}",
+        command = [*prefix, BUILD / "memprofd", "--web.listen-address", f"127.0.0.1:{self.port}",
                    "--grpc.socket", self.socket, "--log.level", "info"]
         command += ["--agent", agent or BUILD / "libmemprof_agent.so"]
         if rate is not None:
@@ -394,7 +395,7 @@ def sum_sites(sites, function):
 
 
 def proc_status(pid, key):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         if line.startswith(key + ":"):
             return line.split(":", 1)[1].strip()
     raise AssertionError(f"no {key} in /proc/{pid}/status")

@@ -2,127 +2,18 @@
 #include "daemon/attach/kernel_side.h"
 
 #include <gtest/gtest.h>
-#include <link.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 
-#include "tests/bpf/synthetic_stack.h"
-#include "tests/e2e/probe_target.h"
+#include "tests/e2e/kernel_side_fixture.h"
 
 namespace memprofd {
 namespace {
 
 using Caller = ProbeTarget::Caller;
-
-// Offset in this program's file of something at an address in memory.
-std::uint64_t file_offset(const volatile void* pointer) {
-  struct Search {
-    std::uint64_t address;
-    std::uint64_t offset;
-  } search{reinterpret_cast<std::uint64_t>(pointer), 0};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* data) {
-        auto& s = *static_cast<Search*>(data);
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const auto& segment = info->dlpi_phdr[i];
-          const std::uint64_t begin = info->dlpi_addr + segment.p_vaddr;
-          if (segment.p_type == PT_LOAD && s.address >= begin &&
-              s.address < begin + segment.p_filesz)
-            s.offset = s.address - begin + segment.p_offset;
-        }
-        return 1;  // the first object is the program
-      },
-      &search);
-  return search.offset;
-}
-
-template <typename T>
-std::uint64_t offset_of(T* function) {
-  return file_offset(reinterpret_cast<const void*>(function));
-}
-
-template <typename T>
-AddressRange range(T* begin, const char* end) {
-  return {reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(end)};
-}
-
-struct Record {
-  std::vector<std::byte> bytes;
-
-  template <typename T>
-  const T& as() const {
-    return *reinterpret_cast<const T*>(bytes.data());
-  }
-  std::uint32_t kind() const { return as<memprof_event_header>().kind; }
-  std::vector<std::uint64_t> frames() const {
-    const auto& capture = as<memprof_capture>();
-    EXPECT_EQ(bytes.size(), sizeof(memprof_capture) + capture.n_entries * 8);
-    return expand_entries(reinterpret_cast<const std::uint64_t*>(capture.entries),
-                          capture.n_entries);
-  }
-};
-
-class KernelSideTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root";
-    std::mt19937_64 random(5);
-    functions_ = random_functions(random, 200);
-    program_.add({functions_});
-  }
-
-  KernelConfig config() {
-    return {.pid = target_->pid(),
-            .domain_state = reinterpret_cast<std::uint64_t>(target_->shared().domain_state),
-            .bottom_of_stack_offset = 8,
-            .last_return_address_offset = 16,
-            .user_callstack = range(probe_target_user_callstack, probe_target_user_callstack_end),
-            .track_interned = range(probe_target_track_interned, probe_target_track_interned_end),
-            .max_frames = 20000,
-            .ring_bytes = 1u << 20};
-  }
-  std::unique_ptr<KernelSide> load(const KernelConfig& config) {
-    const KernelFrameTable table{10, program_.slots(10)};
-    auto side = KernelSide::load(config, table);
-    EXPECT_TRUE(side.ok()) << side.status();
-    return side.ok() ? *std::move(side) : nullptr;
-  }
-  void attach_all(KernelSide& side) {
-    ASSERT_EQ(side.attach_capture(kExe, offset_of(probe_target_collect)), absl::OkStatus());
-    ASSERT_EQ(side.attach_lifecycle(), absl::OkStatus());
-    ASSERT_EQ(side.attach_frametable(kExe, offset_of(probe_target_register_frametable)),
-              absl::OkStatus());
-    ASSERT_EQ(side.attach_batch(kExe, offset_of(probe_target_batch),
-                                file_offset(&probe_target_semaphore)),
-              absl::OkStatus());
-  }
-  static std::vector<Record> take(KernelSide& side) {
-    std::vector<Record> records;
-    const int n = side.consume([&](std::span<const std::byte> bytes) {
-      records.push_back({{bytes.begin(), bytes.end()}});
-    });
-    EXPECT_EQ(static_cast<std::size_t>(n), records.size());
-    return records;
-  }
-  // Puts a stack into the target's memory.
-  SyntheticStack place(const std::vector<SyntheticChunk>& chunks) {
-    auto& shared = target_->shared();
-    SyntheticStack stack(chunks, reinterpret_cast<std::uint64_t>(shared.stack));
-    EXPECT_LT(stack.words().size(), std::size(shared.stack));
-    std::copy(stack.words().begin(), stack.words().end(), shared.stack);
-    shared.domain_state[1] = stack.sp();
-    shared.domain_state[2] = stack.pc();
-    return stack;
-  }
-
-  const std::string kExe = "/proc/self/exe";
-  std::unique_ptr<ProbeTarget> target_ = std::make_unique<ProbeTarget>();
-  std::vector<SyntheticFrame> functions_;
-  SyntheticProgram program_;
-};
 
 TEST_F(KernelSideTest, SemaphoreFollowsTheBatchProbe) {
   auto side = load(config());
@@ -400,34 +291,6 @@ TEST_F(KernelSideTest, FramesAddedLaterAreWalked) {
   EXPECT_EQ(got[1].frames(), (std::vector<std::uint64_t>{loaded.pc, functions_[0].pc}));
 }
 
-TEST_F(KernelSideTest, SafePointSignalsOnceWhenArmed) {
-  auto side = load(config());
-  auto& shared = target_->shared();
-  target_->safe_point();
-  ASSERT_EQ(side->attach_safe_point(kExe, offset_of(probe_target_safe_point)), absl::OkStatus());
-  target_->safe_point();
-  EXPECT_EQ(shared.signals, 0);
-  EXPECT_FALSE(side->safe_point_fired());
-
-  side->arm_safe_point(SIGURG);
-  const int tid = target_->safe_point();
-  target_->safe_point();
-  EXPECT_EQ(shared.signals, 1);
-  EXPECT_EQ(shared.signal_tid, tid);
-  EXPECT_TRUE(side->safe_point_fired());
-
-  side->arm_safe_point(SIGURG);
-  EXPECT_FALSE(side->safe_point_fired());
-  side->disarm_safe_point();
-  target_->safe_point();
-  EXPECT_EQ(shared.signals, 1);
-
-  side->arm_safe_point(SIGURG);
-  side->detach_safe_point();
-  target_->safe_point();
-  EXPECT_EQ(shared.signals, 1);
-}
-
 TEST_F(KernelSideTest, LifecycleIsReported) {
   auto side = load(config());
   attach_all(*side);
@@ -455,11 +318,11 @@ TEST_F(KernelSideTest, ErrorsNameTheThing) {
   EXPECT_EQ(KernelSide::load(settings, table).status().code(), absl::StatusCode::kNotFound);
 
   auto side = load(config());
-  const auto status = side->attach_capture("/no/such/file", 0x10);
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(status.message().find("the capture probe to /no/such/file+0x10"),
-            absl::string_view::npos)
-      << status;
+  const auto status = side->attach_capture(
+      {.file = std::make_shared<const UniqueFd>(::dup(side->ring_epoll_fd())), .offset = 0x10});
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("the capture probe to pid "), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find(" at file offset 0x10"), absl::string_view::npos) << status;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // command. Memory at Shared is common to child and test, at one address.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "agent-lib/include/memprof_agent_abi.h"
@@ -32,26 +34,27 @@ void probe_target_batch(const void* records, unsigned count, std::uint64_t first
 extern volatile std::uint16_t probe_target_semaphore;
 }
 
+// Weak, because several test files have them.
 #define PROBE_TARGET_CALLER(name) \
-  ".globl " name "\n" name        \
+  ".weak " name "\n" name         \
   ":\n"                           \
   "  sub $40, %rsp\n"             \
   "  call probe_target_collect\n" \
   "  add $40, %rsp\n"             \
   "  ret\n"                       \
-  ".globl " name "_end\n" name "_end:\n"
+  ".weak " name "_end\n" name "_end:\n"
 
 asm(".pushsection .text\n"
-    ".globl probe_target_collect\nprobe_target_collect:\n  push %r15\n  pop %r15\n  ret\n"
-    ".globl probe_target_safe_point\nprobe_target_safe_point:\n  push %r15\n  pop %r15\n  ret\n"
-    ".globl probe_target_register_frametable\n"
+    ".weak probe_target_collect\nprobe_target_collect:\n  push %r15\n  pop %r15\n  ret\n"
+    ".weak probe_target_safe_point\nprobe_target_safe_point:\n  push %r15\n  pop %r15\n  ret\n"
+    ".weak probe_target_register_frametable\n"
     "probe_target_register_frametable:\n  push %r15\n  pop %r15\n  ret\n"
-    ".globl probe_target_batch\nprobe_target_batch:\n  nop\n  ret\n"
+    ".weak probe_target_batch\nprobe_target_batch:\n  nop\n  ret\n"
     PROBE_TARGET_CALLER("probe_target_user_callstack")
     PROBE_TARGET_CALLER("probe_target_track_interned")
     ".popsection\n"
     ".pushsection .data\n"
-    ".globl probe_target_semaphore\n.balign 2\nprobe_target_semaphore: .2byte 0\n"
+    ".weak probe_target_semaphore\n.balign 2\nprobe_target_semaphore: .2byte 0\n"
     ".popsection\n");
 
 namespace memprofd {
@@ -72,7 +75,8 @@ class ProbeTarget {
     shared_ = static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
                                         MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
     int fds[2];
-    if (shared_ == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) != 0) std::abort();
+    if (shared_ == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+      std::abort();
     pid_ = own_namespace ? static_cast<int>(syscall(SYS_clone, CLONE_NEWPID_ | SIGCHLD, 0, 0, 0, 0))
                          : fork();
     if (pid_ == 0) {
@@ -83,6 +87,7 @@ class ProbeTarget {
     fd_ = fds[0];
   }
   ~ProbeTarget() {
+    if (has_left_) kill(pid_, SIGKILL);
     shutdown(fd_, SHUT_RDWR);  // the child's receive fails and it ends
     close(fd_);
     waitpid(pid_, nullptr, 0);
@@ -110,11 +115,39 @@ class ProbeTarget {
   int semaphore() { return call({kSemaphore}); }
   // Becomes another program and ends.
   void exec() { send({kExec}); }
+  // Becomes a program that stays until it is killed; returns when it has.
+  void exec_sleep() {
+    send({kExecSleep});
+    char end;
+    if (recv(fd_, &end, 1, 0) != 0) std::abort();  // closed by the exec
+    has_left_ = true;
+  }
+  // Maps the first two pages of the test's file descriptor, code and data, as a dynamic linker
+  // does; answers the two bytes where the data begins.
+  int map_file(int fd) { return call({kMapFile, static_cast<std::uint64_t>(fd)}); }
+  int call_mapped() { return call({kCallMapped}); }
+  // Forks a child that hits the capture probe and stays until ask_child.
+  int fork_child() { return call({kFork}); }
+  // The child's semaphore; ends the child.
+  int ask_child() { return call({kAskChild}); }
   void wait_for_end() { waitpid(pid_, nullptr, 0); }
 
  private:
   static constexpr unsigned long CLONE_NEWPID_ = 0x20000000;
-  enum Op { kCollect, kCollectOnThread, kBatch, kSafePoint, kFrametable, kSemaphore, kExec };
+  enum Op {
+    kCollect,
+    kCollectOnThread,
+    kBatch,
+    kSafePoint,
+    kFrametable,
+    kSemaphore,
+    kExec,
+    kExecSleep,
+    kMapFile,
+    kCallMapped,
+    kFork,
+    kAskChild
+  };
   struct Command {
     std::uint64_t op = 0, a = 0, b = 0, c = 0, d = 0, e = 0;
   };
@@ -160,6 +193,38 @@ class ProbeTarget {
     return own_tid();
   }
 
+  static int map_pages(int fd) {
+    const std::string path = "/proc/" + std::to_string(getppid()) + "/fd/" + std::to_string(fd);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* code = mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    void* data =
+        mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, static_cast<off_t>(page));
+    if (code == MAP_FAILED || data == MAP_FAILED) return -1;
+    mapped_code_ = reinterpret_cast<void (*)()>(code);
+    return *static_cast<const volatile std::uint16_t*>(data);
+  }
+
+  static int fork_now() {
+    int in[2], out[2];
+    if (pipe(in) != 0 || pipe(out) != 0) return -1;
+    const int child = fork();
+    if (child == 0) {
+      close(in[1]);
+      collect_now(Caller::kMemprof, 0);
+      char go;
+      (void)!read(in[0], &go, 1);
+      const int semaphore = probe_target_semaphore;
+      (void)!write(out[1], &semaphore, sizeof(semaphore));
+      _exit(0);
+    }
+    close(in[0]);
+    close(out[1]);
+    child_in_ = in[1];
+    child_out_ = out[0];
+    return child;
+  }
+
   static int run(const Command& command) {
     const int alloc_idx = static_cast<int>(command.b);
     switch (command.op) {
@@ -183,15 +248,36 @@ class ProbeTarget {
         return own_tid();
       case kSemaphore:
         return probe_target_semaphore;
+      case kExecSleep:
+        execl("/bin/sleep", "sleep", "1000", nullptr);
+        _exit(1);
+      case kMapFile:
+        return map_pages(static_cast<int>(command.a));
+      case kCallMapped:
+        mapped_code_();
+        return own_tid();
+      case kFork:
+        return fork_now();
+      case kAskChild: {
+        int semaphore = -1;
+        (void)!write(child_in_, "", 1);
+        (void)!read(child_out_, &semaphore, sizeof(semaphore));
+        waitpid(-1, nullptr, 0);
+        return semaphore;
+      }
       default:
         execl("/bin/true", "true", nullptr);
         _exit(1);
     }
   }
 
-  static inline Shared* self_ = nullptr;  // in the child, for the signal handler
+  // In the child: for the signal handler, what was mapped, its own child's pipes.
+  static inline Shared* self_ = nullptr;
+  static inline void (*mapped_code_)() = nullptr;
+  static inline int child_in_ = -1, child_out_ = -1;
   Shared* shared_ = nullptr;
   int pid_ = -1;
+  bool has_left_ = false;  // runs another program
   int fd_ = -1;
 };
 

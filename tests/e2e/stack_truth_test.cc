@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "daemon/attach/attachment.h"
-#include "daemon/discover/process_memory.h"
 #include "daemon/pipeline.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "tests/e2e/child_process.h"

@@ -68,8 +68,8 @@ class AgentStops(E2ETest):
                    "the lease runs out", timeout=60)
         # The target allocates nothing now: its next session has to wait.
         self.memprofd.send_signal(signal.SIGCONT)
-        eventually(lambda: proc_status(quiet.pid, "TracerPid") != "0",
-                   "a thread is being borrowed")
+        self.memprofd.wait_state(quiet.pid, "waiting")
+        self.assertEqual("0", proc_status(quiet.pid, "TracerPid"))
         quiet.command("go 1")
         self.memprofd.wait_state(quiet.pid, "sampling")
         self.assertEqual(agent_process.SAMPLING, agent_state(quiet.pid))

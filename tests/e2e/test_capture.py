@@ -7,6 +7,7 @@ from harness import E2ETest, eventually, sum_sites
 from test_attach import SITES
 
 RATE = 1e-3
+KERNEL_CAPTURES = 8  # daemon/attach/kernel_captures.h
 
 
 class Captures(E2ETest):
@@ -92,6 +93,25 @@ class Captures(E2ETest):
         drops = {d["reason"] for d in daemon.targets()[target.pid]["drops"]}
         # The sample that ends a session is none; the kernel may have captured it.
         self.assertLessEqual(drops, {"session_end", "unused_capture"})
+
+    def test_of_many_targets_of_a_program_the_kernel_captures_some(self):
+        """Each of those costs a sample of all others something."""
+        daemon = self.daemon("--capture", "auto", rate=1e-5)
+        targets = [self.target("known_alloc") for _ in range(KERNEL_CAPTURES + 2)]
+        for target in targets:
+            daemon.attach(target.pid)
+            self.sample_on_command(daemon, target)
+        self.assertEqual(["kernel"] * KERNEL_CAPTURES + ["runtime"] * 2, self.captures(daemon, targets))
+        daemon.detach(targets[0].pid)
+        other_program, successor = self.target("stacks"), self.target("known_alloc")
+        for target in (other_program, successor):
+            daemon.attach(target.pid)
+        self.assertEqual(["kernel"] * 2, self.captures(daemon, (other_program, successor)))
+
+    @staticmethod
+    def captures(daemon, targets):
+        infos = daemon.targets()
+        return [infos[target.pid]["capture"] for target in targets]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ TARGET_FIELDS = {"pid": int, "comm": str, "exe": str, "runtime_version": str, "m
                  "state": str, "sampling_rate": (int, float), "dropped_events": int}
 # Series that dashboards and scripts rely on, with their labels.
 SERIES = {
-    "memprofd_build_info": set(),
+    "memprofd_build_info": {"version", "revision"},
     "memprofd_target_info": {"pid", "comm", "exe", "runtime_version", "mode"},
     "memprofd_allocated_bytes_total": {"pid", "heap", "source"},
     "memprofd_promoted_bytes_total": {"pid"},
@@ -116,6 +116,16 @@ class Outputs(E2ETest):
                 self.assertTrue(found, f"no series {name}")
                 for sample in found:
                     self.assertLessEqual(labels, set(sample.labels), sample)
+
+    def test_version_and_revision_are_the_same_everywhere(self):
+        [build] = self.memprofd.metrics().find("memprofd_build_info")
+        version, revision = build.labels["version"], build.labels["revision"]
+        changes = (harness.ROOT / "CHANGELOG.md").read_text()
+        self.assertEqual(re.search(r"^## \[([0-9][0-9.]*)\]", changes, re.M).group(1), version)
+        for program in ("memprofd", "memprofctl"):
+            said = subprocess.run([harness.BUILD / program, "--version"], capture_output=True, text=True, check=True,
+                                  timeout=harness.TIMEOUT).stdout
+            self.assertEqual(f"{program} {version} ({revision})" if revision else f"{program} {version}", said.strip())
 
     def test_counters_are_named_and_typed_as_prometheus_wants(self):
         status, text = harness.http_get(self.memprofd.url + "/metrics")

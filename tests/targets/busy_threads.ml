@@ -2,8 +2,8 @@
    Every answer is checked, so that a disturbed target shows as errors. A thousand requests
    in a row have always the same answers, so there is one checksum of them.
 
-   Commands: "stat" and "exit", both answered by
-   {"requests":N,"errors":N,"checksums":[N]}. *)
+   Commands: "stat", "fork" (a child that ends at once) and "exit", all answered by
+   {"requests":N,"errors":N,"checksums":[N]}; "exec PROGRAM" becomes that program. *)
 
 let pairs = 4
 let period = 1_000
@@ -82,6 +82,13 @@ let answer () =
 let rec control () =
   match Handshake.command () with
   | [ "exit" ] -> ()
+  | [ "fork" ] ->
+    (match Unix.fork () with
+     | 0 -> Unix.execv "/bin/true" [| "true" |]
+     | child -> ignore (Unix.waitpid [] child));
+    answer ();
+    control ()
+  | [ "exec"; program ] -> Unix.execv program [| program |]
   | _ -> answer (); control ()
 
 let () =

@@ -6,18 +6,18 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake domains crowd,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
-TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites
+TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. domains needs OCaml 5, forks OCaml 4.12.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof idle
-OF_OCAML5      := domains forks
+# built from source. domains and crowd need OCaml 5, forks OCaml 4.12.
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle
+OF_OCAML5      := domains crowd forks
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
@@ -86,6 +86,11 @@ $(TARGETS_DIR)/tiny32: tests/targets/tiny32.S
 	$(call say,AS,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -m32 -nostdlib -static -Wl,--build-id=none $< -o $@
+
+$(TARGETS_DIR)/every_byte: tests/targets/every_byte.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O1 $< -o $@
 
 # known_alloc with the agent linked in through the findlib package.
 targets: $(TARGETS_DIR)/linked_agent

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "daemon/discover/process_memory.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {
@@ -16,15 +16,18 @@ using ::testing::HasSubstr;
 
 // Reads this process's own memory; on_read runs before each read, as a target
 // that goes on while it is being looked at.
-class OwnMemory : public MemoryReader {
+class OwnMemory : public WritableMemory {
  public:
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
     if (on_read) on_read(++reads);
-    return memory.read(address, out);
+    return memory->read(address, out);
+  }
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
+    return memory->write(address, bytes);
   }
   std::function<void(int)> on_read;
   mutable int reads = 0;
-  ProcessMemory memory{getpid()};
+  std::unique_ptr<TargetMemory> memory = TargetMemory::open(getpid()).value();
 };
 
 class AgentControlTest : public ::testing::Test {
@@ -33,13 +36,20 @@ class AgentControlTest : public ::testing::Test {
     block_.magic = MEMPROF_AGENT_MAGIC;
     block_.abi_version = MEMPROF_AGENT_ABI;
     block_.control_bytes = sizeof(block_);
+    block_.buffer_bytes = sizeof(memprof_batch_buffer);
+    block_.buffer_count = MEMPROF_BUFFERS;
+    block_.domain_bytes = sizeof(memprof_domain);
+    block_.domain_count = MEMPROF_DOMAINS;
+    block_.domains = reinterpret_cast<std::uint64_t>(domains_.data());
+    block_.buffers = reinterpret_cast<std::uint64_t>(buffers_.data());
   }
   AgentControl control() {
     return AgentControl(getpid(), memory_, reinterpret_cast<std::uint64_t>(&block_));
   }
 
-  std::unique_ptr<memprof_agent_control> whole_ = std::make_unique<memprof_agent_control>();
-  memprof_agent_control& block_ = *whole_;
+  memprof_agent_control block_ = {};
+  std::vector<memprof_domain> domains_ = std::vector<memprof_domain>(MEMPROF_DOMAINS);
+  std::vector<memprof_batch_buffer> buffers_ = std::vector<memprof_batch_buffer>(MEMPROF_BUFFERS);
   OwnMemory memory_;
 };
 
@@ -76,19 +86,26 @@ TEST_F(AgentControlTest, RefusesWhatIsNoControlBlock) {
   block_.magic = MEMPROF_AGENT_MAGIC;
   block_.control_bytes -= 8;
   EXPECT_FALSE(control().status().ok());
+  block_.control_bytes += 8;
+  block_.buffer_bytes -= 8;
+  EXPECT_FALSE(control().status().ok());
+  block_.buffer_bytes += 8;
+  block_.buffer_count -= 1;
+  EXPECT_FALSE(control().status().ok());
+  block_.buffer_count += 1;
+  EXPECT_TRUE(control().status().ok());
   EXPECT_FALSE(AgentControl(getpid(), memory_, 16).status().ok());
 }
 
 TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   block_.buffers_used = 4;
-  memprof_batch_buffer& first = block_.buffers[0];
+  memprof_batch_buffer& first = buffers_[0];
   first = {.first_seq = 100, .count = 2, .generation = 4, .last_sample = 0, .records = {}};
   first.records[0].sample_id = 41;
   first.records[1].sample_id = 42;
-  block_.buffers[2].first_seq = 7;  // empty
-  block_.buffers[3] = {
-      .first_seq = 9, .count = 1, .generation = 5, .last_sample = 0, .records = {}};
-  block_.buffers[4].count = 1;  // not used
+  buffers_[2].first_seq = 7;  // empty
+  buffers_[3] = {.first_seq = 9, .count = 1, .generation = 5, .last_sample = 0, .records = {}};
+  buffers_[4].count = 1;  // not used
   const auto tails = control().tails();
   ASSERT_TRUE(tails.ok()) << tails.status();
   ASSERT_EQ(tails->size(), 2u);
@@ -104,7 +121,7 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
 
 TEST_F(AgentControlTest, ReadsAPackedTail) {
   block_.buffers_used = 1;
-  memprof_batch_buffer& buffer = block_.buffers[0];
+  memprof_batch_buffer& buffer = buffers_[0];
   buffer.first_seq = 100;
   buffer.generation = 4;
   buffer.count = 2;
@@ -126,14 +143,14 @@ TEST_F(AgentControlTest, ReadsAPackedTail) {
 
 TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
   block_.buffers_used = 1;
-  block_.buffers[0].first_seq = 100;
-  block_.buffers[0].count = 2;
+  buffers_[0].first_seq = 100;
+  buffers_[0].count = 2;
   // After its head was read: the batch went out and its place was used again.
   memory_.on_read = [&](int read) {
     if (read != 3) return;
-    block_.buffers[0].count = 0;
-    block_.buffers[0].first_seq = 102;
-    block_.buffers[0].records[0].sample_id = 99;
+    buffers_[0].count = 0;
+    buffers_[0].first_seq = 102;
+    buffers_[0].records[0].sample_id = 99;
   };
   const auto tails = control().tails();
   ASSERT_TRUE(tails.ok());
@@ -142,9 +159,9 @@ TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
 
 TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
   block_.buffers_used = 1;
-  block_.buffers[0].count = MEMPROF_BATCH_RECORDS + 1;
+  buffers_[0].count = MEMPROF_BATCH_RECORDS + 1;
   EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
-  block_.buffers[0].count = 0;
+  buffers_[0].count = 0;
   block_.buffers_used = 1'000'000;
   EXPECT_TRUE(control().tails().ok());
 }
@@ -160,6 +177,22 @@ TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
                   .ok());
   EXPECT_EQ(block_.offsets.external_interrupt, 256u);
   EXPECT_EQ(block_.offsets.memprof_config, 64u);
+}
+
+TEST_F(AgentControlTest, KnowsTheDomainsThatRun) {
+  block_.domains_used = 140;
+  domains_[0] = {.state = 0x1000, .heap_bytes = 7, .base_words = {}};
+  domains_[139] = {.state = 0x2000, .heap_bytes = 8, .base_words = {1, 2, 3}};
+  domains_[140].state = 0x3000;  // not used
+  const auto status = control().status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  const std::vector<DomainGc> domains = control().domains(*status);
+  ASSERT_EQ(domains.size(), 2u);
+  EXPECT_EQ(domains[0].state, 0x1000u);
+  EXPECT_EQ(domains[1].heap_bytes, 8u);
+  EXPECT_EQ(domains[1].base_words[2], 3u);
+  block_.domains_used = 1'000'000;
+  EXPECT_EQ(control().status()->domains_used, MEMPROF_DOMAINS);
 }
 
 TEST_F(AgentControlTest, RequestsARate) {

@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <filesystem>
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/discover/process_memory.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/discover/target.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
@@ -28,6 +27,7 @@ class FakeProc {
     dir_.write(pid + "/stat", pid + " (fake) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n");
     dir_.write(pid + "/comm", "fake\n");
     dir_.write(pid + "/maps", "");
+    dir_.link(pid + "/mem", "/proc/self/mem");
   }
   void set_exe(const std::string& path) { dir_.link(std::to_string(pid_) + "/exe", path); }
   std::string write(const std::string& name, const std::string& contents) {
@@ -196,6 +196,18 @@ TEST(Discover, VanishedInTheMiddle) {
   EXPECT_EQ(proc.discover().code(), StatusCode::kNotFound);
 }
 
+// Not being able to look is no end of the program.
+TEST(Discover, TooManyOpenFiles) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = discover_target(::getpid()).status();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("too many files open"));
+}
+
 constexpr char kServer[] = R"(
 let[@inline never] leak n = Array.make n 0
 let keep = ref []
@@ -295,32 +307,46 @@ TEST_F(RealProgram, MemoryCanBeWritten) {
   ASSERT_TRUE(target.ok()) << target.status();
   const std::uint64_t address = target->caml_state_address + target->abi.stats;
   const double words = 12345;
-  ASSERT_TRUE(
-      write_process_memory(child_->pid(), address, std::as_bytes(std::span(&words, 1))).ok());
+  ASSERT_TRUE(target->memory->write_value(address, words).ok());
   double read = 0;
   ASSERT_TRUE(target->memory->read_value(address, read).ok());
   EXPECT_EQ(read, words);
-  const absl::Status bad =
-      write_process_memory(child_->pid(), 0x10, std::as_bytes(std::span(&words, 1)));
-  EXPECT_EQ(bad.code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(target->memory->write_value(0x10, words).code(), StatusCode::kOutOfRange);
   child_->finish();
   EXPECT_EQ(target->memory->read_value(address, read).code(), StatusCode::kNotFound);
 }
 
-// A partial read, across the end of a mapping, is an error.
-TEST(ProcessMemory, PartialReadIsAnError) {
-  const ProcessMemory memory(::getpid());
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* const pages =
-      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(pages, MAP_FAILED);
-  const std::uint64_t end = reinterpret_cast<std::uint64_t>(pages) + page;
-  ASSERT_EQ(::mprotect(reinterpret_cast<void*>(end), page, PROT_NONE), 0);
-  std::array<std::byte, 32> bytes;
-  EXPECT_TRUE(memory.read(end - 32, bytes).ok());
-  EXPECT_EQ(memory.read(end - 16, bytes).code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(memory.read(end - 16, {}).ok());
-  ::munmap(pages, 2 * page);
+TEST_F(RealProgram, IsTheSameProgramUntilItEnds) {
+  start("");
+  const auto target = discover_target(child_->pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_TRUE(check_same_program(*target).ok());
+  child_->make_zombie();
+  EXPECT_EQ(check_same_program(*target).code(), StatusCode::kNotFound);
+}
+
+constexpr char kExecer[] = R"(
+let () =
+  Sys.set_signal Sys.sigusr1 (Sys.Signal_handle (fun _ ->
+    Unix.execv Sys.executable_name Sys.argv));
+  print_endline "ready";
+  while true do ignore (input_char stdin) done
+)";
+
+// Also when it becomes the same program again, which its name and its file do not show.
+TEST(CheckSameProgram, SeesAnExec) {
+  TempDir dir;
+  const std::string path = compile_ocaml(dir, "execer", kExecer, "-linkpkg");
+  ASSERT_FALSE(path.empty());
+  Child child({path});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto target = discover_target(child.pid());
+  ASSERT_TRUE(target.ok()) << target.status();
+  ::kill(child.pid(), SIGUSR1);
+  ASSERT_EQ(child.read_line(), "ready");
+  const absl::Status status = check_same_program(*target);
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("started another program (exec)"));
 }
 
 constexpr char kAgent[] = R"(
@@ -367,6 +393,9 @@ TEST(FindAgents, PreloadedAgent) {
   if (again->agents.empty()) return;  // map_files is for root only
   EXPECT_THAT(again->agents[0].path, HasSubstr("/map_files/"));
   EXPECT_EQ(read_file(again->agents[0].path)[found.probe_offset], '\x90');
+  // Held open since it was parsed, whatever has its name by now.
+  EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(found.file->get()))[found.probe_offset],
+            '\x90');
 }
 
 // Linked into the program itself.
@@ -383,7 +412,8 @@ TEST(FindAgents, LinkedAgent) {
   const auto target = discover_target(child.pid());
   ASSERT_TRUE(target.ok()) << target.status();
   ASSERT_EQ(target->agents.size(), 1u);
-  EXPECT_EQ(target->agents[0].path, target->exe_path);
+  EXPECT_EQ(target->agents[0].path, "/proc/" + std::to_string(child.pid()) + "/exe");
+  EXPECT_EQ(target->agents[0].file, target->program_file);
   long word = 0;
   ASSERT_TRUE(target->memory->read_value(target->agents[0].control_address, word).ok());
   EXPECT_EQ(word, 42);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "daemon/util/version.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/profile_model.h"
 
@@ -105,7 +106,7 @@ TEST(SpeedscopeTest, Golden) {
   ProfileModel other(43, "other");
   other.add({5}, 1, 1);
   std::string text = speedscope_json({example().profile, other.profile});
-  const std::string exporter = "\"memprofd@" MEMPROFD_VERSION "\"";
+  const std::string exporter = "\"memprofd@" + program_version().version + "\"";
   const std::size_t at = text.find(exporter);
   ASSERT_NE(at, text.npos);
   expect_golden("profile.speedscope.json",

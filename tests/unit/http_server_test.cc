@@ -79,7 +79,7 @@ class HttpServerTest : public ::testing::Test {
   }
 
   FakeService service_{{fixed_target()}};
-  PrometheusExporter exporter_{service_, "1.2.3"};
+  PrometheusExporter exporter_{service_, {"1.2.3"}};
   std::atomic<bool> ready_ = true;
   TempDir dir_;
 };

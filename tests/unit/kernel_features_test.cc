@@ -33,9 +33,10 @@ class KernelFeaturesTest : public testing::Test {
   void remove(const std::string& path) { ASSERT_GT(fs::remove_all(root_ / path), 0u); }
 
   std::vector<FeatureCheck> check() const {
-    return check_kernel_features(
-        (root_ / "sys").string(), (root_ / "proc").string(),
-        {.ring_buffer = [this] { return ring_buffer_; }, .loop = [this] { return loop_; }});
+    return check_kernel_features((root_ / "sys").string(), (root_ / "proc").string(),
+                                 {.ring_buffer = [this] { return ring_buffer_; },
+                                  .loop = [this] { return loop_; },
+                                  .uprobe_multi = [this] { return uprobe_multi_; }});
   }
   // Names of the failed checks.
   std::set<std::string> failures() const {
@@ -54,13 +55,14 @@ class KernelFeaturesTest : public testing::Test {
   fs::path root_;
   int ring_buffer_ = 1;
   int loop_ = 1;
+  int uprobe_multi_ = 0;
 };
 
 using Names = std::set<std::string>;
 
 TEST_F(KernelFeaturesTest, AllThere) {
   EXPECT_EQ(failures(), Names{});
-  EXPECT_EQ(check().size(), 7u);
+  EXPECT_EQ(check().size(), 8u);
   EXPECT_EQ(missing_kernel_features(check()), "");
   for (const auto& c : check()) EXPECT_EQ(c.remedy, "") << c.name;
 }
@@ -96,14 +98,29 @@ TEST_F(KernelFeaturesTest, NoLockdownFileMeansNone) {
 }
 
 TEST_F(KernelFeaturesTest, LockdownIsReported) {
-  write("sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+  write("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
   EXPECT_TRUE(find("kernel lockdown").ok);
-  EXPECT_EQ(find("kernel lockdown").detail, "confidentiality; uses nothing that it forbids");
+  EXPECT_EQ(find("kernel lockdown").detail, "integrity; uses nothing that it forbids");
+  write("sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+  EXPECT_FALSE(find("kernel lockdown").ok);
   write("sys/kernel/security/lockdown", "]garbage[\n");
   EXPECT_EQ(find("kernel lockdown").detail, "none");
 }
 
+TEST_F(KernelFeaturesTest, MultiLinksNeedNoPerfEvents) {
+  uprobe_multi_ = 1;
+  remove("sys/bus");
+  EXPECT_EQ(failures(), Names{});
+}
+
+TEST_F(KernelFeaturesTest, PerfEventsAskForCapSysAdmin) {
+  // CAP_SYS_PTRACE (19), CAP_PERFMON (38), CAP_BPF (39).
+  write("proc/self/status", "CapEff:\t000000c000080000\n");
+  EXPECT_EQ(failures(), Names{"privilege to place probes"});
+}
+
 TEST_F(KernelFeaturesTest, Capabilities) {
+  uprobe_multi_ = 1;
   write("proc/self/status", "CapEff:\t0000000000000000\n");
   EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to look into targets"}));
   // CAP_SYS_PTRACE (19), CAP_PERFMON (38), CAP_BPF (39).
@@ -119,7 +136,8 @@ TEST_F(KernelFeaturesTest, Capabilities) {
 
 TEST_F(KernelFeaturesTest, UnreadableStatusHoldsNothing) {
   remove("proc");
-  EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to look into targets"}));
+  EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to place probes",
+                               "privilege to look into targets"}));
 }
 
 }  // namespace

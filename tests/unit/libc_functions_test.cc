@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 #include "tests/unit/temp_dir.h"
@@ -13,6 +15,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// As debuggers find it.
+std::uint64_t loaded_list_of_this_process() {
+  for (const ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_DEBUG) return entry->d_un.d_ptr;
+  return 0;
+}
+
 TEST(LibcFunctions, OfThisProcess) {
   const auto found = find_libc_functions(::getpid());
   ASSERT_TRUE(found.ok()) << found.status();
@@ -20,6 +29,13 @@ TEST(LibcFunctions, OfThisProcess) {
   EXPECT_EQ(found->syscall, reinterpret_cast<std::uint64_t>(&::syscall));
   EXPECT_NE(found->dlopen, 0u);
   EXPECT_NE(found->restorer, 0u);
+  EXPECT_EQ(found->loaded_list, loaded_list_of_this_process());
+  EXPECT_LE(found->text_begin, found->raise);
+  EXPECT_LT(found->raise, found->text_end);
+  const auto* distance = reinterpret_cast<const std::int64_t*>(found->errno_slot);
+  ASSERT_NE(distance, nullptr);
+  EXPECT_EQ(reinterpret_cast<const char*>(__builtin_thread_pointer()) + *distance,
+            reinterpret_cast<const char*>(&errno));
 }
 
 class WithoutGlibc : public ::testing::Test {

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "daemon/discover/process_memory.h"
+#include "daemon/discover/target_memory.h"
 #include "tests/unit/temp_dir.h"
 
 namespace memprofd {
@@ -50,7 +50,7 @@ class Unrelocated : public MemoryReader {
  public:
   Unrelocated(std::uint64_t address, std::uint64_t value) : address_(address), value_(value) {}
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
-    const absl::Status status = memory_.read(address, out);
+    const absl::Status status = memory_->read(address, out);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const std::uint64_t at = address + i - address_;
       if (at < sizeof value_) out[i] = static_cast<std::byte>(value_ >> (8 * at));
@@ -59,7 +59,7 @@ class Unrelocated : public MemoryReader {
   }
 
  private:
-  ProcessMemory memory_{::getpid()};
+  std::unique_ptr<TargetMemory> memory_ = TargetMemory::open(::getpid()).value();
   std::uint64_t address_;
   std::uint64_t value_;
 };
@@ -70,15 +70,15 @@ class PluginFinderTest : public ::testing::TestWithParam<const char*> {
 
   TempDir dir_;
   std::string file_ = make_plugin(dir_, "plugin", plugin_source(GetParam()));
-  ProcessMemory memory_{::getpid()};
+  std::unique_ptr<TargetMemory> memory_ = TargetMemory::open(::getpid()).value();
   PluginFinder finder_{::getpid(), "/proc/self/exe"};
 };
 
 TEST_P(PluginFinderTest, IsFoundOnceWithItsFrames) {
-  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
   const Loaded plugin(file_);
   const std::uint64_t table = plugin.address(symbol().c_str());
-  const auto found = finder_.find_new(memory_);
+  const auto found = finder_.find_new(*memory_);
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_EQ(found->size(), 1u);
   const auto& frames = found->front().frames.descriptors();
@@ -86,14 +86,14 @@ TEST_P(PluginFinderTest, IsFoundOnceWithItsFrames) {
   EXPECT_EQ(frames[0].frame_size, 16u);
   EXPECT_EQ(frames[0].return_address, *reinterpret_cast<const std::uint64_t*>(table + 8));
   EXPECT_LT(found->front().load_bias, table);
-  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
 }
 
 TEST_P(PluginFinderTest, EachFileOfItsOwn) {
   const Loaded first(file_);
-  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
   const Loaded second(make_plugin(dir_, "second", plugin_source(GetParam())));
-  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
 }
 
 // Half loaded: its return addresses are still those of the file.
@@ -101,14 +101,14 @@ TEST_P(PluginFinderTest, IsLeftUntilItIsRelocated) {
   const Loaded plugin(file_);
   const std::uint64_t entry = plugin.address(symbol().c_str()) + 8;
   EXPECT_TRUE(finder_.find_new(Unrelocated(entry, 0x1001))->empty());
-  EXPECT_EQ(finder_.find_new(memory_)->size(), 1u);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
 }
 
 TEST_P(PluginFinderTest, TheProgramItselfIsNone) {
   const Loaded plugin(file_);
   ASSERT_NE(plugin.address(symbol().c_str()), 0u);
   PluginFinder finder(::getpid(), file_);
-  EXPECT_TRUE(finder.find_new(memory_)->empty());
+  EXPECT_TRUE(finder.find_new(*memory_)->empty());
 }
 
 TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
@@ -116,7 +116,7 @@ TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
   source.replace(source.find(".quad 1\n"), 8, ".quad 0\n");
   const Loaded library(make_plugin(dir_, "library", source));
   ASSERT_NE(library.address(symbol().c_str()), 0u);
-  EXPECT_TRUE(finder_.find_new(memory_)->empty());
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "."),
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "
 
 TEST(PluginFinder, ProcessThatHasEnded) {
   PluginFinder finder(0x7ffffffe, "");
-  EXPECT_EQ(finder.find_new(ProcessMemory(0x7ffffffe)).status().code(),
+  EXPECT_EQ(finder.find_new(*TargetMemory::open(::getpid()).value()).status().code(),
             absl::StatusCode::kNotFound);
 }
 

@@ -36,12 +36,12 @@ TEST(ProcFs, StatusWithoutStateIsAnError) {
 TEST(ProcFs, StartTimeSurvivesAnyComm) {
   const std::string fields = " S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 9 10\n";
   for (const char* comm : {"server", "a) S 1 (b", ") ) )", "", "two words"}) {
-    const auto ticks = parse_start_time("42 (" + std::string(comm) + ")" + fields);
+    const auto ticks = parse_stat_field("42 (" + std::string(comm) + ")" + fields, 22);
     ASSERT_TRUE(ticks.ok()) << comm << ticks.status();
     EXPECT_EQ(*ticks, 987654u) << comm;
   }
-  EXPECT_FALSE(parse_start_time("42 (x) S 1 2 3").ok());
-  EXPECT_FALSE(parse_start_time("").ok());
+  EXPECT_FALSE(parse_stat_field("42 (x) S 1 2 3", 22).ok());
+  EXPECT_FALSE(parse_stat_field("", 22).ok());
 }
 
 TEST(ProcFs, ParsesMaps) {
@@ -84,16 +84,12 @@ TEST(ProcFs, ReadsAFakeTree) {
 }
 
 TEST(ProcFs, FindsWholeVariablesOfTheEnvironment) {
-  TempDir dir;
   using namespace std::string_view_literals;
-  dir.write("42/environ", "XOCAMLRUNPARAM=no\0OCAMLRUNPARAM=s=4k,b\0LAST=\0"sv);
-  dir.write("43/environ", "");
-  const ProcFs proc(dir.path());
-  EXPECT_EQ(*proc.environment(42, "OCAMLRUNPARAM"), "s=4k,b");
-  EXPECT_EQ(*proc.environment(42, "LAST"), "");
-  EXPECT_EQ(*proc.environment(42, "RUNPARAM"), "");
-  EXPECT_EQ(*proc.environment(43, "OCAMLRUNPARAM"), "");
-  EXPECT_TRUE(absl::IsNotFound(proc.environment(44, "OCAMLRUNPARAM").status()));
+  constexpr auto kAll = "XOCAMLRUNPARAM=no\0OCAMLRUNPARAM=s=4k,b\0LAST=\0"sv;
+  EXPECT_EQ(variable_of(kAll, "OCAMLRUNPARAM"), "s=4k,b");
+  EXPECT_EQ(variable_of(kAll, "LAST"), "");
+  EXPECT_EQ(variable_of(kAll, "RUNPARAM"), "");
+  EXPECT_EQ(variable_of("", "OCAMLRUNPARAM"), "");
 }
 
 TEST(ProcFs, MissingProcessIsNotFound) {

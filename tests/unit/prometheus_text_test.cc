@@ -38,13 +38,13 @@ std::map<std::string, double> scrape(const PrometheusExporter& exporter) {
 
 TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, "1.2.3");
+  const PrometheusExporter exporter(service, {"1.2.3", "v1.2.3-4-gabc"});
   auto series = scrape(exporter);
   const auto value = [&](const std::string& name) {
     EXPECT_TRUE(series.contains(name)) << name;
     return series[name];
   };
-  EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\"}"), 1);
+  EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\",revision=\"v1.2.3-4-gabc\"}"), 1);
   EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",comm=\"server.exe\","
                   "exe=\"/srv/app/server.exe\",runtime_version=\"4.13.1\",mode=\"agent\"}"),
             1);
@@ -89,7 +89,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   auto target = fixed_target();
   target->info.overhead = testing::fixed_overhead();
   FakeService service({target});
-  auto found = scrape(PrometheusExporter(service, "1.2.3", 2));
+  auto found = scrape(PrometheusExporter(service, {"1.2.3"}, 2));
   EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\"}"], 0.0075);
   EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\"}"], 0.01);
   EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\"}"], 0);
@@ -101,7 +101,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
 
 TEST(PrometheusText, SitesAddUpToTheTarget) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, "1.2.3", 2);  // two of four in `other`
+  const PrometheusExporter exporter(service, {"1.2.3"}, 2);  // two of four in `other`
   double allocated = 0, live = 0;
   for (const auto& [name, value] : scrape(exporter)) {
     if (name.starts_with("memprofd_site_allocated_bytes_total{")) allocated += value;
@@ -117,7 +117,7 @@ TEST(PrometheusText, PassesTheLinterOfPrometheus) {
   odd->info.comm = "a\"b\\c\nd\xFF";
   FakeService service({fixed_target(), odd});
   const TempDir dir;
-  const std::string file = dir.write("metrics", PrometheusExporter(service, "1.2.3").text());
+  const std::string file = dir.write("metrics", PrometheusExporter(service, {"1.2.3"}).text());
   FILE* promtool = ::popen(absl::StrCat("promtool check metrics < ", file, " 2>&1").c_str(), "r");
   ASSERT_NE(promtool, nullptr);
   std::string said;
@@ -129,7 +129,7 @@ TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
   auto target = fixed_target();
   target->info.comm = "a\"b\\c\nd\xFF";
   FakeService service({target});
-  const std::string text = PrometheusExporter(service, "1").text();
+  const std::string text = PrometheusExporter(service, {"1"}).text();
   EXPECT_NE(text.find("comm=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\""), std::string::npos);
 }
 
@@ -140,7 +140,7 @@ TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
   symbolizer->table[3] = testing::location("f\xFF", "a.ml", 1);
   target->symbolizer = symbolizer;
   FakeService service({target});
-  auto series = scrape(PrometheusExporter(service, "1"));  // fails on duplicates
+  auto series = scrape(PrometheusExporter(service, {"1"}));  // fails on duplicates
   EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",function=\"f\xEF\xBF\xBD\","
                    "location=\"a.ml:1\"}"],
             264000 * kSampleBytes);
@@ -148,7 +148,7 @@ TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
 
 TEST(PrometheusText, CountersNeverFall) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, "1", 1);
+  const PrometheusExporter exporter(service, {"1"}, 1);
   const auto first = scrape(exporter);
   auto later = fixed_target();
   testing::add_callstack(*later, {3, 4, 5}, {.allocated = 1'000'000, .live = 1'000'000});
@@ -172,7 +172,7 @@ TEST(PrometheusText, CountersNeverFall) {
 
 TEST(PrometheusText, EndedTargetKeepsItsNumbers) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, "1");
+  const PrometheusExporter exporter(service, {"1"});
   auto before = scrape(exporter);
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;
@@ -189,7 +189,7 @@ TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
   const std::string name =
       "memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}";
   FakeService service({fixed_target(1), fixed_target(2)});
-  const PrometheusExporter exporter(service, "1");
+  const PrometheusExporter exporter(service, {"1"});
   EXPECT_EQ(scrape(exporter)[name], 14);
   service.set({fixed_target(2)});
   auto series = scrape(exporter);
@@ -203,7 +203,7 @@ TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
 
 TEST(PrometheusText, NewAttachStartsWithoutTheOldSites) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, "1");
+  const PrometheusExporter exporter(service, {"1"});
   scrape(exporter);
   auto again = fixed_target();
   again->attached_ns += 1;
@@ -222,7 +222,7 @@ TEST(PrometheusText, OnePidTwiceIsShownOnce) {
   old->attached_ns -= 1;
   old->info.comm = "old";
   FakeService service({old, fixed_target()});
-  const std::string text = PrometheusExporter(service, "1").text();
+  const std::string text = PrometheusExporter(service, {"1"}).text();
   parse(text);  // fails on duplicates
   EXPECT_EQ(text.find("comm=\"old\""), std::string::npos);
 }

@@ -3,8 +3,10 @@
 
 #include "daemon/attach/remote_frame.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +14,6 @@
 #include <cstring>
 
 #include "daemon/attach/libc_functions.h"
-#include "daemon/attach/ptrace_session.h"
 
 namespace memprofd {
 namespace {
@@ -40,8 +41,8 @@ std::uint64_t word(const RemoteFrame& frame, std::uint64_t address) {
 
 TEST(RemoteFrame, LiesBelowTheRedZoneAndIsAlignedForCalls) {
   const ThreadState state = example_state();
-  const RemoteFrame frame =
-      build_remote_frame(state, kRestorer, {0x1000, kTextArgument, 2}, {0x2000, 3, 0}, "/a/b.so");
+  const RemoteFrame frame = build_remote_frame(state, kRestorer, {0x1000, kTextArgument, 2},
+                                               RemoteCall{0x2000, 3, 0}, "/a/b.so");
   EXPECT_LE(frame.base + frame.bytes.size(), state.regs.rsp - 128);
   EXPECT_EQ(frame.regs.rsp % 16, 8u);
   EXPECT_EQ(frame.frame2 % 16, 8u);
@@ -58,8 +59,59 @@ TEST(RemoteFrame, LiesBelowTheRedZoneAndIsAlignedForCalls) {
 
 TEST(RemoteFrame, NeverResumesWithTheTrapFlag) {
   const RemoteFrame frame =
-      build_remote_frame(example_state(), kRestorer, {0x1000, 0, 0}, {0x2000, 0, 0}, "");
+      build_remote_frame(example_state(), kRestorer, {0x1000, 0, 0}, RemoteCall{0x2000, 0, 0}, "");
   EXPECT_EQ(frame.regs.eflags & 0x100, 0u);
+}
+
+TEST(RemoteFrame, TheStackPointerTellsTheCallsApart) {
+  const RemoteFrame frame =
+      build_remote_frame(example_state(), kRestorer, {0x1000, 0, 0}, RemoteCall{0x2000, 0, 0}, "");
+  EXPECT_FALSE(in_second_call(frame, frame.regs.rsp));         // on its way into the first
+  EXPECT_FALSE(in_second_call(frame, frame.regs.rsp - 4000));  // deep in it
+  EXPECT_TRUE(in_second_call(frame, frame.frame2));
+  EXPECT_TRUE(in_second_call(frame, frame.frame2 - 1000));
+  EXPECT_FALSE(in_second_call(frame, example_state().regs.rsp));
+}
+
+TEST(RemoteFrame, WithoutASecondCallTheFirstReturnsToTheProgram) {
+  const RemoteFrame frame =
+      build_remote_frame(example_state(), kRestorer, {0x1000, 0, 0}, std::nullopt, "");
+  EXPECT_EQ(frame.regs.rsp, frame.frame2);
+  EXPECT_EQ(frame.base, frame.frame2);
+}
+
+// What of the saved state rt_sigreturn is told to take back.
+struct Marks {
+  std::uint32_t magic1, extended_size;
+  std::uint64_t features;
+  std::uint32_t bytes;
+};
+Marks marks_of(std::uint64_t enabled, std::uint64_t in_use) {
+  ThreadState state = example_state();
+  state.xstate.resize(16384);  // as ptrace has it where AMX is
+  std::memcpy(state.xstate.data() + 464, &enabled, sizeof enabled);
+  std::memcpy(state.xstate.data() + 512, &in_use, sizeof in_use);
+  const RemoteFrame frame = build_remote_frame(state, kRestorer, {0x1000, 0, 0}, std::nullopt, "");
+  constexpr std::size_t kFpstateOffset = 8 + 40 + 23 * 8;  // in the frame
+  const std::uint64_t fpstate = word(frame, frame.frame2 + kFpstateOffset);
+  Marks marks{};
+  std::memcpy(&marks, frame.bytes.data() + (fpstate + 464 - frame.base), sizeof marks);
+  return marks;
+}
+
+TEST(RemoteFrame, TakesBackWhatEveryThreadHas) {
+  const std::uint64_t avx = 7;
+  const Marks marks = marks_of(avx, avx);
+  EXPECT_EQ(marks.features, avx);
+  EXPECT_EQ(marks.bytes, xstate_bytes(avx));
+  EXPECT_EQ(marks.extended_size, marks.bytes + 4);
+  EXPECT_LT(marks.bytes, 16384u);
+}
+
+TEST(RemoteFrame, OfWhatAThreadHasToAskForOnlyWhatItUses) {
+  const std::uint64_t avx = 7, amx = 3u << 17;
+  EXPECT_EQ(marks_of(avx | amx, avx).features, avx);
+  EXPECT_EQ(marks_of(avx | amx, avx | 1u << 18).features, avx | 1u << 18);
 }
 
 // ---- for real
@@ -97,6 +149,18 @@ int child_main() {
   return same && shared.first == 4 && shared.second == 47 && shared.resumed ? 0 : 1;
 }
 
+// Of a child that has stopped.
+ThreadState state_of(pid_t child) {
+  ThreadState state;
+  state.xstate.resize(64u << 10);
+  iovec xstate{state.xstate.data(), state.xstate.size()};
+  EXPECT_EQ(ptrace(PTRACE_GETREGS, child, nullptr, &state.regs), 0);
+  EXPECT_EQ(ptrace(PTRACE_GETSIGMASK, child, sizeof state.signal_mask, &state.signal_mask), 0);
+  EXPECT_EQ(ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &xstate), 0);
+  state.xstate.resize(xstate.iov_len);
+  return state;
+}
+
 TEST(RemoteFrame, CallsTwiceAndResumesWithoutATracer) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -107,20 +171,18 @@ TEST(RemoteFrame, CallsTwiceAndResumesWithoutATracer) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSTOPPED(status));
-  PtraceSession session(child);
-  const auto state = session.state(child);
+  const auto state = state_of(child);
   const auto libc = find_libc_functions(child);
-  ASSERT_TRUE(state.ok()) << state.status();
   ASSERT_TRUE(libc.ok()) << libc.status();
   const RemoteFrame frame = build_remote_frame(
-      *state, libc->restorer, {reinterpret_cast<std::uint64_t>(&first_call), 4, 0},
-      {reinterpret_cast<std::uint64_t>(&second_call), 7, 0}, "text");
+      state, libc->restorer, {reinterpret_cast<std::uint64_t>(&first_call), 4, 0},
+      RemoteCall{reinterpret_cast<std::uint64_t>(&second_call), 7, 0}, "text");
   for (std::size_t at = 0; at < frame.bytes.size(); at += 8) {
     std::uint64_t piece = 0;
     std::memcpy(&piece, frame.bytes.data() + at, std::min<std::size_t>(8, frame.bytes.size() - at));
     ASSERT_EQ(ptrace(PTRACE_POKEDATA, child, frame.base + at, piece), 0);
   }
-  ASSERT_TRUE(session.set_registers(child, frame.regs).ok());
+  ASSERT_EQ(ptrace(PTRACE_SETREGS, child, nullptr, &frame.regs), 0);
   // From here on nobody watches, as if the tracer had died.
   ASSERT_EQ(ptrace(PTRACE_DETACH, child, nullptr, nullptr), 0);
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -80,15 +80,97 @@ const std::vector<std::byte> kInterrupt53 =
               0xff, 0xff, 0x48, 0x8b, 0x80, 0x00, 0x01, 0x00, 0x00, 0x48, 0x85,
               0xc0, 0x74, 0x07, 0xff, 0x25, 0xa9, 0xba, 0x09, 0x00, 0x90});
 
+// Its caml_memprof_delete_domain, caml_gc_minor_words_unboxed and caml_alloc_shr.
+const std::vector<std::byte> kDelete53 =
+    bytes_of({0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x8b, 0xbf,
+              0xd0, 0x01, 0x00, 0x00, 0xe8, 0x7c, 0xf7, 0xff, 0xff, 0x48, 0xc7,
+              0x83, 0xd0, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x5b, 0xc3});
+const std::vector<std::byte> kMinorWords53 =
+    bytes_of({0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x05, 0xd5, 0xce, 0x04, 0x00, 0x66, 0x0f,
+              0xef, 0xc0, 0x64, 0x48, 0x8b, 0x10, 0x48, 0x8b, 0x42, 0x18, 0x48, 0x2b, 0x42,
+              0x08, 0x48, 0xc1, 0xe8, 0x03, 0xf2, 0x48, 0x0f, 0x2a, 0xc0, 0x48, 0x8b, 0x82,
+              0x80, 0x01, 0x00, 0x00, 0x48, 0x85, 0xc0, 0x78, 0x10, 0xc3});
+const std::vector<std::byte> kAllocShr53 =
+    bytes_of({0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x05, 0x55, 0xff, 0x03, 0x00, 0x41, 0x54, 0x55,
+              0x53, 0x64, 0x4c, 0x8b, 0x20, 0x4d, 0x85, 0xe4, 0x0f, 0x84, 0xc4, 0x00, 0x00, 0x00,
+              0x48, 0x89, 0xfd, 0x49, 0x8b, 0xbc, 0x24, 0x18, 0x01, 0x00, 0x00, 0x89, 0xf2});
+
+AgentCode code53() {
+  return {.process_interrupt = kInterrupt53,
+          .delete_domain = kDelete53,
+          .minor_words = kMinorWords53,
+          .alloc_shr = kAllocShr53};
+}
+
+// What a runtime with one more field before the place at `from` would have.
+std::vector<std::byte> with_a_field_more(std::vector<std::byte> code, int from) {
+  for (std::size_t i = 0; i + 4 <= code.size(); ++i) {
+    std::uint32_t at = 0;
+    std::memcpy(&at, &code[i], sizeof at);
+    if (at != static_cast<std::uint32_t>(from)) continue;
+    at += 8;
+    std::memcpy(&code[i], &at, sizeof at);
+  }
+  return code;
+}
+
+// Each place that the agent uses is checked by itself.
+TEST(RuntimeAbi, RefusesAFieldMoreInOcaml5) {
+  const RuntimeAbi abi = *runtime_abi_for("5.3.0");
+  EXPECT_TRUE(verify_agent_abi(abi, code53()).ok()) << verify_agent_abi(abi, code53());
+  const std::vector<std::byte> memprof = with_a_field_more(kDelete53, 464);
+  const std::vector<std::byte> words = with_a_field_more(kMinorWords53, 384);
+  const std::vector<std::byte> heap = with_a_field_more(kAllocShr53, 280);
+  AgentCode code = code53();
+  code.delete_domain = memprof;
+  EXPECT_EQ(verify_agent_abi(abi, code).message(),
+            "the OCaml 5.3.0 runtime is a modified build: caml_memprof_delete_domain keeps memprof "
+            "at 472, expected 464");
+  code = code53();
+  code.minor_words = words;
+  EXPECT_EQ(verify_agent_abi(abi, code).message(),
+            "the OCaml 5.3.0 runtime is a modified build: caml_gc_minor_words_unboxed keeps "
+            "stat_minor_words at 392, expected 384");
+  code = code53();
+  code.alloc_shr = heap;
+  EXPECT_EQ(verify_agent_abi(abi, code).message(),
+            "the OCaml 5.3.0 runtime is a modified build: caml_alloc_shr keeps shared_heap at 288, "
+            "expected 280");
+  code = code53();
+  code.alloc_shr = {};
+  EXPECT_EQ(verify_agent_abi(abi, code).message(),
+            "the OCaml 5.3.0 runtime is a modified build: caml_alloc_shr keeps shared_heap at no "
+            "known place, expected 280");
+}
+
+TEST(RuntimeAbi, DecodesFarLoads) {
+  const auto load = bytes_of({0x49, 0x8b, 0xbc, 0x24, 0x18, 1, 0, 0});  // mov 280(%r12), %rdi
+  EXPECT_EQ(decode_far_load(load, FarLoad::kAny), 280u);
+  EXPECT_EQ(decode_far_load(load, FarLoad::kToRdi), 280u);
+  EXPECT_EQ(decode_far_load(load, FarLoad::kFromRdi), std::nullopt);
+  const auto other = bytes_of({0x4c, 0x8b, 0xbf, 0xd0, 1, 0, 0});  // mov 464(%rdi), %r15
+  EXPECT_EQ(decode_far_load(other, FarLoad::kFromRdi), 464u);
+  EXPECT_EQ(decode_far_load(other, FarLoad::kToRdi), std::nullopt);
+  // Cut off; a near field; of the instruction pointer; of r15 instead of rdi.
+  EXPECT_EQ(decode_far_load(std::span(load).first(7), FarLoad::kAny), std::nullopt);
+  EXPECT_EQ(decode_far_load(bytes_of({0x48, 0x8b, 0x42, 0x18, 0, 0, 0}), FarLoad::kAny),
+            std::nullopt);
+  EXPECT_EQ(decode_far_load(bytes_of({0x48, 0x8b, 0x05, 1, 2, 3, 4}), FarLoad::kAny), std::nullopt);
+  EXPECT_EQ(decode_far_load(bytes_of({0x49, 0x8b, 0x87, 1, 2, 0, 0}), FarLoad::kFromRdi),
+            std::nullopt);
+}
+
 TEST(RuntimeAbi, DecodesRealCodeOfOcaml5) {
   EXPECT_EQ(decode_caml_c_call(kCall53).current_stack, 40u);
   EXPECT_EQ(decode_caml_c_call(kCall53).young_ptr, 8u);
   EXPECT_EQ(decode_process_interrupt(kInterrupt53), 256u);
   EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53).ok());
-  EXPECT_TRUE(verify_agent_abi(*runtime_abi_for("5.3.0"), kInterrupt53).ok());
+  EXPECT_EQ(decode_far_load(kDelete53, FarLoad::kFromRdi), 464u);
+  EXPECT_EQ(decode_far_load(kMinorWords53, FarLoad::kAny), 384u);
+  EXPECT_EQ(decode_far_load(kAllocShr53, FarLoad::kToRdi), 280u);
   EXPECT_TRUE(verify_agent_abi(*runtime_abi_for("4.13.1"), {}).ok());
   // The other version's offset.
-  EXPECT_EQ(verify_agent_abi(*runtime_abi_for("5.4.1"), kInterrupt53).message(),
+  EXPECT_EQ(verify_agent_abi(*runtime_abi_for("5.4.1"), code53()).message(),
             "the OCaml 5.4.1 runtime is a modified build: caml_process_external_interrupt keeps "
             "requested_external_interrupt at 256, expected 288");
   EXPECT_FALSE(verify_agent_abi(*runtime_abi_for("5.3.0"), {}).ok());

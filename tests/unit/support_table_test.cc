@@ -1,5 +1,5 @@
-// The table of README.md "OCaml versions" says what runtime_abi_for() does, and which tests
-// prove it.
+// The table "OCaml versions" of docs/compatibility.md says what runtime_abi_for() does, and
+// which tests prove it.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kSeries[] = {"4.10", "4.11", "4.12", "4.13", "4.14", "5.0",
                                    "5.1",  "5.2",  "5.3",  "5.4",  "5.5"};
+constexpr char kDocument[] = "docs/compatibility.md";
 constexpr char kHead[] =
     "| OCaml | agent: attach, rate change, detach | exact callstacks | promotions, lifetimes "
     "| domains | observe mode | tested by |\n|---|---|---|---|---|---|---|\n";
@@ -55,8 +56,8 @@ std::string row(const std::string& series) {
 TEST(SupportTable, IsWhatMemprofdDoes) {
   std::string table = kHead;
   for (const char* series : kSeries) table += row(series);
-  EXPECT_NE(text_of("README.md").find(table), std::string::npos)
-      << "README.md should have this table:\n"
+  EXPECT_NE(text_of(kDocument).find(table), std::string::npos)
+      << kDocument << " should have this table:\n"
       << table;
 }
 

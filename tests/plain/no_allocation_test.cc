@@ -8,22 +8,14 @@
 
 #include "tests/unit/synthetic_target.h"
 
-// Sanitizers have a heap of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEMPROFD_COUNTS_ALLOCATIONS 0
-#else
-#define MEMPROFD_COUNTS_ALLOCATIONS 1
-#endif
-
 namespace memprofd {
 namespace {
 thread_local std::size_t allocations = 0;
 }  // namespace
 }  // namespace memprofd
 
-#if MEMPROFD_COUNTS_ALLOCATIONS
-// glibc's functions under their second names; operator new calls these too. In all of the
-// unit tests, which link as one program.
+// glibc's functions under their second names; operator new calls these too. In all of
+// this program.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -52,7 +44,6 @@ int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
   return *result == nullptr ? ENOMEM : 0;
 }
 }
-#endif
 
 namespace memprofd {
 namespace {
@@ -65,7 +56,6 @@ template <typename Captured>
 class NoAllocationTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!MEMPROFD_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitizer's heap is not counted";
     for (int i = 0; i < kWarmUpBatches; ++i) take_batch();
   }
   // The allocations in it.

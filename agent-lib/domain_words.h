@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OCaml 5: what the watcher needs to know of each domain to sum up what all allocate. */
+#ifndef MEMPROF_DOMAIN_WORDS_H
+#define MEMPROF_DOMAIN_WORDS_H
+
+/* All on the domain itself: when it begins, joins a session and ends, and at the end of a
+ * minor collection. */
+void memprof_domain_begins(void);
+void memprof_domain_joins(void);
+void memprof_domain_ends(void);
+void memprof_domain_collected(void);
+
+#endif

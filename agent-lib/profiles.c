@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiles.h"
+
+#include <stdatomic.h>
+
+#include "batch.h"
+#include "static_value.h"
+
+/* A domain starts a profile once a session, but many domains can come and go. */
+#define PROFILES (2 * MEMPROF_DOMAINS)
+
+extern value memprof_stub5_start(void);
+STATIC_CLOSURE(start, memprof_stub_start);
+
+static struct {
+	uint64_t header;
+	double rate;
+} rate_block = {STATIC_HEADER(1, DOUBLE_TAG), 0};
+
+static value our_tracker, our_callback;
+static intptr_t size_of_callstacks;
+
+/* Global roots once used. VAL_UNIT: free; 0: not used yet, or about to be. */
+static value profiles[PROFILES];
+static atomic_uint roots; /* of profiles that are registered */
+
+void memprof_profiles_load(value tracker, value first_callback)
+{
+	our_tracker = tracker;
+	our_callback = first_callback;
+	if (caml_memprof_discard)
+		start.code = memprof_stub5_start;
+}
+
+/* Runs inside caml_callback_exn: raises when a profile runs already. */
+value memprof_start_body(value unit)
+{
+	(void)unit;
+	return caml_memprof_start(VALUE_OF(rate_block), VAL_LONG(size_of_callstacks), our_tracker);
+}
+
+void memprof_set_profile(double rate, intptr_t callstack_size)
+{
+	rate_block.rate = rate;
+	size_of_callstacks = callstack_size;
+}
+
+value memprof_start_profile(void) { return caml_callback_exn(VALUE_OF(start), VAL_UNIT); }
+
+value memprof_profile_of(domain_state *state)
+{
+	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;
+	char *memprof = *(char **)(state + offsets->memprof);
+
+	return *(value *)(memprof + offsets->memprof_config);
+}
+
+int memprof_is_sampling(value profile)
+{
+	return IS_BLOCK(profile) && FIELD(profile, PROFILE_STATUS) == PROFILE_SAMPLING;
+}
+
+int memprof_is_ours(value profile) { return FIELD(profile, PROFILE_ALLOC_MINOR) == our_callback; }
+
+int memprof_profile_place_is_right(void)
+{
+	value profile;
+	int right;
+
+	memprof_set_profile(0, 0);
+	profile = memprof_start_profile();
+	if (IS_EXCEPTION_RESULT(profile))
+		return -1;
+	right = memprof_profile_of(caml_state) == profile && memprof_is_sampling(profile) &&
+		memprof_is_ours(profile);
+	caml_memprof_stop(VAL_UNIT);
+	caml_memprof_discard(profile);
+	return right;
+}
+
+/* ------------------------------------------------------------------ roots */
+
+int memprof_profiles_have_room(void) { return atomic_load(&roots) < PROFILES - MEMPROF_DOMAINS; }
+
+void memprof_keep_profile(value profile)
+{
+	unsigned n = atomic_load(&roots);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (__sync_bool_compare_and_swap(&profiles[i], VAL_UNIT, VAL_LONG(1))) {
+			caml_modify_generational_global_root(&profiles[i], profile);
+			return;
+		}
+	}
+	n = atomic_fetch_add(&roots, 1);
+	profiles[n] = profile;
+	caml_register_generational_global_root(&profiles[n]);
+}
+
+static int is_profile(value slot) { return slot != 0 && IS_BLOCK(slot); }
+
+/* An immediate value over another needs no barrier. */
+void memprof_mark_profiles_stopped(void)
+{
+	unsigned n = atomic_load(&roots);
+
+	for (unsigned i = 0; i < n; i++)
+		if (is_profile(profiles[i]) && memprof_is_sampling(profiles[i]))
+			FIELD(profiles[i], PROFILE_STATUS) = PROFILE_STOPPED;
+}
+
+void memprof_discard_profiles(void)
+{
+	unsigned n = atomic_load(&roots);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!is_profile(profiles[i]))
+			continue;
+		caml_memprof_discard(profiles[i]); /* all are stopped */
+		caml_modify_generational_global_root(&profiles[i], VAL_UNIT);
+	}
+}
+
+void memprof_end_profile(value profile)
+{
+	FIELD(profile, PROFILE_STATUS) = PROFILE_STOPPED;
+	caml_memprof_set_trigger(caml_state);
+	caml_reset_young_limit(caml_state);
+	caml_memprof_discard(profile);
+}

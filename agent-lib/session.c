@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include "domains.h"
+#include "pauses.h"
+#include "profiles.h"
+
+/* Callstack size asked of the runtime when the kernel side walks the stack instead. */
+#ifndef MEMPROF_CALLSTACK_SIZE
+#define MEMPROF_CALLSTACK_SIZE 0
+#endif
+
+/* Expected of what was allocated without one: none has a probability of e^-64. */
+#define SILENT_SAMPLES 64
+
+/* One domain at a time starts or ends a session; others that come here meanwhile go on
+ * and will come again. */
+static volatile int changing;
+
+static int take_turn(void) { return __sync_bool_compare_and_swap(&changing, 0, 1); }
+
+static void end_turn(void) { __sync_lock_release(&changing); }
+
+/* The watcher is gone without the kernel having noticed: no session until the
+ * next request. */
+static void check_lease(uint64_t now_ns)
+{
+	if (UNLIKELY(now_ns > memprof_agent_control.requested_until_ns))
+		memprof_agent_control.requested_rate = 0;
+}
+
+/* ------------------------------------------------------------------ start */
+
+static int layout_is_told(void) { return !memprof_has_domains() || memprof_domains_usable(); }
+
+int memprof_session_due(void)
+{
+	const struct memprof_agent_control *control = &memprof_agent_control;
+
+	return !memprof_activity.sampling && memprof_session_wanted() &&
+	       control->requested_generation != control->generation && layout_is_told();
+}
+
+/* What the watcher has told of the runtime is tried in this domain before it is used in
+ * others: whether it is right; -1: not known, the program samples. */
+static int layout_is_right(void)
+{
+	static int is_right = -1;
+
+	if (is_right < 0)
+		is_right = memprof_profile_place_is_right();
+	return is_right;
+}
+
+/* Whether the program uses Memprof itself; -1: not known, ask again later. */
+static int in_use(void)
+{
+	if (memprof_has_domains())
+		return layout_is_right() < 0 ? 1 : memprof_domains_in_use();
+	return IS_EXCEPTION_RESULT(memprof_start_profile());
+}
+
+static void answer(enum memprof_agent_state state, uint32_t generation)
+{
+	memprof_agent_control.state = state;
+	__atomic_store_n(&memprof_agent_control.generation, generation, __ATOMIC_RELEASE);
+}
+
+static intptr_t callstack_size(void)
+{
+	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME
+		       ? (intptr_t)MEMPROF_PACKED_FRAMES
+		       : MEMPROF_CALLSTACK_SIZE;
+}
+
+static void begin_session(double rate, uint32_t generation)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+
+	memprof_pauses_begin();
+	control->rate = rate;
+	control->starts++;
+	answer(MEMPROF_AGENT_SAMPLING, generation);
+	memprof_announce(generation);
+	memprof_activity.sampling = 1;
+	if (memprof_has_domains())
+		memprof_domains_start();
+}
+
+static void start_session(void)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+	uint32_t generation = __atomic_load_n(&control->requested_generation, __ATOMIC_ACQUIRE);
+	double rate = *(volatile double *)&control->requested_rate;
+	int used;
+
+	/* Withdrawn a moment ago: a session without a rate has no callback, and only a
+	 * callback can end it. */
+	if (!(rate > 0))
+		return;
+	if (memprof_has_domains() && layout_is_right() == 0) {
+		answer(MEMPROF_AGENT_UNSUPPORTED, generation);
+		return;
+	}
+	/* Callbacks may come before start returns. */
+	control->running_generation = generation;
+	control->running_capture = control->requested_capture;
+	memprof_set_profile(rate, callstack_size());
+	used = in_use();
+	if (used < 0)
+		return; /* the end of the next minor collection has us called again */
+	if (used)
+		answer(MEMPROF_AGENT_IN_USE, generation);
+	else
+		begin_session(rate, generation);
+}
+
+void memprof_session_start_if_due(void)
+{
+	if (!memprof_session_due() || !take_turn())
+		return;
+	check_lease(memprof_now_ns());
+	if (memprof_session_due() && (!memprof_has_domains() || memprof_domains_cleared()))
+		start_session();
+	end_turn();
+}
+
+/* ------------------------------------------------------------------ stop */
+
+static int stop_sampling(void)
+{
+	if (memprof_has_domains())
+		return memprof_domains_stop();
+	memprof_flush(0);
+	caml_memprof_stop(VAL_UNIT);
+	return 1;
+}
+
+static void note_stop(void)
+{
+	memprof_pauses_end();
+	memprof_agent_control.stops++;
+	memprof_agent_control.generation = 0;
+	memprof_agent_control.state = MEMPROF_AGENT_IDLE;
+}
+
+void memprof_session_change(void)
+{
+	if (!take_turn())
+		return;
+	if (memprof_activity.sampling) {
+		memprof_activity.sampling = 0;
+		if (stop_sampling())
+			note_stop();
+		else
+			memprof_activity.sampling = 1; /* the next callback tries again */
+	}
+	end_turn();
+	memprof_session_start_if_due();
+}
+
+/* ------------------------------------------------------------------ stopped by the program */
+
+/* OCaml 4: a start succeeds when the program has stopped Memprof, and our session with it;
+ * what had been sampled is forgotten, so that only another session can go on. */
+static void end_if_stopped(void)
+{
+	if (IS_EXCEPTION_RESULT(memprof_start_profile()))
+		return;
+	caml_memprof_stop(VAL_UNIT);
+	memprof_activity.sampling = 0;
+	memprof_flush(0);
+	note_stop();
+	memprof_agent_control.program_stops++;
+	answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.running_generation);
+}
+
+/* Asks when so much has been allocated without a callback that ours cannot be running, and
+ * then ever more seldom: asking raises an exception, when it is the program that samples. */
+static void look_for_silence(void)
+{
+	static uint64_t records;
+	static double words, patience_words;
+	uint64_t now_records = memprof_records_of(0) + memprof_agent_control.starts;
+	double now_words;
+
+	if (!caml_gc_minor_words_unboxed)
+		return;
+	now_words = caml_gc_minor_words_unboxed();
+	if (now_records != records) {
+		records = now_records;
+		words = now_words;
+		patience_words = SILENT_SAMPLES / memprof_agent_control.rate;
+	} else if (now_words - words > patience_words) {
+		patience_words *= 2;
+		end_if_stopped();
+	}
+}
+
+void memprof_session_check(uint64_t now_ns)
+{
+	check_lease(now_ns);
+	if (!memprof_has_domains())
+		look_for_silence();
+}

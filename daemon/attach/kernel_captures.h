@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many targets of one program the kernel captures. Every one has a consumer at the same place
+// of the same file, and the kernel calls them all at each sample of any, 25 to 45 ns each, to
+// find out whose it is. With a bound on their number a sample's cost does not grow with the
+// number of targets: the runtime captures for the rest, which puts no probe there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace memprofd {
+
+inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
+
+struct FileId {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  auto operator<=>(const FileId&) const = default;
+};
+// Of an open file.
+FileId file_id(int descriptor);
+
+// One of a program's captures by the kernel, counted while it lives. On any thread.
+class KernelCapture {
+ public:
+  // Nothing when there are as many as there may be.
+  static std::optional<KernelCapture> take(const FileId& program);
+  // Also beyond that number.
+  static KernelCapture insist(const FileId& program);
+  KernelCapture(KernelCapture&& other) noexcept
+      : program_(other.program_), counted_(std::exchange(other.counted_, false)) {}
+  KernelCapture& operator=(KernelCapture&& other) noexcept {
+    std::swap(program_, other.program_);
+    std::swap(counted_, other.counted_);
+    return *this;
+  }
+  ~KernelCapture();
+
+ private:
+  explicit KernelCapture(const FileId& program) : program_(program) {}
+
+  FileId program_;
+  bool counted_ = true;
+};
+
+}  // namespace memprofd

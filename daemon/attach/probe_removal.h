@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes probes out in the background. For each link the kernel waits for a grace period, some
+// tens of milliseconds in which it does nothing; links that are closed at the same time share it.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace memprofd {
+
+class ProbeRemoval {
+ public:
+  ~ProbeRemoval() { wait(); }
+
+  // Begins to close what the link owns; the link is empty after.
+  template <typename Link>
+  void add(Link& link) {
+    if (!link) return;
+    std::erase_if(pending_, [](const std::future<void>& closing) {
+      return closing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    auto close = [closed = std::exchange(link, Link())]() mutable { closed = Link(); };
+    try {
+      pending_.push_back(std::async(std::launch::async, std::move(close)));
+    } catch (const std::system_error&) {  // no thread to be had: `close` does it on its way out
+    }
+  }
+
+  // Until all that was added is closed.
+  void wait() { pending_.clear(); }
+
+ private:
+  std::vector<std::future<void>> pending_;  // their destructors wait
+};
+
+}  // namespace memprofd

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/memory_channel.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+bool is_readable(int socket, int timeout_ms) {
+  pollfd wait{socket, POLLIN, 0};
+  int ready;
+  while ((ready = ::poll(&wait, 1, timeout_ms)) < 0 && errno == EINTR) {
+  }
+  return ready > 0;  // an answer, or its end
+}
+
+// The sockets of servers that stand still: readable when those do not any more.
+struct Abandoned {
+  std::mutex mutex;
+  std::vector<UniqueFd> sockets;
+
+  void add(UniqueFd socket) {
+    std::lock_guard lock(mutex);
+    sockets.push_back(std::move(socket));
+  }
+  std::size_t count() {
+    std::lock_guard lock(mutex);
+    std::erase_if(sockets, [](const UniqueFd& socket) { return is_readable(socket.get(), 0); });
+    return sockets.size();
+  }
+};
+
+Abandoned& abandoned_servers() {
+  static auto* const servers = new Abandoned;
+  return *servers;
+}
+
+}  // namespace
+
+std::size_t MemoryChannel::abandoned() { return abandoned_servers().count(); }
+
+MemoryChannel::~MemoryChannel() {
+  const bool still = sent_ != answered_ && !is_readable(socket_.get(), 0);
+  if (still) abandoned_servers().add(std::move(socket_));
+}
+
+std::chrono::nanoseconds MemoryChannel::silent_for() const {
+  const std::uint64_t since = waiting_since_ns_;
+  return std::chrono::nanoseconds(since == 0 ? 0 : monotonic_ns() - since);
+}
+
+MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<const std::byte> in,
+                                           std::span<std::byte> out, MemoryAnswer& answer,
+                                           std::chrono::nanoseconds patience) {
+  // Another thread may be waiting, longer than this one would.
+  std::unique_lock lock(mutex_, patience);
+  if (!lock) return Outcome::kLate;
+  const auto patience_ns = static_cast<std::uint64_t>(patience.count());
+  const Outcome earlier = await(answer, {}, patience_ns);
+  if (earlier != Outcome::kAnswered) return earlier;
+  request.number = ++sent_;
+  waiting_since_ns_ = monotonic_ns();
+  dead_ = !send(request, in);
+  return await(answer, out, patience_ns);
+}
+
+// Until nothing is left unanswered.
+MemoryChannel::Outcome MemoryChannel::await(MemoryAnswer& answer, std::span<std::byte> out,
+                                            std::uint64_t patience_ns) {
+  while (sent_ != answered_) {
+    if (dead_) return Outcome::kNoServer;
+    if (!wait_readable(patience_ns)) return Outcome::kLate;
+    dead_ = !receive(answer, out);
+  }
+  waiting_since_ns_ = 0;
+  return Outcome::kAnswered;
+}
+
+bool MemoryChannel::send(const MemoryRequest& request, std::span<const std::byte> in) {
+  iovec parts[] = {{const_cast<MemoryRequest*>(&request), sizeof request},
+                   {const_cast<std::byte*>(in.data()), in.size()}};
+  const msghdr message{.msg_iov = parts, .msg_iovlen = 2};
+  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0;
+}
+
+// Until the socket has something; within the caller's patience and what is left of that of all.
+bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
+  if (is_readable(socket_.get(), 0)) return true;
+  const std::uint64_t began = monotonic_ns();
+  const std::uint64_t most = std::min(patience_ns, budget_.left_ns(began));
+  const bool readable = is_readable(socket_.get(), static_cast<int>(most / 1'000'000));
+  if (!readable) budget_.spend(monotonic_ns() - began);
+  return readable;
+}
+
+// An answer, and its bytes when it is the one to the last request. What the server was kept
+// by its file system counts, not what it waited for a processor.
+bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
+  iovec parts[] = {{&answer, sizeof answer}, {out.data(), out.size()}};
+  const ssize_t got = ::readv(socket_.get(), parts, 2);
+  if (got < static_cast<ssize_t>(sizeof answer)) return false;
+  budget_.spend(answer.blocked_ns);
+  answered_ = answer.number;
+  return true;
+}
+
+}  // namespace memprofd

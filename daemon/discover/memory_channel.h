@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memprofd's end of the socket to a memory server (memory_server.h). No call waits longer
+// than it was allowed to, and all calls together wait for a share of the time at most.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "daemon/discover/memory_server.h"
+#include "daemon/discover/wait_budget.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+class MemoryChannel {
+ public:
+  explicit MemoryChannel(UniqueFd socket) : socket_(std::move(socket)) {}
+  // A server that stands still is left alone: it ends when its file system answers.
+  ~MemoryChannel();
+  MemoryChannel(const MemoryChannel&) = delete;
+  MemoryChannel& operator=(const MemoryChannel&) = delete;
+
+  enum class Outcome {
+    kAnswered,
+    kLate,  // it will be done, or not, at some time; `out` is not touched any more
+    kNoServer,
+  };
+  // Does the request; its number is given here. in: what to write. out: gets what was read.
+  // Waits for the answers to earlier requests first. Any thread.
+  Outcome call(MemoryRequest request, std::span<const std::byte> in, std::span<std::byte> out,
+               MemoryAnswer& answer, std::chrono::nanoseconds patience);
+
+  // For how long a request has been waiting for its answer; 0 when none does. Any thread, at once.
+  std::chrono::nanoseconds silent_for() const;
+
+  // Servers of channels that have gone which still stand still, and how many there may be.
+  static std::size_t abandoned();
+  static constexpr std::size_t kMaxAbandoned = 64;
+
+ private:
+  Outcome await(MemoryAnswer& answer, std::span<std::byte> out, std::uint64_t patience_ns);
+  bool send(const MemoryRequest& request, std::span<const std::byte> in);
+  bool wait_readable(std::uint64_t patience_ns);
+  bool receive(MemoryAnswer& answer, std::span<std::byte> out);
+
+  // All together: 3 s at once, then 2 % of the time.
+  static constexpr std::uint64_t kFullWaitNs = 3'000'000'000;
+  static constexpr std::uint64_t kOneIn = 50;
+
+  std::atomic<std::uint64_t> waiting_since_ns_{0};  // 0: it is not
+
+  std::timed_mutex mutex_;  // of all that follows
+  UniqueFd socket_;
+  std::uint64_t sent_ = 0;      // number of the last request
+  std::uint64_t answered_ = 0;  // number of the last that was answered
+  bool dead_ = false;
+  WaitBudget budget_{kFullWaitNs, kOneIn};
+};
+
+}  // namespace memprofd

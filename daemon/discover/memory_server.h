@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small processes that touch the memory of targets in memprofd's place.
+//
+// To read a target's memory may mean to read a file that it maps; when that file's server
+// does not answer (FUSE, NFS), the reader stands still in the kernel, and not even SIGKILL
+// ends it. So a process of its own does it, one for each target, that holds nothing but a
+// socket and the target's files in /proc: whatever becomes of it, memprofd goes on, can
+// end, and leaves no probe and no memory behind.
+//
+// Who waits for a page behind /proc/PID/mem holds the lock of the address space, and with it
+// each uprobe on a file that is mapped there, whosever it is. So the pages are brought in by
+// process_vm_readv before, which waits without that lock; what it reads is thrown away, as
+// it goes by pid.
+//
+//     memprofd ══ socket ══ nursery           forked once, while memprofd is small
+//        ║                     └─ forks ─┐
+//        ╚═══════════ socket ═════════ server   one a target; ends when the socket does
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+// A process, and files of it in /proc. These belong to the address space that it had when they were
+// opened, and answer nothing after its end.
+struct MemoryFiles {
+  int pid = 0;
+  UniqueFd mem;  // read and write
+  UniqueFd maps;
+};
+
+// What goes over a server's socket, a message each: a request, behind it the bytes to be
+// written; an answer, behind it the bytes that were read.
+struct MemoryRequest {
+  // kWriteStack also writes below a stack, which grows it.
+  enum What : std::uint32_t { kRead, kWrite, kWriteStack, kMaps };
+  std::uint64_t number = 0;
+  std::uint64_t address = 0;  // or place in the file
+  std::uint32_t bytes = 0;    // at most kMaxMemoryTransfer
+  What what = kRead;
+};
+
+struct MemoryAnswer {
+  std::uint64_t number = 0;  // of the request
+  std::uint64_t blocked_ns = 0;
+  std::uint32_t bytes = 0;  // moved, less than asked for at the end or before an error
+  std::int32_t error = 0;   // errno
+};
+
+constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;
+
+// Forks the nursery, unless there is one. To be called while this process is small and has
+// no threads; start_memory_server() makes up for it.
+void start_memory_nursery();
+
+// Has a server made for these files; the socket to it, which may be used at once. kUnavailable
+// when that is impossible; a server that could not be made shows in an end of the socket.
+absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files);
+
+}  // namespace memprofd

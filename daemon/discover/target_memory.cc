@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/target_memory.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{3000};
+constexpr milliseconds kQuickPatience{100};
+constexpr auto kMaxAddress = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+// A maps file of a big process has some 10,000 lines of 100 bytes.
+constexpr std::size_t kMaxFileBytes = 64u << 20;
+
+absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name, int mode) {
+  UniqueFd file(::open(proc.path(pid, name).c_str(), mode | O_CLOEXEC));
+  if (!file) return process_error(pid, errno, fmt::format("open {}", name));
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(int pid,
+                                                                 const std::string& proc_root) {
+  if (MemoryChannel::abandoned() >= MemoryChannel::kMaxAbandoned) {
+    return absl::ResourceExhaustedError(
+        fmt::format("pid {}: the memory of {} targets before it still does not answer: which file "
+                    "system hangs (FUSE, NFS)?",
+                    pid, MemoryChannel::kMaxAbandoned));
+  }
+  const ProcFs proc(proc_root);
+  MemoryFiles files{.pid = pid};
+  ASSIGN_OR_RETURN(files.mem, open_file(proc, pid, "mem", O_RDWR));
+  ASSIGN_OR_RETURN(files.maps, open_file(proc, pid, "maps", O_RDONLY));
+  ASSIGN_OR_RETURN(UniqueFd server, start_memory_server(files));
+  return std::unique_ptr<TargetMemory>(new TargetMemory(pid, std::move(server)));
+}
+
+absl::Status TargetMemory::gone() const {
+  return absl::NotFoundError(fmt::format("pid {} ended or started another program (exec)", pid_));
+}
+
+absl::Status TargetMemory::silent() const {
+  return absl::DeadlineExceededError(
+      fmt::format("pid {}: its memory does not answer: a page of a file whose file system hangs "
+                  "(FUSE, NFS)?",
+                  pid_));
+}
+
+absl::Status TargetMemory::failure(MemoryChannel::Outcome outcome) const {
+  if (outcome == MemoryChannel::Outcome::kLate) return silent();
+  return absl::UnavailableError(fmt::format(
+      "pid {}: the process that reads its memory has ended (killed?): attach again", pid_));
+}
+
+// In pieces that a server takes. An address space that has gone answers nothing, one whose
+// pages are missing EIO.
+absl::Status TargetMemory::transfer(MemoryRequest request, std::span<const std::byte> in,
+                                    std::span<std::byte> out,
+                                    std::chrono::nanoseconds patience) const {
+  const std::size_t size = std::max(in.size(), out.size());
+  const std::uint64_t begin = request.address;
+  MemoryAnswer answer;
+  for (std::size_t done = 0; done < size; done += answer.bytes) {
+    request.address = begin + done;
+    request.bytes = static_cast<std::uint32_t>(
+        std::min<std::size_t>(size - done, std::size_t{kMaxMemoryTransfer}));
+    const auto outcome =
+        channel_.call(request, in.empty() ? in : in.subspan(done, request.bytes),
+                      out.empty() ? out : out.subspan(done, request.bytes), answer, patience);
+    if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
+    if (answer.bytes == request.bytes) continue;
+    return answer.error == 0 ? gone() : absl::OutOfRangeError("not all mapped");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out,
+                                std::chrono::nanoseconds patience) const {
+  const absl::Status status =
+      address > kMaxAddress - out.size()
+          ? absl::OutOfRangeError("")
+          : transfer({.address = address, .what = MemoryRequest::kRead}, {}, out, patience);
+  if (!absl::IsOutOfRange(status)) return status;
+  return absl::OutOfRangeError(fmt::format(
+      "cannot read {} bytes at {:#x} of pid {}: not all mapped", out.size(), address, pid_));
+}
+
+absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byte> bytes,
+                                 std::chrono::nanoseconds patience,
+                                 MemoryRequest::What what) const {
+  const absl::Status status =
+      address > kMaxAddress - bytes.size()
+          ? absl::OutOfRangeError("")
+          : transfer({.address = address, .what = what}, bytes, {}, patience);
+  if (!absl::IsOutOfRange(status)) return status;
+  return absl::OutOfRangeError(fmt::format(
+      "cannot write {} bytes at {:#x} of pid {}: not all mapped", bytes.size(), address, pid_));
+}
+
+absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out) const {
+  return read(address, out, kPatience);
+}
+
+absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byte> bytes) const {
+  return write(address, bytes, kPatience);
+}
+
+absl::Status TargetMemory::write_stack(std::uint64_t address,
+                                       std::span<const std::byte> bytes) const {
+  return write(address, bytes, kPatience, MemoryRequest::kWriteStack);
+}
+
+absl::Status TargetMemory::Quick::read(std::uint64_t address, std::span<std::byte> out) const {
+  return memory_.read(address, out, kQuickPatience);
+}
+
+absl::Status TargetMemory::Quick::write(std::uint64_t address,
+                                        std::span<const std::byte> bytes) const {
+  return memory_.write(address, bytes, kQuickPatience);
+}
+
+absl::StatusOr<std::string> TargetMemory::read_file(MemoryRequest::What what) const {
+  std::string text;
+  MemoryAnswer answer;
+  do {
+    const std::size_t done = text.size();
+    if (done >= kMaxFileBytes) return absl::ErrnoToStatus(EFBIG, fmt::format("pid {}", pid_));
+    text.resize(done + kMaxMemoryTransfer);
+    const auto outcome =
+        channel_.call({.address = done, .bytes = kMaxMemoryTransfer, .what = what}, {},
+                      std::as_writable_bytes(std::span(text)).subspan(done), answer, kPatience);
+    if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
+    text.resize(done + answer.bytes);
+    if (answer.error != 0) return process_error(pid_, answer.error, "look into the memory");
+  } while (answer.bytes != 0);
+  return text;
+}
+
+absl::StatusOr<std::vector<Mapping>> TargetMemory::maps() const {
+  ASSIGN_OR_RETURN(const std::string text, read_file(MemoryRequest::kMaps));
+  if (text.empty()) return gone();
+  return parse_maps(text);
+}
+
+// Nothing is mapped at address 0, or something is: either way the address space answers.
+absl::Status TargetMemory::check() const {
+  std::byte byte;
+  const absl::Status status = read(0, std::span(&byte, 1));
+  return absl::IsOutOfRange(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of a target, through one descriptor of /proc/PID/mem. It belongs to the
+// address space that the process had when it was opened: after an exec, or when the pid
+// names another process, nothing can be read or written through it.
+//
+// All that is read from or written to a target goes through here. Nothing of the process
+// stops or changes state; needs ptrace permission and, for a process of another user,
+// CAP_DAC_OVERRIDE, as that file is its user's alone.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_channel.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
+
+namespace memprofd {
+
+// A page of a file whose file system hangs never comes. So a process of its own does the
+// transfers (memory_server.h), and who waits for it gives up after a time: the answer is
+// then kDeadlineExceeded, soon also to all further calls, until that page has come.
+//
+// Other errors: kNotFound when the program has ended or has replaced itself (exec),
+// kOutOfRange when part of the range is not mapped (a partial transfer is an error; of a
+// write, what was written stays, and what is late may be written yet).
+// May be used by several threads at once.
+class TargetMemory final : public WritableMemory {
+ public:
+  // proc_root is "/proc", or a fake tree in tests. kNotFound, kPermissionDenied,
+  // kResourceExhausted when the memory of too many targets that have gone still hangs.
+  static absl::StatusOr<std::unique_ptr<TargetMemory>> open(int pid,
+                                                            const std::string& proc_root = "/proc");
+
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+  // Pages that the program may not write are written too, as a private copy: what is written
+  // where is the caller's to check.
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
+
+  // Grows the stack as the program itself would.
+  absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
+
+  // The same memory for who has other targets to care for: gives up after a tenth of a second.
+  const WritableMemory& quick() const { return quick_; }
+
+  // The mappings of this address space.
+  absl::StatusOr<std::vector<Mapping>> maps() const;
+
+  // kNotFound when the address space has gone: by the end of the program, or by exec.
+  absl::Status check() const;
+  // How long it has not been answering: 0 when it does. What was read before is so old.
+  std::chrono::nanoseconds silent_for() const { return channel_.silent_for(); }
+  // What a silence means, one line.
+  absl::Status silent() const;
+
+ private:
+  class Quick final : public WritableMemory {
+   public:
+    explicit Quick(const TargetMemory& memory) : memory_(memory) {}
+    absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+    absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
+
+   private:
+    const TargetMemory& memory_;
+  };
+
+  TargetMemory(int pid, UniqueFd server) : pid_(pid), channel_(std::move(server)) {}
+  absl::Status gone() const;
+  absl::Status read(std::uint64_t address, std::span<std::byte> out,
+                    std::chrono::nanoseconds patience) const;
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes,
+                     std::chrono::nanoseconds patience,
+                     MemoryRequest::What what = MemoryRequest::kWrite) const;
+  absl::Status transfer(MemoryRequest request, std::span<const std::byte> in,
+                        std::span<std::byte> out, std::chrono::nanoseconds patience) const;
+  absl::StatusOr<std::string> read_file(MemoryRequest::What what) const;
+  absl::Status failure(MemoryChannel::Outcome outcome) const;
+
+  int pid_;
+  mutable MemoryChannel channel_;
+  Quick quick_{*this};
+};
+
+}  // namespace memprofd

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which memprofd this is. The build writes both texts (deploy/version.sh).
+#pragma once
+
+#include <string>
+
+namespace memprofd {
+
+struct ProgramVersion {
+  std::string version;        // of CHANGELOG.md: "0.2.0"
+  std::string revision = {};  // what git describe says; empty when built without git
+};
+
+ProgramVersion program_version();
+
+// For people: "0.2.0 (v0.2.0-3-g0123456789ab)".
+std::string version_text(const ProgramVersion& version);
+
+}  // namespace memprofd

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's protocol of domains (agent-lib/domains.c) against a runtime that is one thread:
+ * each domain does what it is told to, when it is told to. Prints one line for each step;
+ * test_domain_protocol.py knows what they have to be.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "batch.h"
+#include "domains.h"
+#include "profiles.h"
+
+#define DOMAINS 3
+#define INTERRUPT 8
+#define MEMPROF 16
+#define WORDS 24
+#define HEAP 48
+#define CONFIG 64
+#define CONFIG_FIELDS 9
+
+struct fake_domain {
+  uint64_t state[16], memprof[16];
+  int blocked; /* its backup thread stands in */
+};
+
+static struct fake_domain fakes[DOMAINS];
+static unsigned current;
+static value configs[16][1 + CONFIG_FIELDS];
+static unsigned starts, discards;
+static value tracker[1 + 5];
+
+__thread domain_state* caml_state;
+
+static void enter(unsigned domain) {
+  current = domain;
+  caml_state = (domain_state*)fakes[domain].state;
+}
+
+static value* config_of(unsigned domain) { return (value*)((char*)fakes[domain].memprof + CONFIG); }
+
+/* ------------------------------------------------------------------ the runtime */
+
+static void no_hook(void) {}
+void (*caml_domain_initialize_hook)(void) = no_hook;
+void (*caml_domain_stop_hook)(void) = no_hook;
+void (*caml_domain_external_interrupt_hook)(void) = no_hook;
+
+value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
+value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
+int caml_bt_is_self(void) { return fakes[current].blocked; }
+void caml_interrupt_self(void) {}
+void caml_set_action_pending(domain_state* state) { (void)state; }
+void caml_reset_young_limit(domain_state* state) { (void)state; }
+void caml_memprof_set_trigger(domain_state* state) { (void)state; }
+caml_result caml_memprof_run_callbacks_res(void) { return (caml_result){0, VAL_UNIT}; }
+void caml_register_generational_global_root(value* root) { (void)root; }
+void caml_modify_generational_global_root(value* root, value to) { *root = to; }
+
+int caml_try_run_on_all_domains(void (*handler)(domain_state*, void*, int, domain_state**),
+                                void* data, void (*setup)(domain_state*)) {
+  unsigned leader = current;
+
+  (void)setup;
+  for (unsigned i = 0; i < DOMAINS; i++) {
+    enter(i);
+    handler(caml_state, data, DOMAINS, 0);
+  }
+  enter(leader);
+  return 1;
+}
+
+value caml_memprof_start(value rate, value size, value of) {
+  value* config = configs[starts++] + 1;
+
+  config[PROFILE_STATUS] = PROFILE_SAMPLING;
+  config[1] = rate;
+  config[3] = size;
+  memcpy(config + PROFILE_ALLOC_MINOR, (value*)of, 5 * sizeof(value));
+  *config_of(current) = (value)config;
+  return (value)config;
+}
+
+value caml_memprof_stop(value unit) {
+  FIELD(*config_of(current), PROFILE_STATUS) = PROFILE_STOPPED;
+  return unit;
+}
+
+value caml_memprof_discard(value profile) {
+  discards++;
+  FIELD(profile, PROFILE_STATUS) = VAL_LONG(2);
+  return VAL_UNIT;
+}
+
+value memprof_start_body(value unit);
+value caml_callback_exn(value closure, value argument) {
+  value now = *config_of(current);
+
+  (void)closure;
+  return memprof_is_sampling(now) ? 2 : memprof_start_body(argument);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static void no_work(void) {}
+
+static void say(const char* step) {
+  printf("%s: starts=%u discards=%u cleared=%d program_stops=%llu conflicts=%llu\n", step, starts,
+         discards, memprof_domains_cleared(),
+         (unsigned long long)memprof_agent_control.program_stops,
+         (unsigned long long)memprof_agent_control.conflicts);
+}
+
+static void hook(unsigned domain) {
+  char step[32];
+
+  enter(domain);
+  caml_domain_external_interrupt_hook();
+  enter(0);
+  snprintf(step, sizeof step, "hook %u", domain);
+  say(step);
+}
+
+static void begin(void) {
+  memprof_agent_control.starts++;
+  memprof_activity.watchers = 1;
+  memprof_activity.sampling = 1;
+  memprof_domains_start();
+}
+
+static void stop(void) {
+  memprof_activity.sampling = 0;
+  memprof_domains_stop();
+  say("stop");
+}
+
+int main(void) {
+  struct memprof_runtime_offsets offsets = {INTERRUPT, MEMPROF, CONFIG, WORDS, HEAP, 0};
+
+  for (unsigned i = 0; i < DOMAINS; i++) {
+    fakes[i].state[MEMPROF / 8] = (uint64_t)fakes[i].memprof;
+    *config_of(i) = VAL_UNIT;
+  }
+  tracker[1] = VAL_LONG(77);
+  enter(0);
+  memprof_agent_control.offsets = offsets;
+  memprof_profiles_load((value)(tracker + 1), VAL_LONG(77));
+  memprof_domains_load(no_work);
+  printf("right place: %d\n", memprof_profile_place_is_right());
+  memprof_agent_control.offsets.memprof_config += 8;
+  printf("another place: %d\n", memprof_profile_place_is_right());
+  memprof_agent_control.offsets = offsets;
+  starts = discards = 0;
+
+  begin();
+  for (unsigned i = 0; i < DOMAINS; i++) hook(i);
+  fakes[2].blocked = 1;
+  stop();
+  hook(0);
+  hook(1);
+
+  puts("the program stops one");
+  fakes[2].blocked = 0;
+  begin();
+  for (unsigned i = 0; i < DOMAINS; i++) hook(i);
+  enter(1);
+  caml_memprof_stop(VAL_UNIT);
+  memprof_domains_remind();
+  hook(1);
+  memprof_domains_remind();
+  hook(1);
+
+  puts("and one starts its own");
+  enter(2);
+  caml_memprof_stop(VAL_UNIT);
+  tracker[1] = VAL_LONG(78);
+  caml_memprof_start(VAL_UNIT, VAL_UNIT, (value)(tracker + 1));
+  tracker[1] = VAL_LONG(77);
+  memprof_domains_remind();
+  hook(2);
+  memprof_domains_remind();
+  hook(2);
+  enter(2);
+  caml_memprof_stop(VAL_UNIT);
+  memprof_domains_remind();
+  hook(2);
+  return 0;
+}

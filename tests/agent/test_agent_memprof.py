@@ -1,0 +1,129 @@
+"""The agent alone, in programs that call Gc.Memprof.stop: what it says, and that it goes on."""
+
+import json
+import struct
+import unittest
+
+import agent_process as agent
+from agent_process import AgentProcess, eventually
+
+# What memprofd tells an agent of OCaml 5.3: external interrupt, memprof, its config, words, heap.
+OFFSETS_53 = struct.pack("<6I", 256, 464, 64, 384, 280, 0)
+
+
+class Stops(unittest.TestCase):
+    RATE = 1e-3
+
+    def start(self, folder="targets"):
+        target = AgentProcess("stops_memprof", folder=folder)
+        self.addCleanup(lambda: target.process.kill() if target.process.poll() is None else None)
+        if folder != "targets":
+            target.write(target.control + agent.OFFSETS, OFFSETS_53)
+        return target
+
+    def sampled(self, target, generation=1):
+        target.request(self.RATE, generation)
+        target.watch(True)
+        self.work_until(target, lambda head: (head["state"], head["generation"]) == (agent.SAMPLING, generation))
+        return target.head()
+
+    def work(self, target, command="go 20000"):
+        return json.loads(target.ask(command))
+
+    def work_until(self, target, reached):
+        """Each step is work of the program, never time: 80,000 words, and a minor collection."""
+        for _ in range(200):
+            self.work(target)
+            if reached(target.head()):
+                return target.head()
+        raise AssertionError(target.head())
+
+    def assert_samples(self, target):
+        """The estimate of what is allocated from here on is right."""
+        words, samples = self.work(target)["words"], target.head()["last_sample_id"]
+        for _ in range(5):
+            self.work(target)
+        words, samples = self.work(target)["words"] - words, target.head()["last_sample_id"] - samples
+        # A triple is a sample or more, nearly always one.
+        self.assertLess(abs(samples / self.RATE - words), 6 * (words / self.RATE) ** 0.5 + 0.005 * words)
+
+    def test_ocaml4_says_so_and_can_be_started_again(self):
+        target = self.start()
+        self.sampled(target)
+        self.assertEqual(0, self.work(target, "stop")["failures"])
+        head = self.work_until(target, lambda head: head["state"] == agent.STOPPED)
+        self.assertEqual((1, 1, 1, 1), (head["generation"], head["starts"], head["stops"], head["program_stops"]))
+        frozen = head["last_sample_id"]
+        self.work(target)
+        head = target.head()
+        self.assertEqual((agent.STOPPED, frozen), (head["state"], head["last_sample_id"]))
+        self.sampled(target, 2)
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml4_starts_again_when_asked_before_it_noticed(self):
+        target = self.start()
+        self.sampled(target)
+        self.work(target, "stop")
+        target.request(self.RATE, 2)
+        head = self.work_until(target, lambda head: head["generation"] == 2)
+        self.assertEqual((agent.SAMPLING, 1), (head["state"], head["program_stops"]))
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml4_leaves_the_program_alone_that_then_samples_itself(self):
+        target = self.start()
+        self.sampled(target)
+        self.work(target, "stop")
+        before = self.work(target, "start")
+        for _ in range(40):
+            self.work(target)
+        after = self.work(target)
+        self.assertEqual(0, after["failures"])
+        words = after["words"] - before["words"]
+        self.assertLess(abs(after["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
+        self.work(target, "stop")
+        self.work_until(target, lambda head: head["state"] == agent.STOPPED)
+        self.sampled(target, 2)
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml4_is_not_asked_while_callbacks_come(self):
+        """Asking raises an exception; the program would see its words."""
+        target = self.start()
+        self.sampled(target)
+        for _ in range(50):
+            self.work(target)
+        head = target.head()
+        self.assertEqual((agent.SAMPLING, 0, 1), (head["state"], head["program_stops"], head["starts"]))
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml5_goes_on_in_the_same_session(self):
+        target = self.start("targets-trixie")
+        self.sampled(target)
+        for stops in (1, 2):
+            self.assertEqual(0, self.work(target, "stop")["failures"])
+            head = self.work_until(target, lambda head: head["program_stops"] == stops)
+            self.assertEqual((agent.SAMPLING, 1, 1, 0), (head["state"], head["generation"], head["starts"], head["stops"]))
+            self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml5_leaves_the_program_alone_that_then_samples_itself(self):
+        target = self.start("targets-trixie")
+        self.sampled(target)
+        target.command("stop")
+        target.command("start")
+        target.answer()
+        before = json.loads(target.answer())
+        self.assertEqual(0, before["failures"])
+        for _ in range(20):
+            self.work(target)
+        after = self.work(target)
+        words = after["words"] - before["words"]
+        self.assertLess(abs(after["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
+        self.work(target, "stop")
+        self.assertEqual(0, target.close()[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

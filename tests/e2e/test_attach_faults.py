@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Something goes wrong at a system call of an attach: the call fails, or the target does something.
+
+The target then ends as it would have without anybody, memprofd lives and says what is true, and
+nothing is left behind. In short each kind of call with some of the events, in turn;
+MEMPROFD_MATRIX=1 is each kind, at several of its calls, with each event.
+"""
+
+import errno
+import os
+import pathlib
+import signal
+import threading
+import time
+import unittest
+
+import harness
+from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, eventually, proc_status
+from stepping import CALLS, SteppedDaemon
+from test_injection import SYS_TGKILL, has_pending, libc, threads
+
+PTRACE_SEIZE = 0x4206
+PATIENCE = 0.3  # seconds for an event to have its effect: memprofd may hold the target still
+POSITIONS = 6 if harness.MATRIX else 1
+
+
+def text_of(pid):
+    """The program's own instructions in memory and in its file."""
+    found = []
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        words = line.split()
+        if "x" not in words[1] or len(words) < 6 or words[5] != os.readlink(f"/proc/{pid}/exe"):
+            continue
+        begin, end = (int(number, 16) for number in words[0].split("-"))
+        with open(f"/proc/{pid}/mem", "rb") as memory, open(f"/proc/{pid}/exe", "rb") as file:
+            memory.seek(begin)
+            file.seek(int(words[2], 16))
+            found.append((memory.read(end - begin), file.read(end - begin)))
+    return found
+
+
+def descriptors(pid):
+    links = set()
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        links.add((link.name, os.readlink(link)))
+    return links
+
+
+class Event:
+    """What the target does, or what others do to it, while a call of memprofd is held."""
+
+    ends = False  # the target, or the program that it runs
+
+    def __init__(self, target):
+        self.target = target
+
+    def begin(self):
+        pass
+
+    def finish(self):
+        """After the attach has gone on."""
+
+
+class Signalled(Event):
+    def begin(self):
+        for tid in threads(self.target.pid):
+            if int(proc_status(f"{self.target.pid}/task/{tid}", "SigBlk"), 16):
+                continue  # it would keep them: the runtime's own
+            for number in (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD):
+                libc.syscall(SYS_TGKILL, self.target.pid, tid, number)
+        os.kill(self.target.pid, signal.SIGURG)
+
+
+class Stopped(Event):
+    def begin(self):
+        os.kill(self.target.pid, signal.SIGSTOP)
+
+    def finish(self):
+        time.sleep(0.05)  # the fault
+        os.kill(self.target.pid, signal.SIGCONT)
+
+
+class Forks(Event):
+    def begin(self):
+        self.target.send("fork")
+
+    def finish(self):
+        self.target.read_line()
+
+
+class Traced(Event):
+    """By a thread of ours, whose end lets go of it."""
+
+    def begin(self):
+        self.leave, there = threading.Event(), threading.Event()
+        self.tracer = threading.Thread(target=self.trace, args=(there,))
+        self.tracer.start()
+        there.wait()
+
+    def trace(self, there):
+        for tid in threads(self.target.pid):
+            libc.ptrace(PTRACE_SEIZE, tid, None, None)  # not what memprofd has got hold of
+        there.set()
+        self.leave.wait()
+
+    def finish(self):
+        time.sleep(0.05)  # the fault
+        self.leave.set()
+        self.tracer.join()
+
+
+class Killed(Event):
+    ends = True
+
+    def begin(self):
+        self.target.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while self.target.running() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+class Exits(Event):
+    ends = True
+
+    def begin(self):
+        self.target.send("exit")
+        deadline = time.monotonic() + PATIENCE
+        while self.target.running() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+class Executes(Event):
+    ends = True
+
+    def begin(self):
+        self.target.send(f"exec {harness.TARGETS}/known_alloc")
+        deadline = time.monotonic() + PATIENCE
+        while "known_alloc" not in os.readlink(f"/proc/{self.target.pid}/exe") and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+class Nothing(Event):
+    """The call itself fails."""
+
+
+EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
+
+
+class Faults(E2ETest):
+    def setUp(self):
+        super().setUp()
+        self.expected = harness.undisturbed_output()
+        self.memprofd = self.process(SteppedDaemon(self.folder))
+        self.tried = self.reached = 0
+
+    def counts(self):
+        """How many calls of each kind there are in an attach that nobody disturbs."""
+        target = self.target("busy_threads")
+        self.memprofd.stop_at(1_000_000_000, *CALLS)
+        self.memprofd.attach(target.pid)
+        self.memprofd.wait_state(target.pid, "sampling")
+        counts = self.memprofd.off()
+        self.memprofd.detach(target.pid)
+        target.exit()
+        return counts
+
+    def hold(self, attach, name, position):
+        """Whether memprofd is held at that call before the attach is over."""
+        self.memprofd.stop_at(position, name)
+        while True:
+            running = attach.running()
+            if self.memprofd.held(timeout=0.05):
+                return True
+            if not running:
+                return False
+
+    def attach(self, target, name, position, event):
+        attach = self.process(self.memprofd.attach_in_background(target.pid))
+        self.tried += 1
+        if self.hold(attach, name, position):
+            self.reached += 1
+            event.begin()
+            if isinstance(event, Nothing):
+                self.memprofd.fail(getattr(errno, CALLS[name][1]))
+            else:
+                self.memprofd.go()
+            event.finish()
+        self.memprofd.off()
+        return attach
+
+    def check_ended(self, target, event, attach):
+        code = attach.wait()
+        if isinstance(event, Executes):
+            self.check_new_program(target, code, attach)
+            return
+        self.assertIn(code, (OK, NO_PROCESS), attach.stderr())
+        if isinstance(event, Exits):
+            self.assertEqual(0, target.wait(), target.stderr())
+        eventually(lambda: self.memprofd.state(target.pid) in ("exited", "failed", None), "its end is told")
+
+    def check_new_program(self, target, code, attach):
+        """It is untouched; or the one that memprofd has looked at, and sampled like any other."""
+        # While it was looked at it was neither of the two.
+        self.assertIn(code, (OK, NO_PROCESS, NOT_PROFILABLE), attach.stderr())
+        while not target.read_line().startswith("ready"):
+            pass
+        def told():
+            self.assertGreater(target.command("go 1")["rounds"], 0)
+            return self.memprofd.state(target.pid) in ("exited", "failed", "sampling", None)
+        eventually(told, "the end of the old program or the life of the new one is told")
+        if self.memprofd.state(target.pid) == "sampling":
+            self.memprofd.detach(target.pid, check=False)  # it may just have ended
+        self.check_nothing_left(target)
+
+    def check_lives(self, target, attach):
+        """It is sampled, if not by this attach then by the next, and let go of without a trace."""
+        code = attach.wait()
+        if code != OK:
+            self.assert_one_line(attach.stderr())
+        if not self.comes_to_sample(target, code):
+            self.memprofd.attach(target.pid)
+            self.memprofd.wait_state(target.pid, "sampling")
+        self.assert_works_on(target)
+        self.memprofd.detach(target.pid)
+        self.check_nothing_left(target)
+        self.assert_same_output(target, self.expected)
+
+    def comes_to_sample(self, target, code):
+        over = ["sampling", "failed"] + ([None] if code != OK else [])
+        return eventually(lambda: self.memprofd.state(target.pid) in over and [self.memprofd.state(target.pid)],
+                          "the attach is over") == ["sampling"]
+
+    def check_nothing_left(self, target):
+        pid = target.pid
+        for in_memory, in_file in text_of(pid):
+            self.assertEqual(in_file, in_memory[:len(in_file)], "a breakpoint is left")
+        for tid in threads(pid):
+            self.assertEqual("0", proc_status(f"{pid}/task/{tid}", "TracerPid"))
+            self.assertNotIn(proc_status(f"{pid}/task/{tid}", "State")[0], "tT")
+        eventually(lambda: not has_pending(pid, signal.SIGURG), "no signal is left pending")
+        self.assertFalse([link for _, link in descriptors(pid) if "memprof_agent" in link])
+
+    def trial(self, name, position, kind):
+        target = self.target("busy_threads")
+        eventually(lambda: target.command("stat")["checksums"], "it has computed something")
+        event = kind(target)
+        with self.subTest(call=name, position=position, event=kind.__name__):
+            attach = self.attach(target, name, position, event)
+            if event.ends and (self.reached_last or not target.running()):
+                self.check_ended(target, event, attach)
+            else:
+                self.check_lives(target, attach)
+        target.kill()
+        self.processes = [self.memprofd]
+
+    @property
+    def reached_last(self):
+        return self.reached == self.tried
+
+    def trials(self, counts):
+        for turn, (name, count) in enumerate(counts.items()):
+            positions = sorted({1 + i * (count - 1) // max(1, POSITIONS - 1) for i in range(POSITIONS)})
+            if not harness.MATRIX:
+                positions = [1 + turn * 7 % count]
+            kinds = EVENTS if harness.MATRIX else [Nothing, EVENTS[1 + turn % (len(EVENTS) - 1)]]
+            for position in positions:
+                for kind in kinds:
+                    yield name, position, kind
+
+    def test_each_kind_of_call(self):
+        counts = self.counts()
+        for name, position, kind in self.trials(counts):
+            self.tried = self.reached = 0
+            self.trial(name, position, kind)
+            self.assertTrue(self.memprofd.running(), self.memprofd.stderr())
+        harness.NOTES.append(f"{sum(counts.values())} calls of {len(counts)} kinds")
+
+
+if __name__ == "__main__":
+    unittest.main()

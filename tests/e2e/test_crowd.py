@@ -1,0 +1,66 @@
+"""OCaml 5 with more domains than the agent has buffers: all of them are sampled, and nothing is lost."""
+
+import harness
+from harness import TARGETS5, E2ETest, eventually
+
+DOMAINS = 140  # and the main one
+BUFFERS = 128
+
+
+class Crowd(E2ETest):
+    RATE = 1e-2
+
+    def crowd(self):
+        return self.target("crowd", folder=TARGETS5, env={"OCAMLRUNPARAM": "d=256"})
+
+    def sampled(self, target, capture):
+        daemon = self.daemon("--pid", target.pid, "--capture", capture, rate=self.RATE)
+        eventually(lambda: target.command("go 1") and daemon.targets()[target.pid]["state"] == "sampling", "sampling")
+        return daemon
+
+    def estimate(self, daemon, target):
+        return harness.sum_sites(daemon.sites(target.pid), "site_triple")["allocated_bytes"] / 8
+
+    def assert_estimate(self, daemon, target, command):
+        words, estimate = target.command("go 1")["words"], self.estimate(daemon, target)
+        grown = target.command(command)["words"] - words
+        error = (grown / self.RATE) ** 0.5
+        eventually(lambda: abs(self.estimate(daemon, target) - estimate - grown) < 6 * error, "the right estimate")
+        self.assertGreater(grown, 100 * error)
+
+    def assert_all_dies(self, daemon, target):
+        def kept():
+            return harness.sum_sites(daemon.sites(target.pid), "site_kept")["live_bytes"]
+        self.assertGreater(kept(), 0)
+        target.command("drop")
+        # Each domain tells of its own blocks, when it runs.
+        eventually(lambda: target.command("go 1") and kept() == 0, "nothing is live any longer")
+
+    def assert_nothing_lost(self, daemon, target):
+        """The outer frames of a callstack are the walk's to find, whatever the agent does."""
+        drops = {drop["reason"]: drop["count"] for drop in daemon.targets()[target.pid]["drops"]}
+        self.assertEqual({}, {reason: n for reason, n in drops.items() if reason != "broken_stack"})
+
+    def check(self, capture):
+        target = self.crowd()
+        self.assertEqual(1 + DOMAINS // 2, target.command(f"spawn {DOMAINS // 2}")["domains"])
+        daemon = self.sampled(target, capture)
+        target.command(f"spawn {DOMAINS - DOMAINS // 2}")  # these inherit the main domain's profile
+        self.assertGreater(target.command("go 1")["domains"], BUFFERS)
+        # All; then few who meet in a buffer, if two do, again and again.
+        self.assert_estimate(daemon, target, "go 2000")
+        self.assert_estimate(daemon, target, "few 400000")
+        self.assert_all_dies(daemon, target)
+        self.assert_nothing_lost(daemon, target)
+        target.exit()
+
+    def test_runtime_capture(self):
+        self.check("runtime")
+
+    def test_kernel_capture(self):
+        self.check("kernel")
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent on its way into programs that do not make it easy, or mean harm."""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import threading
+import unittest
+
+import harness
+from containers import Contained, make_root
+from harness import E2ETest, eventually, proc_status
+from stepping import SteppedDaemon
+
+# Who has no rights but those that everybody has.
+NOBODY = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"]
+OWN_NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+class FilesOfOthers(E2ETest):
+    """A program that does not see the agent's file gets a copy in memory. memprofd writes, as root,
+    to that and to nothing else that the program calls so."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+        self.root = make_root(self.folder / "root", harness.TARGETS / "known_alloc")
+        shutil.chown(self.root, 1000, 1000)
+
+    def holder(self, file):
+        """A program of uid 1000 with an O_PATH descriptor of that file under the copy's name."""
+        command = [*NOBODY, *OWN_NAMESPACES, "/usr/bin/python3", harness.ROOT / "tests/e2e/named_descriptor.py",
+                   self.root, file]
+        target = self.process(Contained(command, "/app/known_alloc"))
+        links = [str(link.readlink()) for link in pathlib.Path(f"/proc/{target.pid}/fd").iterdir()]
+        self.assertIn("/memfd:memprof_agent (deleted)", links)
+        return target
+
+    def check_left_alone(self, file):
+        target = self.holder(file)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        self.sample_on_command(daemon, target)
+        links = [str(link.readlink()) for link in pathlib.Path(f"/proc/{target.pid}/fd").iterdir()]
+        self.assertEqual(1, links.count("/memfd:memprof_agent (deleted)"), links)
+        target.exit()
+
+    def test_an_empty_file_that_only_root_may_write(self):
+        file = self.folder / "secret"
+        file.touch(0o600)
+        self.check_left_alone(file)
+        self.assertEqual(0, file.stat().st_size)
+
+    def test_a_pipe_that_only_root_may_open(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe, 0o600)
+        self.check_left_alone(pipe)
+
+    def test_a_disk(self):
+        """A block device that stands for a disk; its size is 0 for who asks stat()."""
+        image = self.folder / "image"
+        image.write_bytes(b"\xa5" * (16 << 20))
+        device = self.loop_device(image)
+        self.check_left_alone(device)
+        os.sync()
+        self.assertEqual(b"\xa5" * (16 << 20), image.read_bytes())
+
+    def loop_device(self, image):
+        device = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True,
+                                        check=True).stdout.strip()
+        self.addCleanup(subprocess.run, ["losetup", "--detach", device], check=True)
+        return device
+
+
+SYS_TGKILL = 234
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def threads(pid):
+    return [int(task.name) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+
+
+def has_pending(pid, number):
+    """Whether that signal waits in the process or in any of its threads."""
+    masks = [proc_status(pid, "ShdPnd")] + [proc_status(f"{pid}/task/{tid}", "SigPnd") for tid in threads(pid)]
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
+class SignalsOfOthers(E2ETest):
+    """SIGURG is anybody's: of sockets, of runtimes, of who likes to send it."""
+
+    ROUNDS = 20 if harness.MATRIX else 6
+
+    def flood(self, pid, stop):
+        """Each thread gets it again and again, as from a runtime that preempts its threads."""
+        while not stop.is_set():
+            for tid in threads(pid) if os.path.exists(f"/proc/{pid}/task") else ():
+                libc.syscall(SYS_TGKILL, pid, tid, signal.SIGURG)
+            os.kill(pid, signal.SIGURG)
+
+    def test_a_flood_of_it_while_the_agent_is_loaded(self):
+        for _ in range(self.ROUNDS):
+            target, expected = self.busy_target()
+            stop = threading.Event()
+            flood = threading.Thread(target=self.flood, args=(target.pid, stop))
+            flood.start()
+            try:
+                daemon = self.daemon("--pid", target.pid, rate=1e-4)
+                daemon.wait_state(target.pid, "sampling")
+                self.assert_works_on(target)
+                daemon.stop()
+            finally:
+                stop.set()
+                flood.join()
+            self.assert_same_output(target, expected)
+            self.processes_end()
+
+
+    PTRACE_CONT, PTRACE_SETREGS = 7, 13
+
+    def calls(self, daemon, *names):
+        """Each of these calls of memprofd, held, until there has been none for a while."""
+        while True:
+            daemon.stop_at(1, *names)
+            call = daemon.held(timeout=2)
+            if call is None:
+                daemon.off()
+                return
+            yield call
+            daemon.go()
+
+    def test_it_comes_when_dlopen_begins(self):
+        """It is the first thing that the borrowed thread gets on its way into dlopen."""
+        target, expected = self.busy_target()
+        daemon = self.process(SteppedDaemon(self.folder))
+        self.process(daemon.attach_in_background(target.pid))
+        sent, previous = 0, None
+        for _, request, tid, _ in self.calls(daemon, "ptrace"):
+            if request == self.PTRACE_CONT and previous == self.PTRACE_SETREGS:
+                libc.syscall(SYS_TGKILL, target.pid, tid, signal.SIGURG)
+                sent += 1
+            previous = request
+        self.assertGreater(sent, 0)
+        daemon.wait_state(target.pid, "sampling")
+        self.assert_same_output(target, expected)
+
+
+class Mappings(E2ETest):
+    def path_of(self, tid, address):
+        with open(f"/proc/{tid}/mem", "rb") as memory:
+            memory.seek(address)
+            return memory.read(4096 - address % 4096).split(b"\0")[0].decode()
+
+    def test_they_are_not_read_while_a_thread_stands_still(self):
+        """There may be ten thousands of them."""
+        target = self.target("busy_threads")
+        daemon = self.process(SteppedDaemon(self.folder))
+        self.process(daemon.attach_in_background(target.pid))
+        running, stopped = 0, 0
+        while True:
+            daemon.stop_at(1, "openat")
+            call = daemon.held(timeout=2)
+            if call is None:
+                break
+            _, _, address, tid = call
+            if self.path_of(tid, address) == f"/proc/{target.pid}/maps":
+                states = [proc_status(f"{target.pid}/task/{tid}", "State")[0] for tid in threads(target.pid)]
+                running += "t" not in states
+                stopped += "t" in states
+            daemon.go()
+        daemon.off()
+        daemon.wait_state(target.pid, "sampling")
+        self.assertGreater(running, 0)
+        self.assertEqual(0, stopped)
+
+
+class BlockedSignal(E2ETest):
+    def works(self, target):
+        before = int(target.command("stat"))
+        self.assertGreaterEqual(before, 0)
+        eventually(lambda: int(target.command("stat")) > before, "it works on")
+
+    def test_another_thread_is_borrowed(self):
+        target = self.target("masks", "1")
+        daemon = self.daemon("--pid", target.pid, rate=1e-4)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertFalse(has_pending(target.pid, signal.SIGURG))
+        self.works(target)
+
+    def test_no_thread_can_be_borrowed(self):
+        """The reason is said, and nothing is left behind; once it can be, it is."""
+        target = self.target("masks", "0")
+        daemon = self.daemon("--pid", target.pid, rate=1e-4)
+        eventually(lambda: "SIGURG" in daemon.targets()[target.pid]["message"], "the reason is told")
+        self.assertEqual("waiting", daemon.state(target.pid))
+        self.works(target)
+        self.assertFalse(has_pending(target.pid, signal.SIGURG))
+        self.assertIn("SIGURG", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
+        target.command("open")
+        daemon.wait_state(target.pid, "sampling")
+        self.works(target)
+
+
+class Waiting(E2ETest):
+    """While nobody passes the safe point, the program belongs to whoever else wants it."""
+
+    PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+
+    def waiting(self):
+        target = self.target("idle")
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: "next allocation" in daemon.targets()[target.pid]["message"], "it waits")
+        return target, daemon
+
+    def wake(self, target, daemon):
+        def sampling():
+            target.command("wake")
+            return daemon.state(target.pid) == "sampling"
+        eventually(sampling, "the woken target is sampled")
+
+    def test_signals_arrive_while_memprofd_is_frozen(self):
+        target, daemon = self.waiting()
+        daemon.send_signal(signal.SIGSTOP)
+        eventually(lambda: proc_status(daemon.pid, "State")[0] == "T", "memprofd is frozen")
+        for number in (signal.SIGWINCH, signal.SIGURG, signal.SIGCHLD):
+            os.kill(target.pid, number)
+        eventually(lambda: not any(has_pending(target.pid, n) for n in (signal.SIGWINCH, signal.SIGURG)), "they arrive")
+        self.assertEqual("S", proc_status(target.pid, "State")[0])
+        # It passes, waits in vain for an answer, and goes on.
+        self.assertEqual("awake", target.command("wake"))
+        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
+        daemon.send_signal(signal.SIGCONT)
+        self.wake(target, daemon)
+
+    def test_a_debugger_may_come_and_go(self):
+        target, daemon = self.waiting()
+        pid = target.pid
+        self.assertEqual(0, libc.ptrace(self.PTRACE_SEIZE, pid, None, None), os.strerror(ctypes.get_errno()))
+        target.command("wake")
+        eventually(lambda: "debugger" in daemon.targets()[pid]["message"], "the reason is told")
+        self.assertEqual(str(os.getpid()), proc_status(pid, "TracerPid"))
+        self.assertEqual(0, libc.ptrace(self.PTRACE_INTERRUPT, pid, None, None))
+        os.waitpid(pid, 0)
+        self.assertEqual(0, libc.ptrace(self.PTRACE_DETACH, pid, None, None))
+        self.wake(target, daemon)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the tests find what they look at in an honest agent's control block. */
+#include <stddef.h>
+
+#include "memprof_agent_abi.h"
+
+__attribute__((visibility("default"))) const unsigned long hostile_requested_until_offset =
+	offsetof(struct memprof_agent_control, requested_until_ns);

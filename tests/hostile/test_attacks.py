@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program may do to itself while it is attached to, sampled and let go: a table, one row each.
+
+Whatever it does, memprofd answers in one line, cares for the other program, keeps within its memory, leaves nothing
+behind, and does not change what the program computes.
+"""
+
+import dataclasses
+import signal
+import unittest
+
+from harness import eventually, undisturbed_output
+from hostile_case import ANSWERS, StoppedAtTheEnd, stage
+
+SAMPLED = ("sampling",)
+ANY_END = ("sampling", "waiting", "failed", "exited", None)
+URG, TRAP, PROF = int(signal.SIGURG), int(signal.SIGTRAP), int(signal.SIGPROF)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    attack: str  # words of tests/hostile/attacks; {stage} is the folder of programs that all may read
+    states: tuple = SAMPLED  # one of which the attach comes to
+    says: str = ""  # what the answer or the target's message then says
+    rounds: int = 1  # for what depends on the moment
+    prefix: tuple = ()
+    env: dict = dataclasses.field(default_factory=dict)
+    ends: bool = False  # the program ends by itself
+
+
+MOMENTS = ("at-once", "seized", "agent", "go+20000", "go+90000")
+
+ROWS = [
+    # Signals. Whoever sends them is not the one that memprofd waits for.
+    *(Row(f"SIGURG once, {moment}", f"signal {moment} {URG}") for moment in MOMENTS),
+    Row("SIGURG without end", f"signals at-once {URG}"),
+    Row("SIGURG as soon as the agent is mapped, without end", f"signals agent {URG}", rounds=2),
+    Row("real-time signals", "signals at-once 34 40 64"),
+    Row("SIGPROF and SIGUSR1", f"signals at-once {PROF} {int(signal.SIGUSR1)}"),
+    Row("SIGTRAP", f"signals at-once {TRAP}"),
+    Row("SIGTRAP and SIGURG while held", f"signals seized {TRAP} {URG}", rounds=2),
+    Row("stopped and continued without end", "stop-storm"),
+    Row("stopped in the middle", "stop go+30000 400000", rounds=2),
+    Row("SIGURG blocked by all threads", f"block-signals {URG}", states=ANY_END, says="SIGURG"),
+    Row("all signals blocked by all threads", "block-signals", states=ANY_END, says="SIGURG"),
+    # Processes.
+    Row("forks without end", "fork-storm"),
+    Row("forks that run other programs without end", "fork-storm exec"),
+    Row("another process shares the memory", "shared-memory"),
+    Row("traced by its child for moments", "tracer", states=ANY_END),
+    *(Row(f"ends, {moment}", f"exit {moment}", states=ANY_END, ends=True) for moment in MOMENTS[1:]),
+    # Names.
+    Row("escapes, quotes and a newline in its name", "hostile-name"),
+    # Memory.
+    Row("60,000 mappings", "mappings 60000"),
+    Row("a file mapped 5,000 times", "map-file {stage}/libhostile.so 5000"),
+    Row("maps and unmaps without end", "churn-mappings {stage}/libhostile.so"),
+    Row("its stack is read-only below", "protect-stack seized", states=ANY_END),
+    # Limits.
+    Row("no descriptors", "limit nofile 0 go", states=ANY_END),
+    Row("no processes", "limit nproc 0 go"),
+    Row("no data", "limit data now go", states=ANY_END),
+    Row("no file size", "limit fsize 0 go"),
+    Row("no descriptors, another root", "other-root;limit nofile 0 go", states=ANY_END, says="open files"),
+    Row("no file size, another root", "other-root;limit fsize 0 go", states=ANY_END),
+    Row("small stacks", "", prefix=("prlimit", "--stack=65536:65536"), states=ANY_END),
+]
+
+
+class Attacks(StoppedAtTheEnd):
+    def settled(self, target, row):
+        """The state that the attach comes to; what waits may do so for good reason and says it."""
+        def came():
+            info = self.memprofd.targets().get(target.pid, {})
+            state = info.get("state")
+            if state not in row.states or (state == "waiting" and row.says not in info["message"]):
+                return None
+            return info or {"state": "none"}
+        return eventually(came, f"pid {target.pid} comes to one of {row.states}")
+
+    def attacked(self, row):
+        expected = undisturbed_output()
+        target = self.guest(attack=row.attack.format(stage=stage()), prefix=row.prefix, env=row.env)
+        attach = self.attach_in_background(target.pid)
+        self.go()
+        self.assert_answered(attach, ANSWERS)
+        said = attach.stderr() + "".join(attach.output)
+        info = self.settled(target, row)
+        if info["state"] in ("failed", "none"):
+            self.assertIn(row.says, said + info.get("message", ""))
+        if info["state"] == "sampling":
+            eventually(lambda: self.samples(target.pid) > 0, "its samples")
+        self.assert_others_are_cared_for()
+        if row.ends:
+            self.assertEqual(7, target.wait())
+        self.let_go(target)
+        self.assert_nothing_left(target)
+        if not row.ends:
+            self.assert_same_output(target, expected)
+        self.go_file.unlink()
+        self.processes_end()
+
+
+def test_of(row):
+    def test(self):
+        for attempt in range(row.rounds):
+            with self.subTest(attempt=attempt):
+                self.attacked(row)
+        self.assert_memprofd_is_well()
+    return test
+
+
+for number, row in enumerate(ROWS):
+    name = "".join(c if c.isalnum() else "_" for c in row.name)
+    setattr(Attacks, f"test_{number:02}_{name}", test_of(row))
+
+
+if __name__ == "__main__":
+    unittest.main()

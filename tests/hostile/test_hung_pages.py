@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages that nobody brings: what is read of a target is never waited for without end."""
+
+import sys
+import unittest
+
+from harness import UNAVAILABLE, Process
+from hostile_case import ROOT, StoppedAtTheEnd, stage
+
+FUSE = ROOT / "tests/hostile/fuse_hang.py"
+
+
+class HungPages(StoppedAtTheEnd):
+    """A file whose server does not answer, where memprofd has to look."""
+
+    def served_page(self):
+        folder = self.own_folder("page")
+        self.server = self.process(Process([sys.executable, FUSE, folder]))
+        self.assertRegex(self.server.read_line(), "^ready ")
+        return folder / "page"
+
+    def assert_nobody_waits(self, target):
+        attach = self.attach_in_background(target.pid)
+        self.assertRegex(self.server.read_line(), "^read ")
+        for _ in range(3):
+            self.assert_others_are_cared_for()
+        self.assert_answered(attach, codes=(UNAVAILABLE,))
+        other = self.guest("known_alloc")
+        self.memprofd.attach(other.pid)
+        self.sample_on_command(self.memprofd, other)
+        self.memprofd.detach(other.pid)
+        self.server.send("answer")
+        target.kill()
+        self.assert_nothing_left()
+        self.assert_memprofd_is_well()
+
+    def test_the_control_block(self):
+        page = self.served_page()
+        self.assert_nobody_waits(self.guest(env={"HOSTILE_AGENT": f"file {page}",
+                                                 "LD_PRELOAD": f"{stage()}/libfake_agent.so"}))
+
+
+if __name__ == "__main__":
+    unittest.main()

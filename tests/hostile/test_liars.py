@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents that lie (tests/hostile/fake_agent.c): what is read of a target is never believed."""
+
+import unittest
+
+from harness import eventually
+from hostile_case import StoppedAtTheEnd, stage
+
+# How an agent lies, and what memprofd then says that it could not use.
+KINDS = {"counts": "batch_bad_count", "packed": "bad_record", "tails": "", "control": "", "restarts": "",
+         "pointers": "", "unmapped": "batch_unreadable"}
+
+
+class Liars(StoppedAtTheEnd):
+    def lied_to(self, kind):
+        target = self.guest(env={"HOSTILE_AGENT": kind, "LD_PRELOAD": f"{stage()}/libfake_agent.so"})
+        attach = self.attach_in_background(target.pid)
+        self.assert_answered(attach)
+        # Told lies for as long as the other program takes for some honest samples.
+        before = self.samples(self.bystander.pid)
+        eventually(lambda: self.samples(self.bystander.pid) > before + 3_000, "the other program is sampled on")
+        for question in ("targets", "sites", "report"):
+            told = self.memprofd.ctl(question, *(("--pid", target.pid) if question != "targets" else ()), check=False)
+            self.assertRegex(told.stdout + told.stderr, r"\A[\n\x20-\x7e\u0080-\U0010ffff]*\Z")
+        drops = self.memprofd.targets()[target.pid]["drops"]
+        if KINDS[kind]:
+            self.assertIn(KINDS[kind], {drop["reason"] for drop in drops})
+        self.let_go(target)
+        self.assert_works_on(target)
+        self.assert_nothing_left(target)
+        self.assert_memprofd_is_well()
+
+
+def test_of(kind):
+    return lambda self: self.lied_to(kind)
+
+
+for kind in KINDS:
+    setattr(Liars, f"test_{kind}", test_of(kind))
+
+
+if __name__ == "__main__":
+    unittest.main()

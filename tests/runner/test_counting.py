@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests/run.py counts: a test that was skipped is no test that passed."""
+
+import contextlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from xml.etree import ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import run
+
+GTEST = """<testsuites tests="6" failures="2" disabled="1" errors="0">
+  <testsuite name="A" tests="6" failures="2" disabled="1" skipped="2" errors="0">
+    <testcase name="Passes" status="run" result="completed" classname="A">
+      <properties><property name="note" value="50 kills"/></properties></testcase>
+    <testcase name="Skips" status="run" result="skipped" classname="A">
+      <skipped message="a_test.cc:3&#x0A;no promtool"/></testcase>
+    <testcase name="SkipsWithoutAWord" status="run" result="skipped" classname="A">
+      <skipped message="a_test.cc:4&#x0A;"/></testcase>
+    <testcase name="DISABLED_x" status="notrun" result="suppressed" classname="A"/>
+    <testcase name="Fails" status="run" result="completed" classname="A"><failure message="no"/></testcase>
+    <testcase name="FailsAndSkips" status="run" result="completed" classname="A">
+      <failure message="no"/><skipped message="a_test.cc:9&#x0A;late"/></testcase>
+  </testsuite></testsuites>"""
+
+MODULE = '''
+import unittest
+
+class Some(unittest.TestCase):
+    def test_passes(self): pass
+    def test_fails(self): self.fail()
+    def test_skips(self): self.skipTest("the pid is taken")
+    @unittest.skip("takes long")
+    def test_never_runs(self): pass
+    def test_skips_parts(self):
+        for part in "ab":
+            with self.subTest(part):
+                self.skipTest("half of it")
+    def test_fails_and_skips_parts(self):
+        with self.subTest("a"):
+            self.skipTest("not this")
+        with self.subTest("b"):
+            self.fail()
+
+@unittest.skip("no such class here")
+class WholeClass(unittest.TestCase):
+    def test_one(self): pass
+    def test_two(self): pass
+
+class ClassThatSkipsItself(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise unittest.SkipTest("nothing to do")
+    def test_one(self): pass
+'''
+
+
+def closing_lines(total):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = run.close(total)
+    return code, said.getvalue().splitlines()
+
+
+class Counting(unittest.TestCase):
+    def test_googletest(self):
+        outcome = run.gtest_outcome(ElementTree.fromstring(GTEST))
+        self.assertEqual((1, 2), (outcome.passed, outcome.failed))
+        self.assertEqual(["A.Skips: no promtool", "A.SkipsWithoutAWord: no reason given, a_test.cc:4",
+                          "A.DISABLED_x: disabled"], outcome.skipped)
+        self.assertEqual(["50 kills"], outcome.notes)
+
+    def test_python(self):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder) / "test_fake.py"
+            module.write_text(MODULE)
+            report = pathlib.Path(folder) / "report.json"
+            done = subprocess.run([sys.executable, run.__file__, "--module", module, "--report", report],
+                                  capture_output=True, check=False)
+            outcome = run.Outcome(**json.loads(report.read_text()))
+        self.assertEqual((1, 1, 2), (done.returncode, outcome.passed, outcome.failed))
+        reasons = {skip.removeprefix("test_fake.") for skip in outcome.skipped}
+        self.assertEqual({"Some.test_skips: the pid is taken", "Some.test_never_runs: takes long",
+                          "Some.test_skips_parts: half of it", "WholeClass.test_one: no such class here",
+                          "WholeClass.test_two: no such class here",
+                          "setUpClass (test_fake.ClassThatSkipsItself): nothing to do"}, reasons)
+
+    def test_closing_line_stands_alone_after_the_list(self):
+        total = run.added_up([run.Outcome(2, 0, ["a: x"]), run.Outcome(3, 1, ["b: y"], ["50 kills"])])
+        self.assertEqual((1, ["skipped: a: x", "skipped: b: y", "5 passed, 1 failed, 2 skipped"]),
+                         closing_lines(total))
+
+    def test_only_skips_are_no_success(self):
+        self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
+                         closing_lines(run.Outcome(skipped=["a: x"])))
+
+
+if __name__ == "__main__":
+    unittest.main()

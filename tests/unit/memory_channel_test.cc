@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/memory_channel.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+namespace memprofd {
+namespace {
+
+using Outcome = MemoryChannel::Outcome;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kShort{5};
+
+// A channel whose server is the test.
+class MemoryChannelTest : public ::testing::Test {
+ protected:
+  MemoryChannelTest() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    channel_ = std::make_unique<MemoryChannel>(UniqueFd(ends[0]));
+    server_.reset(ends[1]);
+  }
+  // The request that has come; one of 0 bytes when there is none.
+  MemoryRequest request() {
+    MemoryRequest request;
+    if (::recv(server_.get(), &request, sizeof request, MSG_DONTWAIT) < 0) return {};
+    return request;
+  }
+  void answer(const MemoryRequest& request, const char* text, std::uint64_t blocked_ns = 0) {
+    struct {
+      MemoryAnswer head;
+      char text[8];
+    } message{{request.number, blocked_ns, request.bytes, 0}, {}};
+    std::memcpy(message.text, text, request.bytes);
+    ASSERT_GT(::send(server_.get(), &message, sizeof message.head + request.bytes, 0), 0);
+  }
+  Outcome read(std::array<char, 4>& out, std::chrono::nanoseconds patience) {
+    return channel_->call({.address = 1, .bytes = 4}, {}, std::as_writable_bytes(std::span(out)),
+                          last_, patience);
+  }
+
+  std::unique_ptr<MemoryChannel> channel_;
+  UniqueFd server_;
+  MemoryAnswer last_;
+};
+
+TEST_F(MemoryChannelTest, LateAnswerIsNotTakenForTheNext) {
+  std::array<char, 4> first{'x', 'x', 'x', 'x'}, second{};
+  EXPECT_EQ(read(first, kShort), Outcome::kLate);
+  const MemoryRequest slow = request();
+  EXPECT_EQ(slow.bytes, 4u);
+  EXPECT_EQ(read(second, kShort), Outcome::kLate);
+  EXPECT_EQ(request().bytes, 0u) << "nothing more is asked until that is answered";
+  EXPECT_GT(channel_->silent_for(), kShort);
+  answer(slow, "slow");
+  answer({.number = slow.number + 1, .bytes = 4}, "next");
+  EXPECT_EQ(read(second, seconds(10)), Outcome::kAnswered);
+  EXPECT_EQ(std::string(second.data(), 4), "next");
+  EXPECT_EQ(channel_->silent_for().count(), 0);
+  EXPECT_EQ(std::string(first.data(), 4), "xxxx") << "a late answer writes nowhere";
+}
+
+TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
+  std::array<char, 4> out{};
+  EXPECT_EQ(read(out, kShort), Outcome::kLate);
+  // Says that its file system took it an hour: there is nothing left to wait with.
+  answer(request(), "slow", 3'600'000'000'000);
+  EXPECT_EQ(read(out, seconds(3600)), Outcome::kLate);
+  EXPECT_EQ(request().bytes, 4u);
+}
+
+TEST_F(MemoryChannelTest, EndOfTheServer) {
+  server_.reset();
+  std::array<char, 4> out{};
+  EXPECT_EQ(read(out, seconds(10)), Outcome::kNoServer);
+  EXPECT_EQ(read(out, seconds(10)), Outcome::kNoServer);
+  EXPECT_GT(channel_->silent_for().count(), 0);
+}
+
+TEST_F(MemoryChannelTest, ServersThatStandStillAreCountedUntilTheyEnd) {
+  EXPECT_EQ(MemoryChannel::abandoned(), 0u);
+  std::array<char, 4> out{};
+  EXPECT_EQ(read(out, kShort), Outcome::kLate);
+  channel_.reset();
+  EXPECT_EQ(MemoryChannel::abandoned(), 1u);
+  server_.reset();
+  EXPECT_EQ(MemoryChannel::abandoned(), 0u);
+}
+
+TEST_F(MemoryChannelTest, AServerThatAnsweredIsNotAbandoned) {
+  std::array<char, 4> out{};
+  EXPECT_EQ(read(out, kShort), Outcome::kLate);
+  answer(request(), "done");
+  channel_.reset();
+  EXPECT_EQ(MemoryChannel::abandoned(), 0u);
+}
+
+TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
+  WaitBudget budget(100, 50);
+  EXPECT_EQ(budget.left_ns(1000), 100u);
+  budget.spend(70);
+  EXPECT_EQ(budget.left_ns(1000), 30u);
+  EXPECT_EQ(budget.left_ns(1500), 40u);
+  budget.spend(1000);
+  EXPECT_EQ(budget.left_ns(1500), 0u);
+  EXPECT_EQ(budget.left_ns(1'000'000), 100u) << "no more than at first";
+}
+
+}  // namespace
+}  // namespace memprofd
