@@ -99,13 +99,18 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   }
   RETURN_IF_ERROR(injectable);
   ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
-  auto libc = find_libc_functions(pid);
+  auto libc = libc_functions();
   if (absl::IsFailedPrecondition(libc.status())) return no_agent_possible(libc.status());
   ASSIGN_OR_RETURN(libc_, std::move(libc));
   copy_file_ = !sees_file(ProcFs(), pid, file_->path);
   if (!copy_file_) return absl::OkStatus();
   const absl::Status proc = check_proc_inside(ProcFs(), pid);
   return absl::IsFailedPrecondition(proc) ? no_agent_possible(proc) : proc;
+}
+
+absl::StatusOr<LibcFunctions> Attachment::libc_functions() const {
+  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+  return find_libc_functions(target_.pid, maps);
 }
 
 absl::Status Attachment::check_injectable() const {
@@ -301,7 +306,7 @@ absl::Status Attachment::start_injection() {
     };
   }
   if (libc_.restorer == 0) {
-    ASSIGN_OR_RETURN(libc_, find_libc_functions(target_.pid));
+    ASSIGN_OR_RETURN(libc_, libc_functions());
   }
   injection.libc = libc_;
   if (control_) {

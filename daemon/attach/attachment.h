@@ -83,6 +83,7 @@ class Attachment final : public AttachedTarget {
   // On any thread.
   absl::Status request(const AgentControl& control, const SessionRequest& session) const;
   absl::Status check_injectable() const;
+  absl::StatusOr<LibcFunctions> libc_functions() const;
   absl::StatusOr<Progress> agent_progress() const;
   absl::Status advance_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;

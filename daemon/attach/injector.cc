@@ -85,7 +85,7 @@ class Injector::Round {
       // It may have called exec before anybody listened for that.
       if (!target_.memory->check().ok()) return replaced();
       safe_point_.skip_none();
-      injector_.main_stack_ = find_main_stack(target_.pid);
+      injector_.look_for_stack();
       return std::nullopt;
     }
     knock_ = *knock;
@@ -211,7 +211,7 @@ class Injector::Round {
 
   // The program may have put another file where its dynamic linker opened the copy.
   absl::Status check_mapped(const BorrowedThread::Copy& copy, const AgentLocation& agent) const {
-    ASSIGN_OR_RETURN(const auto maps, ProcFs().maps(target_.pid));
+    ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
     const auto at = std::find_if(maps.begin(), maps.end(), [&](const Mapping& mapping) {
       return mapping.begin <= agent.poll_address && agent.poll_address < mapping.end;
     });
@@ -242,9 +242,14 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
                    SafePoint::attach(target.pid, site_in_program(target, target.safe_point)));
   injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!injector->cancel_) return absl::ErrnoToStatus(errno, "cannot create an eventfd");
-  injector->main_stack_ = find_main_stack(target.pid);
+  injector->look_for_stack();
   ASSIGN_OR_RETURN(injector->thread_, start_thread([self = injector.get()] { self->run(); }));
   return injector;
+}
+
+void Injector::look_for_stack() {
+  const auto maps = injection_.target->memory->maps();
+  main_stack_ = maps.ok() ? find_main_stack(*maps) : AddressRange{};
 }
 
 void Injector::run() {

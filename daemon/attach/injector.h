@@ -81,12 +81,13 @@ class Injector {
   class Round;
   explicit Injector(Injection injection) : injection_(std::move(injection)) {}
   void run();
+  void look_for_stack();
 
   Injection injection_;
   std::unique_ptr<SafePoint> safe_point_;
-  UniqueFd cancel_;  // an eventfd
-  AddressRange main_stack_;
-  int misses_ = 0;  // knocks that were answered too late, in a row
+  UniqueFd cancel_;          // an eventfd
+  AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
+  int misses_ = 0;           // knocks that were answered too late, in a row
   std::atomic<bool> done_{false};
   std::atomic<Obstacle> obstacle_{Obstacle::kNone};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
-#include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -85,8 +84,8 @@ struct Loaded {
   std::uint64_t bias = 0;
 };
 
-absl::StatusOr<Loaded> open_mapped(const ProcFs& proc, int pid, const Mapping& mapping) {
-  const std::string path = path_of_mapping(proc, pid, mapping);
+absl::StatusOr<Loaded> open_mapped(int pid, const Mapping& mapping) {
+  const std::string path = path_of_mapping(ProcFs(), pid, mapping);
   ASSIGN_OR_RETURN(auto file, ElfFile::open(path, mapping.path));
   const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (!bias) return absl::DataLossError(absl::StrCat(mapping.path, ": not where it is mapped"));
@@ -110,15 +109,13 @@ void take_libc(const Loaded& loaded, const Mapping& mapping, LibcFunctions& func
 
 }  // namespace
 
-absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& proc_root) {
-  const ProcFs proc(proc_root);
-  ASSIGN_OR_RETURN(const auto maps, proc.maps(pid));
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::vector<Mapping>& maps) {
   LibcFunctions functions;
   for (const Mapping& mapping : maps) {
     if (!mapping.executable) continue;
     const std::string_view name = base_name(mapping.path);
     if (!is_libc(name) && !is_libdl(name) && !is_linker(name)) continue;
-    ASSIGN_OR_RETURN(const Loaded loaded, open_mapped(proc, pid, mapping));
+    ASSIGN_OR_RETURN(const Loaded loaded, open_mapped(pid, mapping));
     if (is_linker(name)) {
       functions.loaded_list = address_of(loaded, "_r_debug");
       continue;

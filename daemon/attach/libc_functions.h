@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 
@@ -23,8 +25,8 @@ struct LibcFunctions {
   std::uint64_t errno_slot = 0;
 };
 
-// kFailedPrecondition when the process runs without a shared glibc. proc_root as in
-// discover_target().
-absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::string& proc_root = "/proc");
+// maps: those of the address space that is looked at (TargetMemory::maps). kFailedPrecondition when
+// the process runs without a shared glibc.
+absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::vector<Mapping>& maps);
 
 }  // namespace memprofd

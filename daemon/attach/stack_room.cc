@@ -7,8 +7,6 @@
 #include <bit>
 #include <vector>
 
-#include "daemon/discover/proc_fs.h"
-
 namespace memprofd {
 namespace {
 
@@ -36,10 +34,8 @@ bool is_readable(int pid, std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-AddressRange find_main_stack(int pid) {
-  const auto maps = ProcFs().maps(pid);
-  if (!maps.ok()) return {};
-  for (const Mapping& mapping : *maps)
+AddressRange find_main_stack(const std::vector<Mapping>& maps) {
+  for (const Mapping& mapping : maps)
     if (mapping.path == "[stack]") return {mapping.begin, mapping.end};
   return {};
 }

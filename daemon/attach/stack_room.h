@@ -3,13 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "daemon/discover/proc_fs.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
 
-// Where the main thread's stack is; empty when that is not known. Reads all mappings.
-AddressRange find_main_stack(int pid);
+// Where the main thread's stack is; empty when that is not known.
+AddressRange find_main_stack(const std::vector<Mapping>& maps);
 
 // True when at least `bytes` lie below stack_pointer: in pages that are there, or, for
 // the main thread's stack, which grows, above its resource limit. False when unknown.

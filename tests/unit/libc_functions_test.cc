@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "tests/unit/temp_dir.h"
-
 namespace memprofd {
 namespace {
 
@@ -23,7 +21,7 @@ std::uint64_t loaded_list_of_this_process() {
 }
 
 TEST(LibcFunctions, OfThisProcess) {
-  const auto found = find_libc_functions(::getpid());
+  const auto found = find_libc_functions(::getpid(), ProcFs().maps(::getpid()).value());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->raise, reinterpret_cast<std::uint64_t>(&::raise));
   EXPECT_EQ(found->syscall, reinterpret_cast<std::uint64_t>(&::syscall));
@@ -40,13 +38,11 @@ TEST(LibcFunctions, OfThisProcess) {
 
 class WithoutGlibc : public ::testing::Test {
  protected:
-  std::string refusal(const std::string& maps) {
-    dir_.write("42/maps", maps);
-    const auto found = find_libc_functions(42, dir_.path());
+  static std::string refusal(const std::string& maps) {
+    const auto found = find_libc_functions(42, parse_maps(maps));
     EXPECT_EQ(found.status().code(), absl::StatusCode::kFailedPrecondition);
     return std::string(found.status().message());
   }
-  TempDir dir_;
 };
 
 TEST_F(WithoutGlibc, MuslIsNamed) {

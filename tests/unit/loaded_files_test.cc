@@ -79,7 +79,7 @@ TEST(LoadedFiles, AListThatLeadsNowhere) {
 }
 
 TEST(LoadedFiles, OfThisProcess) {
-  const auto libc = find_libc_functions(::getpid());
+  const auto libc = find_libc_functions(::getpid(), ProcFs().maps(::getpid()).value());
   ASSERT_TRUE(libc.ok()) << libc.status();
   ASSERT_NE(libc->loaded_list, 0u);
   const auto memory = TargetMemory::open(::getpid());

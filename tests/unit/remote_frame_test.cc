@@ -172,7 +172,7 @@ TEST(RemoteFrame, CallsTwiceAndResumesWithoutATracer) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSTOPPED(status));
   const auto state = state_of(child);
-  const auto libc = find_libc_functions(child);
+  const auto libc = find_libc_functions(child, ProcFs().maps(child).value());
   ASSERT_TRUE(libc.ok()) << libc.status();
   const RemoteFrame frame = build_remote_frame(
       state, libc->restorer, {reinterpret_cast<std::uint64_t>(&first_call), 4, 0},

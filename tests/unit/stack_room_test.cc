@@ -32,7 +32,7 @@ TEST(StackRoom, UpToTheGuardPage) {
 }
 
 TEST(StackRoom, TheMainStackGrows) {
-  const AddressRange stack = find_main_stack(::getpid());
+  const AddressRange stack = find_main_stack(ProcFs().maps(::getpid()).value());
   const int here = 0;
   ASSERT_TRUE(stack.contains(address(&here)));
   EXPECT_TRUE(has_room(address(&here), stack));
