@@ -314,7 +314,7 @@ void Daemon::stop_all() {
     return true;
   });
   for (auto& [pid, profiled] : targets_) {
-    if (profiled.attachment) profiled.attachment->kernel().begin_detach();
+    if (profiled.attachment) profiled.attachment->kernel().probes().begin_detach();
   }
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) end(profiled, TargetState::kDetached, "memprofd stops");

@@ -3,8 +3,8 @@
 //
 // Threads of memprofd and what each owns:
 //   main      signals, servers' life, this object's life
-//   control   AttachedTarget (but for KernelSide::consume), targets_
-//   ingest    Lane, Pipeline, ring buffers
+//   control   AttachedTarget, targets_
+//   ingest    Lane, Pipeline, EventRing
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once

@@ -47,6 +47,7 @@ std::optional<ObservedView> counters_now(const Target& target) {
 Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
            TargetInfo info)
     : attachment_(std::move(attachment)),
+      ring_(attachment_->kernel().take_ring()),
       pipeline_(pipeline_limits(*attachment_)),
       tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
@@ -67,7 +68,7 @@ void Lane::set_agent(const AgentControl& agent) {
 int Lane::consume() {
   tap_.update();
   if (finished()) return 0;
-  const int records = attachment_->kernel().consume(
+  const int records = ring_->consume(
       [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); });
   tap_.flush();
   if (records <= 0) return 0;
@@ -123,8 +124,8 @@ void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
   for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
     pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
   }
-  snapshot.ring_bytes_used = counters.ring_used_bytes;
-  snapshot.ring_bytes_total = counters.ring_total_bytes;
+  snapshot.ring_bytes_used = ring_->used_bytes();
+  snapshot.ring_bytes_total = ring_->total_bytes();
 }
 
 void Lane::read_gc_stats_of_target() {
@@ -234,6 +235,7 @@ void Lane::finish() {
   cut_history();
   final_ = snapshot();
   tap_.close();
+  ring_.reset();
   attachment_.reset();
 }
 

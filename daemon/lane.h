@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/attach/attached_target.h"
+#include "daemon/attach/event_ring.h"
 #include "daemon/event_tap.h"
 #include "daemon/pipeline.h"
 #include "daemon/store/history.h"
@@ -56,7 +57,7 @@ class Lane {
   // Last look: lets the attachment go; snapshot() repeats the final one from now on.
   void finish();
   bool finished() const { return attachment_ == nullptr; }
-  int ring_epoll_fd() const { return attachment_->kernel().ring_epoll_fd(); }
+  int ring_epoll_fd() const { return ring_->epoll_fd(); }
 
   // Any thread.
   TargetInfo info() const;
@@ -79,6 +80,7 @@ class Lane {
   HistoryView history_view() const;
 
   std::shared_ptr<AttachedTarget> attachment_;
+  std::unique_ptr<EventRing> ring_;
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;

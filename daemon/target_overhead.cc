@@ -49,7 +49,7 @@ OverheadInfo TargetOverhead::info() const {
 
 TargetOverhead::Reading TargetOverhead::read(const AttachedTarget& target, const KernelSide& kernel,
                                              const LaneSignals& signals) {
-  const ProbeRuns runs = kernel.probe_runs();
+  const ProbeRuns runs = kernel.probes().runs();
   return {.at = Clock::now(),
           .cpu_ns = process_cpu_ns(target.target().pid),
           .counts = {.samples = signals.alloc_events + signals.records_lost,

@@ -5,7 +5,7 @@
 //        |                      |
 //        +------- error --------+---> the caller drops it
 //
-// Owned by the control thread; kernel() is shared with the ingest thread.
+// Owned by the control thread; the ingest thread takes kernel()'s ring and reads its counters.
 #pragma once
 
 #include <cstdint>

@@ -42,9 +42,10 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
       auto kernel,
       KernelSide::load(config, build_kernel_frame_table(target.frames, target.room_for_plugins)));
   if (target.register_frametable.address != 0) {
-    RETURN_IF_ERROR(kernel->attach_frametable(site_in_program(target, target.register_frametable)));
+    RETURN_IF_ERROR(kernel->probes().attach(Probe::kFrametable,
+                                            site_in_program(target, target.register_frametable)));
   }
-  RETURN_IF_ERROR(kernel->attach_lifecycle());
+  RETURN_IF_ERROR(kernel->probes().attach_lifecycle());
   return kernel;
 }
 
@@ -163,7 +164,9 @@ memprof_capture_by Attachment::choose_capture(double requested_rate) {
 }
 
 absl::Status Attachment::attach_capture() {
-  return kernel_->attach_capture(site_in_program(target_, target_.capture));
+  Probes& probes = kernel_->probes();
+  if (probes.attached(Probe::kCapture)) return absl::OkStatus();
+  return probes.attach(Probe::kCapture, site_in_program(target_, target_.capture));
 }
 
 void Attachment::adopt(const AgentLocation& agent) {
@@ -215,11 +218,12 @@ absl::Status Attachment::request(const AgentControl& control, const SessionReque
 absl::Status Attachment::attach_batch() {
   if (copy_file_) return absl::OkStatus();
   if (file_) {
-    return kernel_->attach_batch(
-        {file_->elf->descriptor(), file_->probe_offset, file_->semaphore_offset});
+    return kernel_->probes().attach(
+        Probe::kBatch, {file_->elf->descriptor(), file_->probe_offset, file_->semaphore_offset});
   }
   const AgentLocation& agent = target_.agents[0];
-  return kernel_->attach_batch({agent.file, agent.probe_offset, agent.semaphore_offset});
+  return kernel_->probes().attach(Probe::kBatch,
+                                  {agent.file, agent.probe_offset, agent.semaphore_offset});
 }
 
 absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
@@ -251,7 +255,7 @@ absl::StatusOr<Attachment::Progress> Attachment::advance() {
   if (progress != Progress::kSampling) return progress;
   injector_.reset();
   if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) {
-    kernel_->detach_capture();
+    kernel_->probes().begin_detach(Probe::kCapture);
     kernel_capture_.reset();
   }
   return progress;
@@ -302,7 +306,8 @@ absl::Status Attachment::start_injection() {
   if (!control_ && copy_file_) {
     ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(file_->path));
     injection.on_copied = [this](const SharedFd& copy) {
-      return kernel_->attach_batch({copy, file_->probe_offset, file_->semaphore_offset});
+      return kernel_->probes().attach(Probe::kBatch,
+                                      {copy, file_->probe_offset, file_->semaphore_offset});
     };
   }
   if (libc_.restorer == 0) {
@@ -397,7 +402,7 @@ bool Attachment::stopped() const {
 
 void Attachment::detach_probes() {
   injector_.reset();  // it attaches a probe
-  kernel_->detach_probes();
+  kernel_->probes().detach();
 }
 
 }  // namespace memprofd

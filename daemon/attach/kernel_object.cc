@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "daemon/attach/bpf_support.h"
+#include "daemon/attach/probe_programs.h"
 #include "daemon/attach/thread_pointers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
@@ -75,20 +76,12 @@ void configure_walk(memprof_bpf& skeleton, const KernelConfig& config, std::uint
 }
 
 void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
-  const auto& programs = skeleton.progs;
-  const bool capture = config.capture && !config.observe;
-  const auto want = [](bpf_program* program, bool wanted) {
-    (void)bpf_program__set_autoload(program, wanted);
-  };
-  want(programs.capture, capture && !config.fiber_stacks);
-  want(programs.capture_fibers, capture && config.fiber_stacks);
-  want(programs.observe, config.observe && !config.fiber_stacks);
-  want(programs.observe_domains, config.observe && config.fiber_stacks);
-  want(programs.batch, !config.observe);
-  for (bpf_program* program :
-       {programs.capture, programs.capture_fibers, programs.observe, programs.observe_domains,
-        programs.batch, programs.frametable_registered})
-    choose_uprobe_kind(program, config.uprobes);
+  for (const ProbeRow& row : kProbeTable) {
+    bpf_program* const chosen = row.program(skeleton.progs, config.fiber_stacks);
+    (void)bpf_program__set_autoload(row.program(skeleton.progs, !config.fiber_stacks), false);
+    (void)bpf_program__set_autoload(chosen, row.wanted(config));
+    choose_uprobe_kind(chosen, config.uprobes);
+  }
 }
 
 // The same maps for both objects.

@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
 }
 
 absl::Status Observation::begin(double, double) {
-  return kernel_->attach_observe(site_in_program(target_, target_.slow_allocation));
+  return kernel_->probes().attach(Probe::kObserve,
+                                  site_in_program(target_, target_.slow_allocation));
 }
 
 }  // namespace memprofd

@@ -23,9 +23,9 @@ class Observation final : public AttachedTarget {
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
   std::string keep_alive(bool) const override { return ""; }
   std::string waiting_for() const override { return ""; }
-  void request_stop() override { kernel_->detach_probes(); }
+  void request_stop() override { kernel_->probes().detach(); }
   bool stopped() const override { return true; }
-  void detach_probes() override { kernel_->detach_probes(); }
+  void detach_probes() override { kernel_->probes().detach(); }
 
   const Target& target() const override { return target_; }
   KernelSide& kernel() override { return *kernel_; }

@@ -66,6 +66,15 @@ struct Record {
   }
 };
 
+// A kernel side with its ring, as one thread has both.
+struct LoadedSide {
+  std::unique_ptr<KernelSide> kernel;
+  std::unique_ptr<EventRing> ring;
+
+  KernelSide* operator->() const { return kernel.get(); }
+  KernelSide& operator*() const { return *kernel; }
+};
+
 class KernelSideTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -85,21 +94,24 @@ class KernelSideTest : public testing::Test {
             .max_frames = 20000,
             .ring_bytes = 1u << 20};
   }
-  std::unique_ptr<KernelSide> load(const KernelConfig& config) {
+  LoadedSide load(const KernelConfig& config) {
     const KernelFrameTable table{10, program_.slots(10)};
     auto side = KernelSide::load(config, table);
     EXPECT_TRUE(side.ok()) << side.status();
-    return side.ok() ? *std::move(side) : nullptr;
+    if (!side.ok()) return {};
+    auto ring = (*side)->take_ring();
+    return {*std::move(side), std::move(ring)};
   }
   void attach_all(KernelSide& side) {
-    ASSERT_EQ(side.attach_capture(site(probe_target_collect)), absl::OkStatus());
-    ASSERT_EQ(side.attach_lifecycle(), absl::OkStatus());
-    ASSERT_EQ(side.attach_frametable(site(probe_target_register_frametable)), absl::OkStatus());
-    ASSERT_EQ(side.attach_batch(batch_site()), absl::OkStatus());
+    ASSERT_EQ(side.probes().attach(Probe::kCapture, site(probe_target_collect)), absl::OkStatus());
+    ASSERT_EQ(side.probes().attach_lifecycle(), absl::OkStatus());
+    ASSERT_EQ(side.probes().attach(Probe::kFrametable, site(probe_target_register_frametable)),
+              absl::OkStatus());
+    ASSERT_EQ(side.probes().attach(Probe::kBatch, batch_site()), absl::OkStatus());
   }
-  static std::vector<Record> take(KernelSide& side) {
+  static std::vector<Record> take(LoadedSide& side) {
     std::vector<Record> records;
-    const int n = side.consume([&](std::span<const std::byte> bytes) {
+    const int n = side.ring->consume([&](std::span<const std::byte> bytes) {
       records.push_back({{bytes.begin(), bytes.end()}});
     });
     EXPECT_EQ(static_cast<std::size_t>(n), records.size());

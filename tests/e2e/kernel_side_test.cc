@@ -20,11 +20,11 @@ TEST_F(KernelSideTest, SemaphoreFollowsTheBatchProbe) {
   EXPECT_EQ(target_->semaphore(), 0);
   attach_all(*side);
   EXPECT_EQ(target_->semaphore(), 1);
-  side->detach_probes();
+  side->probes().detach();
   EXPECT_EQ(target_->semaphore(), 0);
   attach_all(*side);
   EXPECT_EQ(target_->semaphore(), 1);
-  side.reset();
+  side.kernel.reset();
   EXPECT_EQ(target_->semaphore(), 0);
 }
 
@@ -39,7 +39,7 @@ TEST_F(KernelSideTest, BatchesArriveByteExactAndInOrder) {
       record = {random(), random(), random(), static_cast<std::uint32_t>(random()),
                 static_cast<std::uint32_t>(random())};
     const int tid = target_->batch(reinterpret_cast<std::uint64_t>(records), count, seq, 77, 5);
-    const auto got = take(*side);
+    const auto got = take(side);
     ASSERT_EQ(got.size(), 1u) << count;
     ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_BATCH);
     const auto& batch = got[0].as<memprof_batch>();
@@ -67,7 +67,7 @@ TEST_F(KernelSideTest, PackedBatchesArriveByteExact) {
   static_assert(kAll > 4000);  // one of the largest class
   for (const std::uint32_t words : {0u, 1u, 100u, 101u, 1000u, 1001u, 4000u, kAll}) {
     target_->batch(address, words, 9, 77, MEMPROF_BATCH_PACKED | 5);
-    const auto got = take(*side);
+    const auto got = take(side);
     ASSERT_EQ(got.size(), 1u) << words;
     ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_PACKED);
     const auto& batch = got[0].as<memprof_packed_batch>();
@@ -82,7 +82,7 @@ TEST_F(KernelSideTest, PackedBatchesArriveByteExact) {
   target_->batch(address, MEMPROF_PACKED_WORDS + 1, 0, 1, MEMPROF_BATCH_PACKED);
   target_->batch(address, 1, 0, 1, MEMPROF_BATCH_PACKED | MEMPROF_BUFFERS);
   target_->batch(16, 3, 0, 1, MEMPROF_BATCH_PACKED);
-  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(take(side).size(), 0u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 2u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
 }
@@ -95,7 +95,7 @@ TEST_F(KernelSideTest, BadBatchesAreCounted) {
   target_->batch(records, 0xFFFFFFFF, 0, 1);
   target_->batch(records, 1, 0, 1, MEMPROF_BUFFERS);
   target_->batch(16, 3, 0, 1);
-  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(take(side).size(), 0u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 3u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
 }
@@ -109,7 +109,7 @@ TEST_F(KernelSideTest, WalksEqualTheReference) {
     const auto stack = place(chunks);
     const ReferenceWalk reference = reference_walk(program_, stack, 20000);
     target_->collect(i % 3 - 1);
-    const auto got = take(*side);
+    const auto got = take(side);
     ASSERT_EQ(got.size(), 1u);
     const auto& capture = got[0].as<memprof_capture>();
     ASSERT_EQ(got[0].frames(), reference.frames) << "stack " << i;
@@ -131,7 +131,7 @@ TEST_F(KernelSideTest, DeepStacksAreCutAtTheCaps) {
   for (int i = 0; i < 9000; ++i) alternating.push_back(i % 2 == 0 ? f : g);
   place({alternating});
   target_->collect(0);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].frames(), std::vector<std::uint64_t>(12000, f.pc));
   EXPECT_EQ(got[0].as<memprof_capture>().n_entries, 2u);
@@ -146,7 +146,7 @@ TEST_F(KernelSideTest, RepeatedStackIsSentAsItsId) {
   place({{functions_[3], functions_[4]}});
   for (int i = 0; i < 3; ++i) target_->collect(0);
   target_->collect(1);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 4u);
   const std::vector<std::uint64_t> frames{functions_[3].pc, functions_[4].pc};
   EXPECT_EQ(got[0].frames(), frames);
@@ -168,7 +168,7 @@ TEST_F(KernelSideTest, CallersAreToldApart) {
   target_->collect(-1, Caller::kUser);
   target_->collect(-1, Caller::kInterned);
   target_->collect(-1, Caller::kMemprof);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].as<memprof_capture>().flags, MEMPROF_CAPTURE_INTERNED);
   EXPECT_EQ(got[1].as<memprof_capture>().flags, 0u);
@@ -181,7 +181,7 @@ TEST_F(KernelSideTest, OtherThreadsAreTheTargetToo) {
   place({{functions_[0]}});
   const int tid = target_->collect_on_new_thread(0);
   EXPECT_NE(tid, target_->pid());
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].kind(), MEMPROF_EVENT_CAPTURE);
   EXPECT_EQ(got[0].as<memprof_event_header>().tid, static_cast<std::uint32_t>(tid));
@@ -199,9 +199,9 @@ TEST_F(KernelSideTest, OtherProcessesAreNot) {
   other.batch(0, 0, 0, 1);
   other.collect_on_new_thread(0);
   EXPECT_EQ(other.semaphore(), 0);
-  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(take(side).size(), 0u);
   target_->collect(0);
-  EXPECT_EQ(take(*side).size(), 1u);
+  EXPECT_EQ(take(side).size(), 1u);
 }
 
 TEST_F(KernelSideTest, ThreadsOfAPidNamespaceKeepTheirOwnNumbers) {
@@ -210,7 +210,7 @@ TEST_F(KernelSideTest, ThreadsOfAPidNamespaceKeepTheirOwnNumbers) {
   attach_all(*side);
   place({{functions_[0]}});
   EXPECT_EQ(target_->collect(0), 1);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].as<memprof_event_header>().tid, 1u);
   EXPECT_EQ(got[0].as<memprof_event_header>().tgid, static_cast<std::uint32_t>(target_->pid()));
@@ -223,8 +223,8 @@ TEST_F(KernelSideTest, LossesInAFullRingAreCountedAndAnnounced) {
   attach_all(*side);
   const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
   for (std::uint64_t i = 0; i < 20; ++i) target_->batch(records, MEMPROF_BATCH_RECORDS, i, 1);
-  const auto used = side->counters().ring_used_bytes;
-  EXPECT_EQ(side->counters().ring_total_bytes, 256u << 10);
+  const auto used = side.ring->used_bytes();
+  EXPECT_EQ(side.ring->total_bytes(), 256u << 10);
   EXPECT_GT(used, 230u << 10);
   // Small batches fill the rest; then not even a capture fits.
   for (std::uint64_t i = 0; i < 2000; ++i) target_->batch(records, 0, i, 1);
@@ -233,13 +233,13 @@ TEST_F(KernelSideTest, LossesInAFullRingAreCountedAndAnnounced) {
   const KernelCounters full = side->counters();
   EXPECT_EQ(full.drops[MEMPROF_DROP_CAPTURE_RING_FULL], 3u);
   EXPECT_EQ(full.counts[MEMPROF_COUNT_BATCHES] + full.drops[MEMPROF_DROP_BATCH_RING_FULL], 2020u);
-  EXPECT_EQ(take(*side).size(), full.counts[MEMPROF_COUNT_BATCHES]);
-  EXPECT_EQ(side->counters().ring_used_bytes, 0u);
+  EXPECT_EQ(take(side).size(), full.counts[MEMPROF_COUNT_BATCHES]);
+  EXPECT_EQ(side.ring->used_bytes(), 0u);
 
   // The refused stack was not taken for sent.
   target_->collect(0);
   target_->batch(records, 1, 0, 1);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].frames().size(), 2u);
   EXPECT_EQ(got[0].as<memprof_capture>().captures_dropped, 3u);
@@ -254,14 +254,14 @@ TEST_F(KernelSideTest, RingBecomesReadableAtAQuarterOnly) {
   const auto records = reinterpret_cast<std::uint64_t>(target_->shared().records);
   const auto wait = [&](int milliseconds) {
     epoll_event event;
-    return epoll_wait(side->ring_epoll_fd(), &event, 1, milliseconds);
+    return epoll_wait(side.ring->epoll_fd(), &event, 1, milliseconds);
   };
   for (std::uint64_t i = 0; i < 4; ++i) target_->batch(records, 512, i, 1);
-  EXPECT_LT(side->counters().ring_used_bytes, 66u << 10);
+  EXPECT_LT(side.ring->used_bytes(), 66u << 10);
   EXPECT_EQ(wait(0), 0);
   for (std::uint64_t i = 0; i < 2; ++i) target_->batch(records, 512, i, 1);
   EXPECT_EQ(wait(10000), 1);
-  EXPECT_EQ(take(*side).size(), 6u);
+  EXPECT_EQ(take(side).size(), 6u);
 }
 
 TEST_F(KernelSideTest, UnreadableStateIsCounted) {
@@ -270,7 +270,7 @@ TEST_F(KernelSideTest, UnreadableStateIsCounted) {
   auto side = load(settings);
   attach_all(*side);
   target_->collect(0);
-  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(take(side).size(), 0u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_CAPTURE_NO_STATE], 1u);
 }
 
@@ -284,7 +284,7 @@ TEST_F(KernelSideTest, FramesAddedLaterAreWalked) {
   plugin.add({{loaded}});
   ASSERT_EQ(side->add_frames({4, plugin.slots(4)}), absl::OkStatus());
   target_->collect(0);
-  const auto got = take(*side);
+  const auto got = take(side);
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].as<memprof_capture>().flags, MEMPROF_CAPTURE_BROKEN);
   EXPECT_EQ(got[0].as<memprof_capture>().n_frames, 0u);
@@ -298,7 +298,7 @@ TEST_F(KernelSideTest, LifecycleIsReported) {
   target_->exec();
   target_->wait_for_end();
   std::vector<std::uint32_t> seen;
-  for (const auto& record : take(*side)) {
+  for (const auto& record : take(side)) {
     ASSERT_EQ(record.kind(), MEMPROF_EVENT_LIFECYCLE);
     seen.push_back(record.as<memprof_lifecycle>().what);
   }
@@ -318,8 +318,9 @@ TEST_F(KernelSideTest, ErrorsNameTheThing) {
   EXPECT_EQ(KernelSide::load(settings, table).status().code(), absl::StatusCode::kNotFound);
 
   auto side = load(config());
-  const auto status = side->attach_capture(
-      {.file = std::make_shared<const UniqueFd>(::dup(side->ring_epoll_fd())), .offset = 0x10});
+  const auto status = side->probes().attach(
+      Probe::kCapture,
+      {.file = std::make_shared<const UniqueFd>(::dup(side.ring->epoll_fd())), .offset = 0x10});
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("the capture probe to pid "), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find(" at file offset 0x10"), absl::string_view::npos) << status;

@@ -35,7 +35,7 @@ class ProbesTest : public KernelSideTest, public testing::WithParamInterface<Upr
     return config;
   }
   using Targets = std::vector<std::unique_ptr<ProbeTarget>>;
-  using Sides = std::vector<std::unique_ptr<KernelSide>>;
+  using Sides = std::vector<LoadedSide>;
   // Further targets, all there before the first is attached: a forked process keeps the links
   // that are open.
   std::pair<Targets, Sides> attach_many(int count) {
@@ -75,15 +75,15 @@ TEST_P(ProbesTest, AllKindsOfEventsArrive) {
   target_->batch(0, 0, 0, 1);
   target_->register_frametable();
   std::vector<std::uint32_t> kinds;
-  for (const Record& record : take(*side)) kinds.push_back(record.kind());
+  for (const Record& record : take(side)) kinds.push_back(record.kind());
   EXPECT_NE(tid, target_->pid());
   EXPECT_THAT(kinds, testing::UnorderedElementsAre(MEMPROF_EVENT_CAPTURE, MEMPROF_EVENT_CAPTURE,
                                                    MEMPROF_EVENT_LIFECYCLE, MEMPROF_EVENT_BATCH,
                                                    MEMPROF_EVENT_LIFECYCLE));
-  side->detach_probes();
+  side->probes().detach();
   EXPECT_EQ(target_->semaphore(), 0);
   target_->collect(0);
-  EXPECT_EQ(take(*side).size(), 0u);
+  EXPECT_EQ(take(side).size(), 0u);
 }
 
 // The bytes at a program's entry, as its process has them.
@@ -116,19 +116,20 @@ TEST_P(ProbesTest, TheProgramThatCameByExecGetsNoBreakpoint) {
   ASSERT_NE(untouched[0], kBreakpoint);
   const std::uint64_t offset = entry_offset(target_->pid());
   // The file that was open before the exec. Whether the attach succeeds is not the point.
-  (void)side->attach_capture({.file = program_file_, .offset = offset});
+  (void)side->probes().attach(Probe::kCapture, {.file = program_file_, .offset = offset});
   (void)SafePoint::attach(target_->pid(), {.file = program_file_, .offset = offset});
-  (void)side->attach_batch({.file = program_file_, .offset = offset, .semaphore_offset = 0});
+  (void)side->probes().attach(Probe::kBatch,
+                              {.file = program_file_, .offset = offset, .semaphore_offset = 0});
   EXPECT_EQ(entry_code(target_->pid()), untouched);
-  side->detach_probes();
+  side->probes().detach();
   // The same at the file that it runs, so that the above could have failed.
   const std::string exe = "/proc/" + std::to_string(target_->pid()) + "/exe";
-  ASSERT_EQ(side->attach_capture({.file = std::make_shared<const UniqueFd>(
-                                      ::open(exe.c_str(), O_RDONLY | O_CLOEXEC)),
-                                  .offset = offset}),
+  ASSERT_EQ(side->probes().attach(Probe::kCapture, {.file = std::make_shared<const UniqueFd>(
+                                                        ::open(exe.c_str(), O_RDONLY | O_CLOEXEC)),
+                                                    .offset = offset}),
             absl::OkStatus());
   EXPECT_EQ(entry_code(target_->pid())[0], kBreakpoint);
-  side->detach_probes();
+  side->probes().detach();
   EXPECT_EQ(entry_code(target_->pid()), untouched);
 }
 
@@ -146,11 +147,12 @@ TEST_P(ProbesTest, AFileMappedLaterComesWithItsSemaphoreUp) {
   const SharedFd library = make_library();
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   auto side = load(config());
-  ASSERT_EQ(side->attach_batch({.file = library, .offset = 0, .semaphore_offset = page}),
+  ASSERT_EQ(side->probes().attach(Probe::kBatch,
+                                  {.file = library, .offset = 0, .semaphore_offset = page}),
             absl::OkStatus());
   EXPECT_EQ(target_->map_file(library->get()), 1);
   target_->call_mapped();
-  EXPECT_EQ(take(*side).size() + side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT] +
+  EXPECT_EQ(take(side).size() + side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT] +
                 side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE],
             1u);
 }
@@ -162,9 +164,9 @@ TEST_P(ProbesTest, ForkedChildrenAreLeftWithTheSemaphoreDown) {
   ASSERT_GT(target_->fork_child(), 0);
   target_->collect(0);
   // Whatever the child does at the probes is not the target's.
-  for (const Record& record : take(*side))
+  for (const Record& record : take(side))
     EXPECT_EQ(record.as<memprof_event_header>().tid, static_cast<std::uint32_t>(target_->pid()));
-  side->detach_probes();
+  side->probes().detach();
   EXPECT_EQ(target_->ask_child(), 0);
   EXPECT_EQ(target_->semaphore(), 0);
 }
@@ -173,7 +175,7 @@ TEST_P(ProbesTest, TheSemaphoreFallsWhenTheDaemonIsKilled) {
   const int daemon = fork();
   if (daemon == 0) {
     auto side = KernelSide::load(config(), {10, program_.slots(10)});
-    if (side.ok() && (*side)->attach_batch(batch_site()).ok()) pause();
+    if (side.ok() && (*side)->probes().attach(Probe::kBatch, batch_site()).ok()) pause();
     _exit(1);
   }
   EXPECT_TRUE(eventually([&] { return target_->semaphore() == 1; }));
@@ -190,8 +192,8 @@ TEST_P(ProbesTest, ATargetsHitsRunNoProgramOfOtherTargets) {
   attach_all(*side);
   place({{functions_[0]}});
   for (int i = 0; i < 10; ++i) target_->collect(0);
-  EXPECT_GE(side->probe_runs().hits, 10u);
-  for (const auto& other : others) EXPECT_EQ(other->probe_runs().hits, 0u);
+  EXPECT_GE(side->probes().runs().hits, 10u);
+  for (const auto& other : others) EXPECT_EQ(other->probes().runs().hits, 0u);
 }
 
 // What the kernel waits for, it waits for together.
@@ -202,10 +204,10 @@ TEST_P(ProbesTest, ManyTargetsAreLetGoOfTogether) {
     action();
     return std::chrono::steady_clock::now() - begin;
   };
-  const auto one = time([&] { sides[0]->detach_probes(); });
+  const auto one = time([&] { sides[0]->probes().detach(); });
   const auto rest = time([&] {
-    for (const auto& side : sides) side->begin_detach();
-    for (const auto& side : sides) side->detach_probes();
+    for (const auto& side : sides) side->probes().begin_detach();
+    for (const auto& side : sides) side->probes().detach();
   });
   // 19 times as many. Perf events are closed one after the other, whoever closes them.
   if (GetParam() == UprobeKind::kMultiLink) {

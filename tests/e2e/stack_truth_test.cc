@@ -107,6 +107,7 @@ class StackTruth : public ::testing::Test {
     auto attachment = Attachment::prepare(*std::move(target), options);
     ASSERT_TRUE(attachment.ok()) << attachment.status();
     attachment_ = *std::move(attachment);
+    ring_ = attachment_->kernel().take_ring();
     PipelineLimits limits;
     limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
     limits.pairing.in_order = attachment_->target().abi.domains;
@@ -117,7 +118,7 @@ class StackTruth : public ::testing::Test {
   }
 
   void consume() {
-    while (attachment_->kernel().consume([this](std::span<const std::byte> record) {
+    while (ring_->consume([this](std::span<const std::byte> record) {
       pipeline_->on_ring_record(record);
     }) > 0) {
     }
@@ -194,6 +195,7 @@ class StackTruth : public ::testing::Test {
   std::filesystem::path truth_path_;
   std::unique_ptr<ChildProcess> child_;
   std::unique_ptr<Attachment> attachment_;
+  std::unique_ptr<EventRing> ring_;
   std::optional<Pipeline> pipeline_;
   Collector collector_;
   std::string lost_;
