@@ -204,7 +204,7 @@ class Target(Process):
         return json.loads(answer) if answer.startswith("{") else answer
 
     def work_done(self):
-        """What busy_threads or domains has done so far; AssertionError when any of it went wrong."""
+        """What busy_threads, steady or domains has done so far; AssertionError when any of it went wrong."""
         answer = self.command("stat")
         if answer.get("errors", 0) != 0:
             raise AssertionError(f"{self.name()} has had errors: {answer}")

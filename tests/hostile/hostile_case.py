@@ -23,7 +23,7 @@ from harness import BUILD, ROOT, Daemon, E2ETest, Process, Target, eventually
 ATTACKER, BYSTANDER = 1000, 1001  # neither may disturb the other's processes
 TRIES = int(os.environ.get("MEMPROFD_HOSTILE_TRIES", "0"))
 OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "canary")
-PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle")
+PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady")
 # Exit codes that are an answer; the others say that memprofd itself failed.
 ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT}
 # A daemon with a target and its rings takes 40 MB, and the unit allows 2 GB.
@@ -170,7 +170,7 @@ class HostileTest(E2ETest):
         cls.class_folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-hostile-class-"))
         cls.shared = []
         cls.addClassCleanup(cls.end_shared)
-        cls.bystander = Guest("busy_threads", uid=BYSTANDER)
+        cls.bystander = Guest("steady", uid=BYSTANDER)
         cls.shared.append(cls.bystander)
         cls.memprofd = UnitDaemon(cls.class_folder, "--pid", cls.bystander.pid, *cls.OPTIONS, rate=1e-3)
         cls.shared.append(cls.memprofd)

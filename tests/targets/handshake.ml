@@ -16,9 +16,9 @@ let rec command () =
   | exception End_of_file -> [ "exit" ]
   | exception Sys_error _ -> command () (* interrupted by a signal *)
 
-(* The next command when one is waiting, without blocking. *)
-let poll_command () =
-  match Unix.select [ Unix.stdin ] [] [] 0.0 with
+(* The next command when one comes in time. *)
+let poll_command ?(patience_s = 0.0) () =
+  match Unix.select [ Unix.stdin ] [] [] patience_s with
   | [], _, _ -> None
   | _ -> Some (command ())
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> None
