@@ -93,7 +93,8 @@ void describe_probes(const Target& target, Findings& findings) {
 }
 
 void describe_frames(const Target& target, Findings& findings) {
-  const KernelFrameTable table = build_kernel_frame_table(target.frames, target.room_for_plugins);
+  const KernelFrameTable table =
+      build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   std::uint64_t unusable = target.frames.skipped + table.left_out;
   std::uint64_t of_plugins = 0;
   for (const OcamlCode& plugin : target.plugins) {
@@ -112,7 +113,7 @@ void describe_frames(const Target& target, Findings& findings) {
     findings.push_back({Level::kOk, "frame tables", size, ""});
   } else {
     findings.push_back({Level::kWarning, "frame tables",
-                        absl::StrCat(size, ", ", unusable, " malformed"),
+                        absl::StrCat(size, ", ", unusable, " malformed or too many"),
                         "callstacks through those are cut"});
   }
 }

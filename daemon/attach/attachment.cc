@@ -38,9 +38,15 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
-  ASSIGN_OR_RETURN(
-      auto kernel,
-      KernelSide::load(config, build_kernel_frame_table(target.frames, target.room_for_plugins)));
+  const KernelFrameTable table =
+      build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
+  if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
+    spdlog::warn(
+        "pid {}: {} frame descriptors of {} are malformed, or too many for the memory that is kept "
+        "of one target: callstacks end at their code",
+        target.pid, lost, target.exe);
+  }
+  ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, table));
   if (target.register_frametable.address != 0) {
     RETURN_IF_ERROR(kernel->probes().attach(Probe::kFrametable,
                                             site_in_program(target, target.register_frametable)));

@@ -68,6 +68,8 @@ absl::Status KernelSide::map_table(const KernelFrameTable& frames) {
   ASSIGN_OR_RETURN(table_, MappedPages::map(bpf_map__fd(object_->main->maps.frame_table), bytes,
                                             PROT_READ | PROT_WRITE, 0, "the frame table"));
   std::copy(frames.slots.begin(), frames.slots.end(), slots().begin());
+  table_charge_ = frames.charge;
+  if (table_charge_ != nullptr) table_charge_->shrink_to(bytes);  // the kernel's copy stays
   return absl::OkStatus();
 }
 

@@ -71,6 +71,7 @@ class KernelSide {
   int pid_ = 0;
   std::unique_ptr<KernelObject> object_;
   MappedPages table_;
+  std::shared_ptr<ByteCharge> table_charge_;
   std::unique_ptr<EventRing> ring_;
   std::unique_ptr<Probes> probes_;
 };

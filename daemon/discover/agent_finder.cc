@@ -59,7 +59,7 @@ std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
 
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
-                                       std::uint64_t load_bias) {
+                                       std::uint64_t load_bias, const SharedBudget& budget) {
   std::vector<AgentLocation> agents;
   const std::string exe = proc.path(pid, "exe");
   if (auto agent = agent_in(program, load_bias)) {
@@ -71,7 +71,7 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
     if (!mapping.executable || !mapping.path.starts_with('/')) continue;
     if (!seen.insert(mapping.path).second) continue;
     std::string path = path_of_mapping(proc, pid, mapping);
-    auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path);
+    auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget);
     if (!file.ok()) continue;
     const auto bias = find_load_bias(maps, mapping.path, **file);
     auto agent = bias ? agent_in(**file, *bias) : std::nullopt;

@@ -23,7 +23,8 @@ struct AgentLocation {
 // executable mappings. A file that cannot be read or parsed holds no agent.
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
-                                       std::uint64_t load_bias);
+                                       std::uint64_t load_bias,
+                                       const SharedBudget& budget = nullptr);
 
 // A path that opens a mapped file from this mount namespace: through the
 // process's root when the same file is still there, else through map_files;

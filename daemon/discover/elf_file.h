@@ -1,12 +1,12 @@
 // Bounded reader of one ELF file: 64-bit little-endian, x86-64 or aarch64.
 //
-// The file is untrusted. Every table has a cap, every reference is checked, and
-// the file is read with pread rather than mapped, so that a file that shrinks
-// while it is read gives errors and not a SIGBUS. Addresses are the file's own
-// (link-time); add the load bias for those in a process.
+// The file is untrusted. Every table has a cap, every reference is checked, what is
+// kept of it is charged to a budget, and the file is read with pread rather than
+// mapped, so that a file that shrinks while it is read gives errors and not a SIGBUS.
+// Addresses are the file's own (link-time); add the load bias for those in a process.
 #pragma once
 
-#include <gelf.h>
+#include <elf.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +20,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/discover/elf_sections.h"
+#include "daemon/discover/elf_symbols.h"
+#include "daemon/discover/stap_notes.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"
 
 namespace memprofd {
@@ -41,28 +45,20 @@ struct ElfSymbol {
 struct ElfFunction {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::string_view name;  // lives as long as the ElfFile
-};
-
-// One SystemTap SDT probe. Addresses are already corrected for prelinking by
-// the distance between .stapsdt.base and the base recorded in the note.
-struct StapProbe {
-  std::string provider;
   std::string name;
-  std::string arguments;
-  std::uint64_t location = 0;
-  std::uint64_t semaphore = 0;  // 0: none
 };
 
 // Not thread-safe, except read(), offset_of() and segments().
 class ElfFile {
  public:
-  // display_name is what messages call the file. Errors: kFailedPrecondition
-  // when it is not an ELF file of a supported kind, kDataLoss when it is
-  // damaged, else what open() said.
+  // display_name is what messages call the file; budget is that of the target whose file it
+  // is, null: one of its own. Errors: kFailedPrecondition when it is not an ELF file of a
+  // supported kind, kDataLoss when it is damaged, else what open() said.
   static absl::StatusOr<std::unique_ptr<ElfFile>> open(const std::string& path,
-                                                       std::string display_name);
-  static absl::StatusOr<std::unique_ptr<ElfFile>> from_fd(UniqueFd fd, std::string display_name);
+                                                       std::string display_name,
+                                                       SharedBudget budget = nullptr);
+  static absl::StatusOr<std::unique_ptr<ElfFile>> from_fd(UniqueFd fd, std::string display_name,
+                                                          SharedBudget budget = nullptr);
 
   const std::string& display_name() const { return display_name_; }
   // The file itself, for who has to be sure that it is the one that was parsed.
@@ -71,7 +67,10 @@ class ElfFile {
   bool position_independent() const { return position_independent_; }
   const std::vector<ElfSegment>& segments() const { return segments_; }
   // Whether there is a full symbol table (.symtab): the file is not stripped.
-  bool has_symtab() const { return has_symtab_; }
+  bool has_symtab() const { return !sections_.full.symbols.empty(); }
+  // Why symbols or probes that are in the file may not have been found, one line; empty: all
+  // that were asked for were looked at.
+  const std::string& why_incomplete() const { return why_incomplete_; }
 
   // A defined symbol of .dynsym or, failing that, .symtab.
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
@@ -80,9 +79,9 @@ class ElfFile {
   // Addresses of the defined symbols of .dynsym whose names are wanted.
   std::vector<std::uint64_t> dynamic_symbols(
       const std::function<bool(std::string_view)>& wanted) const;
-  // The function symbol around an address, null when there is none. The first
-  // call reads and sorts all function symbols.
-  const ElfFunction* function_at(std::uint64_t address);
+  // The function symbol around an address. The first call reads and sorts all function
+  // symbols, without their names.
+  std::optional<ElfFunction> function_at(std::uint64_t address);
   std::vector<StapProbe> stap_probes() const;
   // Where a program (not a library) has a thread-local variable that find_symbol() found,
   // from the thread pointer: x86-64 puts them below it.
@@ -99,30 +98,40 @@ class ElfFile {
                                          std::uint64_t offset) const;
 
  private:
-  struct ElfEnd {
-    void operator()(Elf* elf) const { elf_end(elf); }
+  struct Function {
+    std::uint64_t address;
+    std::uint64_t size;
+    std::uint32_t name;   // offset among the strings of its table
+    std::uint32_t order;  // index in its table; those of .symtab have the highest bit
   };
-  struct SymbolTable;
 
   ElfFile() = default;
   absl::Status load();
-  absl::Status check_header();
-  absl::Status load_segments();
-  absl::Status add_segment(const GElf_Phdr& header);
+  absl::Status check_header(Elf64_Ehdr& header);
+  absl::Status load_segments(const Elf64_Ehdr& header);
+  absl::Status add_segment(const Elf64_Phdr& header);
   absl::Status damaged(std::string_view what) const;
-  std::vector<SymbolTable> symbol_tables(std::span<const std::uint32_t> types = {}) const;
+  void note_incomplete(std::string_view what) const;
+  std::optional<ElfStrings> names_of(const ElfSymbolTable& table) const;
+  bool find_in(const ElfSymbolTable& table, std::span<const std::string_view> names,
+               std::vector<std::optional<ElfSymbol>>& found) const;
   void load_functions();
+  void load_functions(const ElfSymbolTable& table, std::uint32_t order);
+  bool make_room_for_functions();
+  std::optional<ElfFunction> named(const Function& function) const;
 
   SharedFd fd_;
-  std::unique_ptr<Elf, ElfEnd> elf_;
+  SharedBudget budget_;
   std::string display_name_;
   std::uint64_t file_bytes_ = 0;
   std::uint16_t machine_ = 0;
   bool position_independent_ = false;
-  bool has_symtab_ = false;
+  ElfSections sections_;
   std::vector<ElfSegment> segments_;
-  std::uint64_t tls_bytes_ = 0;         // aligned; 0: no thread-local variables
-  std::vector<ElfFunction> functions_;  // sorted by address
+  std::uint64_t tls_bytes_ = 0;  // aligned; 0: no thread-local variables
+  mutable std::string why_incomplete_;
+  std::vector<Function> functions_;  // sorted by address
+  ByteCharge functions_charge_;
   bool functions_loaded_ = false;
 };
 

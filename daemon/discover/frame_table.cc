@@ -19,7 +19,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 constexpr std::uint64_t kMaxTables = 1u << 20;
 constexpr std::uint64_t kMaxBytesRead = 512u << 20;
 constexpr std::uint64_t kMinAddress = 4096;
@@ -99,46 +98,83 @@ bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& ou
   return true;
 }
 
+// Descriptors as they are read.
+class Collector {
+ public:
+  Collector(SharedBudget budget, std::uint64_t max) : max_(max), charge_(std::move(budget)) {}
+
+  // False when there is no room for one more.
+  bool add(const FrameDescriptor& descriptor) {
+    if (descriptors_.size() >= max_ || !make_room()) return false;
+    descriptors_.push_back(descriptor);
+    return true;
+  }
+  FrameTable finish() && { return FrameTable(std::move(descriptors_), std::move(charge_)); }
+
+ private:
+  // The vector grows by half of itself; while it does, both are there.
+  bool make_room() {
+    constexpr std::size_t kFirst = 4096;
+    const std::size_t now = descriptors_.capacity();
+    if (descriptors_.size() < now) return true;
+    const std::size_t next = now + std::max(now / 2, kFirst);
+    if (!charge_.grow(next * sizeof(FrameDescriptor))) return false;
+    descriptors_.reserve(next);
+    charge_.shrink_to(next * sizeof(FrameDescriptor));
+    return true;
+  }
+
+  const std::uint64_t max_;
+  ByteCharge charge_;
+  std::vector<FrameDescriptor> descriptors_;
+};
+
 // Appends one table's descriptors; the result is how many of its count are missing.
-std::uint64_t read_one_table(Window& window, std::uint64_t table,
-                             std::vector<FrameDescriptor>& out) {
+std::uint64_t read_one_table(Window& window, std::uint64_t table, Collector& out) {
   std::uint64_t count = 0;
   if (!window.get(table, count)) return 1;
   std::uint64_t address = table + sizeof count;
   for (std::uint64_t i = 0; i < count; ++i) {
     FrameDescriptor descriptor;
-    if (out.size() >= kMaxDescriptors || !take_descriptor(window, address, descriptor)) {
+    if (!take_descriptor(window, address, descriptor) || !out.add(descriptor)) {
       return std::min(count - i, kMaxDescriptors);  // a garbage count says nothing
     }
-    out.push_back(descriptor);
   }
   return 0;
 }
 
-}  // namespace
-
-FrameTable::FrameTable(std::vector<FrameDescriptor> descriptors)
-    : descriptors_(std::move(descriptors)) {
-  std::stable_sort(descriptors_.begin(), descriptors_.end(), [](const auto& a, const auto& b) {
-    return a.return_address < b.return_address;
+// Sorted in place: there are millions of a hostile program.
+std::uint64_t sort_and_unify(std::vector<FrameDescriptor>& descriptors) {
+  std::sort(descriptors.begin(), descriptors.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.return_address, a.address) < std::pair(b.return_address, b.address);
   });
   const auto same = [](const auto& a, const auto& b) {
     return a.return_address == b.return_address;
   };
-  const auto end = std::unique(descriptors_.begin(), descriptors_.end(), same);
-  skipped = static_cast<std::uint64_t>(descriptors_.end() - end);
-  descriptors_.erase(end, descriptors_.end());
+  const auto end = std::unique(descriptors.begin(), descriptors.end(), same);
+  const auto twice = static_cast<std::uint64_t>(descriptors.end() - end);
+  descriptors.erase(end, descriptors.end());
+  return twice;
+}
+
+}  // namespace
+
+FrameTable::FrameTable() : FrameTable(std::vector<FrameDescriptor>()) {}
+
+FrameTable::FrameTable(std::vector<FrameDescriptor> descriptors, ByteCharge charge) {
+  skipped = sort_and_unify(descriptors);
+  contents_ = std::make_shared<const Contents>(std::move(descriptors), std::move(charge));
 }
 
 const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {
   const auto it = std::lower_bound(
-      descriptors_.begin(), descriptors_.end(), return_address,
+      descriptors().begin(), descriptors().end(), return_address,
       [](const FrameDescriptor& d, std::uint64_t a) { return d.return_address < a; });
-  return it != descriptors_.end() && it->return_address == return_address ? &*it : nullptr;
+  return it != descriptors().end() && it->return_address == return_address ? &*it : nullptr;
 }
 
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
-                                            std::uint64_t caml_frametable) {
+                                            std::uint64_t caml_frametable, SharedBudget budget) {
   Window list(memory);
   std::vector<std::uint64_t> tables;
   bool cut = false;
@@ -148,7 +184,7 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
     if (cut || table == 0) break;
     tables.push_back(table);
   }
-  FrameTable frames = read_frame_tables(memory, tables);
+  FrameTable frames = read_frame_tables(memory, tables, std::move(budget));
   if (cut) ++frames.skipped;
   if (frames.descriptors().empty()) {
     return absl::DataLossError("the program's frame tables are empty or unreadable");
@@ -156,12 +192,13 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
   return frames;
 }
 
-FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables) {
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables,
+                             SharedBudget budget, std::uint64_t max_descriptors) {
   Window window(memory);
-  std::vector<FrameDescriptor> descriptors;
+  Collector descriptors(std::move(budget), max_descriptors);
   std::uint64_t skipped = 0;
   for (const std::uint64_t table : tables) skipped += read_one_table(window, table, descriptors);
-  FrameTable frames(std::move(descriptors));
+  FrameTable frames = std::move(descriptors).finish();
   frames.skipped += skipped;
   return frames;
 }

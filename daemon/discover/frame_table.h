@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/util/byte_budget.h"
 
 namespace memprofd {
 
@@ -17,41 +19,59 @@ struct FrameDescriptor {
   std::uint16_t frame_size = 0;  // raw, flag bits included; 0xFFFF ends a stack chunk
 };
 
+// Immutable; copies share the descriptors.
 class FrameTable {
  public:
-  FrameTable() = default;
-  explicit FrameTable(std::vector<FrameDescriptor> descriptors);  // any order
+  FrameTable();
+  // Any order. charge: what the descriptors have been charged with.
+  explicit FrameTable(std::vector<FrameDescriptor> descriptors, ByteCharge charge = ByteCharge());
 
-  const std::vector<FrameDescriptor>& descriptors() const { return descriptors_; }
+  // Sorted by return address; where two had the same, the one of the lower address.
+  const std::vector<FrameDescriptor>& descriptors() const { return contents_->descriptors; }
   // Null when the address is in no table.
   const FrameDescriptor* find(std::uint64_t return_address) const;
-  // Descriptors that were malformed or beyond a cap and left out.
+  // Descriptors that were malformed or beyond a cap or the budget and left out.
   std::uint64_t skipped = 0;
 
  private:
-  std::vector<FrameDescriptor> descriptors_;  // sorted by return address
+  struct Contents {
+    std::vector<FrameDescriptor> descriptors;
+    ByteCharge charge;
+  };
+
+  std::shared_ptr<const Contents> contents_;
 };
 
 // Reads caml_frametable: a null-terminated array of pointers to tables, each an
 // 8-byte count and that many descriptors. Total on garbage: absurd counts and
 // unreadable memory end in skipped descriptors, an empty result in an error.
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
-                                            std::uint64_t caml_frametable);
+                                            std::uint64_t caml_frametable,
+                                            SharedBudget budget = nullptr);
 
-// Reads the tables at these addresses; as total, and empty when there is nothing.
-FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables);
+// Of one program; far more than any has.
+inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
+
+// Reads the tables at these addresses; as total, and empty when there is nothing. Keeps at most
+// so many descriptors.
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables,
+                             SharedBudget budget = nullptr,
+                             std::uint64_t max_descriptors = kMaxDescriptors);
 
 // The open-addressing form that the kernel walks (bpf/events.h): 1 << bits slots.
 struct KernelFrameTable {
   std::uint32_t bits = 0;
   std::vector<std::uint64_t> slots;
   std::uint64_t left_out = 0;  // descriptors without a slot
+  // For the slots and for the kernel's copy of them; null: nobody's.
+  std::shared_ptr<ByteCharge> charge;
 };
 // Grows the table until no probe sequence exceeds MEMPROF_MAX_PROBES. Addresses
 // of 48 bits and more cannot be represented and are left out, and so are those
-// that collide even in a table many times larger than usual. There is room for as many
-// more descriptors as are reserved.
-KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0);
+// that collide even in a table many times larger than usual, or in one as large as the budget
+// allows. There is room for as many more descriptors as are reserved.
+KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0,
+                                          SharedBudget budget = nullptr);
 // How many to reserve for plugins when a program of so many descriptors may load some, and
 // has loaded so many.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);

@@ -31,6 +31,12 @@ bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
   return false;
 }
 
+// Whether the slots and the kernel's copy fit.
+bool charge_slots(KernelFrameTable& table) {
+  const std::uint64_t bytes = 2 * sizeof(table.slots[0]) << table.bits;
+  return bytes <= table.charge->bytes() || table.charge->grow(bytes - table.charge->bytes());
+}
+
 // The number of descriptors that found no slot.
 std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
   table.slots.assign(std::size_t{1} << table.bits, 0);
@@ -50,21 +56,28 @@ std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded) 
   return std::max<std::uint64_t>({descriptors / 4, loaded + loaded / 4, kPluginDescriptors});
 }
 
-KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_t reserved) {
+KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_t reserved,
+                                          SharedBudget budget) {
   const auto& all = frames.descriptors();
   const auto representable = static_cast<std::uint64_t>(
       std::count_if(all.begin(), all.end(), [](const FrameDescriptor& d) {
         return d.return_address != 0 && d.return_address < kAddressLimit;
       }));
   KernelFrameTable table;
+  table.charge = std::make_shared<ByteCharge>(std::move(budget));
   const std::uint64_t slots =
       std::max(2 * representable, (representable + reserved) * kSlotsNum / kSlotsDen);
   table.bits = std::clamp<std::uint32_t>(std::bit_width(slots), kMinBits, kMaxBits);
   const std::uint32_t last = std::min(kMaxBits, table.bits + kMaxExtraBits);
   const std::uint64_t unavoidable = all.size() - representable;
-  for (;; ++table.bits) {
+  while (table.bits > kMinBits && !charge_slots(table)) --table.bits;
+  for (;;) {
     table.left_out = fill(table, frames);
     if (table.left_out <= unavoidable || table.bits >= last) return table;
+    ++table.bits;
+    if (charge_slots(table)) continue;
+    --table.bits;
+    return table;
   }
 }
 

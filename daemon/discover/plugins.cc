@@ -31,14 +31,14 @@ bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t l
 enum class Found { kNothing, kPlugin, kNotReady };
 
 Found read_plugin(const std::string& path, const Mapping& mapping, const MemoryReader& memory,
-                  OcamlCode& out) {
-  auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path);
+                  const SharedBudget& budget, OcamlCode& out) {
+  auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget);
   if (!file.ok()) return Found::kNothing;
   std::vector<std::uint64_t> tables = (*file)->dynamic_symbols(names_frame_table);
   const auto bias = (*file)->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (tables.empty() || !bias) return Found::kNothing;
   for (std::uint64_t& table : tables) table += *bias;
-  out.frames = read_frame_tables(memory, tables);
+  out.frames = read_frame_tables(memory, tables, budget);
   if (out.frames.descriptors().empty()) return Found::kNothing;
   if (!is_relocated(out.frames, **file, *bias)) return Found::kNotReady;
   out.file = *std::move(file);
@@ -56,7 +56,8 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
     const auto file = seen_.emplace(mapping.device, mapping.inode, mapping.begin);
     if (!file.second) continue;
     OcamlCode plugin;
-    const Found found = read_plugin(path_of_mapping(proc_, pid_, mapping), mapping, memory, plugin);
+    const std::string path = path_of_mapping(proc_, pid_, mapping);
+    const Found found = read_plugin(path, mapping, memory, budget_, plugin);
     if (found == Found::kPlugin) plugins.push_back(std::move(plugin));
     if (found == Found::kNotReady) seen_.erase(file.first);
   }

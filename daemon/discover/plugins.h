@@ -30,8 +30,9 @@ class PluginFinder {
  public:
   PluginFinder() = default;
   // exe: the program's own file, as maps prints it; it is no plugin.
-  PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs())
-      : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)) {}
+  // budget: the target's, for what is kept of plugins.
+  PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs(), SharedBudget budget = nullptr)
+      : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)), budget_(std::move(budget)) {}
 
   // The plugins among the mappings that were not answered before. A file that is
   // just being loaded is left for the next time.
@@ -44,6 +45,7 @@ class PluginFinder {
   int pid_ = 0;
   std::string exe_;
   ProcFs proc_;
+  SharedBudget budget_;
   std::set<MappedFile> seen_;  // device, inode, address
 };
 

@@ -83,7 +83,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
 absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const ProcFs& proc, const Target& target) {
   std::string name = target.exe;
   if (name.ends_with(kDeleted)) name.resize(name.size() - kDeleted.size());
-  auto program = ElfFile::open(proc.path(target.pid, "exe"), name);
+  auto program = ElfFile::open(proc.path(target.pid, "exe"), name, target.budget);
   if (program.ok()) return program;
   if (absl::IsPermissionDenied(program.status())) {
     return process_error(target.pid, EACCES, "read the program");
@@ -155,7 +155,7 @@ absl::Status read_caml_state(const MemoryReader& memory, std::uint64_t pointer, 
 }
 
 void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& target) {
-  target.plugin_finder = PluginFinder(target.pid, target.exe, proc);
+  target.plugin_finder = PluginFinder(target.pid, target.exe, proc, target.budget);
   target.plugins = target.plugin_finder.find_new(maps, *target.memory);
   if (target.register_frametable.address == 0) return;
   std::uint64_t loaded = 0;
@@ -191,11 +191,11 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   target.user_callstack = range_of(symbols.user_callstack, *load_bias);
   target.track_interned = range_of(symbols.track_interned, *load_bias);
   absl::StatusOr<FrameTable> frames =
-      read_frame_table(*target.memory, *load_bias + symbols.frametable.address);
+      read_frame_table(*target.memory, *load_bias + symbols.frametable.address, target.budget);
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
   find_plugins(proc, maps, target);
-  target.agents = find_agents(proc, pid, maps, *program, *load_bias);
+  target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget);
   target.program_file = program->descriptor();
   target.program = std::move(program);
   target.load_bias = *load_bias;

@@ -16,6 +16,7 @@
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"
 
 namespace memprofd {
@@ -35,6 +36,8 @@ struct Target {
   std::string ocamlrunparam;  // that environment variable, as the program was started with it
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go
+  // Of all that is kept of it: charged with what its files and its memory hold.
+  SharedBudget budget = ByteBudget::for_target();
   RuntimeAbi abi;
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
   std::uint64_t pending_actions = 0;     // OCaml 4: the int that says that callbacks wait

@@ -94,9 +94,9 @@ std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t debugi
 
 Location OcamlSymbolizer::Code::from_symbols(std::uint64_t return_address) const {
   // One byte back: a call may be the last instruction of its function.
-  const ElfFunction* function = file->function_at(return_address - 1 - load_bias);
+  const auto function = file->function_at(return_address - 1 - load_bias);
   Location location;
-  if (function != nullptr) {
+  if (function) {
     location.function = demangle(function->name);
     location.module = module;
   } else {

@@ -82,14 +82,14 @@ TEST_F(SelfElf, FindsTheFunctionAroundAnAddress) {
   const auto symbol = file_->find_symbol("memprofd_test_function");
   ASSERT_TRUE(symbol.has_value());
   for (const std::uint64_t at : {std::uint64_t{0}, symbol->size - 1}) {
-    const ElfFunction* function = file_->function_at(symbol->address + at);
-    ASSERT_NE(function, nullptr);
+    const auto function = file_->function_at(symbol->address + at);
+    ASSERT_TRUE(function.has_value());
     EXPECT_EQ(function->name, "memprofd_test_function");
   }
-  const ElfFunction* after = file_->function_at(symbol->address + symbol->size);
-  EXPECT_TRUE(after == nullptr || after->name != "memprofd_test_function");
-  EXPECT_EQ(file_->function_at(0), nullptr);
-  EXPECT_EQ(file_->function_at(~0ull), nullptr);
+  const auto after = file_->function_at(symbol->address + symbol->size);
+  EXPECT_TRUE(!after || after->name != "memprofd_test_function");
+  EXPECT_FALSE(file_->function_at(0).has_value());
+  EXPECT_FALSE(file_->function_at(~0ull).has_value());
 }
 
 TEST_F(SelfElf, ReadsCodeAndZeroedData) {
@@ -118,8 +118,8 @@ TEST_F(SelfElf, FindsStapProbes) {
     found = true;
     EXPECT_EQ(probe.name, "elf");
     EXPECT_EQ(probe.arguments, "4@%edi");
-    const ElfFunction* function = file_->function_at(probe.location);
-    ASSERT_NE(function, nullptr);
+    const auto function = file_->function_at(probe.location);
+    ASSERT_TRUE(function.has_value());
     EXPECT_EQ(function->name, "memprofd_test_function");
     EXPECT_EQ(bias_ + probe.semaphore, here(&memprofd_test_elf_semaphore));
     std::uint16_t initial = 0;
@@ -178,7 +178,7 @@ std::size_t exercise(ElfFile& file) {
   for (const ElfSegment& segment : file.segments()) {
     std::array<std::byte, 64> bytes;
     answers += file.read(segment.address, bytes).ok() ? 1 : 0;
-    answers += file.function_at(segment.address + 16) != nullptr ? 1 : 0;
+    answers += file.function_at(segment.address + 16).has_value() ? 1 : 0;
     answers += file.offset_of(segment.address).has_value() ? 1 : 0;
     file.load_bias(segment.address, segment.address + 4096, segment.offset).has_value();
   }

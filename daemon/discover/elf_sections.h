@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an ELF file has the few sections that memprofd reads. The file is untrusted: its section
+// headers are read piece by piece, and nothing is kept of those that are not wanted.
+#pragma once
+
+#include <elf.h>
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+// Inside the file, as long as it was when it was looked at; empty: not there.
+struct FileRange {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  bool empty() const { return size == 0; }
+};
+
+struct ElfSymbolTable {
+  FileRange symbols;  // of Elf64_Sym
+  FileRange strings;
+};
+
+// The first of each kind; more of one is nothing that a linker makes.
+struct ElfSections {
+  ElfSymbolTable dynamic;        // .dynsym
+  ElfSymbolTable full;           // .symtab
+  FileRange probes;              // .note.stapsdt
+  std::uint64_t probe_base = 0;  // address of .stapsdt.base; 0: none
+};
+
+// No linker makes programs or libraries with more.
+inline constexpr std::uint64_t kMaxElfSections = 65536;
+
+// A file without readable section headers has no sections. An error, about "it", when there
+// are too many.
+absl::StatusOr<ElfSections> read_elf_sections(int fd, std::uint64_t file_bytes,
+                                              const Elf64_Ehdr& header);
+
+}  // namespace memprofd

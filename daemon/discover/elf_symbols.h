@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbol tables of an untrusted ELF file. Symbols are read piece by piece; their names are in
+// memory only while symbols are looked for by name, and charged to a budget meanwhile.
+#pragma once
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_sections.h"
+#include "daemon/util/byte_budget.h"
+
+namespace memprofd {
+
+// Of one table: far more than any program has.
+inline constexpr std::uint64_t kMaxElfSymbols = 4u << 20;
+// Of a symbol's name; longer ones are none.
+inline constexpr std::size_t kMaxSymbolName = 4096;
+
+// Each defined symbol that has a name, with its index; fn returns false to stop.
+void for_each_symbol(int fd, const FileRange& symbols,
+                     const std::function<bool(const Elf64_Sym&, std::uint32_t)>& fn);
+
+class ElfStrings {
+ public:
+  // kResourceExhausted, one line: they do not fit.
+  static absl::StatusOr<ElfStrings> load(int fd, const FileRange& strings, SharedBudget budget);
+
+  // Whether that is the string at the offset.
+  bool is(std::uint64_t offset, std::string_view text) const;
+  // The string at the offset; empty when it is none.
+  std::string_view at(std::uint64_t offset) const;
+
+ private:
+  ByteCharge charge_;
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_ = 0;
+};
+
+// One string, without loading the others; empty when it is none.
+std::string string_at(int fd, const FileRange& strings, std::uint64_t offset);
+
+}  // namespace memprofd

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/util/byte_budget.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "daemon/util/units.h"
+
+namespace memprofd {
+
+ByteBudget::~ByteBudget() {
+  if (total_ != nullptr) total_->give_back(used());
+}
+
+SharedBudget ByteBudget::for_target() {
+  static const auto all = std::make_shared<ByteBudget>(kAllTargetsBytes);
+  return std::make_shared<ByteBudget>(kTargetBytes, all);
+}
+
+bool ByteBudget::take(std::uint64_t bytes, std::uint64_t spare) {
+  std::uint64_t used = used_.load(std::memory_order_relaxed);
+  do {
+    const std::uint64_t left = limit_ - used;
+    if (bytes > left || spare > left - bytes) return false;
+  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  if (total_ != nullptr && !total_->take(bytes)) {
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < used + bytes &&
+         !peak_.compare_exchange_weak(peak, used + bytes, std::memory_order_relaxed)) {
+  }
+  return true;
+}
+
+void ByteBudget::give_back(std::uint64_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (total_ != nullptr) total_->give_back(bytes);
+}
+
+ByteCharge& ByteCharge::operator=(ByteCharge&& other) noexcept {
+  if (this == &other) return *this;
+  shrink_to(0);
+  budget_ = std::move(other.budget_);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+bool ByteCharge::grow(std::uint64_t bytes, std::uint64_t spare) {
+  if (budget_ != nullptr && !budget_->take(bytes, spare)) return false;
+  bytes_ += bytes;
+  return true;
+}
+
+void ByteCharge::shrink_to(std::uint64_t bytes) {
+  if (bytes >= bytes_) return;
+  if (budget_ != nullptr) budget_->give_back(bytes_ - bytes);
+  bytes_ = bytes;
+}
+
+std::string over_budget(std::string_view what, std::uint64_t bytes) {
+  return fmt::format("{} take {}, more than is left of the {} that are kept of one target", what,
+                     format_bytes(static_cast<double>(bytes)),
+                     format_bytes(static_cast<double>(kTargetBytes)));
+}
+
+}  // namespace memprofd

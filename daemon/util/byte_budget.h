@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory what is kept of one target may take: whatever grows with what a program, its
+// files or its memory say is charged here before it is allocated, and refused when it does not
+// fit. What samples take (live set, callstacks, history) has limits of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace memprofd {
+
+// Of one target; and of all that are looked at or kept at the same time.
+inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
+inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
+
+// Thread-safe.
+class ByteBudget {
+ public:
+  // total: is charged with the same bytes; may be null.
+  explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr)
+      : limit_(limit), total_(std::move(total)) {}
+  ~ByteBudget();
+  ByteBudget(const ByteBudget&) = delete;
+  ByteBudget& operator=(const ByteBudget&) = delete;
+
+  // One of kTargetBytes, under the kAllTargetsBytes of this process.
+  static std::shared_ptr<ByteBudget> for_target();
+
+  // False, and nothing is charged, unless `spare` bytes are left over after it.
+  bool take(std::uint64_t bytes, std::uint64_t spare = 0);
+  void give_back(std::uint64_t bytes);
+
+  std::uint64_t limit() const { return limit_; }
+  std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  // The most that was used at any time.
+  std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::uint64_t limit_;
+  const std::shared_ptr<ByteBudget> total_;
+  std::atomic<std::uint64_t> used_{0};
+  std::atomic<std::uint64_t> peak_{0};
+};
+
+using SharedBudget = std::shared_ptr<ByteBudget>;
+
+// Bytes that an object has been charged with; given back with it. Movable, as its object is.
+// One thread at a time.
+class ByteCharge {
+ public:
+  // Of no budget: everything fits.
+  ByteCharge() = default;
+  explicit ByteCharge(SharedBudget budget) : budget_(std::move(budget)) {}
+  ByteCharge(ByteCharge&& other) noexcept
+      : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  ByteCharge& operator=(ByteCharge&& other) noexcept;
+  ~ByteCharge() { shrink_to(0); }
+
+  // False when that does not fit; nothing has changed then.
+  bool grow(std::uint64_t bytes, std::uint64_t spare = 0);
+  void shrink_to(std::uint64_t bytes);
+
+  std::uint64_t bytes() const { return bytes_; }
+  const SharedBudget& budget() const { return budget_; }
+
+ private:
+  SharedBudget budget_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Why something was refused: "WHAT take 1.2 GiB, more than is left of the 256 MiB that are kept of
+// one target".
+std::string over_budget(std::string_view what, std::uint64_t bytes);
+
+}  // namespace memprofd
