@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "daemon/discover/elf_file.h"
@@ -20,6 +22,9 @@
 
 namespace memprofd {
 namespace {
+
+// From exec until the runtime knows itself: loading a large program from a slow disk.
+constexpr std::chrono::seconds kStartPatience{2};
 
 constexpr std::string_view kDeleted = " (deleted)";
 
@@ -150,7 +155,7 @@ AddressRange range_of(const ElfSymbol& function, std::uint64_t load_bias) {
 absl::Status read_caml_state(const MemoryReader& memory, std::uint64_t pointer, Target& target) {
   RETURN_IF_ERROR(memory.read_value(pointer, target.caml_state_address));
   if (target.caml_state_address != 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return absl::UnavailableError(
       fmt::format("pid {} has not started its OCaml runtime yet: try again", target.pid));
 }
 
@@ -170,7 +175,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   ASSIGN_OR_RETURN(const std::vector<Mapping> maps, target.memory->maps());
   const auto load_bias = find_load_bias(maps, target.exe, *program);
   if (!load_bias) {
-    return absl::FailedPreconditionError(
+    return absl::UnavailableError(
         fmt::format("pid {}: {} is not mapped as its file says", pid, target.exe));
   }
   if (!target.abi.domains) {
@@ -202,6 +207,9 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   return absl::OkStatus();
 }
 
+// Between exec and the start of the runtime a program is neither the one before nor yet this one.
+bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
+
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
@@ -220,6 +228,17 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, target));
   RETURN_IF_ERROR(check_same_program(target));
   return target;
+}
+
+absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid) {
+  const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+  absl::StatusOr<Target> target = look_at(proc, pid);
+  while (is_starting(target.status()) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    target = look_at(proc, pid);
+  }
+  if (!is_starting(target.status())) return target;
+  return absl::FailedPreconditionError(target.status().message());
 }
 
 }  // namespace
@@ -244,7 +263,7 @@ absl::Status check_same_program(const Target& target) {
 
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
   const ProcFs proc(proc_root);
-  absl::StatusOr<Target> target = look_at(proc, pid);
+  absl::StatusOr<Target> target = look_when_started(proc, pid);
   if (target.ok()) return target;
   // Whatever went wrong, an end in the middle is the better explanation; not being able to
   // look is none.

@@ -71,7 +71,7 @@ bool has_exited(const Target& target);
 absl::Status check_same_program(const Target& target);
 
 // Looks at a process and answers with everything attach needs, in either mode, or with one line
-// that says what is wrong and what to do. Error codes:
+// that says what is wrong and what to do. Waits up to 2 s for one that has just begun. Error codes:
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
 //   kPermissionDenied    may not look into it

@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
@@ -77,6 +80,47 @@ TEST(Discover, ThreadOfAnotherProcess) {
   FakeProc proc;
   proc.write(proc.pid() + "/status", "State:\tS\nTgid:\t41\n");
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " is a thread of process 41: use pid 41");
+}
+
+// Held where exec has just returned: no line of it has run.
+int start_and_hold(const std::string& program) {
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::execl(program.c_str(), program.c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  return pid;
+}
+
+TEST(Discover, WaitsForOneThatHasJustBegun) {
+  const TempDir dir;
+  const std::string program =
+      compile_ocaml(dir, "begins", "let () = Unix.sleep 1000", "-g -linkpkg");
+  ASSERT_FALSE(program.empty());
+  const int pid = start_and_hold(program);
+  auto look = std::async(std::launch::async, [pid] { return discover_target(pid).status(); });
+  EXPECT_EQ(look.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
+  EXPECT_EQ(look.get(), absl::OkStatus());
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}
+
+TEST(Discover, DoesNotWaitForEver) {
+  const TempDir dir;
+  const std::string program =
+      compile_ocaml(dir, "never", "let () = Unix.sleep 1000", "-g -linkpkg");
+  ASSERT_FALSE(program.empty());
+  const int pid = start_and_hold(program);
+  const absl::Status status = discover_target(pid).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has not started its OCaml runtime yet"));
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
 }
 
 TEST(Discover, NotElf) {
