@@ -49,7 +49,7 @@ void Daemon::tick(Profiled& profiled) {
     check_probes(profiled);
     if (profiled.attachment) keep_to_budget(profiled);
   }
-  if (profiled.attachment) {
+  if (profiled.attachment && !profiled.attachment->injecting()) {
     profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment);
   }
   if (profiled.attachment) keep_alive(profiled);

@@ -50,6 +50,9 @@ class AttachedTarget {
   virtual KernelSide& kernel() = 0;
   // Null until there is one in the process.
   virtual const AgentControl* agent() const = 0;
+  // One of its threads may be held at this moment: nothing that takes time may be asked of its
+  // address space.
+  virtual bool injecting() const = 0;
   virtual double paused_seconds() const = 0;
   // Who records callstacks in the session that was asked for last.
   virtual memprof_capture_by capture() const = 0;

@@ -67,6 +67,7 @@ class Attachment final : public AttachedTarget {
   const Target& target() const override { return target_; }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
+  bool injecting() const override { return injector_ != nullptr; }
   double paused_seconds() const override { return paused_seconds_; }
   memprof_capture_by capture() const override { return session_.capture; }
   bool observes() const override { return false; }

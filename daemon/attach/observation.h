@@ -30,6 +30,7 @@ class Observation final : public AttachedTarget {
   const Target& target() const override { return target_; }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
+  bool injecting() const override { return false; }
   double paused_seconds() const override { return 0; }
   memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }
   bool observes() const override { return true; }

@@ -40,7 +40,7 @@ static const int calls[] = {
 	SYS_mmap,	SYS_process_vm_readv,  SYS_process_vm_writev,  SYS_fcntl,	SYS_ioctl,	SYS_newfstatat,
 	SYS_fstat,	SYS_fstatfs,	       SYS_readlink,	       SYS_wait4,	SYS_clone3,	SYS_eventfd2,
 	SYS_getdents64, SYS_prlimit64,	       SYS_sched_setscheduler, 434 /* pidfd_open */, 438 /* pidfd_getfd */,
-	SYS_epoll_create1,
+	SYS_epoll_create1, SYS_sendmsg,
 };
 enum { CALLS = sizeof(calls) / sizeof(*calls) };
 

@@ -17,7 +17,7 @@ CALLS = {
     "sched_setscheduler": (144, "EPERM"), "pidfd_open": (434, "EMFILE"), "pidfd_getfd": (438, "EPERM"),
     "epoll_create1": (291, "EMFILE"),
 }
-NUMBERS = {name: number for name, (number, _) in CALLS.items()}
+NUMBERS = {name: number for name, (number, _) in CALLS.items()} | {"sendmsg": 46}
 
 
 class SteppedDaemon(Daemon):

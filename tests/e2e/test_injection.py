@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import threading
 import unittest
@@ -148,27 +149,37 @@ class SignalsOfOthers(E2ETest):
 
 
 class Mappings(E2ETest):
-    def path_of(self, tid, address):
+    ASKS_FOR_MAPPINGS = 3  # MemoryRequest::kMaps, daemon/discover/memory_server.h
+
+    def asked(self, tid, message):
+        """What a message to a target's memory process asks for; None when it is another message."""
         with open(f"/proc/{tid}/mem", "rb") as memory:
-            memory.seek(address)
-            return memory.read(4096 - address % 4096).split(b"\0")[0].decode()
+            def words(address, form):
+                memory.seek(address)
+                return struct.unpack(form, memory.read(struct.calcsize(form)))
+            parts, count = words(message + 16, "QQ")  # of struct msghdr
+            if count != 2:
+                return None
+            begin, size = words(parts, "QQ")
+            return words(begin, "QQII")[3] if size == 24 else None
 
     def test_they_are_not_read_while_a_thread_stands_still(self):
         """There may be ten thousands of them."""
         target = self.target("busy_threads")
         daemon = self.process(SteppedDaemon(self.folder))
-        self.process(daemon.attach_in_background(target.pid))
+        daemon.stop_at(1, "sendmsg")
+        attach = self.process(daemon.attach_in_background(target.pid))
         running, stopped = 0, 0
-        while True:
-            daemon.stop_at(1, "openat")
+        while attach.running():
             call = daemon.held(timeout=2)
             if call is None:
                 break
-            _, _, address, tid = call
-            if self.path_of(tid, address) == f"/proc/{target.pid}/maps":
+            _, _, message, tid = call
+            if self.asked(tid, message) == self.ASKS_FOR_MAPPINGS:
                 states = [proc_status(f"{target.pid}/task/{tid}", "State")[0] for tid in threads(target.pid)]
                 running += "t" not in states
                 stopped += "t" in states
+            daemon.stop_at(1, "sendmsg")  # none slips through between
             daemon.go()
         daemon.off()
         daemon.wait_state(target.pid, "sampling")

@@ -107,6 +107,9 @@ static int mapping_is_agent(const struct mapping *mapping, void *context)
 
 static int agent_is_mapped(void) { return each_mapping(mapping_is_agent, NULL); }
 
+/* A thread is held for milliseconds, which this one may miss: the agent is what is left of them. */
+static int has_been_seized(void) { return is_seized() || agent_is_mapped(); }
+
 /* The program's code as it is mapped, and what its file says. */
 static struct {
 	const unsigned char *memory;
@@ -160,7 +163,7 @@ void wait_for(const char *moment)
 	if (strcmp(moment, "at-once") == 0)
 		return;
 	if (strcmp(moment, "seized") == 0) {
-		until(is_seized);
+		until(has_been_seized);
 	} else if (strcmp(moment, "breakpoint") == 0) {
 		until(has_breakpoint);
 	} else if (strcmp(moment, "agent") == 0) {
