@@ -53,7 +53,7 @@ endif
 all: $(BUILD)/memprofd $(BUILD)/memprofctl $(BUILD)/libmemprof_agent.so $(if $(shell command -v ocamlfind),$(BUILD)/findlib/memprof-agent/META)
 
 LIB_SRC := $(sort $(filter-out daemon/main.cc,$(wildcard daemon/*.cc)) \
-             $(foreach d,util discover attach ingest aggregate symbolize store trace export,$(wildcard daemon/$(d)/*.cc)) \
+             $(foreach d,util model discover attach ingest aggregate symbolize store trace export,$(wildcard daemon/$(d)/*.cc)) \
              $(filter-out daemon/ctl/main.cc,$(wildcard daemon/ctl/*.cc)))
 LIB_SRC := $(filter-out daemon/util/version.cc,$(LIB_SRC))
 CTL_SRC := daemon/ctl/main.cc

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/attached_target.h"
 #include "daemon/attach/attachment.h"
-#include "daemon/export/service.h"
+#include "daemon/model/control.h"
 #include "daemon/plugin_follower.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/capture_mode.h"
-#include "daemon/export/service.h"
+#include "daemon/model/control.h"
 
 namespace memprofd {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/export/service.h"
+#include "daemon/model/control.h"
 
 namespace memprofd {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "daemon/discover/proc_fs.h"
-#include "daemon/export/service.h"
+#include "daemon/model/control.h"
 
 namespace memprofd {
 

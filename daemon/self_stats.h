@@ -1,7 +1,7 @@
 // This process's own use of the machine.
 #pragma once
 
-#include "daemon/export/service.h"
+#include "daemon/model/control.h"
 
 namespace memprofd {
 

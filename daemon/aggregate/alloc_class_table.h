@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "daemon/aggregate/alloc_class.h"
+#include "daemon/model/alloc_class.h"
 
 namespace memprofd {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/aggregate/callstack.h"
+#include "daemon/model/callstack.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 #include "daemon/util/stable_vector.h"
@@ -27,16 +27,6 @@ struct CallstackTableLimits {
   std::size_t entries = 8u << 20;      // over all whole ones, 8 bytes each
   std::size_t cut_callstacks = 16384;  // of at most kCutEntries
   std::size_t cut_hashes = 262144;     // remembered of whole ones that were cut
-};
-
-// A callstack as it arrives; entries are borrowed for the call.
-struct CallstackView {
-  StackHash hash;
-  std::span<const std::uint64_t> entries;
-  std::int32_t alloc_idx = -1;
-  std::uint32_t n_frames = 0;
-  bool truncated = false;
-  bool broken = false;
 };
 
 // Ids are dense, start at 1 and are never reused; id 0 is the unknown

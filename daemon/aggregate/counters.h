@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "daemon/aggregate/death_counts.h"
-#include "daemon/aggregate/heap.h"
+#include "daemon/model/heap.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {

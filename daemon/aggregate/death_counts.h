@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "daemon/aggregate/heap.h"
 #include "daemon/aggregate/lifetime_histogram.h"
+#include "daemon/model/heap.h"
 
 namespace memprofd {
 

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "daemon/aggregate/alloc_class.h"
 #include "daemon/aggregate/death_counts.h"
+#include "daemon/model/alloc_class.h"
 
 namespace memprofd {
 

@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "daemon/aggregate/alloc_class.h"
+#include "daemon/model/alloc_class.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

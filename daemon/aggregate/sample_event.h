@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "agent-lib/include/memprof_agent_abi.h"
-#include "daemon/aggregate/alloc_class.h"
+#include "daemon/model/alloc_class.h"
 
 namespace memprofd {
 

@@ -2,27 +2,25 @@
 
 #include <map>
 
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
 
-const std::map<std::string, pb::SiteOrder> kOrders{
-    {"live", pb::SITE_ORDER_LIVE},
-    {"allocated", pb::SITE_ORDER_ALLOCATED},
-    {"promoted", pb::SITE_ORDER_PROMOTED},
-    {"samples", pb::SITE_ORDER_SAMPLES},
-    {"lifetime", pb::SITE_ORDER_LIFETIME},
-    {"died-young", pb::SITE_ORDER_DIED_YOUNG},
-    {"died-old", pb::SITE_ORDER_DIED_OLD},
-    {"allocated-objects", pb::SITE_ORDER_ALLOCATED_OBJECTS},
-    {"live-objects", pb::SITE_ORDER_LIVE_OBJECTS}};
-const std::map<std::string, pb::GroupBy> kGroups{
-    {"site", pb::GROUP_BY_SITE},       {"function", pb::GROUP_BY_FUNCTION},
-    {"file", pb::GROUP_BY_FILE},       {"module", pb::GROUP_BY_MODULE},
-    {"library", pb::GROUP_BY_LIBRARY}, {"callstack", pb::GROUP_BY_CALLSTACK},
-    {"thread", pb::GROUP_BY_THREAD},   {"domain", pb::GROUP_BY_DOMAIN}};
+std::map<std::string, pb::SiteOrder> order_words() {
+  std::map<std::string, pb::SiteOrder> words;
+  for (const MeasureRow& row : measures()) words.emplace(row.word, row.proto);
+  return words;
+}
+std::map<std::string, pb::GroupBy> group_words() {
+  std::map<std::string, pb::GroupBy> words;
+  for (const GroupRow& row : group_keys()) words.emplace(row.word, row.proto);
+  return words;
+}
+
 const std::map<std::string, pb::Fate> kFates{{"dead", pb::FATE_DEAD}, {"alive", pb::FATE_ALIVE}};
 const std::map<std::string, pb::BlockHeap> kHeaps{{"minor", pb::BLOCK_HEAP_MINOR},
                                                   {"major", pb::BLOCK_HEAP_MAJOR}};
@@ -32,10 +30,10 @@ const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURC
 
 // An option whose words stand for values.
 template <typename Value, typename Set>
-void add_choice(CLI::App& app, const std::string& name, const std::map<std::string, Value>& words,
-                Set set, const std::string& help) {
+void add_choice(CLI::App& app, const std::string& name, std::map<std::string, Value> words, Set set,
+                const std::string& help) {
   app.add_option_function<std::string>(
-         name, [&words, set](const std::string& word) { set(words.at(word)); }, help)
+         name, [words, set](const std::string& word) { set(words.at(word)); }, help)
       ->check(CLI::IsMember(words));
 }
 
@@ -129,13 +127,13 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
 
 void add_grouping(CLI::App& app, QueryOptions& options) {
   add_choice(
-      app, "-g,--group-by", kGroups, [&](pb::GroupBy group) { options.group_by = group; },
+      app, "-g,--group-by", group_words(), [&](pb::GroupBy group) { options.group_by = group; },
       "Default site");
 }
 
 void add_order(CLI::App& app, QueryOptions& options) {
   add_choice(
-      app, "-s,--sort", kOrders, [&](pb::SiteOrder order) { options.order = order; },
+      app, "-s,--sort", order_words(), [&](pb::SiteOrder order) { options.order = order; },
       "By what, largest first; default live");
   app.add_option("-n,--limit", options.limit, "So many at most; 0: all")
       ->check(CLI::Range(0, 1'000'000'000));

@@ -8,6 +8,7 @@
 #include "daemon/ctl/sparkline.h"
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -35,7 +36,7 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Si
                 TextTable& table) {
   if (series.values().empty()) return;
   const int last = series.values_size() - 1;
-  const char* per = is_level(measure) ? "" : "/s";
+  const char* per = measure_row(measure).is_flow() ? "/s" : "";
   table.add_row({measure_words(series.values(last), series.stderrs(last), measure) + per,
                  measure_words(highest(series), 0, measure) + per,
                  sparkline(values_of(series), highest(series)), name});
@@ -46,12 +47,12 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Si
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
                       const Style& style) {
   const pb::SiteOrder order = request.order();
-  const std::string_view word = order_word(order);
-  std::string out =
-      absl::StrCat("base   ", range_words(response.base_range()), "\nother  ",
-                   range_words(response.other_range()), "\n",
-                   absl::string_view(word.data(), word.size()), ", other minus base",
-                   request.per_second() && !is_level(order) ? ", change per second" : "", "\n\n");
+  const std::string_view word = measure_row(order).title;
+  std::string out = absl::StrCat(
+      "base   ", range_words(response.base_range()), "\nother  ",
+      range_words(response.other_range()), "\n", absl::string_view(word.data(), word.size()),
+      ", other minus base",
+      request.per_second() && measure_row(order).is_flow() ? ", change per second" : "", "\n\n");
   TextTable table(
       {{"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}, {"WHAT"}});
   const auto add = [&](const pb::SiteDiff& diff, const std::string& name) {
@@ -68,7 +69,7 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
 std::string callers_text(const pb::ListCallersResponse& response,
                          const pb::ListCallersRequest& request, const Style& style) {
   const pb::SiteOrder order = request.order();
-  const std::string_view word = order_word(order);
+  const std::string_view word = measure_row(order).title;
   TextTable table(
       {{"VALUE", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
   const double total = measured(response.total(), order).value;

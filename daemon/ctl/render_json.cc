@@ -5,6 +5,7 @@
 
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
+#include "daemon/model/measure.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -175,7 +176,7 @@ std::string top_json(const TopAnswer& answer) {
     ends.push_back(point.time_unix_ns());
     steps.push_back(point.step_seconds());
   }
-  const std::string_view measure = order_word(sparkline_measure(answer.look.order));
+  const std::string_view measure = measure_row(sparkline_measure(answer.look.order)).title;
   out["history"] = {
       {"measure", measure}, {"end_unix_ns", std::move(ends)}, {"step_seconds", std::move(steps)}};
   std::map<std::string, const pb::HistorySeries*> series;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -183,7 +184,7 @@ std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder ord
   append_header(response, out);
   if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
   const bool known = is_known(response.sites(0), order);
-  const std::string_view word = order_word(known ? order : pb::SITE_ORDER_ALLOCATED);
+  const std::string_view word = measure_row(known ? order : pb::SITE_ORDER_ALLOCATED).title;
   absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),
                   range_note(response), ":\n");
   int number = 0;

@@ -7,46 +7,44 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/ctl/group_name.h"
 #include "daemon/ctl/words.h"
 #include "daemon/export/query_convert.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
 
 namespace memprofd::ctl {
 namespace {
 
 using Path = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
 using Name = std::tuple<std::string, std::string, std::uint32_t, std::string, std::string,
-                        std::uint32_t, std::uint32_t, Path>;
+                        std::uint32_t, Path>;
 // Callstacks may differ in nothing that a name says, in columns only: then also
 // the how many-th of its name it is.
 using Key = std::pair<Name, int>;
 
-Name name_of(const pb::Site& site, pb::GroupBy group_by) {
+Name sortable_name(const pb::Site& site, pb::GroupBy group_by) {
+  const GroupRow& key = group_row(group_by);
   Path path;
-  if (group_by == pb::GROUP_BY_CALLSTACK) {
+  if (key.whole_callstack) {
     for (const pb::Location& frame : site.callstack()) {
       path.emplace_back(frame.function(), frame.file(), frame.line());
     }
   }
-  return {site.function(), site.file(),   site.line(),   site.module(),
-          site.library(),  site.thread(), site.domain(), std::move(path)};
+  const std::uint32_t number = key.is_number() ? number_of(site, key) : 0;
+  return {site.function(), site.file(), site.line(),    site.module(),
+          site.library(),  number,      std::move(path)};
 }
 
-// The name and no counts.
+// The name and counts that are zero.
 pb::Site nothing_of(const pb::Site& site, pb::GroupBy group_by) {
   pb::Site nothing = to_proto(GroupCounts());
-  nothing.set_function(site.function());
-  nothing.set_file(site.file());
-  nothing.set_line(site.line());
-  nothing.set_module(site.module());
-  nothing.set_library(site.library());
-  nothing.set_thread(site.thread());
-  nothing.set_domain(site.domain());
-  if (group_by == pb::GROUP_BY_CALLSTACK) *nothing.mutable_callstack() = site.callstack();
+  nothing.MergeFrom(name_of(site, group_by));
   return nothing;
 }
 
 double scale_of(const pb::ListSitesResponse& sites, const pb::DiffSitesRequest& request) {
-  if (!request.per_second() || is_level(request.order())) return 1;
+  if (!request.per_second() || !measure_row(request.order()).is_flow()) return 1;
   const auto ns = static_cast<double>(sites.range().end_unix_ns() - sites.range().begin_unix_ns());
   return ns > 0 ? 1e9 / ns : 0;
 }
@@ -84,7 +82,7 @@ class Joiner {
     std::map<Name, int> seen;
     std::map<Key, const pb::Site*> result;
     for (const pb::Site& site : sites.sites()) {
-      Name name = name_of(site, request_.group_by());
+      Name name = sortable_name(site, request_.group_by());
       const int nth = seen[name]++;
       result.emplace(Key(std::move(name), nth), &site);
     }

@@ -7,6 +7,8 @@
 #include "daemon/ctl/top_filter.h"
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -24,27 +26,6 @@ std::string clock_words(std::int64_t unix_ns) {
   const std::string whole = utc_words(unix_ns);
   const std::size_t space = whole.find(' ');
   return space == std::string::npos ? whole : whole.substr(space + 1);
-}
-
-std::string group_words(const TopLook& look) {
-  switch (look.group_by) {
-    case pb::GROUP_BY_FUNCTION:
-      return "functions";
-    case pb::GROUP_BY_FILE:
-      return "files";
-    case pb::GROUP_BY_MODULE:
-      return "modules";
-    case pb::GROUP_BY_LIBRARY:
-      return "libraries";
-    case pb::GROUP_BY_CALLSTACK:
-      return "callstacks";
-    case pb::GROUP_BY_THREAD:
-      return "threads";
-    case pb::GROUP_BY_DOMAIN:
-      return "domains";
-    default:
-      return "sites";
-  }
 }
 
 std::string flow_words(const pb::Estimate& flow, const TopAnswer& answer) {
@@ -134,7 +115,8 @@ Pieces program_pieces(const TopAnswer& answer) {
 Pieces look_pieces(const TopAnswer& answer) {
   const TopLook& look = answer.look;
   if (look.view == TopView::kTargets) return {"targets of this memprofd"};
-  const std::string_view order = order_word(look.order);
+  const std::string_view order = measure_row(look.order).title;
+  const std::string_view groups = group_row(look.row_group()).plural;
   const bool drilled = look.view == TopView::kCallstacks;
   const auto rows = static_cast<std::uint32_t>(answer.sites.sites_size());
   const bool cut = !drilled && answer.sites.groups() > rows;
@@ -142,7 +124,7 @@ Pieces look_pieces(const TopAnswer& answer) {
                                ? absl::StrCat("in ", format_duration(answer.seconds()))
                                : "since the attach";
   Pieces pieces{
-      absl::StrCat(drilled ? "callstacks" : group_words(look), " by ",
+      absl::StrCat(absl::string_view(groups.data(), groups.size()), " by ",
                    absl::string_view(order.data(), order.size()), ": ", format_count(rows),
                    cut ? absl::StrCat(" of ", format_count(answer.sites.groups())) : ""),
       absl::StrCat(span, " until ", clock_words(shown_ns(answer)))};

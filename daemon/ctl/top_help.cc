@@ -1,7 +1,7 @@
 #include "daemon/ctl/top_help.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/top_table.h"
+#include "daemon/model/measure.h"
 
 namespace memprofd::ctl {
 
@@ -18,8 +18,9 @@ std::vector<std::string> top_help() {
       "Other     h ?: this help; q: quit",
       "",
       "Sort by   < >: the column before, after; or"};
-  for (const TopColumn& column : top_columns()) {
-    lines.push_back(absl::StrCat("          ", std::string(1, column.key), "  ", column.help));
+  for (const MeasureRow& column : measures()) {
+    lines.push_back(absl::StrCat("          ", std::string(1, column.key), "  ",
+                                 absl::string_view(column.help.data(), column.help.size())));
   }
   lines.insert(
       lines.end(),

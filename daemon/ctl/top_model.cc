@@ -8,7 +8,7 @@
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/top_filter.h"
 #include "daemon/ctl/top_help.h"
-#include "daemon/ctl/top_table.h"
+#include "daemon/model/measure.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -210,9 +210,9 @@ void TopModel::press_look(int key) {
 }
 
 bool TopModel::sort_key(int key) {
-  for (const TopColumn& column : top_columns()) {
+  for (const MeasureRow& column : measures()) {
     if (column.key != key) continue;
-    look_.order = column.order;
+    look_.order = column.proto;
     show_from_start();
     return true;
   }
@@ -220,11 +220,9 @@ bool TopModel::sort_key(int key) {
 }
 
 void TopModel::move_sort(int direction) {
-  const auto columns = top_columns();
-  constexpr std::ptrdiff_t count = decltype(top_columns())::extent;
-  std::ptrdiff_t at = 0;
-  while (at < count && columns[at].order != look_.order) ++at;
-  look_.order = columns[(at + direction + count) % count].order;
+  const auto count = static_cast<std::ptrdiff_t>(measures().size());
+  const auto at = static_cast<std::ptrdiff_t>(measure_row(look_.order).measure);
+  look_.order = measures()[static_cast<std::size_t>((at + direction + count) % count)].proto;
   show_from_start();
 }
 

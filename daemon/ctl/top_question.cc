@@ -2,12 +2,9 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "daemon/ctl/words.h"
-#include "daemon/store/frame_filter.h"
-#include "daemon/store/grouper.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/status_macros.h"
-#include "re2/re2.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -15,53 +12,12 @@ namespace {
 // Whole callstacks are large.
 constexpr std::uint32_t kCallstackRows = 200;
 
-std::string exactly(const std::string& text) {
-  // A byte that was no UTF-8 in the target is U+FFFD here, and would not match there.
-  if (text.empty() || text.find("\uFFFD") != text.npos) return "";
-  std::string pattern = absl::StrCat("^", RE2::QuoteMeta(text), "$");
-  return pattern.size() <= Patterns::kMaxBytes ? pattern : "";
-}
-
-// Whether the module is what functions' names begin with, and not a file.
-bool is_unit(const std::string& module) {
-  return compilation_unit({.function = module, .module = "a file"}) == module;
-}
-
-// Found in every site of the group; empty when nothing is.
-std::string pattern_of(const pb::Site& group, pb::GroupBy group_by) {
-  switch (group_by) {
-    case pb::GROUP_BY_FILE:
-      return exactly(group.file());
-    case pb::GROUP_BY_MODULE:
-      return is_unit(group.module()) ? absl::StrCat("^", RE2::QuoteMeta(group.module()), "(\\.|$)")
-                                     : "";
-    case pb::GROUP_BY_LIBRARY:
-    case pb::GROUP_BY_THREAD:
-    case pb::GROUP_BY_DOMAIN:
-      return "";
-    default:
-      return exactly(group.function());
-  }
-}
-
 // The filter of the look, narrowed to the group that was drilled into: what is left
 // is a little more than the group.
 pb::Filter filter_of(const TopLook& look) {
   pb::Filter filter = look.filter;
   if (look.view != TopView::kCallstacks) return filter;
-  if (look.group_by == pb::GROUP_BY_THREAD) {
-    filter.clear_threads();
-    filter.add_threads(look.drilled.thread());
-  } else if (look.group_by == pb::GROUP_BY_DOMAIN) {
-    filter.clear_domains();
-    filter.add_domains(look.drilled.domain());
-  }
-  const std::string pattern = pattern_of(look.drilled, look.group_by);
-  if (filter.pattern().empty()) {
-    filter.set_pattern(pattern);
-  } else if (!pattern.empty()) {
-    filter.add_require(pattern);
-  }
+  narrow(look.drilled, look.group_by, filter);
   return filter;
 }
 
@@ -108,8 +64,8 @@ double TopAnswer::seconds() const {
 }
 
 pb::SiteOrder sparkline_measure(pb::SiteOrder order) {
-  const bool has_history = order != pb::SITE_ORDER_LIFETIME && order != pb::SITE_ORDER_UNSPECIFIED;
-  return has_history ? order : pb::SITE_ORDER_LIVE;
+  const MeasureRow& measure = measure_row(order);
+  return measure.is_sum() ? measure.proto : pb::SITE_ORDER_LIVE;
 }
 
 pb::ListSitesRequest program_request(const TopLook& look) {
@@ -152,40 +108,6 @@ TopAnswer ask_top(Questions& source, const TopLook& look) {
   answer.look = look;
   answer.status = ask(source, answer);
   return answer;
-}
-
-std::string group_key(const pb::Site& group, pb::GroupBy group_by) {
-  pb::Site name;
-  name.set_function(group.function());
-  name.set_file(group.file());
-  name.set_line(group.line());
-  name.set_module(group.module());
-  name.set_library(group.library());
-  name.set_thread(group.thread());
-  name.set_domain(group.domain());
-  if (group_by == pb::GROUP_BY_CALLSTACK) *name.mutable_callstack() = group.callstack();
-  return name.SerializeAsString();
-}
-
-bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy group_by) {
-  if (group_by == pb::GROUP_BY_THREAD || group_by == pb::GROUP_BY_DOMAIN) return true;
-  const pb::Location site = callstack.callstack().empty() ? pb::Location() : callstack.callstack(0);
-  switch (group_by) {
-    case pb::GROUP_BY_FUNCTION:
-      return callstack.function() == group.function() && callstack.file() == group.file();
-    case pb::GROUP_BY_FILE:
-      return callstack.file() == group.file();
-    case pb::GROUP_BY_MODULE:
-      return compilation_unit({.function = site.function(), .module = site.module()}) ==
-             group.module();
-    case pb::GROUP_BY_LIBRARY:
-      return site.module() == group.library();
-    case pb::GROUP_BY_CALLSTACK:
-      return group_key(callstack, group_by) == group_key(group, group_by);
-    default:
-      return callstack.function() == group.function() && callstack.file() == group.file() &&
-             callstack.line() == group.line();
-  }
 }
 
 }  // namespace memprofd::ctl

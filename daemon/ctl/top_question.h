@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "daemon/ctl/group_name.h"
 #include "daemon/ctl/questions.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -62,10 +63,5 @@ pb::SiteOrder sparkline_measure(pb::SiteOrder order);
 
 // Asks it all; number is not set.
 TopAnswer ask_top(Questions& source, const TopLook& look);
-
-// Equal for one group in several answers.
-std::string group_key(const pb::Site& group, pb::GroupBy group_by);
-// Whether blocks with that callstack belong to the group.
-bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy group_by);
 
 }  // namespace memprofd::ctl

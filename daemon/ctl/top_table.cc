@@ -4,27 +4,19 @@
 #include <array>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/ctl/render_table.h"
 #include "daemon/ctl/text_table.h"
 #include "daemon/ctl/words.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
 
-constexpr TopColumn kColumns[] = {
-    {pb::SITE_ORDER_LIVE, 'l', false, "LIVE", "live bytes", 16},
-    {pb::SITE_ORDER_ALLOCATED, 'a', true, "ALLOCATED", "allocated bytes", 16},
-    {pb::SITE_ORDER_PROMOTED, 'p', true, "PROMOTED", "promoted bytes", 16},
-    {pb::SITE_ORDER_DIED_YOUNG, 'y', true, "DIED YOUNG", "died young", 16},
-    {pb::SITE_ORDER_DIED_OLD, 'o', true, "DIED OLD", "died old", 16},
-    {pb::SITE_ORDER_LIFETIME, 't', false, "P50 LIFETIME", "median lifetime", 13},
-    {pb::SITE_ORDER_SAMPLES, 's', false, "SAMPLES", "samples", 10},
-    {pb::SITE_ORDER_LIVE_OBJECTS, 'b', false, "LIVE BLOCKS", "live blocks", 13},
-    {pb::SITE_ORDER_ALLOCATED_OBJECTS, 'n', true, "BLOCKS", "allocated blocks", 13},
-};
 // What is left out last comes first.
 constexpr pb::SiteOrder kFirst[] = {pb::SITE_ORDER_LIVE, pb::SITE_ORDER_ALLOCATED};
 constexpr pb::SiteOrder kSecond[] = {pb::SITE_ORDER_LIFETIME, pb::SITE_ORDER_PROMOTED};
@@ -36,8 +28,22 @@ constexpr std::size_t kShortName = 26, kLongName = 44;
 constexpr std::size_t kPipeWidth = 140;  // gives text the columns of a screen of this width
 constexpr std::size_t kNarrowSparkline = kTopPoints / 3, kWideSparkline = kTopPoints;
 
+// On a screen, so that columns do not jump.
+std::size_t min_width(const MeasureRow& column) {
+  switch (column.unit) {
+    case Unit::kBytes:
+      return 16;
+    case Unit::kBlocks:
+    case Unit::kSeconds:
+      return 13;
+    case Unit::kSamples:
+      break;
+  }
+  return 10;
+}
+
 struct Layout {
-  std::vector<const TopColumn*> columns;
+  std::vector<const MeasureRow*> columns;
   std::size_t sparkline = 0;  // width
 };
 
@@ -54,30 +60,25 @@ class Fitter {
   void take(std::span<const pb::SiteOrder> orders) {
     for (const pb::SiteOrder order : orders) {
       if (taken_[order]) continue;
-      taken_[order] = take(column(order).min_width);
+      taken_[order] = take(min_width(measure_row(order)));
     }
   }
   // For other things.
   void keep(std::size_t width) { room_ -= std::min(room_, width); }
   // In any case.
   void force(pb::SiteOrder order) {
-    room_ -= std::min(room_, column(order).min_width + kGap);
+    room_ -= std::min(room_, min_width(measure_row(order)) + kGap);
     taken_[order] = true;
   }
-  std::vector<const TopColumn*> columns() {
-    std::vector<const TopColumn*> result;
-    for (const TopColumn& column : kColumns) {
-      if (taken_[column.order]) result.push_back(&column);
+  std::vector<const MeasureRow*> columns() {
+    std::vector<const MeasureRow*> result;
+    for (const MeasureRow& column : measures()) {
+      if (taken_[column.proto]) result.push_back(&column);
     }
     return result;
   }
 
  private:
-  static const TopColumn& column(pb::SiteOrder order) {
-    return *std::find_if(std::begin(kColumns), std::end(kColumns),
-                         [&](const TopColumn& c) { return c.order == order; });
-  }
-
   std::size_t room_;
   std::map<pb::SiteOrder, bool> taken_;
 };
@@ -86,7 +87,7 @@ Layout layout_of(pb::SiteOrder order, std::size_t width) {
   if (width == 0) width = kPipeWidth;
   Fitter fitter(width - std::min(width, kShortName));
   Layout layout;
-  fitter.force(order == pb::SITE_ORDER_UNSPECIFIED ? pb::SITE_ORDER_LIVE : order);
+  fitter.force(measure_row(order).proto);
   fitter.take(kFirst);
   if (fitter.take(kNarrowSparkline)) layout.sparkline = kNarrowSparkline;
   fitter.keep(kLongName - kShortName);
@@ -99,25 +100,8 @@ Layout layout_of(pb::SiteOrder order, std::size_t width) {
   return layout;
 }
 
-const char* name_title(const TopLook& look) {
-  switch (look.row_group()) {
-    case pb::GROUP_BY_FUNCTION:
-      return "FUNCTION";
-    case pb::GROUP_BY_FILE:
-      return "FILE";
-    case pb::GROUP_BY_MODULE:
-      return "MODULE";
-    case pb::GROUP_BY_LIBRARY:
-      return "LIBRARY";
-    case pb::GROUP_BY_CALLSTACK:
-      return "CALLSTACK";
-    case pb::GROUP_BY_THREAD:
-      return "THREAD";
-    case pb::GROUP_BY_DOMAIN:
-      return "DOMAIN";
-    default:
-      return "SITE";
-  }
+std::string upper(std::string_view text) {
+  return absl::AsciiStrToUpper(absl::string_view(text.data(), text.size()));
 }
 
 // "Sessions.remember < Server.respond": from the inside out. What all rows have in common,
@@ -148,9 +132,9 @@ class TableMaker {
 
   void add(const pb::Site& site) {
     std::vector<std::string> cells;
-    for (const TopColumn* column : layout_.columns) cells.push_back(cell(site, *column));
+    for (const MeasureRow* column : layout_.columns) cells.push_back(cell(site, *column));
     if (layout_.sparkline > 0) cells.push_back(history(site));
-    cells.push_back(answer_.look.row_group() == pb::GROUP_BY_CALLSTACK
+    cells.push_back(group_row(answer_.look.row_group()).whole_callstack
                         ? callstack_words(site, answer_.look)
                         : site_words(site, answer_.look.group_by));
     for (std::string& cell : cells) cell = in_charset(std::move(cell), charset_);
@@ -159,38 +143,40 @@ class TableMaker {
   std::vector<std::string> lines(std::size_t width) const { return table_.lines(width); }
 
  private:
-  bool per_second(const TopColumn& column) const {
-    return column.is_flow && answer_.look.window_seconds > 0;
+  // Samples tell how much the other numbers rest on: all of them.
+  bool per_second(const MeasureRow& column) const {
+    return column.is_flow() && column.unit != Unit::kSamples && answer_.look.window_seconds > 0;
   }
 
   std::vector<Column> titles(bool on_screen) const {
     const TopLook& look = answer_.look;
     std::vector<Column> titles;
-    for (const TopColumn* column : layout_.columns) {
-      const char* sorts = column->order == look.order ? "*" : "";
-      titles.push_back({absl::StrCat(column->title, per_second(*column) ? "/S" : "", sorts),
-                        Align::kRight, on_screen ? column->min_width : 0});
+    for (const MeasureRow* column : layout_.columns) {
+      const char* sorts = column->proto == look.order ? "*" : "";
+      titles.push_back(
+          {absl::StrCat(absl::string_view(column->column.data(), column->column.size()),
+                        per_second(*column) ? "/S" : "", sorts),
+           Align::kRight, on_screen ? min_width(*column) : 0});
     }
-    const std::string_view measure = order_word(sparkline_measure(look.order));
+    const std::string_view measure = measure_row(sparkline_measure(look.order)).title;
     if (layout_.sparkline > 0) {
       const std::string title =
           absl::StrCat("HISTORY: ", absl::string_view(measure.data(), measure.size()));
       titles.push_back({title.size() <= layout_.sparkline ? title : "HISTORY", Align::kLeft,
                         on_screen ? layout_.sparkline : 0});
     }
-    titles.push_back({name_title(look)});
+    titles.push_back({upper(group_row(look.row_group()).title)});
     return titles;
   }
 
-  std::string cell(const pb::Site& site, const TopColumn& column) const {
-    if (column.order == pb::SITE_ORDER_LIFETIME) return median_words(site.lifetime());
-    if (!is_known(site, column.order)) return "-";
-    const Measured what = measured(site, column.order);
-    if (column.order == pb::SITE_ORDER_SAMPLES) return measure_words(what.value, 0, column.order);
-    if (!per_second(column)) return measure_words(what.value, what.standard_error, column.order);
+  std::string cell(const pb::Site& site, const MeasureRow& column) const {
+    if (column.unit == Unit::kSeconds) return median_words(site.lifetime());
+    if (!is_known(site, column.proto)) return "-";
+    const Measured what = measured(site, column.proto);
+    if (!per_second(column)) return measure_words(what.value, what.standard_error, column.proto);
     if (flow_seconds_ <= 0) return "-";
     return measure_words(what.value / flow_seconds_, what.standard_error / flow_seconds_,
-                         column.order);
+                         column.proto);
   }
 
   std::string history(const pb::Site& site) const {
@@ -208,8 +194,6 @@ class TableMaker {
 };
 
 }  // namespace
-
-std::span<const TopColumn, 9> top_columns() { return kColumns; }
 
 std::vector<std::string> top_table(const TopAnswer& answer, TopRows rows, std::size_t width,
                                    Charset charset) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,18 +9,6 @@
 #include "daemon/ctl/top_question.h"
 
 namespace memprofd::ctl {
-
-// A measure of a group: a column, a sort order, the key that sorts by it.
-struct TopColumn {
-  pb::SiteOrder order;
-  char key;
-  bool is_flow;  // shown per second
-  const char* title;
-  const char* help;
-  std::size_t min_width;  // on a screen, so that columns do not jump
-};
-// From left to right; those that are only shown when they sort come last.
-std::span<const TopColumn, 9> top_columns();
 
 struct TopRows {
   std::size_t first = 0, count = 0;  // of the answer

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/store/snapshot.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
+#include "daemon/model/target_info.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -24,29 +26,6 @@ std::string_view level_word(pb::FindingLevel level) {
   }
 }
 
-std::string_view order_word(pb::SiteOrder order) {
-  switch (order) {
-    case pb::SITE_ORDER_ALLOCATED:
-      return "allocated";
-    case pb::SITE_ORDER_PROMOTED:
-      return "promoted";
-    case pb::SITE_ORDER_SAMPLES:
-      return "samples";
-    case pb::SITE_ORDER_LIFETIME:
-      return "lifetime";
-    case pb::SITE_ORDER_DIED_YOUNG:
-      return "died young";
-    case pb::SITE_ORDER_DIED_OLD:
-      return "died old";
-    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
-      return "allocated objects";
-    case pb::SITE_ORDER_LIVE_OBJECTS:
-      return "live objects";
-    default:
-      return "live";
-  }
-}
-
 std::string estimate_words(const pb::Estimate& estimate) {
   return format_estimate(estimate.bytes(), estimate.bytes_stderr());
 }
@@ -56,8 +35,7 @@ std::string known_words(bool known, const std::string& words) { return known ? w
 bool is_observed(const pb::Target& target) { return target.mode() == kObserveMode; }
 
 bool is_known(const pb::Site& site, pb::SiteOrder order) {
-  return site.has_live() || !site.has_allocated() || order == pb::SITE_ORDER_ALLOCATED ||
-         order == pb::SITE_ORDER_SAMPLES || order == pb::SITE_ORDER_ALLOCATED_OBJECTS;
+  return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }
 
 std::string location_words(const std::string& file, std::uint32_t line) {
@@ -93,22 +71,20 @@ std::string range_words(const pb::TimeRange& range) {
 }
 
 std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
-  switch (group_by) {
-    case pb::GROUP_BY_FILE:
-      return site.file().empty() ? "(no file)" : printable(site.file());
-    case pb::GROUP_BY_MODULE:
-      return printable(site.module());
-    case pb::GROUP_BY_LIBRARY:
-      return printable(site.library());
-    case pb::GROUP_BY_THREAD:
-      return absl::StrCat("thread ", site.thread());
-    case pb::GROUP_BY_DOMAIN:
-      return absl::StrCat("domain ", site.domain());
-    default: {
-      const std::string location = location_words(site.file(), site.line());
-      return absl::StrCat(printable(site.function()), location.empty() ? "" : "  ", location);
-    }
+  const GroupRow& key = group_row(group_by);
+  if (key.is_number()) {
+    return absl::StrCat(absl::string_view(key.word.data(), key.word.size()), " ",
+                        number_of(site, key));
   }
+  const SiteParts& parts = key.parts;
+  const std::string& name = parts.function ? site.function()
+                            : parts.file   ? site.file()
+                            : parts.unit   ? site.module()
+                                           : site.library();
+  std::string words = name.empty() ? std::string(key.nothing) : printable(name);
+  const std::string place = parts.function ? location_words(site.file(), site.line()) : "";
+  if (!place.empty()) absl::StrAppend(&words, "  ", place);
+  return words;
 }
 
 void append_frames(const pb::Site& site, const std::string& indent, std::string& out) {
@@ -118,35 +94,45 @@ void append_frames(const pb::Site& site, const std::string& indent, std::string&
   }
 }
 
-bool is_level(pb::SiteOrder order) {
-  return order == pb::SITE_ORDER_UNSPECIFIED || order == pb::SITE_ORDER_LIVE ||
-         order == pb::SITE_ORDER_LIVE_OBJECTS || order == pb::SITE_ORDER_LIFETIME;
-}
+namespace {
 
-Measured measured(const pb::Site& site, pb::SiteOrder order) {
+Measured bytes_of(const pb::Site& site, Blocks blocks) {
   const auto bytes = [](const pb::Estimate& estimate) {
     return Measured{estimate.bytes(), estimate.bytes_stderr()};
   };
-  switch (order) {
-    case pb::SITE_ORDER_ALLOCATED:
+  switch (blocks) {
+    case Blocks::kAllocated:
       return bytes(site.allocated());
-    case pb::SITE_ORDER_PROMOTED:
+    case Blocks::kPromoted:
       return bytes(site.promoted());
-    case pb::SITE_ORDER_DIED_YOUNG:
-      return bytes(site.died_young());
-    case pb::SITE_ORDER_DIED_OLD:
-      return bytes(site.died_old());
-    case pb::SITE_ORDER_SAMPLES:
-      return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
-    case pb::SITE_ORDER_LIFETIME:
-      return {site.lifetime().p50_seconds(), 0};
-    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
-      return {site.allocated_objects(), 0};
-    case pb::SITE_ORDER_LIVE_OBJECTS:
-      return {site.live_objects(), 0};
-    default:
+    case Blocks::kLive:
       return bytes(site.live());
+    case Blocks::kDiedYoung:
+      return bytes(site.died_young());
+    case Blocks::kDiedOld:
+      return bytes(site.died_old());
+    case Blocks::kDied:
+      break;
   }
+  return {site.died_young().bytes() + site.died_old().bytes(),
+          std::hypot(site.died_young().bytes_stderr(), site.died_old().bytes_stderr())};
+}
+
+}  // namespace
+
+Measured measured(const pb::Site& site, pb::SiteOrder order) {
+  const MeasureRow& measure = measure_row(order);
+  switch (measure.unit) {
+    case Unit::kBytes:
+      return bytes_of(site, measure.blocks);
+    case Unit::kBlocks:
+      return {measure.blocks == Blocks::kLive ? site.live_objects() : site.allocated_objects(), 0};
+    case Unit::kSamples:
+      return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
+    case Unit::kSeconds:
+      break;
+  }
+  return {site.lifetime().p50_seconds(), 0};
 }
 
 std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
@@ -156,16 +142,16 @@ std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
 }
 
 std::string measure_words(double value, double standard_error, pb::SiteOrder order) {
-  switch (order) {
-    case pb::SITE_ORDER_SAMPLES:
-    case pb::SITE_ORDER_ALLOCATED_OBJECTS:
-    case pb::SITE_ORDER_LIVE_OBJECTS:
-      return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
-    case pb::SITE_ORDER_LIFETIME:
-      return format_duration(value);
-    default:
+  switch (measure_row(order).unit) {
+    case Unit::kBytes:
       return format_estimate(value, standard_error);
+    case Unit::kBlocks:
+    case Unit::kSamples:
+      return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
+    case Unit::kSeconds:
+      break;
   }
+  return format_duration(value);
 }
 
 std::string median_words(const pb::Lifetime& lifetime) {

@@ -13,7 +13,6 @@ namespace memprofd::ctl {
 namespace pb = ::memprof::v1;
 
 std::string_view level_word(pb::FindingLevel level);       // ok, warning, problem
-std::string_view order_word(pb::SiteOrder order);          // live, allocated, ...
 std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 // Of a field that may be unset, because it is not known: then "-".
 std::string known_words(bool known, const std::string& words);
@@ -39,8 +38,6 @@ struct Measured {
 Measured measured(const pb::Site& site, pb::SiteOrder order);
 std::string measured_words(const pb::Site& site, pb::SiteOrder order);
 std::string measure_words(double value, double standard_error, pb::SiteOrder order);
-// Whether the measure is of a moment and not of a span.
-bool is_level(pb::SiteOrder order);
 
 inline std::span<const double> values_of(const pb::HistorySeries& series) {
   return {series.values().data(), static_cast<std::size_t>(series.values_size())};

@@ -1,7 +1,6 @@
 #include "daemon/export/flame_json.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "daemon/export/observed.h"
 #include "daemon/export/rounding.h"
 #include "daemon/export/stack_table.h"
+#include "daemon/store/group.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -21,30 +21,12 @@ namespace {
 
 constexpr StackLimits kLimits{.of_a_stack = 16384, .in_all = 8u << 20};
 
-struct FlameMeasure {
-  const char* key;
-  const char* label;
-  Measure measure;
-  const Estimate& (*of)(const Counters&);
-};
-constexpr std::array<FlameMeasure, 5> kMeasures{{
-    {"live", "Live", Measure::kLive, [](const Counters& c) -> const Estimate& { return c.live; }},
-    {"allocated", "Allocated", Measure::kAllocated,
-     [](const Counters& c) -> const Estimate& { return c.allocated; }},
-    {"promoted", "Promoted", Measure::kPromoted,
-     [](const Counters& c) -> const Estimate& { return c.promoted; }},
-    {"died_young", "Died young", Measure::kDiedYoung,
-     [](const Counters& c) -> const Estimate& {
-       return c.deallocated[static_cast<int>(Heap::kMinor)];
-     }},
-    {"died_old", "Died old", Measure::kDiedOld,
-     [](const Counters& c) -> const Estimate& {
-       return c.deallocated[static_cast<int>(Heap::kMajor)];
-     }},
-}};
-
 // Those that are known of all the programs.
-using FlameMeasures = std::vector<FlameMeasure>;
+using FlameMeasures = std::vector<const MeasureRow*>;
+
+Estimate estimate_of(const Counters& counters, const MeasureRow& measure) {
+  return memprofd::estimate_of(counters, measure.blocks);
+}
 
 // Names, files and functions, each once; a function with its line.
 class FunctionTable {
@@ -122,17 +104,16 @@ class FlameTree {
     append_json_numbers(parents_, out);
     out += ",\"function\":";
     append_json_numbers(functions_, out);
-    append_columns("self", measures, out, [&](const FlameMeasure& measure, std::string& to) {
+    append_columns("self", measures, out, [&](const MeasureRow& measure, std::string& to) {
       append_json_numbers(bytes(measure), to);
     });
-    append_columns("samples", measures, out, [&](const FlameMeasure& measure, std::string& to) {
+    append_columns("samples", measures, out, [&](const MeasureRow& measure, std::string& to) {
       append_json_array(own_, to, [&](std::uint32_t own, std::string& text) {
-        absl::StrAppend(&text, measure.of(counters_[own]).samples);
+        absl::StrAppend(&text, estimate_of(counters_[own], measure).samples);
       });
     });
-    append_columns("totals", measures, out, [&](const FlameMeasure& measure, std::string& to) {
-      append_total(measure, to);
-    });
+    append_columns("totals", measures, out,
+                   [&](const MeasureRow& measure, std::string& to) { append_total(measure, to); });
     out += ",\"lifetime_p50\":";
     append_json_array(own_, out, [&](std::uint32_t own, std::string& to) {
       append_lifetime(counters_[own], to);
@@ -144,23 +125,24 @@ class FlameTree {
   static void append_columns(const char* name, const FlameMeasures& measures, std::string& out,
                              Put put) {
     absl::StrAppend(&out, ",\"", name, "\":{");
-    for (const FlameMeasure& measure : measures) {
-      absl::StrAppend(&out, out.back() == '{' ? "" : ",", "\"", measure.key, "\":");
-      put(measure, out);
+    for (const MeasureRow* measure : measures) {
+      absl::StrAppend(&out, out.back() == '{' ? "" : ",", "\"", measure->api_word(), "\":");
+      put(*measure, out);
     }
     out += '}';
   }
 
-  std::vector<std::int64_t> bytes(const FlameMeasure& measure) const {
+  std::vector<std::int64_t> bytes(const MeasureRow& measure) const {
     std::vector<double> column;
     column.reserve(own_.size());
-    for (const std::uint32_t own : own_) column.push_back(measure.of(counters_[own]).bytes());
+    for (const std::uint32_t own : own_)
+      column.push_back(estimate_of(counters_[own], measure).bytes());
     return round_keeping_sum(column);
   }
 
-  void append_total(const FlameMeasure& measure, std::string& out) const {
+  void append_total(const MeasureRow& measure, std::string& out) const {
     Estimate total;
-    for (const Counters& counters : counters_) total += measure.of(counters);
+    for (const Counters& counters : counters_) total += estimate_of(counters, measure);
     const std::vector<std::int64_t> column = bytes(measure);
     fmt::format_to(std::back_inserter(out), "[{},{:.6g},{}]",
                    std::accumulate(column.begin(), column.end(), std::int64_t{0}),
@@ -206,8 +188,8 @@ void append_facts(const std::vector<TargetProfile>& profiles, const FlameMeasure
                  ",\"begin_unix_ms\":{},\"end_unix_ms\":{},\"sampling_rate\":{},"
                  "\"dropped_events\":{},\"measures\":",
                  begin_ns / 1'000'000, end_ns / 1'000'000, rate, dropped);
-  append_json_array(measures, out, [](const FlameMeasure& measure, std::string& to) {
-    absl::StrAppend(&to, R"({"key":")", measure.key, R"(","label":")", measure.label,
+  append_json_array(measures, out, [](const MeasureRow* measure, std::string& to) {
+    absl::StrAppend(&to, R"({"key":")", measure->api_word(), R"(","label":")", measure->label(),
                     R"(","unit":"bytes"})");
   });
 }
@@ -255,7 +237,7 @@ std::string flame_json(const std::vector<TargetProfile>& profiles, std::size_t m
   FlameTree tree(max_nodes);
   grow(profiles, functions, tree);
   std::string out = "{";
-  const FlameMeasures measures = known_of(profiles, kMeasures);
+  const FlameMeasures measures = known_byte_measures(profiles);
   append_facts(profiles, measures, out);
   out += ',';
   functions.append_to(out);

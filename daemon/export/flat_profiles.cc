@@ -1,7 +1,6 @@
 #include "daemon/export/flat_profiles.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -46,16 +45,6 @@ std::string collapsed_stack(const StackTable& table, std::uint32_t stack,
 
 // ---------------------------------------------------------------- speedscope
 
-struct NamedMeasure {
-  const char* name;
-  Measure measure;
-};
-constexpr std::array<NamedMeasure, 5> kSpeedscopeMeasures{{{"live", Measure::kLive},
-                                                           {"allocated", Measure::kAllocated},
-                                                           {"promoted", Measure::kPromoted},
-                                                           {"died young", Measure::kDiedYoung},
-                                                           {"died old", Measure::kDiedOld}}};
-
 void append_frame(const Location& location, std::string& out) {
   absl::StrAppend(&out, "{\"name\":", json_string(location.function));
   if (!location.file.empty()) absl::StrAppend(&out, ",\"file\":", json_string(location.file));
@@ -92,8 +81,8 @@ class SpeedscopeWriter {
     });
     if (profiles_.size() > 1) append_root_frames(out);
     out += "},\"profiles\":";
-    append_json_array(known_of(profiles_, kSpeedscopeMeasures), out,
-                      [&](const NamedMeasure& m, std::string& to) { append_profile(m, to); });
+    append_json_array(known_byte_measures(profiles_), out,
+                      [&](const MeasureRow* m, std::string& to) { append_profile(*m, to); });
     return out += "}\n";
   }
 
@@ -116,7 +105,7 @@ class SpeedscopeWriter {
                                  : absl::StrCat(profiles_.size(), " programs");
   }
 
-  void append_profile(const NamedMeasure& measure, std::string& out) const {
+  void append_profile(const MeasureRow& measure, std::string& out) const {
     const std::vector<std::int64_t> values =
         round_keeping_sum(column_of(counters_, measure.measure));
     std::vector<std::uint32_t> shown;
@@ -126,7 +115,8 @@ class SpeedscopeWriter {
       shown.push_back(stack);
       weights.push_back(values[stack]);
     }
-    absl::StrAppend(&out, R"({"type":"sampled","name":")", measure.name,
+    absl::StrAppend(&out, R"({"type":"sampled","name":")",
+                    absl::string_view(measure.title.data(), measure.title.size()),
                     R"(","unit":"bytes","startValue":0,"endValue":)",
                     std::accumulate(weights.begin(), weights.end(), std::int64_t{0}),
                     ",\"samples\":");
@@ -149,7 +139,7 @@ class SpeedscopeWriter {
 
 absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& profiles,
                                              Measure measure) {
-  if (measure == Measure::kLifetime) {
+  if (!measure_row(measure).is_sum()) {
     return absl::InvalidArgumentError(
         "lifetimes cannot be summed over callstacks; choose another measure, such as live");
   }

@@ -13,19 +13,22 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what
                                                     " are not known; ask for allocated bytes"));
 }
 
-bool needs_followed_blocks(Measure measure) {
-  return measure != Measure::kAllocated && measure != Measure::kAllocatedObjects &&
-         measure != Measure::kSamples;
-}
-
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure) {
-  return !needs_followed_blocks(measure) ||
+  return !measure_row(measure).needs_followed_blocks() ||
          std::all_of(profiles.begin(), profiles.end(),
                      [](const TargetProfile& profile) { return profile.follows_blocks; });
 }
 
+std::vector<const MeasureRow*> known_byte_measures(const std::vector<TargetProfile>& profiles) {
+  std::vector<const MeasureRow*> known;
+  for (const MeasureRow& row : measures()) {
+    if (row.unit == Unit::kBytes && is_known(profiles, row.measure)) known.push_back(&row);
+  }
+  return known;
+}
+
 absl::Status check_known(const TargetSnapshot& target, Measure measure) {
-  if (!needs_followed_blocks(measure)) return absl::OkStatus();
+  if (!measure_row(measure).needs_followed_blocks()) return absl::OkStatus();
   return check_follows_blocks(target, "live, promoted and freed bytes and lifetimes");
 }
 

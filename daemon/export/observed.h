@@ -17,20 +17,11 @@ absl::Status check_known(const TargetSnapshot& target, Measure measure);
 absl::Status check_known(const TargetSnapshot& target, const Filter& filter);
 absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what);
 
-// Whether it is about what becomes of blocks.
-bool needs_followed_blocks(Measure measure);
-
 // Whether it is known of all of them.
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 
-// Of a format's list of values, with a field `measure` each, those that are known.
-template <typename Values>
-std::vector<typename Values::value_type> known_of(const std::vector<TargetProfile>& profiles,
-                                                  const Values& values) {
-  std::vector<typename Values::value_type> known(values.begin(), values.end());
-  std::erase_if(known, [&](const auto& value) { return !is_known(profiles, value.measure); });
-  return known;
-}
+// What formats with several values show: the measures in bytes that are known of all of them.
+std::vector<const MeasureRow*> known_byte_measures(const std::vector<TargetProfile>& profiles);
 
 // Leaves out of an answer what is not known of this target.
 void leave_unknown_out(const TargetSnapshot& target, ::memprof::v1::Site& site);

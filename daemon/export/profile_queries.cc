@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   }
   if (request.pids().empty()) {
     targets = source_.snapshots();
-    leave_out(targets, request.range(), several || needs_followed_blocks(measure));
+    leave_out(targets, request.range(), several || measure_row(measure).needs_followed_blocks());
   }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {

@@ -15,25 +15,6 @@ namespace {
 
 constexpr double kNsPerSecond = 1e9;
 
-constexpr std::pair<pb::SiteOrder, Measure> kMeasures[] = {
-    {pb::SITE_ORDER_LIVE, Measure::kLive},
-    {pb::SITE_ORDER_UNSPECIFIED, Measure::kLive},
-    {pb::SITE_ORDER_ALLOCATED, Measure::kAllocated},
-    {pb::SITE_ORDER_PROMOTED, Measure::kPromoted},
-    {pb::SITE_ORDER_SAMPLES, Measure::kSamples},
-    {pb::SITE_ORDER_LIFETIME, Measure::kLifetime},
-    {pb::SITE_ORDER_DIED_YOUNG, Measure::kDiedYoung},
-    {pb::SITE_ORDER_DIED_OLD, Measure::kDiedOld},
-    {pb::SITE_ORDER_ALLOCATED_OBJECTS, Measure::kAllocatedObjects},
-    {pb::SITE_ORDER_LIVE_OBJECTS, Measure::kLiveObjects},
-};
-constexpr std::pair<pb::GroupBy, GroupBy> kGroups[] = {
-    {pb::GROUP_BY_SITE, GroupBy::kSite},           {pb::GROUP_BY_UNSPECIFIED, GroupBy::kSite},
-    {pb::GROUP_BY_FUNCTION, GroupBy::kFunction},   {pb::GROUP_BY_FILE, GroupBy::kFile},
-    {pb::GROUP_BY_MODULE, GroupBy::kModule},       {pb::GROUP_BY_LIBRARY, GroupBy::kLibrary},
-    {pb::GROUP_BY_CALLSTACK, GroupBy::kCallstack}, {pb::GROUP_BY_THREAD, GroupBy::kThread},
-    {pb::GROUP_BY_DOMAIN, GroupBy::kDomain},
-};
 constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_UNSPECIFIED, Fate::kAny},
     {pb::FATE_DEAD, Fate::kDead},
@@ -49,14 +30,18 @@ constexpr std::pair<pb::BlockSource, Source> kSourceWords[] = {
     {pb::BLOCK_SOURCE_CUSTOM, Source::kCustom},
 };
 
+absl::Status unknown(const char* what, int value, const char* type) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown ", what, " ", value, ": use a value of ", type));
+}
+
 template <typename Ours, typename Theirs, std::size_t n>
 absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs value, const char* what,
                           const char* type) {
   for (const auto& [theirs, ours] : table) {
     if (theirs == value) return ours;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown ", what, " ", static_cast<int>(value), ": use a value of ", type));
+  return unknown(what, value, type);
 }
 
 // Each value of ours is in the table; where twice, the first counts.
@@ -104,8 +89,8 @@ void set_name(const GroupName& name, pb::Site& out) {
   out.set_line(name.location.line);
   out.set_library(text(name.location.module));
   out.set_module(text(name.unit));
-  out.set_thread(name.thread);
-  out.set_domain(name.domain);
+  const GroupRow& key = group_row(name.group_by);
+  if (key.is_number()) set_number(name.number, key, out);
 }
 
 }  // namespace
@@ -149,15 +134,19 @@ absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
 }
 
 absl::StatusOr<Measure> from_proto(pb::SiteOrder order) {
-  return find(kMeasures, order, "order of sites", "SiteOrder");
+  const MeasureRow* row = find_measure(order);
+  if (row == nullptr) return unknown("order of sites", order, "SiteOrder");
+  return row->measure;
 }
 absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
-  return find(kGroups, group_by, "grouping", "GroupBy");
+  const GroupRow* row = find_group_key(group_by);
+  if (row == nullptr) return unknown("grouping", group_by, "GroupBy");
+  return row->group_by;
 }
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
-pb::SiteOrder to_proto(Measure measure) { return find_back(kMeasures, measure); }
-pb::GroupBy to_proto(GroupBy group_by) { return find_back(kGroups, group_by); }
+pb::SiteOrder to_proto(Measure measure) { return measure_row(measure).proto; }
+pb::GroupBy to_proto(GroupBy group_by) { return group_row(group_by).proto; }
 pb::Fate to_proto(Fate fate) { return find_back(kFates, fate); }
 pb::BlockHeap to_proto(Heap heap) { return find_back(kHeapWords, heap); }
 pb::BlockSource to_proto(Source source) { return find_back(kSourceWords, source); }

@@ -39,7 +39,8 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
   ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, request.range(), filter));
   // Sorted by what is known; the values of the others are left out.
   const bool unknown = !target->info.follows_blocks();
-  if (unknown && needs_followed_blocks(query.order)) query.order = Measure::kAllocated;
+  if (unknown && measure_row(query.order).needs_followed_blocks())
+    query.order = Measure::kAllocated;
   const GroupResult result = roll_up(profile, query);
   pb::ListSitesResponse out;
   *out.mutable_target() = to_proto(*target);

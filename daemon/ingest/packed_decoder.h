@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "agent-lib/include/memprof_agent_abi.h"
-#include "daemon/aggregate/callstack_table.h"
+#include "daemon/model/callstack.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

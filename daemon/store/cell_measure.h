@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "daemon/aggregate/alloc_class.h"
+#include "daemon/model/alloc_class.h"
 #include "daemon/store/history_window.h"
 #include "daemon/store/query.h"
 #include "daemon/util/estimate.h"
@@ -11,47 +11,39 @@ namespace memprofd {
 
 // kInvalidArgument for measures that are no sum over cells.
 absl::Status check_summable(Measure measure);
-// Whether a cell tells how the measure changes, not what it was during the window.
-inline bool is_level(Measure measure) {
-  return measure == Measure::kLive || measure == Measure::kLiveObjects;
-}
-// Whether the weight of a sample depends on its class.
-inline bool counts_blocks(Measure measure) {
-  return measure == Measure::kAllocatedObjects || measure == Measure::kLiveObjects;
-}
-// Samples; below zero when a level falls.
-inline double cell_samples(const WindowCell& cell, Measure measure) {
-  switch (measure) {
-    case Measure::kLive:
-    case Measure::kLiveObjects:
-      return static_cast<double>(cell.allocated) - cell.forgotten -
-             cell.died[static_cast<int>(Heap::kMinor)] - cell.died[static_cast<int>(Heap::kMajor)];
-    case Measure::kAllocated:
-    case Measure::kAllocatedObjects:
-    case Measure::kSamples:
+// Samples of such blocks; below zero when what is live falls.
+inline double cell_samples(const WindowCell& cell, Blocks blocks) {
+  const auto died = [&](Heap heap) -> double { return cell.died[static_cast<int>(heap)]; };
+  switch (blocks) {
+    case Blocks::kAllocated:
       return cell.allocated;
-    case Measure::kPromoted:
+    case Blocks::kPromoted:
       return cell.promoted;
-    case Measure::kDiedYoung:
-      return cell.died[static_cast<int>(Heap::kMinor)];
-    case Measure::kDiedOld:
-      return cell.died[static_cast<int>(Heap::kMajor)];
-    case Measure::kLifetime:
+    case Blocks::kLive:
+      return static_cast<double>(cell.allocated) - cell.forgotten - died(Heap::kMinor) -
+             died(Heap::kMajor);
+    case Blocks::kDiedYoung:
+      return died(Heap::kMinor);
+    case Blocks::kDiedOld:
+      return died(Heap::kMajor);
+    case Blocks::kDied:
+      break;
+  }
+  return died(Heap::kMinor) + died(Heap::kMajor);
+}
+// What one sample counts in a unit that can be summed.
+inline double sample_weight(const AllocClass& alloc_class, double rate, Unit unit) {
+  switch (unit) {
+    case Unit::kBytes:
+      return kBytesPerWord / rate;
+    case Unit::kBlocks:
+      return 1 / (rate * (alloc_class.size.middle_words() + 1));
+    case Unit::kSamples:
+      return 1;
+    case Unit::kSeconds:
       break;
   }
   return 0;
-}
-// What one sample counts: bytes, blocks or samples.
-inline double sample_weight(const AllocClass& alloc_class, double rate, Measure measure) {
-  switch (measure) {
-    case Measure::kSamples:
-      return 1;
-    case Measure::kAllocatedObjects:
-    case Measure::kLiveObjects:
-      return 1 / (rate * (alloc_class.size.middle_words() + 1));
-    default:
-      return kBytesPerWord / rate;
-  }
 }
 
 }  // namespace memprofd

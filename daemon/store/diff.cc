@@ -11,16 +11,11 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-bool of_a_span(Measure measure) {
-  return measure != Measure::kLive && measure != Measure::kLiveObjects &&
-         measure != Measure::kLifetime;
-}
-
 // One side of a difference.
 struct Side {
   Side(const TargetProfile& profile, const DiffQuery& query)
       : rows(profile, query.group_by), values(rows.values(query.order)) {
-    if (!query.per_second || !of_a_span(query.order)) return;
+    if (!query.per_second || !measure_row(query.order).is_flow()) return;
     const double seconds = profile.range.seconds();
     scale = seconds > 0 ? 1 / seconds : 0;
   }
@@ -91,7 +86,7 @@ std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::si
     } else {
       result.push_back(std::move(*next++));
     }
-    if (!query.with_callstack && query.group_by != GroupBy::kCallstack) continue;
+    if (!query.with_callstack && !group_row(query.group_by).whole_callstack) continue;
     result.back().set_callstack(side.rows.frames());
   }
   return result;

@@ -30,9 +30,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/aggregate/alloc_class.h"
-#include "daemon/aggregate/callstack.h"
 #include "daemon/aggregate/sample_event.h"
+#include "daemon/model/alloc_class.h"
+#include "daemon/model/callstack.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/aggregate/alloc_class.h"
+#include "daemon/model/alloc_class.h"
 #include "daemon/store/profile.h"
 #include "daemon/store/query.h"
 #include "daemon/store/visible_frames.h"

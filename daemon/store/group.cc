@@ -9,26 +9,7 @@ namespace {
 
 constexpr double kNsPerSecond = 1e9;
 
-const Estimate* estimate_of(const Counters& counters, Measure measure) {
-  switch (measure) {
-    case Measure::kLive:
-      return &counters.live;
-    case Measure::kAllocated:
-    case Measure::kSamples:
-      return &counters.allocated;
-    case Measure::kPromoted:
-      return &counters.promoted;
-    case Measure::kDiedYoung:
-      return &counters.deallocated[static_cast<int>(Heap::kMinor)];
-    case Measure::kDiedOld:
-      return &counters.deallocated[static_cast<int>(Heap::kMajor)];
-    case Measure::kLifetime:
-    case Measure::kAllocatedObjects:
-    case Measure::kLiveObjects:
-      break;
-  }
-  return nullptr;
-}
+constexpr int kYoung = static_cast<int>(Heap::kMinor), kOld = static_cast<int>(Heap::kMajor);
 
 // All blocks of a class have one size, so that objects are words by a factor.
 double objects_variance(const Estimate& estimate, double objects) {
@@ -46,7 +27,7 @@ auto tie(const Location& location) {
 
 std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
   const auto head = [](const GroupName& name) {
-    return std::tuple_cat(tie(name.location), std::tie(name.unit, name.thread, name.domain));
+    return std::tuple_cat(tie(name.location), std::tie(name.unit, name.number));
   };
   if (const auto order = head(a) <=> head(b); order != 0) return order;
   return std::lexicographical_compare_three_way(
@@ -67,35 +48,55 @@ void Group::set_callstack(VisibleFrames& frames) {
   for (const auto& location : path) callstack.push_back(*location);
 }
 
-double measure_value(const Counters& counters, Measure measure) {
-  switch (measure) {
-    case Measure::kSamples:
-      return static_cast<double>(counters.allocated.samples);
-    case Measure::kLifetime:
-      return counters.deaths.empty() ? 0
-                                     : counters.deaths.histogram().quantile_ns(0.5) / kNsPerSecond;
-    case Measure::kAllocatedObjects:
-      return counters.allocated_objects;
-    case Measure::kLiveObjects:
-      return counters.live_objects;
-    default:
-      return estimate_of(counters, measure)->bytes();
+Estimate estimate_of(const Counters& counters, Blocks blocks) {
+  switch (blocks) {
+    case Blocks::kAllocated:
+      return counters.allocated;
+    case Blocks::kPromoted:
+      return counters.promoted;
+    case Blocks::kLive:
+      return counters.live;
+    case Blocks::kDiedYoung:
+      return counters.deallocated[kYoung];
+    case Blocks::kDiedOld:
+      return counters.deallocated[kOld];
+    case Blocks::kDied:
+      break;
   }
+  Estimate died = counters.deallocated[kYoung];
+  return died += counters.deallocated[kOld];
+}
+
+double measure_value(const Counters& counters, Measure measure) {
+  const MeasureRow& row = measure_row(measure);
+  switch (row.unit) {
+    case Unit::kBytes:
+      return estimate_of(counters, row.blocks).bytes();
+    case Unit::kBlocks:
+      return row.blocks == Blocks::kLive ? counters.live_objects : counters.allocated_objects;
+    case Unit::kSamples:
+      return static_cast<double>(estimate_of(counters, row.blocks).samples);
+    case Unit::kSeconds:
+      break;
+  }
+  if (counters.deaths.empty()) return 0;
+  return counters.deaths.histogram().quantile_ns(0.5) / kNsPerSecond;
 }
 
 double measure_stderr(const GroupCounts& counts, Measure measure) {
-  switch (measure) {
-    case Measure::kSamples:
-      return std::sqrt(static_cast<double>(counts.counters.allocated.samples));
-    case Measure::kLifetime:
-      return 0;
-    case Measure::kAllocatedObjects:
-      return std::sqrt(counts.allocated_objects_variance);
-    case Measure::kLiveObjects:
-      return std::sqrt(counts.live_objects_variance);
-    default:
-      return estimate_of(counts.counters, measure)->stderr_bytes();
+  const MeasureRow& row = measure_row(measure);
+  switch (row.unit) {
+    case Unit::kBytes:
+      return estimate_of(counts.counters, row.blocks).stderr_bytes();
+    case Unit::kBlocks:
+      return std::sqrt(row.blocks == Blocks::kLive ? counts.live_objects_variance
+                                                   : counts.allocated_objects_variance);
+    case Unit::kSamples:
+      return std::sqrt(measure_value(counts.counters, measure));
+    case Unit::kSeconds:
+      break;
   }
+  return 0;
 }
 
 }  // namespace memprofd

@@ -15,11 +15,10 @@ namespace memprofd {
 // What makes a group; other fields are empty. A row's site is its innermost
 // visible location.
 struct GroupName {
-  Location location;         // kSite, kCallstack: function, file, line of the site;
-                             // kFunction: function, file; kFile: file; kLibrary: module
-  std::string unit;          // kModule
-  std::uint32_t thread = 0;  // kThread
-  std::uint32_t domain = 0;  // kDomain
+  Location location;  // the key's SiteParts; library is location.module
+  std::string unit;
+  std::uint32_t number = 0;           // the key's GroupNumber
+  GroupBy group_by = GroupBy::kSite;  // the key; names of one key only are compared
   // kCallstack: at most VisibleFrames::kMaxLocations; the symbolizer's, never null.
   std::vector<const Location*> path;
 
@@ -28,7 +27,7 @@ struct GroupName {
   // Without the path.
   template <typename H>
   friend H AbslHashValue(H h, const GroupName& name) {
-    return H::combine(std::move(h), name.location, name.unit, name.thread, name.domain);
+    return H::combine(std::move(h), name.location, name.unit, name.number);
   }
 };
 
@@ -55,7 +54,9 @@ struct Group : GroupName, GroupCounts {
   void set_callstack(VisibleFrames& frames);
 };
 
-// Bytes, samples, blocks, or, for kLifetime, the median in seconds.
+// What is known of such blocks.
+Estimate estimate_of(const Counters& counters, Blocks blocks);
+// In the measure's unit.
 double measure_value(const Counters& counters, Measure measure);
 // One standard error of it; 0 for kLifetime. Of samples: how far the number goes
 // up and down from run to run.

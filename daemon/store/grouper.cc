@@ -4,28 +4,9 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "daemon/util/sort_and_cut.h"
 
 namespace memprofd {
-namespace {
-
-bool is_unit_name(std::string_view name) {
-  if (name.empty() || !absl::ascii_isupper(static_cast<unsigned char>(name[0]))) return false;
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c == '_' || c == '\'';
-  });
-}
-
-}  // namespace
-
-std::string_view compilation_unit(const Location& location) {
-  const std::string_view function = location.function;
-  const std::string_view head = function.substr(0, function.find('.'));
-  if (is_unit_name(head)) return head;
-  return location.module.empty() ? "(no module)" : std::string_view(location.module);
-}
-
 std::size_t Grouper::add(Member member) {
   groups_.push_back(member);
   return groups_.size() - 1;
@@ -33,23 +14,14 @@ std::size_t Grouper::add(Member member) {
 
 Grouper::SiteKey Grouper::key_of(LocationId site) const {
   const Location& at = frames_.location(site);
-  switch (by_) {
-    case GroupBy::kFile:
-      return {.file = at.file};
-    case GroupBy::kModule:
-      return {.unit = compilation_unit(at)};
-    case GroupBy::kLibrary:
-      return {.library = at.module};
-    case GroupBy::kFunction:
-      return {.function = at.function, .file = at.file};
-    case GroupBy::kSite:
-    case GroupBy::kCallstack:
-      return {.function = at.function, .file = at.file, .line = at.line};
-    case GroupBy::kThread:
-    case GroupBy::kDomain:
-      break;
-  }
-  return {};
+  const SiteParts& parts = by_.parts;
+  SiteKey key;
+  if (parts.function) key.function = at.function;
+  if (parts.file) key.file = at.file;
+  if (parts.line) key.line = at.line;
+  if (parts.unit) key.unit = compilation_unit(at.function, at.module);
+  if (parts.library) key.library = at.module;
+  return key;
 }
 
 std::size_t Grouper::group_of(LocationId site) {
@@ -69,31 +41,23 @@ std::size_t Grouper::group_of_path(const Callstack& callstack) {
   return it->second;
 }
 
-std::size_t Grouper::group_of_number(std::uint32_t thread_or_domain) {
-  const auto [it, is_new] = by_number_.try_emplace(thread_or_domain, groups_.size());
-  if (is_new) add({.number = thread_or_domain});
+std::size_t Grouper::group_of_number(std::uint32_t number) {
+  const auto [it, is_new] = by_number_.try_emplace(number, groups_.size());
+  if (is_new) add({.number = number});
   return it->second;
 }
 
 std::size_t Grouper::group_of(const AllocClass& alloc_class, const Callstack& callstack) {
-  switch (by_) {
-    case GroupBy::kCallstack:
-      return group_of_path(callstack);
-    case GroupBy::kThread:
-      return group_of_number(alloc_class.thread);
-    case GroupBy::kDomain:
-      return group_of_number(alloc_class.domain);
-    default:
-      return group_of(frames_.site(callstack));
-  }
+  if (by_.is_number()) return group_of_number(by_.number.of(alloc_class));
+  return by_.whole_callstack ? group_of_path(callstack) : group_of(frames_.site(callstack));
 }
 
 GroupName Grouper::name(std::size_t group) const {
   const Member& member = groups_[group];
   GroupName name;
-  if (by_ == GroupBy::kThread) name.thread = member.number;
-  if (by_ == GroupBy::kDomain) name.domain = member.number;
-  if (by_ == GroupBy::kThread || by_ == GroupBy::kDomain) return name;
+  name.group_by = by_.group_by;
+  name.number = member.number;
+  if (by_.is_number()) return name;
   const SiteKey key = key_of(member.site);
   name.location.function = key.function;
   name.location.file = key.file;
@@ -107,11 +71,9 @@ GroupName Grouper::name(std::size_t group) const {
 }
 
 std::strong_ordering Grouper::compare(std::size_t a, std::size_t b) const {
-  if (by_ == GroupBy::kThread || by_ == GroupBy::kDomain) {
-    return groups_[a].number <=> groups_[b].number;
-  }
+  if (by_.is_number()) return groups_[a].number <=> groups_[b].number;
   const auto order = key_of(groups_[a].site) <=> key_of(groups_[b].site);
-  return order != 0 || by_ != GroupBy::kCallstack ? order : name(a) <=> name(b);
+  return order != 0 || !by_.whole_callstack ? order : name(a) <=> name(b);
 }
 
 std::vector<std::size_t> Grouper::largest(std::vector<std::size_t> groups,

@@ -18,9 +18,9 @@ namespace memprofd {
 class Grouper {
  public:
   // frames must outlive this.
-  Grouper(VisibleFrames& frames, GroupBy by) : frames_(frames), by_(by) {}
+  Grouper(VisibleFrames& frames, GroupBy by) : frames_(frames), by_(group_row(by)) {}
   std::size_t group_of(const AllocClass& alloc_class, const Callstack& callstack);
-  // The group of blocks allocated there; not for kCallstack, kThread, kDomain.
+  // The group of blocks allocated there; for keys that are made of sites only.
   std::size_t group_of(LocationId site);
   std::size_t size() const { return groups_.size(); }
 
@@ -39,7 +39,7 @@ class Grouper {
   // One of a group, which stands for all.
   struct Member {
     LocationId site;
-    std::uint32_t number = 0;    // kThread, kDomain
+    std::uint32_t number = 0;    // of the key
     const Path* path = nullptr;  // kCallstack; in by_path_
   };
   // What sites of one group have in common; texts are the symbolizer's.
@@ -57,21 +57,15 @@ class Grouper {
   std::size_t add(Member member);
   SiteKey key_of(LocationId site) const;
   std::size_t group_of_path(const Callstack& callstack);
-  std::size_t group_of_number(std::uint32_t thread_or_domain);
+  std::size_t group_of_number(std::uint32_t number);
 
   VisibleFrames& frames_;
-  const GroupBy by_;
+  const GroupRow& by_;
   std::vector<Member> groups_;
   std::vector<std::uint32_t> by_site_;  // by LocationId: group + 1; 0: not seen yet
   absl::flat_hash_map<SiteKey, std::size_t> by_key_;
   absl::node_hash_map<Path, std::size_t> by_path_;
   absl::flat_hash_map<std::uint32_t, std::size_t> by_number_;
 };
-
-// The compilation unit of an OCaml function: what comes before the first dot, if
-// it can be the name of a unit ("Dune__exe__Main.Sub.f" -> "Dune__exe__Main"; a
-// unit's own code has no dot). Of all else the ELF file ("caml_alloc_string" ->
-// "server.exe"), which is no unit's name, or "(no module)". Part of the location.
-std::string_view compilation_unit(const Location& location);
 
 }  // namespace memprofd

@@ -31,7 +31,7 @@ GroupedRows::GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolize
 }
 
 std::vector<double> GroupedRows::values(Measure measure) const {
-  if (measure == Measure::kLifetime) {
+  if (!measure_row(measure).is_sum()) {
     std::vector<DeathCounts> deaths(grouper_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       deaths[group_of_row_[row]] += rows_[row].counters.deaths;
@@ -87,7 +87,7 @@ GroupResult roll_up(const TargetProfile& profile, const GroupQuery& query) {
   result.total = rows.total();
   result.groups =
       rows.sums(rows.grouper().largest(rows.values(query.order), query.limit), query.order);
-  if (!query.with_callstack && query.group_by != GroupBy::kCallstack) return result;
+  if (!query.with_callstack && !group_row(query.group_by).whole_callstack) return result;
   for (Group& group : result.groups) group.set_callstack(rows.frames());
   return result;
 }

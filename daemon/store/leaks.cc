@@ -74,8 +74,8 @@ void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, cons
         const int row = counter.row_of(cell.alloc_class);
         if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
         now[grouping.group_of_row[row]] +=
-            cell_samples(cell, Measure::kLive) *
-            sample_weight(snapshot.rows[row].alloc_class, rate, Measure::kLive);
+            cell_samples(cell, Blocks::kLive) *
+            sample_weight(snapshot.rows[row].alloc_class, rate, Unit::kBytes);
       });
     }
     for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/aggregate/alloc_class.h"
-#include "daemon/aggregate/callstack.h"
 #include "daemon/aggregate/counters.h"
+#include "daemon/model/alloc_class.h"
+#include "daemon/model/callstack.h"
 #include "daemon/store/query.h"
 #include "daemon/symbolize/symbolizer.h"
 

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/aggregate/heap.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/heap.h"
+#include "daemon/model/measure.h"
 
 namespace memprofd {
 
@@ -48,29 +50,6 @@ struct Filter {
   std::optional<Source> source;
   std::vector<std::uint32_t> threads;  // empty: all
   std::vector<std::uint32_t> domains;  // empty: all
-};
-
-enum class GroupBy {
-  kSite,
-  kFunction,
-  kFile,
-  kModule,
-  kLibrary,
-  kCallstack,
-  kThread,
-  kDomain,
-};
-
-enum class Measure {
-  kLive,
-  kAllocated,
-  kPromoted,
-  kSamples,
-  kLifetime,
-  kDiedYoung,
-  kDiedOld,
-  kAllocatedObjects,
-  kLiveObjects,
 };
 
 }  // namespace memprofd

@@ -31,6 +31,7 @@ class SeriesMaker {
               const SeriesQuery& query)
       : snapshot_(snapshot),
         query_(query),
+        measure_(measure_row(query.measure)),
         counter_(snapshot),
         range_(profile.range),
         frames_(profile),
@@ -70,7 +71,7 @@ class SeriesMaker {
   }
 
   double scaled(double value, const SeriesPoint& point) const {
-    return is_level(query_.measure) || point.seconds <= 0 ? value : value / point.seconds;
+    return !measure_.is_flow() || point.seconds <= 0 ? value : value / point.seconds;
   }
 
   // Groups by their mean, largest first, ties by name.
@@ -79,7 +80,7 @@ class SeriesMaker {
     std::iota(column.begin(), column.end(), 0);
     std::vector<double> area(grouper_.size());
     for_each_point(column, column.size(), [&](const SeriesPoint& point, const auto& values) {
-      const double weight = is_level(query_.measure) ? point.seconds : 1;
+      const double weight = measure_.is_flow() ? 1 : point.seconds;
       for (std::size_t i = 0; i < values.size(); ++i) area[i] += values[i].sum * weight;
     });
     if (query_.limit == 0) return {};
@@ -91,9 +92,9 @@ class SeriesMaker {
   void for_each_point(const std::vector<int>& column, std::size_t columns, Fn fn) {
     std::vector<Value> values(columns);
     const std::vector<int> by_class = columns_of_classes(column);
-    if (is_level(query_.measure)) add_start(column, values);
+    if (!measure_.is_flow()) add_start(column, values);
     for (const Windows& step : steps_) {
-      if (!is_level(query_.measure)) values.assign(columns, {});
+      if (measure_.is_flow()) values.assign(columns, {});
       for (const HistoryWindowPtr& window : step) add_window(*window, by_class, values);
       const HistoryWindow& last = *step.back();
       fn(SeriesPoint{last.end_ns(), static_cast<double>(length_ns(step)) / 1e9, last.at_end()},
@@ -115,14 +116,15 @@ class SeriesMaker {
   // column: by class.
   void add_window(const HistoryWindow& window, const std::vector<int>& column,
                   std::vector<Value>& values) const {
-    const bool in_blocks = counts_blocks(query_.measure);
+    // The weight of a sample depends on its class then.
+    const bool in_blocks = measure_.unit == Unit::kBlocks;
     window.for_each_count([&](const WindowCell& cell, double rate) {
       const std::uint32_t id = cell.alloc_class.value();
       if (id >= column.size() || column[id] == kNoGroup) return;
       const AllocClass& alloc_class =
           snapshot_.rows[in_blocks ? counter_.row_of(cell.alloc_class) : 0].alloc_class;
-      values[column[id]].add(cell_samples(cell, query_.measure),
-                             sample_weight(alloc_class, rate, query_.measure));
+      values[column[id]].add(cell_samples(cell, measure_.blocks),
+                             sample_weight(alloc_class, rate, measure_.unit));
     });
   }
 
@@ -132,12 +134,13 @@ class SeriesMaker {
       if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
       const double rate = live[row].samples / live[row].words;
       values[column[group_of_row_[row]]].add(
-          live[row].samples, sample_weight(snapshot_.rows[row].alloc_class, rate, query_.measure));
+          live[row].samples, sample_weight(snapshot_.rows[row].alloc_class, rate, measure_.unit));
     }
   }
 
   const TargetSnapshot& snapshot_;
   const SeriesQuery& query_;
+  const MeasureRow& measure_;
   const RangeCounter counter_;
   const TimeRange range_;
   VisibleFrames frames_;

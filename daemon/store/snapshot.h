@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/model/target_info.h"
 #include "daemon/store/history_view.h"
 #include "daemon/store/profile.h"
 #include "daemon/symbolize/symbolizer.h"
@@ -19,55 +19,6 @@
 namespace memprofd {
 
 class EventLog;
-
-// Where a target is on its way. The words shown are those of state_name().
-enum class TargetState {
-  kWaiting,  // attached or about to; the target has not reached a safe point yet
-  kSampling,
-  kDetached,  // sampling ended on request; counts remain readable
-  kExited,    // the process is gone; counts remain readable
-  kFailed,    // see TargetInfo::message
-};
-std::string_view state_name(TargetState state);
-
-inline constexpr char kAgentMode[] = "agent";
-inline constexpr char kObserveMode[] = "observe";
-
-// What a target's overhead budget has come to.
-struct OverheadInfo {
-  double budget = 0;          // most of the target's own CPU that profiling may take; 0: none
-  double measured = 0;        // what it has taken over the last seconds, likewise
-  double requested_rate = 0;  // the sampling rate is this or lower
-  std::uint64_t lowered = 0;  // times
-  std::uint64_t raised = 0;
-  bool exhausted = false;  // the lowest rate costs more than the budget
-};
-
-// What does not change while attached, except state, capture, rate, message and overhead.
-struct TargetInfo {
-  int pid = 0;
-  int container_pid = 0;  // in the target's own pid namespace; 0: the same
-  int forked_from = 0;    // the target that it is a child of; 0: none
-  std::string comm;
-  std::string exe;              // as the target sees it
-  std::string runtime_version;  // "4.13.1"
-  std::string ocamlrunparam;    // what the program was started with
-  std::string mode;             // kAgentMode or kObserveMode
-  std::string capture;          // who records callstacks: "runtime" or "kernel"
-  TargetState state = TargetState::kWaiting;
-  std::string message;       // one line: why waiting or observed, what failed
-  double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
-  OverheadInfo overhead;
-  double attach_seconds = 0;  // daemon time from the request to sampling
-  double paused_seconds = 0;  // sum of the time the target was stopped by us
-
-  // Whether it is known what becomes of blocks: not in observe mode.
-  bool follows_blocks() const { return mode != kObserveMode; }
-  // Which a budget may have lowered.
-  double requested_rate() const {
-    return overhead.budget > 0 ? overhead.requested_rate : sampling_rate;
-  }
-};
 
 struct TargetSnapshot {
   TargetInfo info;

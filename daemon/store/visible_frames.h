@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/aggregate/callstack.h"
+#include "daemon/model/callstack.h"
 #include "daemon/store/profile.h"
 #include "daemon/symbolize/symbolizer.h"
 

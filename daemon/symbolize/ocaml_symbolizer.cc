@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/aggregate/callstack.h"
+#include "daemon/model/callstack.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbol_names.h"
 

@@ -17,28 +17,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
-#include "daemon/aggregate/callstack.h"
+#include "daemon/model/callstack.h"
+#include "daemon/model/location.h"
 #include "daemon/util/ids.h"
 #include "daemon/util/stable_spans.h"
 #include "daemon/util/stable_vector.h"
 
 namespace memprofd {
-
-struct Location {
-  std::string function;            // "Dune__exe__Server.handle", or the symbol, or "0x..."
-  std::string file;                // empty when unknown
-  std::uint32_t line = 0;          // 1-based; 0 unknown
-  std::uint32_t start_column = 0;  // 0-based, half open [start, end)
-  std::uint32_t end_column = 0;
-  std::string module;  // base name of the ELF file
-  friend bool operator==(const Location&, const Location&) = default;
-
-  template <typename H>
-  friend H AbslHashValue(H h, const Location& l) {
-    return H::combine(std::move(h), l.function, l.file, l.line, l.start_column, l.end_column,
-                      l.module);
-  }
-};
 
 // Dense numbers within one symbolizer: of a location; of a return address with the
 // index of an allocation.

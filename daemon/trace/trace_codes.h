@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/aggregate/callstack.h"
+#include "daemon/model/callstack.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/trace/ctf_format.h"
 

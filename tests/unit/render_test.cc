@@ -219,6 +219,7 @@ TEST(Words, GroupsAreCalledByWhatMakesThem) {
   EXPECT_EQ(site_words(site, pb::GROUP_BY_THREAD), "thread 4242");
   EXPECT_EQ(site_words(site, pb::GROUP_BY_DOMAIN), "domain 0");
   EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "(no file)");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "(no library)");
   site.set_function("Cache.fill");
   EXPECT_EQ(site_words(site, pb::GROUP_BY_FUNCTION), "Cache.fill");
   site.set_file("cache.ml");
@@ -242,22 +243,6 @@ TEST(Words, EachMeasureInItsUnit) {
   EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIFETIME), median_words(site.lifetime()));
   EXPECT_EQ(measure_words(-3, 0, pb::SITE_ORDER_LIVE_OBJECTS), "0");
   EXPECT_EQ(median_words({}), "-");
-  for (int i = pb::SiteOrder_MIN; i <= pb::SiteOrder_MAX; ++i) {
-    const auto order = static_cast<pb::SiteOrder>(i);
-    EXPECT_EQ(order_word(order) == "live", i <= 0 || order == pb::SITE_ORDER_LIVE);
-  }
-}
-
-TEST(Words, LevelsAreOfAMoment) {
-  for (const pb::SiteOrder order : {pb::SITE_ORDER_UNSPECIFIED, pb::SITE_ORDER_LIVE,
-                                    pb::SITE_ORDER_LIVE_OBJECTS, pb::SITE_ORDER_LIFETIME}) {
-    EXPECT_TRUE(is_level(order));
-  }
-  for (const pb::SiteOrder order :
-       {pb::SITE_ORDER_ALLOCATED, pb::SITE_ORDER_PROMOTED, pb::SITE_ORDER_SAMPLES,
-        pb::SITE_ORDER_DIED_YOUNG, pb::SITE_ORDER_DIED_OLD, pb::SITE_ORDER_ALLOCATED_OBJECTS}) {
-    EXPECT_FALSE(is_level(order));
-  }
 }
 
 }  // namespace

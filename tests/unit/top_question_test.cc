@@ -122,7 +122,7 @@ TEST(TopQuestion, DrillsWithinTheFilter) {
   EXPECT_EQ(answer.sites.sites(0).callstack_size(), 3);
   const pb::ListSitesRequest asked = sites_request(answer.look);
   EXPECT_EQ(asked.filter().pattern(), "Sessions|Cache");
-  EXPECT_THAT(asked.filter().require(), ElementsAre("^Cache\\.fill$"));
+  EXPECT_THAT(asked.filter().require(), ElementsAre("^bin\\/cache\\.ml:58$"));
 }
 
 TEST(TopQuestion, NamesThatNoPatternCanBeMadeOfAreFoundAllTheSame) {

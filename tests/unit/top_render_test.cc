@@ -9,6 +9,7 @@
 #include "daemon/ctl/render_json.h"
 #include "daemon/ctl/top_header.h"
 #include "daemon/ctl/top_help.h"
+#include "daemon/model/measure.h"
 #include "daemon/util/utf8.h"
 #include "tests/unit/fake_questions.h"
 
@@ -320,8 +321,9 @@ TEST(Sparkline, NeighboursGoTogetherWhereThereAreTooMany) {
 
 TEST(TopHelp, NamesEverySortKey) {
   const std::string help = absl::StrJoin(top_help(), "\n");
-  for (const TopColumn& column : top_columns()) {
-    EXPECT_THAT(help, HasSubstr(absl::StrCat(" ", std::string(1, column.key), "  ", column.help)));
+  for (const MeasureRow& column : measures()) {
+    EXPECT_THAT(help, HasSubstr(absl::StrCat(" ", std::string(1, column.key), "  ",
+                                             std::string(column.help))));
   }
   for (const std::string& line : top_help()) EXPECT_LE(display_width(line), 100u);
 }

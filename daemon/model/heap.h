@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of blocks that the runtime tells apart.
 #pragma once
 

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // One callstack as captured: raw return addresses, runs of recursion compressed.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "daemon/util/ids.h"
@@ -40,6 +42,16 @@ struct Callstack {
   std::vector<std::uint64_t> expand(std::size_t max_frames) const;
 };
 
+// A callstack as it arrives; entries are borrowed for the call.
+struct CallstackView {
+  StackHash hash;
+  std::span<const std::uint64_t> entries;
+  std::int32_t alloc_idx = -1;
+  std::uint32_t n_frames = 0;
+  bool truncated = false;
+  bool broken = false;
+};
+
 }  // namespace memprofd
 
-#include "daemon/aggregate/callstack_inl.h"
+#include "daemon/model/callstack_inl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Template members of Callstack; included by callstack.h only.
 #pragma once
 

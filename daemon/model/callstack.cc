@@ -1,4 +1,5 @@
-#include "daemon/aggregate/callstack.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/model/callstack.h"
 
 #include <algorithm>
 

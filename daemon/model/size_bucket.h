@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block sizes on a scale: exact up to 64 words, then 16 buckets an octave, so
 // that a bucket's middle is within 3.2 % of every size in it.
 #pragma once

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // What blocks that are counted together have in common.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "daemon/aggregate/heap.h"
-#include "daemon/aggregate/size_bucket.h"
+#include "daemon/model/heap.h"
+#include "daemon/model/size_bucket.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {

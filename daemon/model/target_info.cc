@@ -1,4 +1,5 @@
-#include "daemon/store/snapshot.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/model/target_info.h"
 
 namespace memprofd {
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of the daemon's control and what it says of itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace memprofd {
+
+enum class AttachMode {
+  kDefault,  // the daemon's
+  kAuto,     // the agent when it is possible, else observe mode
+  kAgent,    // or nothing
+  kObserve,
+};
+
+struct AttachRequest {
+  int pid = 0;
+  double sampling_rate = 0;  // 0: the daemon's default
+  bool no_inject = false;
+  AttachMode mode = AttachMode::kDefault;
+  bool follow_forks = false;  // its children become targets too
+  double max_overhead = 0;    // share of the target's CPU; 0: the daemon's default
+};
+
+// One finding of doctor: what was looked at, what was found, what to do.
+struct Finding {
+  enum class Level { kOk, kWarning, kProblem };
+  Level level = Level::kOk;
+  std::string subject;  // "kernel", "privileges", "runtime", "capture probe", ...
+  std::string detail;
+  std::string remedy;  // empty when ok
+};
+
+// The daemon's own numbers.
+struct SelfStats {
+  double cpu_seconds = 0;
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t events = 0;         // ring buffer records consumed, all targets
+  std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
+};
+
+}  // namespace memprofd

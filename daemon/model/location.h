@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in a program something happens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace memprofd {
+
+struct Location {
+  std::string function;            // "Dune__exe__Server.handle", or the symbol, or "0x..."
+  std::string file;                // empty when unknown
+  std::uint32_t line = 0;          // 1-based; 0 unknown
+  std::uint32_t start_column = 0;  // 0-based, half open [start, end)
+  std::uint32_t end_column = 0;
+  std::string module;  // base name of the ELF file
+  friend bool operator==(const Location&, const Location&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const Location& l) {
+    return H::combine(std::move(h), l.function, l.file, l.line, l.start_column, l.end_column,
+                      l.module);
+  }
+};
+
+// Whether it can be the name of a compilation unit: a capital letter, then letters, digits,
+// _ and '. kUnitNamePattern says the same to those who ask with regular expressions.
+bool is_unit_name(std::string_view name);
+inline constexpr char kUnitNamePattern[] = "^[A-Z][A-Za-z0-9_']*$";
+
+// The compilation unit of an OCaml function: what comes before the first dot, if
+// it can be the name of a unit ("Dune__exe__Main.Sub.f" -> "Dune__exe__Main"; a
+// unit's own code has no dot). Of all else the ELF file ("caml_alloc_string" ->
+// "server.exe"), which is no unit's name, or "(no module)". Part of the arguments.
+std::string_view compilation_unit(std::string_view function, std::string_view elf_file);
+
+}  // namespace memprofd

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/model/measure.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/ascii.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+constexpr std::array kMeasures = std::to_array<MeasureRow>({
+    {Measure::kLive, pb::SITE_ORDER_LIVE, "live", "live", "LIVE", 'l', "live bytes",
+     "Not deallocated at the end of the range", Blocks::kLive, Unit::kBytes},
+    {Measure::kAllocated, pb::SITE_ORDER_ALLOCATED, "allocated", "allocated", "ALLOCATED", 'a',
+     "allocated bytes", "In the range", Blocks::kAllocated, Unit::kBytes},
+    {Measure::kPromoted, pb::SITE_ORDER_PROMOTED, "promoted", "promoted", "PROMOTED", 'p',
+     "promoted bytes", "Survived a minor collection", Blocks::kPromoted, Unit::kBytes},
+    {Measure::kDiedYoung, pb::SITE_ORDER_DIED_YOUNG, "died-young", "died young", "DIED YOUNG", 'y',
+     "died young", "Deallocated in the minor heap", Blocks::kDiedYoung, Unit::kBytes},
+    {Measure::kDiedOld, pb::SITE_ORDER_DIED_OLD, "died-old", "died old", "DIED OLD", 'o',
+     "died old", "Deallocated in the major heap", Blocks::kDiedOld, Unit::kBytes},
+    {Measure::kLifetime, pb::SITE_ORDER_LIFETIME, "lifetime", "lifetime", "P50 LIFETIME", 't',
+     "median lifetime", "Half of what died lived at most so long", Blocks::kDied, Unit::kSeconds},
+    {Measure::kSamples, pb::SITE_ORDER_SAMPLES, "samples", "samples", "SAMPLES", 's', "samples",
+     "Samples of allocation", Blocks::kAllocated, Unit::kSamples},
+    {Measure::kLiveObjects, pb::SITE_ORDER_LIVE_OBJECTS, "live-objects", "live objects",
+     "LIVE BLOCKS", 'b', "live blocks", "Blocks not deallocated at the end of the range",
+     Blocks::kLive, Unit::kBlocks},
+    {Measure::kAllocatedObjects, pb::SITE_ORDER_ALLOCATED_OBJECTS, "allocated-objects",
+     "allocated objects", "BLOCKS", 'n', "allocated blocks", "Blocks allocated in the range",
+     Blocks::kAllocated, Unit::kBlocks},
+});
+
+// The compiler names the value that has no row, or a row in the wrong place.
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < kMeasures.size(); ++i) {
+    if (kMeasures[i].measure != static_cast<Measure>(i)) return false;
+  }
+  return true;
+}
+constexpr bool has_row(int order) {
+  return std::count_if(kMeasures.begin(), kMeasures.end(),
+                       [&](const MeasureRow& row) { return row.proto == order; }) == 1;
+}
+constexpr bool all_values_have_rows() {
+  for (int order = pb::SiteOrder_MIN + 1; order <= pb::SiteOrder_MAX; ++order) {
+    if (!has_row(order)) return false;
+  }
+  return true;
+}
+// Counters know the number of these blocks only.
+constexpr bool blocks_are_counted() {
+  return std::all_of(kMeasures.begin(), kMeasures.end(), [](const MeasureRow& row) {
+    return row.unit != Unit::kBlocks || row.blocks == Blocks::kAllocated ||
+           row.blocks == Blocks::kLive;
+  });
+}
+static_assert(rows_are_in_order(), "rows of kMeasures are in the order of Measure");
+static_assert(all_values_have_rows(), "each value of SiteOrder has one row in kMeasures");
+static_assert(blocks_are_counted(), "only allocated and live blocks are counted by number");
+
+}  // namespace
+
+std::string MeasureRow::api_word() const {
+  std::string name(word);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string MeasureRow::label() const {
+  std::string text(title);
+  text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
+  return text;
+}
+
+std::span<const MeasureRow> measures() { return kMeasures; }
+
+const MeasureRow& measure_row(Measure measure) {
+  return kMeasures[static_cast<std::size_t>(measure)];
+}
+
+const MeasureRow* find_measure(pb::SiteOrder order) {
+  if (order == pb::SITE_ORDER_UNSPECIFIED) return &measure_row(Measure::kLive);
+  const auto row = std::find_if(kMeasures.begin(), kMeasures.end(),
+                                [&](const MeasureRow& one) { return one.proto == order; });
+  return row == kMeasures.end() ? nullptr : &*row;
+}
+
+const MeasureRow& measure_row(pb::SiteOrder order) {
+  const MeasureRow* row = find_measure(order);
+  return row == nullptr ? measure_row(Measure::kLive) : *row;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measures: what can be told of a group of blocks. Everything that the command line,
+// the API and the page know of a measure is in its row here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace memprof::v1 {
+enum SiteOrder : int;
+}
+
+namespace memprofd {
+
+// In the order of the table, which is that of columns from left to right.
+enum class Measure {
+  kLive,
+  kAllocated,
+  kPromoted,
+  kDiedYoung,
+  kDiedOld,
+  kLifetime,
+  kSamples,
+  kLiveObjects,
+  kAllocatedObjects,
+};
+
+// Which blocks a measure counts.
+enum class Blocks {
+  kAllocated,
+  kPromoted,
+  kLive,
+  kDiedYoung,  // deallocated in the minor heap
+  kDiedOld,    // deallocated in the major heap
+  kDied,       // deallocated in either
+};
+
+// What it counts of them.
+enum class Unit {
+  kBytes,
+  kBlocks,   // of allocated and live ones only
+  kSamples,  // of allocation
+  kSeconds,  // the median of their lifetimes
+};
+
+struct MeasureRow {
+  Measure measure;
+  ::memprof::v1::SiteOrder proto;
+  std::string_view word;     // of the command line; the API has _ for -
+  std::string_view title;    // within a sentence: "died young"
+  std::string_view column;   // above a column of a terminal
+  char key;                  // sorts by it in `memprofctl top`
+  std::string_view help;     // of the key
+  std::string_view meaning;  // one line, for the page
+  Blocks blocks;
+  Unit unit;
+
+  // Whether it is counted over a span of time, and so can be told per second; else it is of
+  // a moment, or a property of blocks.
+  constexpr bool is_flow() const { return blocks != Blocks::kLive && unit != Unit::kSeconds; }
+  // Whether it is the sum of what the parts of a whole have.
+  constexpr bool is_sum() const { return unit != Unit::kSeconds; }
+  // Whether it is about what becomes of blocks, which observe mode does not know.
+  constexpr bool needs_followed_blocks() const { return blocks != Blocks::kAllocated; }
+  // "died_young".
+  std::string api_word() const;
+  // "Died young".
+  std::string label() const;
+};
+
+// All of them, in the order of Measure.
+std::span<const MeasureRow> measures();
+const MeasureRow& measure_row(Measure measure);
+// Unspecified is live; null: the message's enum has no such value.
+const MeasureRow* find_measure(::memprof::v1::SiteOrder order);
+// For those who answer what they were asked: live for a value that is unknown.
+const MeasureRow& measure_row(::memprof::v1::SiteOrder order);
+
+}  // namespace memprofd
