@@ -30,33 +30,44 @@ std::string reason(int pid, const absl::Status& status) {
   return std::string(text);
 }
 
-absl::StatusOr<Prepared> prepare_agent(int pid, const AttachOptions& options) {
-  ASSIGN_OR_RETURN(Target target, discover_target(pid));
+// What nobody waits for any more must not get as far as to take the target's lock.
+absl::StatusOr<Target> discover(int pid, const std::stop_token& stop) {
+  absl::StatusOr<Target> target = discover_target(pid, "/proc", stop);
+  if (stop.stop_requested()) return absl::CancelledError("given up");
+  return target;
+}
+
+absl::StatusOr<Prepared> prepare_agent(int pid, const AttachOptions& options,
+                                       const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(Target target, discover(pid, stop));
   Prepared prepared = prepare_code(target, "");
   ASSIGN_OR_RETURN(prepared.target, Attachment::prepare(std::move(target), options));
+  prepared.plugins.add_found(*prepared.target);
   return prepared;
 }
 
-absl::StatusOr<Prepared> prepare_observation(int pid, const AttachOptions& options,
-                                             std::string why) {
-  ASSIGN_OR_RETURN(Target target, discover_target(pid));
+absl::StatusOr<Prepared> prepare_observation(int pid, const AttachOptions& options, std::string why,
+                                             const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(Target target, discover(pid, stop));
   Prepared prepared = prepare_code(target, std::move(why));
   ASSIGN_OR_RETURN(prepared.target, Observation::prepare(std::move(target), options));
+  prepared.plugins.add_found(*prepared.target);
   return prepared;
 }
 
 }  // namespace
 
-absl::StatusOr<Prepared> prepare_target(int pid, const AttachOptions& options, AttachMode mode) {
-  if (mode == AttachMode::kObserve) return prepare_observation(pid, options, "asked for");
-  absl::StatusOr<Prepared> prepared = prepare_agent(pid, options);
+absl::StatusOr<Prepared> prepare_target(int pid, const AttachOptions& options, AttachMode mode,
+                                        const std::stop_token& stop) {
+  if (mode == AttachMode::kObserve) return prepare_observation(pid, options, "asked for", stop);
+  absl::StatusOr<Prepared> prepared = prepare_agent(pid, options, stop);
   if (mode == AttachMode::kAgent || !is_no_agent_possible(prepared.status())) return prepared;
-  return prepare_instead(pid, options, prepared.status());
+  return prepare_instead(pid, options, prepared.status(), stop);
 }
 
 absl::StatusOr<Prepared> prepare_instead(int pid, const AttachOptions& options,
-                                         const absl::Status& why) {
-  absl::StatusOr<Prepared> prepared = prepare_observation(pid, options, reason(pid, why));
+                                         const absl::Status& why, const std::stop_token& stop) {
+  absl::StatusOr<Prepared> prepared = prepare_observation(pid, options, reason(pid, why), stop);
   if (absl::IsFailedPrecondition(prepared.status())) return why;
   return prepared;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,11 +21,13 @@ struct Prepared {
   std::string why_observed;  // one line; empty: it is not
 };
 
-// Nothing has been done to the process yet. mode is not kDefault.
-absl::StatusOr<Prepared> prepare_target(int pid, const AttachOptions& options, AttachMode mode);
+// Looks at the program, which may take long. Nothing has been done to the process yet. mode is
+// not kDefault.
+absl::StatusOr<Prepared> prepare_target(int pid, const AttachOptions& options, AttachMode mode,
+                                        const std::stop_token& stop = {});
 // In observe mode because of that error, which is marked with no_agent_possible(); the
 // error itself when that is impossible too.
 absl::StatusOr<Prepared> prepare_instead(int pid, const AttachOptions& options,
-                                         const absl::Status& why);
+                                         const absl::Status& why, const std::stop_token& stop = {});
 
 }  // namespace memprofd

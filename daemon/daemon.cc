@@ -1,5 +1,8 @@
 #include "daemon/daemon.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <future>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,8 @@ constexpr milliseconds kTickWaiting{10};
 constexpr milliseconds kTickSteady{200};
 // How long an attach request keeps its caller until it answers "waiting".
 constexpr milliseconds kAttachPatience{1500};
+// How long it waits at most, whatever the control thread is at.
+constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
 // How long the agent may take to stop at its next callback.
 constexpr milliseconds kStopPatience{300};
 constexpr milliseconds kRatePatience{500};
@@ -35,6 +40,13 @@ bool wait_for(milliseconds patience, Condition condition) {
     std::this_thread::sleep_for(kPollInterval);
   }
   return true;
+}
+
+absl::Status took_too_long(int pid) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
+      " s and was given up; attach again when the file system of its files answers (FUSE, NFS), or "
+      "with fewer plugins"));
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
@@ -59,42 +71,38 @@ Daemon::Daemon(DaemonOptions options)
 }
 
 Daemon::~Daemon() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
+  cancel_requests();
+  stop_ = true;
+  queue_->wake();
   control_.join();
 }
 
-template <typename Fn>
-auto Daemon::on_control(Fn fn) -> decltype(fn()) {
-  std::packaged_task<decltype(fn())()> task(std::move(fn));
-  auto result = task.get_future();
-  {
-    std::lock_guard lock(mutex_);
-    requests_.push_back([&task] { task(); });
-  }
-  changed_.notify_all();
-  return result.get();
+void Daemon::cancel_requests() {
+  cancelled_ = true;
+  queue_->close();
 }
 
+// Everything again and again; what somebody waits for more often.
 void Daemon::loop() {
-  for (bool stop = false; !stop;) {
-    std::deque<std::function<void()>> requests;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, any_waiting() ? kTickWaiting : kTickSteady,
-                        [this] { return stop_ || !requests_.empty(); });
-      requests.swap(requests_);
-      stop = stop_;
-    }
+  ::pthread_setname_np(::pthread_self(), "control");
+  auto next_tick = Clock::now();
+  while (!stop_) {
+    const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
+    const auto requests = queue_->wait_until(std::min(until, next_tick));
+    if (cancelled_) drop_requests();
     // A request may take a second: nobody waits for more than one.
     for (const auto& request : requests) {
       request();
       tick();
     }
-    if (requests.empty()) tick();
+    const bool woken = Clock::now() < until;
+    if (requests.empty() && (woken || Clock::now() >= next_tick)) {
+      tick();
+      next_tick = Clock::now() + kTickSteady;
+    } else {
+      hasten();
+    }
+    if (any_waiting()) next_tick = std::min(next_tick, Clock::now() + kTickWaiting);
   }
   stop_all();
 }
@@ -107,12 +115,41 @@ bool Daemon::any_waiting() const {
   return false;
 }
 
+bool Daemon::anybody_waits() const {
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const auto& entry) { return entry.second.answer.awaited(); });
+}
+
 void Daemon::tick() {
+  take_over_looks();
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) tick(profiled);
+    give_answer(profiled);
   }
   follow_child();
   forget_ended();
+}
+
+void Daemon::hasten() {
+  for (auto& [pid, profiled] : targets_) {
+    if (!profiled.answer.awaited()) continue;
+    if (profiled.attachment && !profiled.sampling) tick(profiled);
+    give_answer(profiled);
+  }
+}
+
+// Its caller hears how far it has come, if it takes long.
+void Daemon::give_answer(Profiled& profiled) {
+  if (!profiled.answer.awaited()) return;
+  const bool waits = profiled.attachment && !profiled.sampling;
+  if (waits && Clock::now() - profiled.requested_at < kAttachPatience) return;
+  profiled.answer.give(attach_result(profiled));
+}
+
+// Also what nobody has an answer to yet: looks end by themselves.
+void Daemon::drop_requests() {
+  openings_.clear();
+  for (auto& [pid, profiled] : targets_) profiled.answer.give(ControlQueue::closed());
 }
 
 // ------------------------------------------------------------------- requests
@@ -138,80 +175,136 @@ void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
   profiled.attachment = std::move(prepared.target);
   profiled.why_observed = std::move(prepared.why_observed);
   profiled.plugins = std::move(prepared.plugins);
-  profiled.plugins.add_found(*profiled.attachment);
   TargetInfo info = describe(*profiled.attachment, rate);
   if (profiled.overhead) info.overhead = profiled.overhead->info();
   info.forked_from = profiled.forked_from;
   profiled.lane =
       std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer), std::move(info));
   ingest_.run([&] { ingest_.add(profiled.lane); });
+  keep_lease(*profiled.attachment);
 }
 
 // The agent is in the program and stays idle: it found that it cannot sample.
 void Daemon::observe_instead(Profiled& profiled, const absl::Status& why) {
   const int pid = profiled.attachment->target().pid;
-  const std::shared_ptr<Lane> before = profiled.lane;
+  Opening opening;
+  opening.profiled.forked_from = profiled.forked_from;
+  opening.profiled.follow_forks = profiled.follow_forks;
+  opening.profiled.requested_at = profiled.requested_at;
+  opening.profiled.mode = profiled.mode;
+  opening.profiled.answer = std::move(profiled.answer);
+  opening.why_instead = why;
   end(profiled, TargetState::kFailed, std::string(why.message()));
-  absl::StatusOr<Prepared> prepared = prepare_instead(pid, options_.attach, why);
-  if (!prepared.ok()) return;
-  profiled.overhead.reset();
-  use(profiled, *std::move(prepared), 0);
-  ingest_.run([&] { ingest_.remove(before.get()); });
-  const absl::Status status = start_session(profiled, 0);
-  if (!status.ok()) end(profiled, TargetState::kFailed, std::string(status.message()));
+  const auto look = [pid, options = options_.attach, why](const std::stop_token& stop) {
+    return prepare_instead(pid, options, why, stop);
+  };
+  if (!start_look(pid, opening, look).ok()) opening.profiled.answer.give(why);
 }
 
-absl::StatusOr<TargetInfo> Daemon::do_attach(const AttachRequest& request) {
-  const auto requested_at = Clock::now();
-  ASSIGN_OR_RETURN(Profiled* const kept, open_target(request, 0));
-  while (kept->attachment && !kept->sampling && Clock::now() - requested_at < kAttachPatience) {
-    tick(*kept);
-    if (kept->attachment && !kept->sampling) std::this_thread::sleep_for(kPollInterval);
-  }
-  return attach_result(*kept);
+void Daemon::do_attach(const AttachRequest& request, AttachAnswer answer) {
+  const absl::Status begun = open_target(request, answer);
+  if (!begun.ok()) answer.give(begun);
 }
 
-absl::StatusOr<Daemon::Profiled*> Daemon::open_target(const AttachRequest& request,
-                                                      int forked_from) {
-  const auto requested_at = Clock::now();
+absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
-  if (existing != targets_.end() && existing->second.attachment) {
+  if (openings_.contains(request.pid) ||
+      (existing != targets_.end() && existing->second.attachment)) {
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
   }
-  const double requested_rate =
-      request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
-  const double max_overhead =
-      request.max_overhead != 0 ? request.max_overhead : options_.max_overhead;
-  RETURN_IF_ERROR(check_rate(requested_rate));
-  AttachOptions options = options_.attach;
-  options.no_inject |= request.no_inject;
-  options.follow_forks |= request.follow_forks;
-  if (options.follow_forks && !in_initial_pid_namespace()) {
+  if ((request.follow_forks || options_.attach.follow_forks) && !in_initial_pid_namespace()) {
     return absl::FailedPreconditionError(
         "children cannot be followed from inside a pid namespace; run memprofd on the host, or "
         "leave out --follow-forks");
   }
-  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(requested_rate);
-  Profiled profiled;
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::open_target(const AttachRequest& request, AttachAnswer& answer,
+                                 int forked_from) {
+  Opening opening;
+  opening.requested_rate =
+      request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
+  opening.max_overhead = request.max_overhead != 0 ? request.max_overhead : options_.max_overhead;
+  RETURN_IF_ERROR(check_rate(opening.requested_rate));
+  RETURN_IF_ERROR(check_request(request));
+  AttachOptions options = options_.attach;
+  options.no_inject |= request.no_inject;
+  options.follow_forks |= request.follow_forks;
+  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(opening.requested_rate);
+  Profiled& profiled = opening.profiled;
   profiled.forked_from = forked_from;
   profiled.follow_forks = options.follow_forks;
-  profiled.requested_at = requested_at;
+  profiled.requested_at = Clock::now();
   profiled.mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode;
-  ASSIGN_OR_RETURN(Prepared prepared, prepare_target(request.pid, options, profiled.mode));
-  RETURN_IF_ERROR(set_budget(profiled, *prepared.target, max_overhead, requested_rate));
-  const double rate = profiled.overhead ? profiled.overhead->budget().rate() : requested_rate;
-  use(profiled, std::move(prepared), rate);
-  if (existing != targets_.end()) {
-    ingest_.run([&] { ingest_.remove(existing->second.lane.get()); });
-    targets_.erase(existing);
+  profiled.answer = std::move(answer);
+  const auto look = [pid = request.pid, options,
+                     mode = profiled.mode](const std::stop_token& stop) {
+    return prepare_target(pid, options, mode, stop);
+  };
+  absl::Status started = start_look(request.pid, opening, look);
+  if (!started.ok()) answer = std::move(opening.profiled.answer);
+  return started;
+}
+
+// ---------------------------------------------------------------------- looks
+
+// Leaves the opening as it is when that is impossible.
+absl::Status Daemon::start_look(int pid, Opening& opening, LookFunction look) {
+  auto started =
+      Look<absl::StatusOr<Prepared>>::start(std::move(look), [queue = queue_] { queue->wake(); });
+  if (!started.ok()) return started.status();
+  opening.look.emplace(*std::move(started));
+  openings_.emplace(pid, std::move(opening));
+  return absl::OkStatus();
+}
+
+void Daemon::take_over_looks() {
+  for (auto next = openings_.begin(); next != openings_.end();) {
+    const auto here = next++;
+    if (!here->second.look->done() && !here->second.look->over_budget()) continue;
+    auto taken = openings_.extract(here);
+    take_over(taken.key(), std::move(taken.mapped()));
   }
-  Profiled& kept = targets_.emplace(request.pid, std::move(profiled)).first->second;
+}
+
+void Daemon::take_over(int pid, Opening opening) {
+  absl::StatusOr<Prepared> prepared =
+      opening.look->done() ? opening.look->take() : took_too_long(pid);
+  const int parent = opening.profiled.forked_from;
+  const absl::Status begun =
+      prepared.ok() ? begin(opening, *std::move(prepared)) : prepared.status();
+  if (!begun.ok()) {
+    opening.profiled.answer.give(opening.why_instead.ok() ? begun : opening.why_instead);
+    if (parent != 0 && !absl::IsNotFound(begun)) {
+      spdlog::warn("{}", std::string(begun.message()));
+    }
+  } else if (parent != 0) {
+    spdlog::info("pid {}: forked by pid {}, followed", pid, parent);
+  }
+}
+
+// What the look has found is of use as long as that program runs.
+absl::Status Daemon::begin(Opening& opening, Prepared prepared) {
+  RETURN_IF_ERROR(check_same_program(prepared.target->target()));
+  const int pid = prepared.target->target().pid;
+  Profiled& profiled = opening.profiled;
+  RETURN_IF_ERROR(
+      set_budget(profiled, *prepared.target, opening.max_overhead, opening.requested_rate));
+  const double rate =
+      profiled.overhead ? profiled.overhead->budget().rate() : opening.requested_rate;
+  use(profiled, std::move(prepared), rate);
+  if (const auto ended = targets_.find(pid); ended != targets_.end()) {
+    ingest_.run([&] { ingest_.remove(ended->second.lane.get()); });
+    targets_.erase(ended);
+  }
+  Profiled& kept = targets_.emplace(pid, std::move(profiled)).first->second;
   if (absl::Status status = start_session(kept, rate); !status.ok()) {
     end(kept, TargetState::kFailed, std::string(status.message()));
-    return status;
+    kept.answer.give(status);
   }
-  return &kept;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {
@@ -259,6 +352,11 @@ absl::StatusOr<Daemon::Profiled*> Daemon::find_attached(int pid) {
 }
 
 absl::Status Daemon::do_detach(int pid) {
+  if (auto opening = openings_.extract(pid)) {
+    opening.mapped().profiled.answer.give(absl::AbortedError(
+        absl::StrCat("pid ", pid, " was detached while it was being looked at")));
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
   profiled->attachment->request_stop();
   wait_for(kStopPatience, [&] {
@@ -272,6 +370,7 @@ absl::Status Daemon::do_detach(int pid) {
 void Daemon::end(Profiled& profiled, TargetState state, const std::string& message) {
   const int pid = profiled.attachment->target().pid;
   spdlog::info("pid {}: {}", pid, message);
+  leases_.drop(pid);
   ingest_.run([&] { profiled.lane->catch_up(); });
   profiled.attachment->detach_probes();
   profiled.lane->update_info([&](TargetInfo& info) {
@@ -281,6 +380,7 @@ void Daemon::end(Profiled& profiled, TargetState state, const std::string& messa
   });
   ingest_.run([&] { ingest_.finish(*profiled.lane); });
   profiled.attachment.reset();
+  profiled.plugins = PluginFollower();
   profiled.sampling = false;
   profiled.ended_at = Clock::now();
 }
@@ -304,6 +404,7 @@ void Daemon::forget_ended() {
 
 // All are asked before any is waited for, and all probes go before any is waited for.
 void Daemon::stop_all() {
+  drop_requests();
   for (auto& [pid, profiled] : targets_) {
     if (profiled.attachment) profiled.attachment->request_stop();
   }
@@ -334,15 +435,21 @@ absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
-  return on_control([&] { return do_attach(request); });
+  std::promise<AttachAnswer::Result> promise;
+  auto answer = promise.get_future();
+  auto waiting = std::make_shared<AttachAnswer>(std::move(promise));
+  queue_->post(
+      [this, request, waiting = std::move(waiting)] { do_attach(request, std::move(*waiting)); });
+  const bool answered = answer.wait_for(kAttachDeadline) == std::future_status::ready;
+  return answered ? answer.get() : ControlQueue::late();
 }
 
 absl::Status Daemon::detach(int pid) {
-  return on_control([&] { return do_detach(pid); });
+  return queue_->call([this, pid] { return do_detach(pid); });
 }
 
 absl::Status Daemon::set_rate(int pid, double rate) {
-  return on_control([&] { return do_set_rate(pid, rate); });
+  return queue_->call([this, pid, rate] { return do_set_rate(pid, rate); });
 }
 
 std::vector<Finding> Daemon::diagnose(int pid) {

@@ -3,27 +3,31 @@
 //
 // Threads of memprofd and what each owns:
 //   main      signals, servers' life, this object's life
-//   control   AttachedTarget, targets_
+//   control   AttachedTarget, targets_, openings_
+//   look      one a target that is looked at, or searched for plugins: what it finds (look.h)
+//   lease     nothing: it renews what the agents sample under (lease_keeper.h)
 //   ingest    Lane, Pipeline, EventRing
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "daemon/attach/attachment.h"
+#include "daemon/attach_answer.h"
 #include "daemon/attach_mode.h"
+#include "daemon/control_queue.h"
 #include "daemon/export/service.h"
 #include "daemon/forked_children.h"
 #include "daemon/ingest_thread.h"
 #include "daemon/lane.h"
+#include "daemon/lease_keeper.h"
+#include "daemon/look.h"
 #include "daemon/plugin_follower.h"
 #include "daemon/store/snapshot_hub.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
@@ -46,6 +50,9 @@ class Daemon : public ProfilerService {
   explicit Daemon(DaemonOptions options);
   // Detaches from every target: each ends up as it was.
   ~Daemon() override;
+  // Answers all who wait for something with kAborted, from now on at once. Any thread.
+  void cancel_requests();
+  bool cancelled() const { return cancelled_; }
 
   std::vector<TargetSnapshotPtr> snapshots() override;
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
@@ -70,6 +77,7 @@ class Daemon : public ProfilerService {
     std::string why_ended;     // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
     bool sampling = false;
+    AttachAnswer answer;  // until it samples, has ended, or kAttachPatience is over
     int forked_from = 0;  // the target that it is a child of
     bool follow_forks = false;
     TimePoint requested_at;
@@ -78,28 +86,46 @@ class Daemon : public ProfilerService {
     TimePoint ended_at;
   };
 
-  // Runs fn on the control thread and answers with its result.
-  template <typename Fn>
-  auto on_control(Fn fn) -> decltype(fn());
+  using LookFunction = std::function<absl::StatusOr<Prepared>(std::stop_token)>;
+
+  // A target to be: a thread of its own looks at the program.
+  struct Opening {
+    std::optional<Look<absl::StatusOr<Prepared>>> look;
+    Profiled profiled;
+    double requested_rate = 0;
+    double max_overhead = 0;
+    absl::Status why_instead;  // in observe mode, as the agent found that it cannot sample
+  };
 
   void loop();
   bool any_waiting() const;
+  bool anybody_waits() const;
+  void hasten();
+  void give_answer(Profiled& profiled);
+  void drop_requests();
   void tick();
   void tick(Profiled& profiled);
   void advance(Profiled& profiled);
   void check_probes(Profiled& profiled);
+  void keep_lease(const AttachedTarget& target);
   void keep_alive(Profiled& profiled);
   absl::Status set_budget(Profiled& profiled, const AttachedTarget& target, double share,
                           double rate);
   static void show_budget(Profiled& profiled);
   void keep_to_budget(Profiled& profiled);
   void note_children(Profiled& profiled);
+  bool looks_at_child_of(int parent) const;
   void follow_child();
   void end_exited(Profiled& profiled);
 
-  absl::StatusOr<TargetInfo> do_attach(const AttachRequest& request);
-  // forked_from: the target that it is a child of, or 0.
-  absl::StatusOr<Profiled*> open_target(const AttachRequest& request, int forked_from = 0);
+  void do_attach(const AttachRequest& request, AttachAnswer answer);
+  // Begins to look at it. forked_from: the target that it is a child of, or 0.
+  absl::Status open_target(const AttachRequest& request, AttachAnswer& answer, int forked_from = 0);
+  absl::Status check_request(const AttachRequest& request) const;
+  absl::Status start_look(int pid, Opening& opening, LookFunction look);
+  void take_over_looks();
+  void take_over(int pid, Opening opening);
+  absl::Status begin(Opening& opening, Prepared prepared);
   void use(Profiled& profiled, Prepared prepared, double rate);
   void observe_instead(Profiled& profiled, const absl::Status& why);
   absl::Status start_session(Profiled& profiled, double rate);
@@ -111,16 +137,16 @@ class Daemon : public ProfilerService {
   void stop_all();
   void forget_ended();
 
+  const std::shared_ptr<ControlQueue> queue_ = std::make_shared<ControlQueue>();
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> stop_ = false;
   DaemonOptions options_;
   SnapshotHub hub_;
   IngestThread ingest_;
+  LeaseKeeper leases_;
   std::map<int, Profiled> targets_;  // control thread only
+  std::map<int, Opening> openings_;  // likewise
   ForkedChildren children_;          // likewise
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> requests_;  // under mutex_
-  bool stop_ = false;                           // under mutex_
   std::thread control_;
 };
 

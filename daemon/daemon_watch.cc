@@ -50,7 +50,8 @@ void Daemon::tick(Profiled& profiled) {
     if (profiled.attachment) keep_to_budget(profiled);
   }
   if (profiled.attachment && !profiled.attachment->injecting()) {
-    profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment);
+    profiled.plugins.follow(profiled.lane->signals().frametables_registered, *profiled.attachment,
+                            [queue = queue_] { queue->wake(); });
   }
   if (profiled.attachment) keep_alive(profiled);
 }
@@ -61,6 +62,7 @@ void Daemon::advance(Profiled& profiled) {
   const auto progress = attachment.advance();
   if (!had_agent && attachment.agent() != nullptr) {
     ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
+    keep_lease(attachment);
   }
   if (is_no_agent_possible(progress.status()) && profiled.mode == AttachMode::kAuto) {
     observe_instead(profiled, progress.status());
@@ -128,8 +130,17 @@ void Daemon::note_children(Profiled& profiled) {
   }
 }
 
+// parent: 0 for any.
+bool Daemon::looks_at_child_of(int parent) const {
+  return std::any_of(openings_.begin(), openings_.end(), [&](const auto& entry) {
+    const int forked_from = entry.second.profiled.forked_from;
+    return forked_from != 0 && (parent == 0 || forked_from == parent);
+  });
+}
+
 // One at a time: whoever asks something in between gets an answer.
 void Daemon::follow_child() {
+  if (looks_at_child_of(0)) return;
   const auto child = children_.next(Clock::now());
   if (!child) return;
   const auto followed = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
@@ -140,15 +151,14 @@ void Daemon::follow_child() {
                  followed);
     return;
   }
-  const auto opened = open_target({.pid = child->pid,
-                                   .sampling_rate = child->rate,
-                                   .follow_forks = true,
-                                   .max_overhead = child->max_overhead},
-                                  child->parent);
-  if (opened.ok()) {
-    spdlog::info("pid {}: forked by pid {}, followed", child->pid, child->parent);
-  } else if (!absl::IsNotFound(opened.status()) && !absl::IsAlreadyExists(opened.status())) {
-    spdlog::warn("{}", std::string(opened.status().message()));
+  AttachAnswer nobody;
+  const absl::Status begun = open_target({.pid = child->pid,
+                                          .sampling_rate = child->rate,
+                                          .follow_forks = true,
+                                          .max_overhead = child->max_overhead},
+                                         nobody, child->parent);
+  if (!begun.ok() && !absl::IsAlreadyExists(begun)) {
+    spdlog::warn("{}", std::string(begun.message()));
   }
 }
 
@@ -158,9 +168,18 @@ void Daemon::end_exited(Profiled& profiled) {
   if (profiled.follow_forks) {
     ingest_.run([&] { profiled.lane->catch_up(); });
     note_children(profiled);
-    if (children_.any_of(profiled.attachment->target().pid)) return;
+    const int pid = profiled.attachment->target().pid;
+    if (children_.any_of(pid) || looks_at_child_of(pid)) return;
   }
   end(profiled, TargetState::kExited, "the program ended");
+}
+
+// Once there is an agent. What is not asked to sample takes no harm.
+void Daemon::keep_lease(const AttachedTarget& target) {
+  if (target.agent() == nullptr) return;
+  const std::shared_ptr<const TargetMemory> memory = target.target().memory;
+  leases_.keep(target.target().pid,
+               [memory, agent = target.agent()->through(memory->quick())] { (void)agent.renew(); });
 }
 
 void Daemon::keep_alive(Profiled& profiled) {

@@ -1,9 +1,17 @@
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <future>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_file.h"
@@ -18,8 +26,10 @@
 #include "daemon/export/prometheus_text.h"
 #include "daemon/export/routes.h"
 #include "daemon/export/web_page.h"
+#include "daemon/look.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/exit_codes.h"
+#include "daemon/util/fd.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 #include "daemon/util/version.h"
@@ -28,20 +38,38 @@
 namespace memprofd {
 namespace {
 
+// How long looks that were given up may take to end with memprofd.
+constexpr std::chrono::milliseconds kLastLookPatience{200};
+
 int fail(const absl::Status& status) {
   spdlog::error("{}", std::string(status.message()));
   return static_cast<int>(exit_code_of(status));
 }
 
-// Signals are taken by sigwait in main, and by no thread started from here on.
-sigset_t block_signals() {
+// SIGINT and SIGTERM are read from the descriptor, and taken by no thread started from here on.
+UniqueFd block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  return signals;
+  UniqueFd descriptor(::signalfd(-1, &signals, SFD_CLOEXEC));
+  if (!descriptor) std::abort();
+  return descriptor;
+}
+
+bool is_readable(const UniqueFd& fd, int timeout_ms) {
+  pollfd wait{fd.get(), POLLIN, 0};
+  return ::poll(&wait, 1, timeout_ms) == 1;
+}
+
+// Waits for one of the signals, and says so.
+void take_signal(const UniqueFd& signals) {
+  signalfd_siginfo info{};
+  while (::read(signals.get(), &info, sizeof info) != sizeof info) {
+  }
+  spdlog::info("{}: detaching", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
 absl::Status check_machine() {
@@ -73,10 +101,26 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
       say_attached(*info);
       continue;
     }
+    if (daemon.cancelled()) break;
     spdlog::error("{}", std::string(info.status().message()));
     if (first_failure.ok()) first_failure = info.status();
   }
   return any ? absl::OkStatus() : first_failure;
+}
+
+// The attaches of the command line in a thread of their own, as long as no signal comes: the
+// result when they have ended.
+std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& config,
+                                                const UniqueFd& signals) {
+  constexpr int kPollMs = 10;
+  auto attaching = std::async(std::launch::async, [&] { return attach_all(daemon, config); });
+  while (attaching.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (!is_readable(signals, kPollMs)) continue;
+    daemon.cancel_requests();
+    attaching.wait();
+    return std::nullopt;
+  }
+  return attaching.get();
 }
 
 DaemonOptions daemon_options(const Config& config) {
@@ -129,9 +173,16 @@ absl::Status check_directory(const Config& config) {
   return check_trace_directory(config.trace_directory);
 }
 
+void say_ready(const std::string& url, const Config& config) {
+  std::printf(
+      "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
+      url.c_str(), url.c_str(), config.grpc_socket.c_str());
+  std::fflush(stdout);
+}
+
 int run(const Config& config) {
   start_memory_nursery();  // while this process is small
-  const sigset_t signals = block_signals();
+  const UniqueFd signals = block_signals();
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directory(config); !status.ok()) return fail(status);
 
@@ -145,19 +196,14 @@ int run(const Config& config) {
       GrpcServer::start({config.grpc_socket, config.grpc_listen_address}, *daemon, services.traces);
   if (!grpc.ok()) return fail(grpc.status());
 
-  if (auto status = attach_all(*daemon, config); !status.ok()) {
-    return static_cast<int>(exit_code_of(status));
+  const auto attached = attach_until_signal(*daemon, config, signals);
+  if (attached && !attached->ok()) return static_cast<int>(exit_code_of(*attached));
+  if (attached) {
+    services.ready = true;
+    say_ready((*http)->url(), config);
   }
-  services.ready = true;
-  const std::string url = (*http)->url();
-  std::printf(
-      "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
-      url.c_str(), url.c_str(), config.grpc_socket.c_str());
-  std::fflush(stdout);
-
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("{}: detaching", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  take_signal(signals);
+  daemon->cancel_requests();  // before the servers wait for those who ask
   services.stop();
   return static_cast<int>(ExitCode::kOk);
 }
@@ -169,5 +215,10 @@ int main(int argc, char** argv) {
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);
-  return memprofd::run(parsed.config);
+  const int code = memprofd::run(parsed.config);
+  // A look that hangs in a file system may never end: nothing waits for it.
+  if (memprofd::LookThreads::wait_for_all(memprofd::kLastLookPatience)) return code;
+  spdlog::shutdown();
+  std::fflush(stdout);
+  _exit(code);
 }

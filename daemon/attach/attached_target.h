@@ -34,7 +34,7 @@ class AttachedTarget {
   // Takes the next step towards sampling; to be called again and again while it
   // answers kWaiting. The status says why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
-  // To be called every second: keeps the session, or the request for it, alive.
+  // To be called every second: repeats the request for a session until it has been heard.
   // Why the session has ended by itself although it ran (`sampling`), one line; empty: it has not.
   virtual std::string keep_alive(bool sampling) const = 0;
   // Why it is waiting, one line.

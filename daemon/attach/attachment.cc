@@ -364,7 +364,7 @@ std::string Attachment::keep_alive(bool sampling) const {
     return "";
   }
   const auto status = control_->status();
-  if (!status.ok() || !control_->renew().ok()) return "";  // ends: found out elsewhere
+  if (!status.ok()) return "";  // ends: found out elsewhere
   if (status->state == MEMPROF_AGENT_SAMPLING) return "";
   return status->state == MEMPROF_AGENT_STOPPED ? "the program has called Gc.Memprof.stop"
                                                 : "the agent stopped because memprofd stood still";

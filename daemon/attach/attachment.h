@@ -55,8 +55,6 @@ class Attachment final : public AttachedTarget {
   std::uint32_t next_generation() const override { return session_.generation + 1; }
   absl::Status begin(double rate, double requested_rate) override;
   absl::StatusOr<Progress> advance() override;
-  // False when the agent has ended a session that ran, as it does when this was not
-  // called for long.
   std::string keep_alive(bool sampling) const override;
   std::string waiting_for() const override;
 

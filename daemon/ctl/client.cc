@@ -14,6 +14,8 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kTimeoutSeconds = 20;
+// What the gRPC library says when this side has waited long enough.
+constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kAttachTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
 
@@ -80,6 +82,10 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
   const bool connected = stub_->channel->GetState(false) == GRPC_CHANNEL_READY;
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !connected) return unreachable();
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    // What memprofd itself waited for in vain it says in its own words.
+    if (status.error_message() != kOwnDeadline) {
+      return absl::UnavailableError(status.error_message());
+    }
     return absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
                                                " did not answer in ", timeout, "; see its log"));
   }

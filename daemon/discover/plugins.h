@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OCaml code that a running program has loaded with Dynlink.
 //
 // Dynlink finds the frame table of each unit of a plugin by its dynamic symbol
@@ -5,11 +6,13 @@
 // nothing of the runtime's own tables, which differ between versions, is needed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
+#include <stop_token>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "daemon/discover/elf_file.h"
@@ -28,25 +31,45 @@ struct OcamlCode {
 
 class PluginFinder {
  public:
+  static constexpr std::size_t kMaxPlugins = 1024;            // each keeps its file open
+  static constexpr std::uint64_t kMaxDescriptors = 1u << 20;  // of all plugins together
+  static constexpr std::size_t kMaxFiles = 8192;              // mapped, and known to be no plugin
+
   PluginFinder() = default;
   // exe: the program's own file, as maps prints it; it is no plugin.
   // budget: the target's, for what is kept of plugins.
   PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs(), SharedBudget budget = nullptr)
       : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)), budget_(std::move(budget)) {}
 
-  // The plugins among the mappings that were not answered before. A file that is
-  // just being loaded is left for the next time.
-  std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory);
+  // The plugins among the mapped files that were not answered before, each once, however often
+  // it is mapped. A file that is just being loaded is left for the next time, and so are all
+  // that come after the stop.
+  std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory,
+                                  const std::stop_token& stop = {});
   absl::StatusOr<std::vector<OcamlCode>> find_new(const MemoryReader& memory);
 
+  // The frame descriptors that further plugins may have, as the kernel's table takes no more.
+  void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }
+  // Plugins that were left out for one of the caps.
+  std::uint64_t left_out() const { return left_out_; }
+  // Files that are known now.
+  std::size_t files_known() const { return known_.size(); }
+
  private:
-  using MappedFile = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+
+  void forget_unmapped(const std::vector<Mapping>& maps);
+  bool is_candidate(const Mapping& mapping) const;
+  void keep(OcamlCode plugin, std::vector<OcamlCode>& plugins);
 
   int pid_ = 0;
   std::string exe_;
   ProcFs proc_;
   SharedBudget budget_;
-  std::set<MappedFile> seen_;  // device, inode, address
+  std::map<FileId, std::uint64_t> known_;  // where each is mapped: of what is mapped now
+  std::size_t plugins_ = 0;
+  std::uint64_t room_ = kMaxDescriptors;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace memprofd

@@ -159,18 +159,21 @@ absl::Status read_caml_state(const MemoryReader& memory, std::uint64_t pointer, 
       fmt::format("pid {} has not started its OCaml runtime yet: try again", target.pid));
 }
 
-void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, Target& target) {
+void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, const std::stop_token& stop,
+                  Target& target) {
   target.plugin_finder = PluginFinder(target.pid, target.exe, proc, target.budget);
-  target.plugins = target.plugin_finder.find_new(maps, *target.memory);
+  target.plugins = target.plugin_finder.find_new(maps, *target.memory, stop);
   if (target.register_frametable.address == 0) return;
   std::uint64_t loaded = 0;
   for (const OcamlCode& plugin : target.plugins) loaded += plugin.frames.descriptors().size();
   target.room_for_plugins = room_for_plugins(target.frames.descriptors().size(), loaded);
+  target.plugin_finder.set_room(target.room_for_plugins - loaded);
 }
 
 // Everything inside the process, given its program.
 absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
-                         const RuntimeSymbols& symbols, Target& target) {
+                         const RuntimeSymbols& symbols, const std::stop_token& stop,
+                         Target& target) {
   const int pid = target.pid;
   ASSIGN_OR_RETURN(const std::vector<Mapping> maps, target.memory->maps());
   const auto load_bias = find_load_bias(maps, target.exe, *program);
@@ -199,7 +202,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
       read_frame_table(*target.memory, *load_bias + symbols.frametable.address, target.budget);
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
-  find_plugins(proc, maps, target);
+  find_plugins(proc, maps, stop, target);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget);
   target.program_file = program->descriptor();
   target.program = std::move(program);
@@ -214,7 +217,7 @@ bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
+absl::StatusOr<Target> look_at(const ProcFs& proc, int pid, const std::stop_token& stop) {
   Target target;
   target.pid = pid;
   RETURN_IF_ERROR(check_process(proc, pid, target.container_pid));
@@ -225,17 +228,18 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid) {
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
   target.why_no_observe = program->why_no_observe;
-  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, target));
+  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, stop, target));
   RETURN_IF_ERROR(check_same_program(target));
   return target;
 }
 
-absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid) {
+absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid, const std::stop_token& stop) {
   const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
-  absl::StatusOr<Target> target = look_at(proc, pid);
-  while (is_starting(target.status()) && std::chrono::steady_clock::now() < deadline) {
+  absl::StatusOr<Target> target = look_at(proc, pid, stop);
+  while (is_starting(target.status()) && !stop.stop_requested() &&
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    target = look_at(proc, pid);
+    target = look_at(proc, pid, stop);
   }
   if (!is_starting(target.status())) return target;
   return absl::FailedPreconditionError(target.status().message());
@@ -261,9 +265,10 @@ absl::Status check_same_program(const Target& target) {
   return exec_seen(target.pid);
 }
 
-absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root) {
+absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root,
+                                       std::stop_token stop) {
   const ProcFs proc(proc_root);
-  absl::StatusOr<Target> target = look_when_started(proc, pid);
+  absl::StatusOr<Target> target = look_when_started(proc, pid, stop);
   if (target.ok()) return target;
   // Whatever went wrong, an end in the middle is the better explanation; not being able to
   // look is none.

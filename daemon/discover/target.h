@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -58,10 +59,10 @@ struct Target {
   // Frame descriptors to reserve in the kernel's table: of those plugins and of more to
   // come; 0 when the program cannot load any.
   std::uint64_t room_for_plugins = 0;
-  std::unique_ptr<TargetMemory> memory;
-  std::unique_ptr<ElfFile> program;   // kept open: it outlives the process
-  std::uint64_t load_bias = 0;        // from the file's addresses to the process's
-  std::vector<AgentLocation> agents;  // zero or one; more is refused by attach
+  std::shared_ptr<TargetMemory> memory;  // shared with looks at the running program
+  std::unique_ptr<ElfFile> program;      // kept open: it outlives the process
+  std::uint64_t load_bias = 0;           // from the file's addresses to the process's
+  std::vector<AgentLocation> agents;     // zero or one; more is refused by attach
 };
 
 // Whether the process has ended.
@@ -75,7 +76,8 @@ absl::Status check_same_program(const Target& target);
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
 //   kPermissionDenied    may not look into it
-// proc_root is "/proc", or a fake tree in tests.
-absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root = "/proc");
+// proc_root is "/proc", or a fake tree in tests. Looks for no more plugins once it is to stop.
+absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root = "/proc",
+                                       std::stop_token stop = {});
 
 }  // namespace memprofd

@@ -3,10 +3,11 @@
 """A file system of one file whose reads are not answered: what a hung FUSE server or a dead
 NFS server is to everybody who touches a page of it.
 
-    fuse_hang.py FOLDER [CONTENTS]
+    fuse_hang.py [--async] FOLDER [CONTENTS]
 
 mounts itself over FOLDER, which then holds the file `page`: what is in the file CONTENTS, or
-a page of zeros. Prints "ready CONNECTION" once it is there. Lines on standard input:
+a page of zeros. With --async, as libfuse has it, who waits for a read can be killed; without it
+the kernel holds the reader until the answer. Prints "ready CONNECTION" once it is there. Lines on standard input:
 
     answer    reads are answered from now on, those that wait too
     hold      reads wait from now on, which is how it begins
@@ -34,6 +35,7 @@ NO_ANSWER = {FORGET, BATCH_FORGET, INTERRUPT}
 EMPTY_ANSWER = {RELEASE, RELEASEDIR, FLUSH, ACCESS, READDIR}
 ROOT_NODE, PAGE_NODE = 1, 2
 MNT_DETACH = 2
+FUSE_ASYNC_READ = 1
 BUFFER_BYTES = 1 << 21  # more than the kernel ever sends at once
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -46,8 +48,9 @@ def check(result, what):
 
 
 class Server:
-    def __init__(self, folder, contents):
+    def __init__(self, folder, contents, flags):
         self.folder, self.contents = os.path.realpath(folder), contents
+        self.flags = flags
         self.answering, self.delay = False, 0.0
         self.announced = False
         self.held = []  # (unique, offset, size)
@@ -85,7 +88,7 @@ class Server:
         _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
         body = request[40:]
         if opcode == INIT:
-            self.answer(unique, struct.pack("<4I2H2I2H8I", 7, 31, 0, 0, 16, 12, 65536, 1, 1, 0, *[0] * 8))
+            self.answer(unique, struct.pack("<4I2H2I2H8I", 7, 31, 0, self.flags, 16, 12, 65536, 1, 1, 0, *[0] * 8))
         elif opcode == LOOKUP and body.rstrip(b"\0") == b"page":
             self.answer(unique, struct.pack("<4Q2I", PAGE_NODE, 0, 3600, 3600, 0, 0) + self.attributes(PAGE_NODE))
         elif opcode == LOOKUP:
@@ -152,12 +155,12 @@ class Server:
 
 
 def main():
-    folder = sys.argv[1]
+    words = [word for word in sys.argv[1:] if word != "--async"]
     contents = bytes(4096)
-    if len(sys.argv) > 2:
-        with open(sys.argv[2], "rb") as source:
+    if len(words) > 1:
+        with open(words[1], "rb") as source:
             contents = source.read()
-    server = Server(folder, contents)
+    server = Server(words[0], contents, FUSE_ASYNC_READ if "--async" in sys.argv else 0)
     try:
         server.serve()
     except OSError as gone:

@@ -1,12 +1,16 @@
 #include "daemon/discover/plugins.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <deque>
 
 #include "daemon/discover/target_memory.h"
+#include "daemon/util/fd.h"
 #include "tests/unit/temp_dir.h"
 
 namespace memprofd {
@@ -117,6 +121,65 @@ TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
   const Loaded library(make_plugin(dir_, "library", source));
   ASSERT_NE(library.address(symbol().c_str()), 0u);
   EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+}
+
+// Mapped as code once more, as a program may do thousands of times.
+class MappedAgain {
+ public:
+  explicit MappedAgain(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+        at_(::mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file_.get(), 0)) {}
+  MappedAgain(const MappedAgain&) = delete;
+  MappedAgain& operator=(const MappedAgain&) = delete;
+  ~MappedAgain() { ::munmap(at_, kBytes); }
+
+ private:
+  static constexpr std::size_t kBytes = 4096;
+  UniqueFd file_;
+  void* at_;
+};
+
+TEST_P(PluginFinderTest, AFileIsKnownOnceHoweverOftenItIsMapped) {
+  (void)finder_.find_new(*memory_);
+  const std::size_t known = finder_.files_known();
+  const Loaded plugin(file_);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  std::deque<MappedAgain> more;
+  for (int i = 0; i < 50; ++i) more.emplace_back(file_);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.files_known(), known + 1);
+}
+
+TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
+  (void)finder_.find_new(*memory_);
+  const std::size_t known = finder_.files_known();
+  for (int i = 0; i < 3; ++i) {
+    {
+      const Loaded plugin(file_);
+      EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+      EXPECT_EQ(finder_.files_known(), known + 1);
+    }
+    EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+    EXPECT_EQ(finder_.files_known(), known);
+  }
+}
+
+TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
+  finder_.set_room(0);
+  const Loaded plugin(file_);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.left_out(), 1u);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.left_out(), 1u);
+}
+
+TEST_P(PluginFinderTest, NothingIsLookedAtAfterTheStop) {
+  const Loaded plugin(file_);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto maps = memory_->maps();
+  EXPECT_TRUE(finder_.find_new(*maps, *memory_, stop.get_token()).empty());
+  EXPECT_EQ(finder_.find_new(*maps, *memory_).size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "."),

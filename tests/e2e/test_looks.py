@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that takes long to look at: a file of its code is on a file system that hangs.
+
+All other targets are cared for meanwhile, who asked gets an answer, and memprofd can end.
+"""
+
+import os
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import BUILD, ROOT, UNAVAILABLE, E2ETest, Process, eventually, sum_sites
+
+RATE = 1e-3
+LOOK_BUDGET = 30  # daemon/look.h
+
+
+class SlowFile(E2ETest):
+    """A file system that hangs, and a library that maps its file as code."""
+
+    FILE_SYSTEM = ("--async",)
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.target("known_alloc")
+        self.file_system = self.mount()
+        library = self.folder / "map_file.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, ROOT / "tests/e2e/map_file.c"], check=True)
+        self.map_env = dict(os.environ, MAP_FILE=str(self.folder / "mount/page"), LD_PRELOAD=str(library),
+                            MAP_DONE=str(self.folder / "mapped"))
+
+    def mount(self):
+        """Its end, before that of all others, frees what waits for it."""
+        folder = self.folder / "mount"
+        folder.mkdir()
+        server = self.process(Process([ROOT / "tests/hostile/fuse_hang.py", *self.FILE_SYSTEM, folder]))
+        self.assertRegex(server.read_line(), "^ready ")
+        self.addCleanup(server.kill)
+        return server
+
+    def samples(self, target):
+        return sum_sites(self.memprofd.sites(target.pid), "site_small")["samples"]
+
+    def assert_fresh(self, target):
+        before = self.samples(target)
+        target.command("go 1")
+        eventually(lambda: self.samples(target) > before, f"the numbers of pid {target.pid} go on")
+
+    def profiled_other(self):
+        self.memprofd = self.daemon(rate=RATE)
+        self.memprofd.attach(self.other.pid)
+        self.sample_on_command(self.memprofd, self.other)
+
+    def assert_others_go_on(self):
+        another = self.target("known_alloc")
+        self.memprofd.attach(another.pid)
+        self.sample_on_command(self.memprofd, another)
+        self.assert_fresh(another)
+        self.memprofd.set_rate(another.pid, 2 * RATE)
+        self.sample_on_command(self.memprofd, another)
+        self.memprofd.detach(another.pid)
+        self.assert_fresh(self.other)
+
+
+class SlowLooks(SlowFile):
+    def slow_target(self):
+        target = self.target("busy_threads", env=self.map_env)
+        eventually((self.folder / "mapped").exists, "the file is mapped")
+        return target
+
+    def attach_in_background(self, target):
+        attach = self.process(Process([BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
+                                       "attach", "--pid", target.pid]))
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+        return attach
+
+    def assert_answer(self, attach, code, *words):
+        self.assertEqual(code, attach.wait(timeout=2 * LOOK_BUDGET), attach.stderr())
+        self.assert_one_line(attach.stderr(), *words)
+
+    def test_others_go_on_until_it_is_given_up(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        attach = self.attach_in_background(slow)
+        self.assert_others_go_on()
+        self.assert_one_line(self.memprofd.attach(slow.pid, check=False).stderr, slow.pid, "already")
+        self.assert_answer(attach, UNAVAILABLE, f"pid {slow.pid}", f"{LOOK_BUDGET} s", "given up", "file system")
+        self.assert_others_go_on()
+        self.assertNotIn("starting again", self.memprofd.said())
+        self.file_system.send("answer")
+        self.memprofd.attach(slow.pid)
+        self.memprofd.wait_state(slow.pid, "sampling")
+
+    def test_it_is_sampled_once_the_file_answers(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        attach = self.attach_in_background(slow)
+        self.file_system.send("answer")
+        self.assertEqual(harness.OK, attach.wait(), attach.stderr())
+        self.memprofd.wait_state(slow.pid, "sampling")
+        self.assert_works_on(slow)
+
+    def test_detach_while_it_is_looked_at(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        attach = self.attach_in_background(slow)
+        self.memprofd.detach(slow.pid)
+        self.assert_answer(attach, harness.BUSY, f"pid {slow.pid}", "detached")
+        self.assertNotIn(slow.pid, self.memprofd.targets())
+        self.assert_others_go_on()
+
+    def test_memprofd_ends_meanwhile(self):
+        self.profiled_other()
+        attach = self.attach_in_background(self.slow_target())
+        self.assertEqual(harness.OK, self.memprofd.stop())
+        self.assert_answer(attach, harness.BUSY, "stopping")
+        self.other.command("go 1")
+
+    def test_memprofd_ends_while_it_starts(self):
+        slow = self.slow_target()
+        self.memprofd = self.daemon("--pid", slow.pid, rate=RATE, wait=False)
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+        self.assertEqual(harness.OK, self.memprofd.stop())
+        self.assert_works_on(slow)
+
+
+class HeldLooks(SlowLooks):
+    """The same with a file system by which the kernel holds the look's thread, beyond SIGKILL."""
+
+    FILE_SYSTEM = ()
+
+    def memprofd_ends_when_the_file_answers(self):
+        """All that it had done to targets is undone before."""
+        self.memprofd.send_signal(signal.SIGTERM)
+        eventually(lambda: f"pid {self.other.pid}: memprofd stops" in self.memprofd.said(), "it detaches")
+        self.file_system.send("answer")
+        self.assertEqual(harness.OK, self.memprofd.wait())
+
+    def test_memprofd_ends_meanwhile(self):
+        self.profiled_other()
+        attach = self.attach_in_background(self.slow_target())
+        self.memprofd_ends_when_the_file_answers()
+        self.assert_answer(attach, harness.BUSY, "stopping")
+
+    def test_memprofd_ends_while_it_starts(self):
+        slow = self.slow_target()
+        self.memprofd = self.daemon("--pid", self.other.pid, "--pid", slow.pid, rate=RATE, wait=False)
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+        self.memprofd_ends_when_the_file_answers()
+
+
+class SlowPluginLooks(SlowFile):
+    """A target that is sampled maps the file and then loads a plugin, so that it is looked at again."""
+
+    FOLDER = harness.TARGETS / "plugins"
+
+    def slow_target(self):
+        return self.target("plugin_host", env=dict(self.map_env, MAP_FILE=str(self.folder / "appears")),
+                           folder=self.FOLDER)
+
+    def look_again(self, target):
+        """Until the look for plugins stands still."""
+        self.memprofd.attach(target.pid)
+        self.sample_on_command(self.memprofd, target)
+        (self.folder / "appears").symlink_to(self.folder / "mount/page")
+        eventually((self.folder / "mapped").exists, "the file is mapped")
+        target.command(f"load {self.FOLDER / 'plugin_late.cmxs'}")
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+
+    def test_others_go_on_until_it_is_given_up(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        self.look_again(slow)
+        self.assert_others_go_on()
+        eventually(lambda: "look for plugins took longer" in self.memprofd.said(), "it is given up",
+                   timeout=2 * LOOK_BUDGET)
+        self.assertNotIn("starting again", self.memprofd.said())
+        self.assertEqual("sampling", self.memprofd.state(slow.pid))
+
+    def test_it_is_sampled_once_the_file_answers(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        self.look_again(slow)
+        self.assertNotIn("plugin_late.cmxs has", self.memprofd.said())
+        self.file_system.send("answer")
+        eventually(lambda: "plugin_late.cmxs has" in self.memprofd.said(), "the plugin is known")
+
+    def test_detach_while_it_is_looked_at(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        self.look_again(slow)
+        self.memprofd.detach(slow.pid)
+        self.assertEqual("detached", self.memprofd.state(slow.pid))
+        self.assert_others_go_on()
+
+    def test_memprofd_ends_meanwhile(self):
+        self.profiled_other()
+        self.look_again(self.slow_target())
+        self.assertEqual(harness.OK, self.memprofd.stop())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread of memprofd that stands still: targets are sampled on, and who asks is told."""
+
+import time
+import unittest
+
+import harness
+from harness import UNAVAILABLE, E2ETest, eventually, sum_sites
+from seized_thread import stopped_thread
+
+RATE = 1e-3
+LEASE_NS = 15_000_000_000  # AgentControl::kLeaseNs
+
+
+class Stalls(E2ETest):
+    def setUp(self):
+        super().setUp()
+        self.known = self.target("known_alloc")
+        self.memprofd = self.daemon("--pid", self.known.pid, rate=RATE)
+        self.sample_on_command(self.memprofd, self.known)
+
+    def samples(self):
+        return sum_sites(self.memprofd.sites(self.known.pid), "site_small")["samples"]
+
+    def assert_fresh(self):
+        before = self.samples()
+        self.known.command("go 1")
+        eventually(lambda: self.samples() > before, "its numbers go on")
+
+    def test_control_thread(self):
+        """Longer than a lease."""
+        with stopped_thread(self.memprofd.pid, "control"):
+            lease_ends = time.monotonic_ns() + LEASE_NS
+            told = self.memprofd.set_rate(self.known.pid, 2 * RATE, check=False)
+            self.assertEqual(UNAVAILABLE, told.returncode, told.stderr)
+            self.assert_one_line(told.stderr, "memprofd has not come to it", "memprofctl targets")
+            eventually(lambda: time.monotonic_ns() > lease_ends, "every lease of before has run out")
+            self.assert_fresh()
+        # The request that was late is done, and nothing else begins anew.
+        eventually(lambda: self.memprofd.targets()[self.known.pid]["sampling_rate"] == 2 * RATE, "the new rate")
+        self.sample_on_command(self.memprofd, self.known)
+        self.assert_fresh()
+        self.assertNotIn("starting again", self.memprofd.said())
+
+
+if __name__ == "__main__":
+    unittest.main()
