@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_owner.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -125,6 +126,15 @@ absl::Status AgentControl::write(std::size_t offset, const T& value) const {
 absl::Status AgentControl::renew() const {
   return write<std::uint64_t>(offsetof(memprof_agent_control, requested_until_ns),
                               monotonic_ns() + kLeaseNs);
+}
+
+absl::Status AgentControl::read_owner(OwnerToken& token) const {
+  static_assert(sizeof token == sizeof(memprof_agent_control::owner));
+  return memory_->read_value(address_ + offsetof(memprof_agent_control, owner), token);
+}
+
+absl::Status AgentControl::set_owner(const OwnerToken& token) const {
+  return write(offsetof(memprof_agent_control, owner), token);
 }
 
 absl::Status AgentControl::request(const SessionRequest& session) const {

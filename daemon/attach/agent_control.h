@@ -66,6 +66,8 @@ static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBui
 // Whether that is the interface that this memprofd speaks.
 bool is_our_build(const AgentBuild& build);
 
+struct OwnerToken;  // agent_owner.h
+
 class AgentControl {
  public:
   // address is that of memprof_agent_control in the process.
@@ -89,6 +91,9 @@ class AgentControl {
   // renew() is called within kLeaseNs.
   absl::Status request(const SessionRequest& session) const;
   absl::Status renew() const;
+  // Whose it is; agent_owner.h has the rules.
+  absl::Status read_owner(OwnerToken& token) const;
+  absl::Status set_owner(const OwnerToken& token) const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:

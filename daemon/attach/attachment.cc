@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_memfd.h"
+#include "daemon/attach/agent_owner.h"
 #include "daemon/attach/hurry.h"
 #include "daemon/attach/loaded_files.h"
 #include "daemon/discover/proc_fs.h"
@@ -71,7 +72,8 @@ absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
 
 Attachment::~Attachment() {
   injector_.reset();
-  if (control_) request_stop();
+  request_stop();
+  if (claimed_) release_agent(*control_);
 }
 
 absl::Status Attachment::prepare_agent(const AttachOptions& options) {
@@ -90,6 +92,8 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
   if (target_.agents.size() == 1) {
     adopt(target_.agents[0]);
     ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
+    RETURN_IF_ERROR(claim_agent(*control_, pid, Claim::kSettled));
+    claimed_ = true;
     if (status.state == MEMPROF_AGENT_UNSUPPORTED) {
       return no_agent_possible(absl::FailedPreconditionError(
           absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
@@ -196,7 +200,8 @@ absl::Status Attachment::begin(double rate, double requested_rate) {
     RETURN_IF_ERROR(check_same_program(target_));
   }
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
-  injected_ = false;                       // a borrowed thread may hurry this session too
+  RETURN_IF_ERROR(check_claim(*control_, target_.pid));
+  injected_ = false;  // a borrowed thread may hurry this session too
   return tell_session();
 }
 
@@ -237,7 +242,10 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
   const absl::StatusOr<AgentStatus> now = control_->status();
   if (absl::IsDeadlineExceeded(now.status())) return Progress::kWaiting;
   ASSIGN_OR_RETURN(const AgentStatus status, now);
-  if (status.generation != session_.generation) return Progress::kWaiting;
+  if (status.generation != session_.generation) {
+    RETURN_IF_ERROR(check_claim(*control_, target_.pid));
+    return Progress::kWaiting;
+  }
   switch (status.state) {
     case MEMPROF_AGENT_SAMPLING:
     case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
@@ -290,6 +298,7 @@ absl::Status Attachment::advance_injection() {
   RETURN_IF_ERROR(result->status());
   paused_seconds_ += (*result)->paused_seconds;
   adopt((*result)->agent);
+  claimed_ = true;
   injector_.reset();
   // The rate may have been changed while the injection waited.
   return tell_session();
@@ -353,6 +362,7 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest
   }
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
   RETURN_IF_ERROR(control.status().status());
+  RETURN_IF_ERROR(claim_agent(control, target_.pid, Claim::kAtOnce));
   RETURN_IF_ERROR(request(control, session));
   return *agent;
 }
@@ -394,7 +404,7 @@ std::string Attachment::waiting_for() const {
 }
 
 void Attachment::request_stop() {
-  if (!control_) return;
+  if (!claimed_) return;  // none, or another memprofd's
   ++session_.generation;
   session_.rate = 0;
   (void)control_->request(session_);

@@ -101,7 +101,8 @@ class Attachment final : public AttachedTarget {
   bool may_inject_ = false;
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentControl> control_;
-  AgentLocation agent_;  // of control_
+  AgentLocation agent_;   // of control_
+  bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there
   SessionRequest session_;                       // the last that was asked for

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -9,19 +10,28 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
 
-// Pid of the process that listens there, 0 when unknown.
-int listener_pid(const sockaddr_un& address, socklen_t length) {
+// More than will ever ask: nobody takes the connections, and one over the limit tells nothing.
+constexpr int kBacklog = 4096;
+
+struct Holder {
+  bool is_memprofd = false;
+  int pid = 0;  // 0: not to be seen from here
+};
+
+// Anybody may bind the name: only a process of our user, or root's, that listens counts.
+Holder find_holder(const sockaddr_un& address, socklen_t length) {
   UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return 0;
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 0;
+  if (!probe) return {.is_memprofd = true};
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
   ucred peer{};
   socklen_t size = sizeof(peer);
-  if (::getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
-  return peer.pid;
+  if (::getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  return {.is_memprofd = peer.uid == 0 || peer.uid == ::geteuid(), .pid = peer.pid};
 }
 
 }  // namespace
@@ -35,16 +45,22 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return absl::InternalError(absl::StrCat("socket: ", strerror(errno)));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-      ::listen(socket.get(), 1) == 0) {
+      ::listen(socket.get(), kBacklog) == 0) {
     return TargetLock(std::move(socket));
   }
   if (errno != EADDRINUSE) {
     return absl::InternalError(absl::StrCat("bind @", name, ": ", strerror(errno)));
   }
-  const int holder = listener_pid(address, length);
-  return absl::AlreadyExistsError(absl::StrCat("pid ", pid, " is already profiled by memprofd",
-                                               holder ? absl::StrCat(" (pid ", holder, ")") : "",
-                                               "; ask that one, or stop it first"));
+  const Holder holder = find_holder(address, length);
+  if (!holder.is_memprofd) {
+    spdlog::warn("pid {}: another user's process ({}) has taken the name @{}, it is ignored", pid,
+                 holder.pid, name);
+    return TargetLock(UniqueFd());
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat("pid ", pid, " is already profiled by memprofd",
+                   holder.pid ? absl::StrCat(" (pid ", holder.pid, ")") : "",
+                   "; ask that one, or stop it first"));
 }
 
 }  // namespace memprofd

@@ -9,7 +9,9 @@
 namespace memprofd {
 
 // Holds the abstract unix socket "memprofd/PID/START" until destroyed or until
-// this process dies, however it dies. kAlreadyExists names the holder's pid.
+// this process dies, however it dies. kAlreadyExists names the holder's pid. A process of another
+// user that has the name is no holder: nothing is held then, and the agent's owner (agent_owner.h)
+// tells of another memprofd, as it does where the two have different network namespaces.
 class TargetLock {
  public:
   static absl::StatusOr<TargetLock> acquire(int pid, std::uint64_t start_time_ticks);
