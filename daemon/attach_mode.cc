@@ -15,7 +15,7 @@ Prepared prepare_code(Target& target, std::string why_observed) {
   Prepared prepared;
   prepared.symbolizer = std::make_shared<OcamlSymbolizer>(
       std::move(target.program), target.load_bias, target.frames,
-      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
+      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
   prepared.plugins = PluginFollower(target, prepared.symbolizer);
   prepared.why_observed = std::move(why_observed);
   return prepared;

@@ -119,7 +119,8 @@ void Lane::catch_up() {
   tell_counts();
 }
 
-void Lane::read_kernel_counters(TargetSnapshot& snapshot) {
+void Lane::read_counters(TargetSnapshot& snapshot) {
+  pipeline_.drops().set(Drop::kSymbolizeMemoryFull, symbolizer_->frames_without_room());
   const KernelCounters counters = attachment_->kernel().counters();
   for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
     pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
@@ -218,7 +219,7 @@ TargetSnapshotPtr Lane::snapshot() {
   }
   auto snapshot = std::make_shared<TargetSnapshot>();
   read_gc_stats_of_target();
-  read_kernel_counters(*snapshot);
+  read_counters(*snapshot);
   snapshot->info = info();
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = attached_ns_;

@@ -69,7 +69,7 @@ class Lane {
  private:
   void tell_counts();
   void note_children();
-  void read_kernel_counters(TargetSnapshot& snapshot);
+  void read_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
   void count_agent_drops(const AgentStatus& agent);
   // agent: null when it cannot be read.

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "daemon/model/callstack.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbol_names.h"
@@ -18,19 +16,16 @@ std::string base_name(const std::string& path) {
 }  // namespace
 
 OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
-                                 const FrameTable& frames, LocationFormat format)
-    : format_(format) {
-  add(std::move(program), load_bias, frames);
+                                 FrameTable frames, LocationFormat format, SharedBudget budget)
+    : Symbolizer(std::move(budget)), format_(format) {
+  add(std::move(program), load_bias, std::move(frames));
 }
 
 void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias,
-                          const FrameTable& frames) {
+                          FrameTable frames) {
   Code code{.file = std::move(plugin), .load_bias = load_bias};
   code.module = base_name(code.file->display_name());
-  code.descriptors.reserve(frames.descriptors().size());
-  for (const FrameDescriptor& descriptor : frames.descriptors()) {
-    code.descriptors.emplace_back(descriptor.return_address, descriptor.address);
-  }
+  code.frames = std::move(frames);
   {
     absl::MutexLock lock(&code_mutex_);
     code_.push_back(std::move(code));
@@ -44,9 +39,9 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
   if (alloc_idx == kDebuginfoIsInnermost) return look_up_debuginfo(return_address);
   // The latest first: a plugin may lie where one was that is gone.
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
-    const std::uint64_t descriptor = code->descriptor_of(return_address);
-    if (descriptor == 0) continue;
-    std::vector<Location> found = code->from_descriptor(descriptor, alloc_idx, format_);
+    const FrameDescriptor* descriptor = code->frames.find(return_address);
+    if (descriptor == nullptr) continue;
+    std::vector<Location> found = code->from_descriptor(descriptor->address, alloc_idx, format_);
     if (found.empty()) found.push_back(code->from_symbols(return_address));
     return found;
   }
@@ -60,13 +55,6 @@ std::vector<Location> OcamlSymbolizer::look_up_debuginfo(std::uint64_t address) 
     if (!found.empty()) return found;
   }
   return {code_.front().from_symbols(address)};
-}
-
-std::uint64_t OcamlSymbolizer::Code::descriptor_of(std::uint64_t return_address) const {
-  const auto it = std::lower_bound(
-      descriptors.begin(), descriptors.end(), return_address,
-      [](const auto& entry, std::uint64_t address) { return entry.first < address; });
-  return it != descriptors.end() && it->first == return_address ? it->second : 0;
 }
 
 std::vector<Location> OcamlSymbolizer::Code::from_descriptor(std::uint64_t descriptor,

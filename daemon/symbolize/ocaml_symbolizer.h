@@ -40,12 +40,12 @@ class FileMemory : public MemoryReader {
 
 class OcamlSymbolizer : public Symbolizer {
  public:
-  // frames: addresses as in the process; load_bias: from the file's to those.
-  OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
-                  const FrameTable& frames, LocationFormat format);
+  // frames: addresses as in the process; load_bias: from the file's to those; budget: the target's.
+  OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias, FrameTable frames,
+                  LocationFormat format, SharedBudget budget = nullptr);
 
   // A plugin, before any of its addresses is asked for. Any thread.
-  void add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias, const FrameTable& frames);
+  void add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias, FrameTable frames);
 
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
 
@@ -57,9 +57,8 @@ class OcamlSymbolizer : public Symbolizer {
     std::unique_ptr<ElfFile> file;
     std::uint64_t load_bias = 0;
     std::string module;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> descriptors;  // return address, address
+    FrameTable frames;
 
-    std::uint64_t descriptor_of(std::uint64_t return_address) const;
     std::vector<Location> from_debuginfo(std::uint64_t debuginfo, LocationFormat format) const;
     std::vector<Location> from_descriptor(std::uint64_t descriptor, std::int32_t alloc_idx,
                                           LocationFormat format) const;

@@ -1,5 +1,7 @@
 #include "daemon/symbolize/symbolizer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -9,6 +11,23 @@
 namespace memprofd {
 namespace {
 
+// Of what remains to names, so much stays for bare addresses.
+constexpr std::uint64_t kShareForAddresses = 8;
+// Vectors and hash tables double: an element may stand for two.
+constexpr std::uint64_t kFrameBytes =
+    2 * (sizeof(std::uint64_t) + sizeof(std::span<const LocationId>) +
+         sizeof(std::pair<std::pair<std::uint64_t, std::int32_t>, FrameId>));
+
+std::uint64_t bytes_of(const std::string& text) {
+  constexpr std::size_t kInline = 15;
+  return text.capacity() > kInline ? text.capacity() + 1 : 0;
+}
+
+std::uint64_t bytes_of(const Location& location) {
+  return 2 * (sizeof(Location) + sizeof(LocationId)) + bytes_of(location.function) +
+         bytes_of(location.file) + bytes_of(location.module);
+}
+
 std::uint32_t clamp_times(std::uint64_t times) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(times, std::numeric_limits<std::uint32_t>::max()));
@@ -16,13 +35,16 @@ std::uint32_t clamp_times(std::uint64_t times) {
 
 }  // namespace
 
-Symbolizer::Symbolizer() : location_ids_(0, ByContent{&locations_}, ByContent{&locations_}) {
+// The numbers that everybody knows are there whether they fit or not.
+Symbolizer::Symbolizer(SharedBudget budget)
+    : location_ids_(0, ByContent{&locations_}, ByContent{&locations_}) {
   absl::MutexLock lock(&mutex_);
-  add(0, {{.function = "(unknown)"}});
-  number({.function = "(hidden)"});
+  add(0, {{.function = "(unknown)"}}, 0);
+  number({.function = "(hidden)"}, 0);
+  charge_ = ByteCharge(std::move(budget));
 }
 
-LocationId Symbolizer::number(const Location& found) {
+std::optional<LocationId> Symbolizer::number(const Location& found, std::uint64_t spare) {
   Location location{.function = valid_utf8(found.function),
                     .file = valid_utf8(found.file),
                     .line = found.line,
@@ -30,16 +52,41 @@ LocationId Symbolizer::number(const Location& found) {
                     .end_column = found.end_column,
                     .module = valid_utf8(found.module)};
   if (const auto it = location_ids_.find(location); it != location_ids_.end()) return *it;
+  if (!charge_.grow(bytes_of(location), spare)) return std::nullopt;
   const LocationId id(static_cast<std::uint32_t>(locations_.push_back(std::move(location))));
   location_ids_.insert(id);
   return id;
 }
 
-FrameId Symbolizer::add(std::uint64_t return_address, const std::vector<Location>& found) {
+std::optional<FrameId> Symbolizer::add(std::uint64_t return_address,
+                                       const std::vector<Location>& found, std::uint64_t spare) {
   std::vector<LocationId> ids;
-  for (const Location& location : found) ids.push_back(number(location));
+  for (const Location& location : found) {
+    const std::optional<LocationId> id = number(location, spare);
+    if (!id) return std::nullopt;
+    ids.push_back(*id);
+  }
+  if (!charge_.grow(kFrameBytes + ids.size() * sizeof(LocationId), spare)) return std::nullopt;
   return FrameId(static_cast<std::uint32_t>(
       frames_.push_back({.return_address = return_address, .locations = spans_.keep(ids)})));
+}
+
+// Names, sources and inlined functions leave some room for bare addresses.
+FrameId Symbolizer::add_found(std::uint64_t return_address, std::int32_t alloc_idx) {
+  const SharedBudget& budget = charge_.budget();
+  const std::uint64_t spare = budget != nullptr ? budget->limit() / kShareForAddresses : 0;
+  if (!full_ && frames_.size() < kMaxFrames) {
+    if (const auto whole = add(return_address, look_up(return_address, alloc_idx), spare)) {
+      return *whole;
+    }
+    ++without_room_;
+    const std::vector<Location> bare = {{.function = fmt::format("{:#x}", return_address)}};
+    if (const auto address = add(return_address, bare, 0)) return *address;
+    full_ = true;
+  } else {
+    ++without_room_;
+  }
+  return kUnknownFrame;
 }
 
 FrameId Symbolizer::frame_id(std::uint64_t return_address, std::int32_t alloc_idx) {
@@ -50,9 +97,8 @@ FrameId Symbolizer::frame_id(std::uint64_t return_address, std::int32_t alloc_id
   }
   absl::MutexLock lock(&mutex_);
   if (const auto known = frame_ids_.find(key); known != frame_ids_.end()) return known->second;
-  if (frame_ids_.size() >= kMaxFrames) return kUnknownFrame;
-  const FrameId id = add(return_address, look_up(return_address, alloc_idx));
-  frame_ids_.emplace(key, id);
+  const FrameId id = add_found(return_address, alloc_idx);
+  if (id != kUnknownFrame) frame_ids_.emplace(key, id);
   return id;
 }
 
@@ -95,8 +141,9 @@ std::span<const Symbolizer::FrameRun> Symbolizer::frames(const Callstack& callst
   if (callstack.id == CallstackId()) return scratch;
   absl::MutexLock lock(&mutex_);
   if (id >= callstacks_.size()) callstacks_.resize(id + 1);
-  if (callstacks_[id].empty()) callstacks_[id] = runs_.keep(scratch);
-  return callstacks_[id];
+  if (!callstacks_[id].empty()) return callstacks_[id];
+  if (!charge_.grow(scratch.size() * sizeof(FrameRun))) return scratch;
+  return callstacks_[id] = runs_.keep(scratch);
 }
 
 std::vector<Location> Symbolizer::locations(std::uint64_t return_address, std::int32_t alloc_idx) {

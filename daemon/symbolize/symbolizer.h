@@ -5,8 +5,10 @@
 // valid UTF-8, whatever the program's files say.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/model/callstack.h"
 #include "daemon/model/location.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/ids.h"
 #include "daemon/util/stable_spans.h"
 #include "daemon/util/stable_vector.h"
@@ -46,7 +49,9 @@ class Symbolizer {
     std::uint32_t times = 0;
   };
 
-  Symbolizer();
+  // budget: of the target, for all that is answered; null: without end. Frames for which
+  // nothing is left are their address, or kUnknownFrame.
+  explicit Symbolizer(SharedBudget budget = nullptr);
   virtual ~Symbolizer() = default;
   Symbolizer(const Symbolizer&) = delete;
   Symbolizer& operator=(const Symbolizer&) = delete;
@@ -66,6 +71,8 @@ class Symbolizer {
   std::span<const LocationId> locations(FrameId id) const { return frames_[id.value()].locations; }
   std::uint64_t return_address(FrameId id) const { return frames_[id.value()].return_address; }
   const Location& location(LocationId id) const { return locations_[id.value()]; }
+  // How often a frame was not told as it could have been, for lack of room. Any thread.
+  std::uint64_t frames_without_room() const { return without_room_; }
   // Copies of the locations of a frame.
   std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx);
 
@@ -96,11 +103,18 @@ class Symbolizer {
     }
   };
 
-  LocationId number(const Location& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  FrameId add(std::uint64_t return_address, const std::vector<Location>& found)
+  // Nothing when there is no room for them that would leave so many bytes.
+  std::optional<LocationId> number(const Location& found, std::uint64_t spare)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<FrameId> add(std::uint64_t return_address, const std::vector<Location>& found,
+                             std::uint64_t spare) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  FrameId add_found(std::uint64_t return_address, std::int32_t alloc_idx)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
+  ByteCharge charge_ ABSL_GUARDED_BY(mutex_);
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;  // not even an address has room
+  std::atomic<std::uint64_t> without_room_{0};
   // Written under the mutex; an element is read by those who were given its number.
   StableVector<Location> locations_;
   StableVector<Frame> frames_;

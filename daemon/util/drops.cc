@@ -41,6 +41,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"agent", "domain_in_use"},
     {"agent", "domains_full"},
     {"agent", "stopped_by_program"},
+    {"symbolize", "memory_full"},
 }};
 // clang-format on
 

@@ -44,12 +44,14 @@ enum class Drop {
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
+  // Names of code.
+  kSymbolizeMemoryFull,  // frame shown as an address or as unknown: no memory left for its name
   kCount,
 };
 inline constexpr int kDrops = static_cast<int>(Drop::kCount);
 
 struct DropName {
-  std::string_view stage;   // kernel, decode, pair, follow, agent
+  std::string_view stage;   // kernel, decode, pair, follow, agent, symbolize
   std::string_view reason;  // snake_case
 };
 DropName drop_name(Drop drop);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "daemon/discover/elf_file.h"
+#include "daemon/symbolize/symbolizer.h"
 #include "tests/unit/sparse_elf.h"
 #include "tests/unit/temp_dir.h"
 
@@ -82,6 +83,32 @@ TEST(PeakMemory, OfTablesOfOneGibibyte) {
   elf.add(".note.stapsdt", SHT_NOTE, elf.put("", 1024 * kMega), 1024 * kMega);
   elf.write(dir.path("x.so"));
   EXPECT_LT(growth_of([&] { look_at(dir.path("x.so")); }), kMaxKilobytes);
+}
+
+class BombSymbolizer : public Symbolizer {
+ public:
+  using Symbolizer::Symbolizer;
+
+ protected:
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
+    std::vector<Location> found;
+    for (int i = 0; i < 256; ++i) {
+      const std::string name = std::to_string(address) + "." + std::to_string(i);
+      found.push_back({.function = name + std::string(address % 2 == 0 ? 4000 : 1, 'f'),
+                       .file = name + std::string(address % 3 == 0 ? 4000 : 1, '/')});
+    }
+    return found;
+  }
+};
+
+TEST(PeakMemory, OfNamesIsWhatWasCharged) {
+  constexpr std::uint64_t kLimit = 64 * kMega;
+  const std::uint64_t grown = growth_of([&] {
+    BombSymbolizer symbolizer(std::make_shared<ByteBudget>(kLimit));
+    for (std::uint64_t address = 1; address < 50'000; ++address) symbolizer.frame_id(address, -1);
+  });
+  EXPECT_GT(grown, kLimit / 4 >> 10);
+  EXPECT_LT(grown, (kLimit + kLimit / 8) >> 10);
 }
 
 }  // namespace

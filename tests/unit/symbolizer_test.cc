@@ -151,6 +151,65 @@ TEST(SymbolizerTest, KeepsSoManyAnswersAndNoMore) {
   EXPECT_EQ(symbolizer.locations(1000, 0)[0].function, "1000:0");
 }
 
+// Debug information made to be large: 256 inlined functions, all names of their own.
+class BombSymbolizer : public Symbolizer {
+ public:
+  using Symbolizer::Symbolizer;
+  int asked = 0;
+
+ protected:
+  std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
+    ++asked;
+    std::vector<Location> found;
+    for (int i = 0; i < 256; ++i) {
+      const std::string name = std::to_string(address) + "." + std::to_string(i);
+      found.push_back({.function = name + std::string(4000, 'f'),
+                       .file = name + std::string(4000, '/'),
+                       .module = "bomb.exe"});
+    }
+    return found;
+  }
+};
+
+TEST(SymbolizerTest, NamesTakeWhatTheBudgetHas) {
+  constexpr std::uint64_t kLimit = 8 << 20;
+  const auto budget = std::make_shared<ByteBudget>(kLimit);
+  {
+    BombSymbolizer symbolizer(budget);
+    constexpr std::uint64_t kFrames = 2000;
+    for (std::uint64_t address = 0x1000; address < 0x1000 + kFrames; ++address) {
+      symbolizer.frame_id(address, -1);
+    }
+    EXPECT_EQ(symbolizer.locations(0x1000, -1).size(), 256u);
+    const auto bare = symbolizer.locations(0x1000 + kFrames - 1, -1);
+    EXPECT_EQ(bare, (std::vector<Location>{{.function = "0x17cf"}}));
+    EXPECT_GT(symbolizer.frames_without_room(), kFrames - 10);
+    EXPECT_LT(symbolizer.frames_without_room(), kFrames);
+    EXPECT_LE(budget->peak(), kLimit);
+    const int asked = symbolizer.asked;
+    symbolizer.frame_id(0x1000 + kFrames - 1, -1);
+    EXPECT_EQ(symbolizer.asked, asked) << "addresses are remembered too";
+  }
+  EXPECT_EQ(budget->used(), 0u);
+}
+
+TEST(SymbolizerTest, WithoutRoomForAddressesFramesAreUnknown) {
+  const auto budget = std::make_shared<ByteBudget>(100'000);
+  BombSymbolizer symbolizer(budget);
+  for (std::uint64_t address = 0; address < 10'000; ++address) symbolizer.frame_id(address, -1);
+  EXPECT_EQ(symbolizer.frames_without_room(), 10'000u);
+  EXPECT_EQ(symbolizer.frame_id(20'000, -1), Symbolizer::kUnknownFrame);
+  EXPECT_LE(budget->peak(), 100'000u);
+  const int asked = symbolizer.asked;
+  EXPECT_LT(asked, 10'000);
+  symbolizer.frame_id(30'000, -1);
+  EXPECT_EQ(symbolizer.asked, asked);
+  // What does not fit into memory is answered all the same.
+  std::vector<Symbolizer::FrameRun> scratch;
+  const Callstack callstack{.id = CallstackId(5), .entries = std::vector<std::uint64_t>(9000, 1)};
+  EXPECT_EQ(symbolizer.frames(callstack, scratch).size(), 9000u);
+}
+
 constexpr char kSource[] = R"(
 let[@inline never] leaf n = if n < 0 then failwith "x" else Array.make n 'a'
 let[@inline] wrap n = leaf (n + 1)
