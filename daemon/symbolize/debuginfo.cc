@@ -20,7 +20,7 @@ constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
 // A NUL-terminated string. Read in aligned chunks, byte by byte where memory
 // ends inside one.
 std::optional<std::string> read_string(const MemoryReader& memory, std::uint64_t address) {
-  constexpr std::uint64_t kChunk = 64;
+  constexpr std::uint64_t kChunk = 256;
   std::string text;
   std::array<char, kChunk> chunk;
   while (text.size() < kMaxNameBytes) {

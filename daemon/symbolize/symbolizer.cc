@@ -13,6 +13,8 @@ namespace {
 
 // Of what remains to names, so much stays for bare addresses.
 constexpr std::uint64_t kShareForAddresses = 8;
+// What the largest frame may take.
+constexpr std::uint64_t kLargeFrameBytes = 4u << 20;
 // Vectors and hash tables double: an element may stand for two.
 constexpr std::uint64_t kFrameBytes =
     2 * (sizeof(std::uint64_t) + sizeof(std::span<const LocationId>) +
@@ -71,21 +73,29 @@ std::optional<FrameId> Symbolizer::add(std::uint64_t return_address,
       frames_.push_back({.return_address = return_address, .locations = spans_.keep(ids)})));
 }
 
-// Names, sources and inlined functions leave some room for bare addresses.
-FrameId Symbolizer::add_found(std::uint64_t return_address, std::int32_t alloc_idx) {
+// Names, sources and inlined functions leave some room for bare addresses. Nothing when they do
+// not fit; once they have not for what the target itself has, no more time is spent on any.
+std::optional<FrameId> Symbolizer::add_whole(std::uint64_t return_address, std::int32_t alloc_idx) {
+  if (no_more_names_) return std::nullopt;
   const SharedBudget& budget = charge_.budget();
   const std::uint64_t spare = budget != nullptr ? budget->limit() / kShareForAddresses : 0;
+  const auto frame = add(return_address, look_up(return_address, alloc_idx), spare);
+  if (!frame) no_more_names_ = budget->limit() - budget->used() < spare + kLargeFrameBytes;
+  return frame;
+}
+
+FrameId Symbolizer::add_found(std::uint64_t return_address, std::int32_t alloc_idx) {
   if (!full_ && frames_.size() < kMaxFrames) {
-    if (const auto whole = add(return_address, look_up(return_address, alloc_idx), spare)) {
-      return *whole;
-    }
-    ++without_room_;
+    if (const auto whole = add_whole(return_address, alloc_idx)) return *whole;
     const std::vector<Location> bare = {{.function = fmt::format("{:#x}", return_address)}};
-    if (const auto address = add(return_address, bare, 0)) return *address;
-    full_ = true;
-  } else {
-    ++without_room_;
+    const auto address = add(return_address, bare, 0);
+    full_ = !address;
+    if (address) {
+      ++without_room_;
+      return *address;
+    }
   }
+  ++without_room_;
   return kUnknownFrame;
 }
 

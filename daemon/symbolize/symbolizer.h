@@ -108,11 +108,14 @@ class Symbolizer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<FrameId> add(std::uint64_t return_address, const std::vector<Location>& found,
                              std::uint64_t spare) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<FrameId> add_whole(std::uint64_t return_address, std::int32_t alloc_idx)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FrameId add_found(std::uint64_t return_address, std::int32_t alloc_idx)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   ByteCharge charge_ ABSL_GUARDED_BY(mutex_);
+  bool no_more_names_ ABSL_GUARDED_BY(mutex_) = false;
   bool full_ ABSL_GUARDED_BY(mutex_) = false;  // not even an address has room
   std::atomic<std::uint64_t> without_room_{0};
   // Written under the mutex; an element is read by those who were given its number.

@@ -186,9 +186,7 @@ TEST(SymbolizerTest, NamesTakeWhatTheBudgetHas) {
     EXPECT_GT(symbolizer.frames_without_room(), kFrames - 10);
     EXPECT_LT(symbolizer.frames_without_room(), kFrames);
     EXPECT_LE(budget->peak(), kLimit);
-    const int asked = symbolizer.asked;
-    symbolizer.frame_id(0x1000 + kFrames - 1, -1);
-    EXPECT_EQ(symbolizer.asked, asked) << "addresses are remembered too";
+    EXPECT_LT(symbolizer.asked, 10) << "what would not be kept is not looked up";
   }
   EXPECT_EQ(budget->used(), 0u);
 }
@@ -200,10 +198,7 @@ TEST(SymbolizerTest, WithoutRoomForAddressesFramesAreUnknown) {
   EXPECT_EQ(symbolizer.frames_without_room(), 10'000u);
   EXPECT_EQ(symbolizer.frame_id(20'000, -1), Symbolizer::kUnknownFrame);
   EXPECT_LE(budget->peak(), 100'000u);
-  const int asked = symbolizer.asked;
-  EXPECT_LT(asked, 10'000);
-  symbolizer.frame_id(30'000, -1);
-  EXPECT_EQ(symbolizer.asked, asked);
+  EXPECT_EQ(symbolizer.asked, 1);
   // What does not fit into memory is answered all the same.
   std::vector<Symbolizer::FrameRun> scratch;
   const Callstack callstack{.id = CallstackId(5), .entries = std::vector<std::uint64_t>(9000, 1)};
