@@ -15,18 +15,21 @@ ByteBudget::~ByteBudget() {
 
 SharedBudget ByteBudget::for_target() {
   static const auto all = std::make_shared<ByteBudget>(kAllTargetsBytes);
-  return std::make_shared<ByteBudget>(kTargetBytes, all);
+  return std::make_shared<ByteBudget>(kTargetBytes, all, kAssuredBytes);
 }
 
 bool ByteBudget::take(std::uint64_t bytes, std::uint64_t spare) {
   std::uint64_t used = used_.load(std::memory_order_relaxed);
   do {
-    const std::uint64_t left = limit_ - used;
+    const std::uint64_t left = used < limit_ ? limit_ - used : 0;
     if (bytes > left || spare > left - bytes) return false;
   } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
   if (total_ != nullptr && !total_->take(bytes)) {
-    used_.fetch_sub(bytes, std::memory_order_relaxed);
-    return false;
+    if (used + bytes > assured_) {
+      used_.fetch_sub(bytes, std::memory_order_relaxed);
+      return false;
+    }
+    total_->used_.fetch_add(bytes, std::memory_order_relaxed);
   }
   std::uint64_t peak = peak_.load(std::memory_order_relaxed);
   while (peak < used + bytes &&

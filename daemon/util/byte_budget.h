@@ -13,16 +13,19 @@
 
 namespace memprofd {
 
-// Of one target; and of all that are looked at or kept at the same time.
+// Of one target; of all that are looked at or kept at the same time; and what each has even when
+// others have used that up, which suffices for most programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
+inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
 
 // Thread-safe.
 class ByteBudget {
  public:
-  // total: is charged with the same bytes; may be null.
-  explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr)
-      : limit_(limit), total_(std::move(total)) {}
+  // total: is charged with the same bytes, may be null; refuses none of the first `assured`.
+  explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr,
+                      std::uint64_t assured = 0)
+      : limit_(limit), assured_(assured), total_(std::move(total)) {}
   ~ByteBudget();
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
@@ -41,6 +44,7 @@ class ByteBudget {
 
  private:
   const std::uint64_t limit_;
+  const std::uint64_t assured_;
   const std::shared_ptr<ByteBudget> total_;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};

@@ -60,6 +60,20 @@ TEST(ByteBudget, AllTogetherHaveALimitToo) {
   EXPECT_TRUE(second->take(60));
 }
 
+TEST(ByteBudget, OthersDoNotTakeWhatIsAssured) {
+  const auto all = std::make_shared<ByteBudget>(100);
+  const auto first = std::make_shared<ByteBudget>(100, all, 10);
+  auto second = std::make_shared<ByteBudget>(100, all, 10);
+  EXPECT_TRUE(first->take(100));
+  EXPECT_TRUE(second->take(8));
+  EXPECT_FALSE(second->take(3));
+  EXPECT_TRUE(second->take(2));
+  EXPECT_FALSE(all->take(0, 1));
+  EXPECT_EQ(all->used(), 110u);
+  second.reset();
+  EXPECT_EQ(all->used(), 100u);
+}
+
 TEST(ByteBudget, HoldsBetweenThreads) {
   const auto all = std::make_shared<ByteBudget>(1000);
   const auto budget = std::make_shared<ByteBudget>(900, all);
