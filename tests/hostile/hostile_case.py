@@ -26,8 +26,6 @@ OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "canary")
 PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady")
 # Exit codes that are an answer; the others say that memprofd itself failed.
 ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT}
-# A daemon with a target and its rings takes 40 MB, and the unit allows 2 GB.
-MAX_MEMORY_BYTES = 512 << 20
 
 
 @functools.cache
@@ -164,6 +162,8 @@ class HostileTest(E2ETest):
     """One memprofd for all tests of a class, with a program of another user that it profiles meanwhile."""
 
     OPTIONS = ()
+    # A daemon with a target and its rings takes 40 MB, and the unit allows 2 GB.
+    MAX_MEMORY_BYTES = 512 << 20
 
     @classmethod
     def setUpClass(cls):
@@ -225,7 +225,7 @@ class HostileTest(E2ETest):
 
     def assert_memprofd_is_well(self):
         self.assertTrue(self.memprofd.running(), self.memprofd.stderr())
-        self.assertLess(memory_bytes(self.memprofd.pid), MAX_MEMORY_BYTES)
+        self.assertLess(memory_bytes(self.memprofd.pid), self.MAX_MEMORY_BYTES)
         self.assertRegex(self.memprofd.said(), r"\A[\n\x20-\x7e\u00a0-\uffff]*\Z", "control characters")
         self.assert_others_are_cared_for()
 

@@ -30,33 +30,57 @@ static void mappings(int argc, char **argv)
 			give_up("mprotect");
 }
 
-/* map-file FILE N: its first page, executable, so many times. */
-static void map_file(int argc, char **argv)
+/* Its first page, executable, at that address; anywhere when it is 0. */
+static void map_at(const char *path, unsigned long address)
 {
-	int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
-	long n = argc > 2 ? atol(argv[2]) : 1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		give_up(argv[1]);
-	for (long i = 0; i < n; i++)
-		if (mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
-			give_up("mmap");
+		give_up(path);
+	if (mmap((void *)address, PAGE, PROT_READ | PROT_EXEC,
+		 MAP_PRIVATE | (address ? MAP_FIXED_NOREPLACE : 0), fd, 0) == MAP_FAILED)
+		give_up("mmap");
 	close(fd);
 }
 
-/* map-all FOLDER: each of its files, executable, once. */
+/* map-file FILE N [ADDRESS]: so many times, the first one there. */
+static void map_file(int argc, char **argv)
+{
+	long n = argc > 2 ? atol(argv[2]) : 1;
+
+	for (long i = 0; i < n; i++)
+		map_at(argv[1], i == 0 && argc > 3 ? strtoul(argv[3], NULL, 0) : 0);
+}
+
+/* map-all FOLDER [ADDRESS STEP]: each of its files 0, 1, ... once. */
 static void map_all(int argc, char **argv)
 {
+	unsigned long address = argc > 3 ? strtoul(argv[2], NULL, 0) : 0;
+	unsigned long step = argc > 3 ? strtoul(argv[3], NULL, 0) : 0;
 	char path[4096];
 
-	(void)argc;
-	for (int i = 0;; i++) {
-		char *words[] = {argv[0], path, NULL};
-
-		snprintf(path, sizeof(path), "%s/%d", argv[1], i);
+	for (unsigned long i = 0;; i++) {
+		snprintf(path, sizeof(path), "%s/%lu", argv[1], i);
 		if (access(path, F_OK) != 0)
 			return;
-		map_file(2, words);
+		map_at(path, address + i * step);
+	}
+}
+
+/* frame-table ADDRESS N: so many descriptors of 16 bytes there, of code that is nowhere. */
+static void frame_table(int argc, char **argv)
+{
+	unsigned long address = strtoul(argv[1], NULL, 0), n = strtoul(argv[2], NULL, 0);
+	unsigned long *word = mmap((void *)address, 8 + 16 * n, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	(void)argc;
+	if (word == MAP_FAILED)
+		give_up("mmap");
+	*word++ = n;
+	for (unsigned long i = 0; i < n; i++) {
+		*word++ = address + 16 * i;
+		*word++ = 16; /* the frame's size; nothing lives in it */
 	}
 }
 
@@ -171,8 +195,12 @@ static void limit(int argc, char **argv)
 }
 
 const struct attack memory_attacks[] = {
-	{"mappings", mappings}, {"map-file", map_file},
-	{"map-all", map_all},	{"churn-mappings", churn_mappings},
-	{"limit", limit},	{"protect-stack", protect_stack_at},
+	{"mappings", mappings},
+	{"map-file", map_file},
+	{"map-all", map_all},
+	{"churn-mappings", churn_mappings},
+	{"frame-table", frame_table},
+	{"limit", limit},
+	{"protect-stack", protect_stack_at},
 	{NULL, NULL},
 };
