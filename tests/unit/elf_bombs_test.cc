@@ -5,6 +5,7 @@
 #include <random>
 
 #include "daemon/discover/elf_file.h"
+#include "daemon/discover/program_check.h"
 #include "daemon/discover/stap_notes.h"
 #include "tests/unit/sparse_elf.h"
 #include "tests/unit/temp_dir.h"
@@ -75,6 +76,16 @@ TEST_F(ElfBombs, NamesThatDoNotFitAreRefused) {
             "that are kept of one target");
   EXPECT_EQ(budget_->peak(), 0u);
   EXPECT_EQ(file->function_at(0x12)->name, "one") << "one name is read alone";
+}
+
+TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotCalledAnother) {
+  SparseElf elf;
+  elf.add_symbols(SHT_SYMTAB, {function_symbol(1, 0x10, 8)}, std::string("\0one\0", 5), 0,
+                  1024 * kMega);
+  const auto file = opened(elf);
+  EXPECT_EQ(check_program(*file).status().message(),
+            "cannot be looked at: /lib/x.so: the names of its symbols take 1.00 GiB, more than is "
+            "left of the 256 MiB that are kept of one target; shorten its symbol table (strip -x)");
 }
 
 TEST_F(ElfBombs, NamesAreGivenBackAfterEachQuestion) {
