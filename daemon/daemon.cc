@@ -278,7 +278,7 @@ void Daemon::take_over(int pid, Opening opening) {
   if (!begun.ok()) {
     opening.profiled.answer.give(opening.why_instead.ok() ? begun : opening.why_instead);
     if (parent != 0 && !absl::IsNotFound(begun)) {
-      spdlog::warn("{}", std::string(begun.message()));
+      leave_alone(parent, LeftAlone::kRefused, std::string(begun.message()));
     }
   } else if (parent != 0) {
     spdlog::info("pid {}: forked by pid {}, followed", pid, parent);
@@ -371,6 +371,10 @@ void Daemon::end(Profiled& profiled, TargetState state, const std::string& messa
   const int pid = profiled.attachment->target().pid;
   spdlog::info("pid {}: {}", pid, message);
   leases_.drop(pid);
+  if (profiled.left_alone.unsaid() != 0) {
+    spdlog::info("pid {}: {} more of its children were left alone", pid,
+                 profiled.left_alone.unsaid());
+  }
   ingest_.run([&] { profiled.lane->catch_up(); });
   profiled.attachment->detach_probes();
   profiled.lane->update_info([&](TargetInfo& info) {

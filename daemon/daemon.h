@@ -27,6 +27,7 @@
 #include "daemon/ingest_thread.h"
 #include "daemon/lane.h"
 #include "daemon/lease_keeper.h"
+#include "daemon/left_alone.h"
 #include "daemon/look.h"
 #include "daemon/plugin_follower.h"
 #include "daemon/store/snapshot_hub.h"
@@ -80,6 +81,7 @@ class Daemon : public ProfilerService {
     AttachAnswer answer;  // until it samples, has ended, or kAttachPatience is over
     int forked_from = 0;  // the target that it is a child of
     bool follow_forks = false;
+    LeftAlone left_alone;  // of its children
     TimePoint requested_at;
     TimePoint sampling_since;
     TimePoint kept_alive_at;
@@ -116,6 +118,8 @@ class Daemon : public ProfilerService {
   void note_children(Profiled& profiled);
   bool looks_at_child_of(int parent) const;
   void follow_child();
+  // why: with the child's pid.
+  void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
   void end_exited(Profiled& profiled);
 
   void do_attach(const AttachRequest& request, AttachAnswer answer);

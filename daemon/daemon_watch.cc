@@ -125,7 +125,8 @@ void Daemon::note_children(Profiled& profiled) {
                         .rate = info.requested_rate(),
                         .max_overhead = info.overhead.budget,
                         .seen_at = Clock::now()})) {
-      spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
+      leave_alone(info.pid, LeftAlone::kTooManyForks,
+                  absl::StrCat("pid ", pid, ": left alone, too many processes are being forked"));
     }
   }
 }
@@ -147,9 +148,9 @@ void Daemon::follow_child() {
     return entry.second.attachment && entry.second.forked_from != 0;
   });
   if (followed >= kMaxFollowedChildren) {
-    spdlog::warn("pid {}: left alone, {} forked children are followed already", child->pid,
-                 followed);
-    return;
+    return leave_alone(child->parent, LeftAlone::kTooManyFollowed,
+                       absl::StrCat("pid ", child->pid, ": left alone, ", followed,
+                                    " forked children are followed already"));
   }
   AttachAnswer nobody;
   const absl::Status begun = open_target({.pid = child->pid,
@@ -158,8 +159,13 @@ void Daemon::follow_child() {
                                           .max_overhead = child->max_overhead},
                                          nobody, child->parent);
   if (!begun.ok() && !absl::IsAlreadyExists(begun)) {
-    spdlog::warn("{}", std::string(begun.message()));
+    leave_alone(child->parent, LeftAlone::kRefused, std::string(begun.message()));
   }
+}
+
+void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string& why) {
+  const auto found = targets_.find(parent);
+  if (found == targets_.end() || found->second.left_alone.add(reason)) spdlog::warn("{}", why);
 }
 
 // The children of its children are heard of through it as long as those are not followed

@@ -1,6 +1,7 @@
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@
 #include "daemon/util/fd.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
 #include "spdlog/spdlog.h"
 
@@ -78,15 +80,25 @@ absl::Status check_machine() {
   return absl::PermissionDeniedError(missing);
 }
 
+// Each target keeps some descriptors open, each of its plugins one.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void say_attached(const TargetInfo& info) {
+  const std::string comm = printable(info.comm);
+  const std::string message = printable(info.message);
   if (info.state == TargetState::kSampling && info.follows_blocks()) {
     std::printf("pid %d: %s (OCaml %s), mode %s, %s, stopped for %s in all\n", info.pid,
-                info.comm.c_str(), info.runtime_version.c_str(), info.mode.c_str(),
+                comm.c_str(), info.runtime_version.c_str(), info.mode.c_str(),
                 format_rate(info.sampling_rate).c_str(),
                 format_duration(info.paused_seconds).c_str());
   } else {
-    std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, info.comm.c_str(),
-                info.runtime_version.c_str(), info.message.c_str());
+    std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, comm.c_str(), info.runtime_version.c_str(),
+                message.c_str());
   }
 }
 
@@ -182,6 +194,7 @@ void say_ready(const std::string& url, const Config& config) {
 
 int run(const Config& config) {
   start_memory_nursery();  // while this process is small
+  raise_descriptor_limit();
   const UniqueFd signals = block_signals();
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directory(config); !status.ok()) return fail(status);
