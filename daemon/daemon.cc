@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/doctor.h"
 #include "daemon/self_stats.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
@@ -29,6 +30,8 @@ constexpr milliseconds kStopPatience{300};
 constexpr milliseconds kRatePatience{500};
 constexpr milliseconds kPollInterval{1};
 constexpr milliseconds kSnapshotTimeout{2000};
+// Numbers that are so old are told to be: longer than a publication of many targets takes.
+constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
 
 // Until condition() or the deadline; true when the condition came.
@@ -47,6 +50,27 @@ absl::Status took_too_long(int pid) {
       "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
       " s and was given up; attach again when the file system of its files answers (FUSE, NFS), or "
       "with fewer plugins"));
+}
+
+absl::Status stands_still(int pid) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("pid ", pid,
+                   ": memprofd's thread that takes in samples stands still; attach again when the "
+                   "machine is less busy"));
+}
+
+// The snapshot, with a word on its age when it is not of now.
+TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
+  const bool runs = snapshot->info.state == TargetState::kSampling ||
+                    snapshot->info.state == TargetState::kWaiting;
+  const std::uint64_t now = realtime_ns();
+  const auto age = std::chrono::nanoseconds(now - std::min(now, snapshot->time_ns));
+  if (!runs || age < kStaleAge) return snapshot;
+  auto stale = std::make_shared<TargetSnapshot>(*snapshot);
+  stale->info.message = absl::StrCat("its numbers are ",
+                                     std::chrono::duration_cast<std::chrono::seconds>(age).count(),
+                                     " s old: memprofd is overloaded or stands still, see its log");
+  return stale;
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
@@ -159,7 +183,10 @@ absl::Status Daemon::start_session(Profiled& profiled, double rate) {
   double requested_rate = rate;
   if (!attachment.observes()) {
     const std::uint32_t generation = attachment.next_generation();
-    ingest_.run([&] { profiled.lane->pipeline().begin_session(generation, rate); });
+    const bool told = ingest_.run([lane = profiled.lane, generation, rate] {
+      lane->pipeline().begin_session(generation, rate);
+    });
+    if (!told) return stands_still(attachment.target().pid);
   }
   if (profiled.overhead) {
     profiled.overhead->end_window();
@@ -180,7 +207,7 @@ void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
   info.forked_from = profiled.forked_from;
   profiled.lane =
       std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer), std::move(info));
-  ingest_.run([&] { ingest_.add(profiled.lane); });
+  ingest_.run([this, lane = profiled.lane] { ingest_.add(lane); });
   keep_lease(*profiled.attachment);
 }
 
@@ -296,7 +323,7 @@ absl::Status Daemon::begin(Opening& opening, Prepared prepared) {
       profiled.overhead ? profiled.overhead->budget().rate() : opening.requested_rate;
   use(profiled, std::move(prepared), rate);
   if (const auto ended = targets_.find(pid); ended != targets_.end()) {
-    ingest_.run([&] { ingest_.remove(ended->second.lane.get()); });
+    ingest_.run([this, lane = ended->second.lane] { ingest_.remove(lane.get()); });
     targets_.erase(ended);
   }
   Profiled& kept = targets_.emplace(pid, std::move(profiled)).first->second;
@@ -375,14 +402,14 @@ void Daemon::end(Profiled& profiled, TargetState state, const std::string& messa
     spdlog::info("pid {}: {} more of its children were left alone", pid,
                  profiled.left_alone.unsaid());
   }
-  ingest_.run([&] { profiled.lane->catch_up(); });
+  ingest_.run([lane = profiled.lane] { lane->catch_up(); });
   profiled.attachment->detach_probes();
   profiled.lane->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;
     info.paused_seconds = profiled.attachment->paused_seconds();
   });
-  ingest_.run([&] { ingest_.finish(*profiled.lane); });
+  ingest_.run([this, lane = profiled.lane] { ingest_.finish(*lane); });
   profiled.attachment.reset();
   profiled.plugins = PluginFollower();
   profiled.sampling = false;
@@ -401,7 +428,7 @@ void Daemon::forget_ended() {
     }
     if (oldest == targets_.end()) return;
     if (ended <= kMaxEnded && Clock::now() - oldest->second.ended_at <= options_.retention) return;
-    ingest_.run([&] { ingest_.remove(oldest->second.lane.get()); });
+    ingest_.run([this, lane = oldest->second.lane] { ingest_.remove(lane.get()); });
     targets_.erase(oldest);
   }
 }
@@ -428,7 +455,11 @@ void Daemon::stop_all() {
 
 // ------------------------------------------------- ProfilerService, any thread
 
-std::vector<TargetSnapshotPtr> Daemon::snapshots() { return hub_.fresh(kSnapshotTimeout); }
+std::vector<TargetSnapshotPtr> Daemon::snapshots() {
+  std::vector<TargetSnapshotPtr> snapshots = hub_.fresh(kSnapshotTimeout);
+  for (TargetSnapshotPtr& snapshot : snapshots) snapshot = tell_age(std::move(snapshot));
+  return snapshots;
+}
 
 absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
   for (auto& snapshot : snapshots()) {

@@ -61,7 +61,7 @@ void Daemon::advance(Profiled& profiled) {
   const bool had_agent = attachment.agent() != nullptr;
   const auto progress = attachment.advance();
   if (!had_agent && attachment.agent() != nullptr) {
-    ingest_.run([&] { profiled.lane->set_agent(*attachment.agent()); });
+    ingest_.run([lane = profiled.lane, agent = *attachment.agent()] { lane->set_agent(agent); });
     keep_lease(attachment);
   }
   if (is_no_agent_possible(progress.status()) && profiled.mode == AttachMode::kAuto) {
@@ -172,7 +172,7 @@ void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string
 // themselves: a program that becomes a daemon ends before its grandchild has begun.
 void Daemon::end_exited(Profiled& profiled) {
   if (profiled.follow_forks) {
-    ingest_.run([&] { profiled.lane->catch_up(); });
+    ingest_.run([lane = profiled.lane] { lane->catch_up(); });
     note_children(profiled);
     const int pid = profiled.attachment->target().pid;
     if (children_.any_of(pid) || looks_at_child_of(pid)) return;

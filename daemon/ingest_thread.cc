@@ -1,10 +1,14 @@
 #include "daemon/ingest_thread.h"
 
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <cstdlib>
 #include <future>
+#include <utility>
+
+#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -43,17 +47,21 @@ IngestThread::~IngestThread() {
   thread_.join();
 }
 
-void IngestThread::run(const std::function<void()>& task) {
-  std::promise<void> done;
+bool IngestThread::run(std::function<void()> task) {
+  const auto done = std::make_shared<std::promise<void>>();
   {
     std::lock_guard lock(mutex_);
-    tasks_.push_back([&] {
+    tasks_.push_back([done, task = std::move(task)] {
       task();
-      done.set_value();
+      done->set_value();
     });
   }
   eventfd_write(wake_.get(), 1);
-  done.get_future().wait();
+  if (done->get_future().wait_for(kPatience) == std::future_status::ready) return true;
+  spdlog::error(
+      "the thread that takes in samples stands still for {} s: is the machine overloaded?",
+      kPatience.count());
+  return false;
 }
 
 void IngestThread::run_tasks() {
@@ -129,6 +137,7 @@ void IngestThread::wait(bool busy) {
 }
 
 void IngestThread::loop() {
+  ::pthread_setname_np(::pthread_self(), "ingest");
   for (;;) {
     {
       std::lock_guard lock(mutex_);

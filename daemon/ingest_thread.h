@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,8 +21,11 @@ class IngestThread {
   IngestThread(SnapshotHub& hub, std::size_t history_bytes);
   ~IngestThread();  // after the lanes' last look
 
-  // Runs a task on the ingest thread and waits for its end. Any other thread.
-  void run(const std::function<void()>& task);
+  // Runs a task on the ingest thread and waits for its end, for kPatience at most: false when
+  // that has passed. Tasks are run in their order, also late ones: each owns what it touches.
+  // Any other thread.
+  bool run(std::function<void()> task);
+  static constexpr std::chrono::seconds kPatience{5};
 
   // Tasks' business: only inside run().
   void add(std::shared_ptr<Lane> lane);

@@ -46,6 +46,8 @@ constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
                              "Time the target was stopped by memprofd."};
 constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
+constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
+                            "When the target's numbers were taken, Unix time."};
 
 constexpr const char* kHeapLabels[kHeaps] = {"minor", "major"};
 constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
@@ -123,6 +125,7 @@ bool is_active(TargetState state) {
 
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(pid, target.info, out);
+  out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(pid, target.info.overhead, out);
   add_allocated(pid, target.counters, out);
   if (target.info.follows_blocks()) add_fates(pid, target.counters, out);

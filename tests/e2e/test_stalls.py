@@ -42,6 +42,22 @@ class Stalls(E2ETest):
         self.assert_fresh()
         self.assertNotIn("starting again", self.memprofd.said())
 
+    def test_ingest_thread(self):
+        """Numbers tell that they are old, and the control thread does not wait for ever."""
+        with stopped_thread(self.memprofd.pid, "ingest"):
+            eventually(lambda: " s old: " in self.memprofd.targets()[self.known.pid]["message"], "they are old")
+            told = self.memprofd.set_rate(self.known.pid, 2 * RATE, check=False)
+            self.assertEqual(UNAVAILABLE, told.returncode, told.stderr)
+            self.assert_one_line(told.stderr, "stands still")
+            taken = self.memprofd.metrics().value("memprofd_snapshot_timestamp_seconds", pid=self.known.pid)
+            self.assertLess(taken, time.time() - 5)
+        eventually(lambda: not self.memprofd.targets()[self.known.pid]["message"], "they are of now")
+        self.memprofd.set_rate(self.known.pid, 3 * RATE)
+        self.sample_on_command(self.memprofd, self.known)
+        self.assert_fresh()
+        taken = self.memprofd.metrics().value("memprofd_snapshot_timestamp_seconds", pid=self.known.pid)
+        self.assertGreater(taken, time.time() - 5)
+
 
 if __name__ == "__main__":
     unittest.main()
