@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "daemon/attach/agent_file.h"
 #include "daemon/attach/kernel_features.h"
+#include "daemon/attach/trap_cost.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/discover/target.h"
@@ -62,12 +63,19 @@ void describe_program(int pid, Findings& findings) {
   if (program.ok()) describe_symbols(**program, findings);
 }
 
+// "1.3 us a sample, measured here".
+std::string emulated_cost(const std::string& when) {
+  const TrapCost cost = trap_cost();
+  return absl::StrCat(format_duration(cost.ns * 1e-9), " ", when,
+                      cost.measured ? ", measured here" : " as a rule, not measured here");
+}
+
 void describe_probe(const std::string& subject, const ProbePoint& probe, const std::string& when,
                     Findings& findings) {
   const std::string where = absl::StrCat("on `", probe.instruction, "`");
   if (probe.cheap) {
     findings.push_back(
-        {Level::kOk, subject, absl::StrCat(where, ", emulated: about 1 us ", when), ""});
+        {Level::kOk, subject, absl::StrCat(where, ", emulated: ", emulated_cost(when)), ""});
   } else {
     findings.push_back({Level::kWarning, subject,
                         absl::StrCat(where, ", single-stepped: about 10 us ", when),
@@ -88,8 +96,10 @@ void describe_probes(const Target& target, Findings& findings) {
                                    target.safe_point.cheap ? "emulated" : "single-stepped",
                                    "; while the agent is put in"),
                       ""});
-  findings.push_back(
-      {Level::kOk, "batch probe", "on `nop`, emulated: about 1 us for up to 512 records", ""});
+  // The agent's own function, which begins so.
+  findings.push_back({Level::kOk, "batch probe",
+                      absl::StrCat("on `nop`, emulated: ", emulated_cost("a batch of samples")),
+                      ""});
 }
 
 void describe_frames(const Target& target, Findings& findings) {

@@ -67,24 +67,24 @@ double round_ns() {
   return static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / kHitsARound;
 }
 
-double measure() {
+TrapCost measure() {
   const auto offset = file_offset_of(reinterpret_cast<std::uint64_t>(&memprofd_trap_here));
   const UniqueFd probe = offset ? probe_at(*offset) : UniqueFd();
-  if (!probe) return kUsualTrapNs;
+  if (!probe) return {kUsualTrapNs, false};
   std::array<double, kRounds> rounds{};
   for (double& round : rounds) round = round_ns();
   std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
   const double ns = kInRealPrograms * rounds[kRounds / 2];
-  if (ns < kLeastNs || ns > kMostNs) return kUsualTrapNs;
+  if (ns < kLeastNs || ns > kMostNs) return {kUsualTrapNs, false};
   spdlog::debug("a probe hit takes {:.0f} ns", ns);
-  return ns;
+  return {ns, true};
 }
 
 }  // namespace
 
-double trap_ns() {
-  static const double ns = measure();
-  return ns;
+TrapCost trap_cost() {
+  static const TrapCost cost = measure();
+  return cost;
 }
 
 }  // namespace memprofd

@@ -4,8 +4,14 @@
 
 namespace memprofd {
 
-// Nanoseconds. Measured by a probe at a function of this process when it is first asked for,
-// in about a tenth of a second; kUsualTrapNs where that is not possible.
-double trap_ns();
+struct TrapCost {
+  double ns = 0;
+  bool measured = false;  // else it is kUsualTrapNs
+};
+
+// Measured by a probe at a function of this process when it is first asked for, in about a
+// tenth of a second, where that is possible.
+TrapCost trap_cost();
+inline double trap_ns() { return trap_cost().ns; }
 
 }  // namespace memprofd

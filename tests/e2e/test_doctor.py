@@ -46,7 +46,7 @@ class Doctor(E2ETest):
         findings = self.findings(target.pid)
         self.assertEqual({"ok"}, {level for level, _, _ in findings.values()}, findings)
         for subject, words in (("target", "OCaml"), ("symbols", " of the runtime's found"), ("mode", "to be injected"),
-                               ("capture probe", "emulated"), ("safe point probe", "on `"), ("batch probe", "nop"),
+                               ("capture probe", "emulated"), ("safe point probe", "on `"), ("batch probe", "a batch of samples, measured here"),
                                ("frame tables", "in the kernel"), ("namespaces", "those of memprofd"),
                                ("C library", "GNU"), ("seccomp", "no filter"), ("stack limit", "MiB"),
                                ("kernel lockdown", ""), ("privilege to look into targets", "held")):
