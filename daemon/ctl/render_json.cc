@@ -5,6 +5,7 @@
 
 #include "daemon/ctl/words.h"
 #include "daemon/export/grpc_convert.h"
+#include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
 
 namespace memprofd::ctl {
@@ -120,16 +121,26 @@ Json callstack_json(const pb::Site& site) {
 }
 
 Json site_object(const pb::Site& site) {
-  Json out{{"function", site.function()}, {"file", site.file()},       {"line", site.line()},
-           {"module", site.module()},     {"library", site.library()}, {"thread", site.thread()},
-           {"domain", site.domain()},     {"samples", site.samples()}};
+  Json out{{"function", site.function()},
+           {"file", site.file()},
+           {"line", site.line()},
+           {"module", site.module()},
+           {"library", site.library()}};
+  for (const GroupRow& key : group_keys()) {
+    if (key.is_number()) out[key.number.site_field] = number_of(site, key);
+  }
+  out["samples"] = site.samples();
   put_estimate(out, "allocated_bytes", site.allocated());
   if (site.has_promoted()) put_estimate(out, "promoted_bytes", site.promoted());
   if (site.has_live()) put_estimate(out, "live_bytes", site.live());
   if (site.has_died_young()) put_estimate(out, "died_young_bytes", site.died_young());
   if (site.has_died_old()) put_estimate(out, "died_old_bytes", site.died_old());
   out["allocated_objects"] = site.allocated_objects();
-  if (site.has_live()) out["live_objects"] = site.live_objects();
+  out["allocated_objects_stderr"] = site.allocated_objects_stderr();
+  if (site.has_live()) {
+    out["live_objects"] = site.live_objects();
+    out["live_objects_stderr"] = site.live_objects_stderr();
+  }
   if (site.has_lifetime()) {
     out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
                                {"p90", site.lifetime().p90_seconds()},

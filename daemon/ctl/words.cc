@@ -97,25 +97,15 @@ void append_frames(const pb::Site& site, const std::string& indent, std::string&
 namespace {
 
 Measured bytes_of(const pb::Site& site, Blocks blocks) {
-  const auto bytes = [](const pb::Estimate& estimate) {
-    return Measured{estimate.bytes(), estimate.bytes_stderr()};
-  };
-  switch (blocks) {
-    case Blocks::kAllocated:
-      return bytes(site.allocated());
-    case Blocks::kPromoted:
-      return bytes(site.promoted());
-    case Blocks::kLive:
-      return bytes(site.live());
-    case Blocks::kDiedYoung:
-      return bytes(site.died_young());
-    case Blocks::kDiedOld:
-      return bytes(site.died_old());
-    case Blocks::kDied:
-      break;
+  Measured sum;
+  for (const char* name : estimate_fields(blocks)) {
+    const auto* field = site.GetDescriptor()->FindFieldByName(name);
+    const auto& part =
+        static_cast<const pb::Estimate&>(site.GetReflection()->GetMessage(site, field));
+    sum.value += part.bytes();
+    sum.standard_error = std::hypot(sum.standard_error, part.bytes_stderr());
   }
-  return {site.died_young().bytes() + site.died_old().bytes(),
-          std::hypot(site.died_young().bytes_stderr(), site.died_old().bytes_stderr())};
+  return sum;
 }
 
 }  // namespace
@@ -126,7 +116,8 @@ Measured measured(const pb::Site& site, pb::SiteOrder order) {
     case Unit::kBytes:
       return bytes_of(site, measure.blocks);
     case Unit::kBlocks:
-      return {measure.blocks == Blocks::kLive ? site.live_objects() : site.allocated_objects(), 0};
+      if (measure.blocks == Blocks::kLive) return {site.live_objects(), site.live_objects_stderr()};
+      return {site.allocated_objects(), site.allocated_objects_stderr()};
     case Unit::kSamples:
       return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
     case Unit::kSeconds:
@@ -146,6 +137,7 @@ std::string measure_words(double value, double standard_error, pb::SiteOrder ord
     case Unit::kBytes:
       return format_estimate(value, standard_error);
     case Unit::kBlocks:
+      return format_count_estimate(value, standard_error);
     case Unit::kSamples:
       return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
     case Unit::kSeconds:

@@ -223,6 +223,8 @@ pb::Site to_proto(const GroupCounts& counts) {
   *out.mutable_lifetime() = to_proto(counters.deaths.histogram());
   out.set_allocated_objects(counters.allocated_objects);
   out.set_live_objects(counters.live_objects);
+  out.set_allocated_objects_stderr(measure_stderr(counts, Measure::kAllocatedObjects));
+  out.set_live_objects_stderr(measure_stderr(counts, Measure::kLiveObjects));
   return out;
 }
 

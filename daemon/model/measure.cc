@@ -65,6 +65,28 @@ static_assert(blocks_are_counted(), "only allocated and live blocks are counted 
 
 }  // namespace
 
+std::span<const char* const> estimate_fields(Blocks blocks) {
+  static constexpr const char* kAllocated[] = {"allocated"};
+  static constexpr const char* kPromoted[] = {"promoted"};
+  static constexpr const char* kLive[] = {"live"};
+  static constexpr const char* kDied[] = {"died_young", "died_old"};
+  switch (blocks) {
+    case Blocks::kAllocated:
+      return kAllocated;
+    case Blocks::kPromoted:
+      return kPromoted;
+    case Blocks::kLive:
+      return kLive;
+    case Blocks::kDiedYoung:
+      return std::span(kDied).first(1);
+    case Blocks::kDiedOld:
+      return std::span(kDied).last(1);
+    case Blocks::kDied:
+      break;
+  }
+  return kDied;
+}
+
 std::string MeasureRow::api_word() const {
   std::string name(word);
   std::replace(name.begin(), name.end(), '-', '_');

@@ -44,6 +44,9 @@ enum class Unit {
   kSeconds,  // the median of their lifetimes
 };
 
+// The fields of the messages Site and Target whose sum is an estimate of such blocks.
+std::span<const char* const> estimate_fields(Blocks blocks);
+
 struct MeasureRow {
   Measure measure;
   ::memprof::v1::SiteOrder proto;

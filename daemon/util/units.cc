@@ -194,6 +194,14 @@ std::string format_estimate(double bytes, double stderr_bytes) {
                          error);
 }
 
+std::string format_count_estimate(double count, double standard_error) {
+  const auto whole = [](double value) {
+    return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
+  };
+  if (!(standard_error > 0)) return whole(count);
+  return absl::StrCat(whole(count), " ± ", whole(std::max(1.0, standard_error)));
+}
+
 std::string format_duration(double seconds) {
   if (!(seconds > 0)) return "0 s";
   const Unit& unit = unit_for(kDurationUnits, seconds);

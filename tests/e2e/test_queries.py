@@ -67,7 +67,8 @@ def of_message(message):
         message = json_format.MessageToDict(message, preserving_proto_field_name=True,
                                             including_default_value_fields=True)
     site = {key: message[key] for key in ("function", "file", "line", "module", "library", "thread", "domain",
-                                          "callstack", "allocated_objects", "live_objects")}
+                                          "callstack", "allocated_objects", "allocated_objects_stderr", "live_objects",
+                                          "live_objects_stderr")}
     site["samples"] = int(message["samples"])
     for measure in ESTIMATES:
         site[f"{measure}_bytes"] = message[measure]["bytes"]

@@ -113,6 +113,23 @@ TEST_F(QueryServiceTest, GroupsAreNamedByWhatMakesThem) {
   EXPECT_EQ(only(pb::GROUP_BY_DOMAIN).domain(), 0u);
 }
 
+// Blocks of one class have one size: their number is as well known as their bytes.
+TEST(BlockCounts, HaveTheirError) {
+  const auto target = memprofd::testing::fixed_target();
+  target->rows[0].counters.allocated_objects = 5000;
+  target->rows[0].counters.live_objects = 400;
+  memprofd::testing::FakeService service({target});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  const pb::ListSitesResponse response = QueryService(service).list_sites(request).value();
+  const pb::Site& total = response.total();
+  const Counters& counters = target->rows[0].counters;
+  EXPECT_DOUBLE_EQ(total.allocated_objects_stderr(),
+                   5000 / counters.allocated.bytes() * counters.allocated.stderr_bytes());
+  EXPECT_DOUBLE_EQ(total.live_objects_stderr(),
+                   400 / counters.live.bytes() * counters.live.stderr_bytes());
+}
+
 TEST_F(QueryServiceTest, EachOrder) {
   const auto first = [&](pb::SiteOrder order) {
     pb::ListSitesRequest asked = request();

@@ -233,6 +233,18 @@ TEST(Words, GroupsAreCalledByWhatMakesThem) {
   EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "lib?.so");
 }
 
+TEST(Words, BlocksHaveTheirError) {
+  pb::Site site;
+  site.set_allocated_objects(12345.6);
+  site.set_allocated_objects_stderr(56.4);
+  site.set_live_objects(3);
+  site.set_live_objects_stderr(0.2);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_ALLOCATED_OBJECTS), "12,346 ± 56");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3 ± 1");
+  site.set_live_objects_stderr(0);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3") << "not known";
+}
+
 TEST(Words, EachMeasureInItsUnit) {
   pb::Site site = sites().sites(0);
   EXPECT_EQ(measured(site, pb::SITE_ORDER_LIVE).value, 76e6);
