@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/query_options.h"
+#include "daemon/ctl/report_format.h"
 #include "daemon/ctl/top_view.h"
 
 namespace memprofd::ctl {
@@ -15,12 +16,12 @@ namespace memprofd::ctl {
 // What the command line says, for all subcommands.
 struct Options {
   Endpoint endpoint;
-  std::string format = "table";  // or json, pprof, ...
-  std::string out;               // file to write to; empty: stdout
-  int pid = 0;                   // of commands that act on a process; 0: the only target
-  std::string rate;              // "1e-5"
-  std::string interval;          // "512KiB": bytes per sample, instead of rate
-  std::string max_overhead;      // "1%"
+  std::string format = kTable;  // or kJson; of reports one of report_formats()
+  std::string out;              // file to write to; empty: stdout
+  int pid = 0;                  // of commands that act on a process; 0: the only target
+  std::string rate;             // "1e-5"
+  std::string interval;         // "512KiB": bytes per sample, instead of rate
+  std::string max_overhead;     // "1%"
   bool no_inject = false;
   bool follow_forks = false;
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
@@ -43,7 +44,7 @@ struct Options {
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
 
-  bool json() const { return format == "json"; }
+  bool json() const { return format == kJson; }
 };
 
 // Control.

@@ -90,7 +90,7 @@ class CommandLine {
 
   void add_control_commands() {
     add_format(add("targets", "List the programs that are profiled", &ctl::run_targets),
-               {"table", "json"});
+               {ctl::kTable, ctl::kJson});
     CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "Process")->required();
     add_rate(attach, "--sampling-rate,--rate");
@@ -99,7 +99,7 @@ class CommandLine {
                      "Most of the program's CPU that profiling may take, such as 1%; the sampling "
                      "rate is lowered for it; default: memprofd's")
         ->type_name("PERCENT");
-    add_format(attach, {"table", "json"});
+    add_format(attach, {ctl::kTable, ctl::kJson});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Only use an agent that is in the program already");
     attach->add_flag("--follow-forks", options_.follow_forks,
@@ -116,15 +116,15 @@ class CommandLine {
     CLI::App* detach = add("detach", "Stop profiling; the program runs on, counts stay readable",
                            &ctl::run_detach);
     add_pid(detach);
-    add_format(detach, {"table", "json"});
+    add_format(detach, {ctl::kTable, ctl::kJson});
     CLI::App* rate = add("rate", "Change the sampling rate", &ctl::run_rate);
     rate->add_option("--pid", options_.pid, "Process; may be omitted when there is one target");
     add_rate(rate, "rate,--sampling-rate");
-    add_format(rate, {"table", "json"});
+    add_format(rate, {ctl::kTable, ctl::kJson});
     CLI::App* doctor =
         add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);
     add_pid(doctor);
-    add_format(doctor, {"table", "json"});
+    add_format(doctor, {ctl::kTable, ctl::kJson});
   }
 
   void add_question_commands() {
@@ -132,12 +132,12 @@ class CommandLine {
         add_question("sites", "List allocation sites (all of them with -o json, else 20)",
                      &ctl::run_sites, true);
     add_grouping(*sites, options_.query);
-    add_format(sites, {"table", "json"});
+    add_format(sites, {ctl::kTable, ctl::kJson});
     sites->add_flag("--callstacks", options_.callstacks, "Show the callstack of each site");
     CLI::App* report = add_question("report", "Full report of a target or trace file, or a profile",
                                     &ctl::run_report, true);
     add_grouping(*report, options_.query);
-    add_format(report, {"table", "json", "pprof", "collapsed", "speedscope", "html"});
+    add_format(report, ctl::report_formats());
     report->add_flag("--leaks", options_.leaks, "Sites whose live bytes grow");
     add_diff();
     CLI::App* callers =
@@ -150,10 +150,10 @@ class CommandLine {
     add_filter(*callers, options_.query, true);
     add_order(*callers, options_.query);
     callers->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
-    add_format(callers, {"table", "json"});
+    add_format(callers, {ctl::kTable, ctl::kJson});
     CLI::App* history = add_question("history", "Counts over time", &ctl::run_history, false);
     add_grouping(*history, options_.query);
-    add_format(history, {"table", "json"});
+    add_format(history, {ctl::kTable, ctl::kJson});
     history->add_option("--points", options_.points, "Steps at most")->capture_default_str();
     CLI::App* top = add("top", "What a program does now, and did; h on the screen has the keys",
                         &ctl::run_top_command);
@@ -161,7 +161,7 @@ class CommandLine {
     add_filter(*top, options_.query, false);
     add_order(*top, options_.query);
     add_grouping(*top, options_.query);
-    add_format(top, {"table", "json"});
+    add_format(top, {ctl::kTable, ctl::kJson});
     add_top_options(top);
     top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
   }
@@ -180,7 +180,7 @@ class CommandLine {
     add_filter(*diff, options_.query, true);
     add_order(*diff, options_.query);
     add_grouping(*diff, options_.query);
-    add_format(diff, {"table", "json"});
+    add_format(diff, {ctl::kTable, ctl::kJson});
   }
 
   void add_trace_options(CLI::App* sub) {
@@ -203,7 +203,7 @@ class CommandLine {
     CLI::App* events = add("events", "Print events as they happen", &ctl::run_events);
     add_target(*events, options_.query);
     add_filter(*events, options_.query, true);
-    add_format(events, {"table", "json"});
+    add_format(events, {ctl::kTable, ctl::kJson});
     events->add_flag("--callstacks", options_.full_callstacks, "Whole callstacks");
     events->add_option("-n,--limit", options_.event_limit, "End after so many");
     CLI::App* trace = app_.add_subcommand("trace", "Traces written by memprofd itself");
@@ -214,9 +214,10 @@ class CommandLine {
                       "With --max-size: keep so many, begin a new one when one is full");
     CLI::App* stop = add_to(*trace, "stop", "End one", &ctl::run_trace_stop);
     stop->add_option("id", options_.trace_id, "From `memprofctl trace list`")->required();
-    add_format(start, {"table", "json"});
-    add_format(stop, {"table", "json"});
-    add_format(add_to(*trace, "list", "List them", &ctl::run_trace_list), {"table", "json"});
+    add_format(start, {ctl::kTable, ctl::kJson});
+    add_format(stop, {ctl::kTable, ctl::kJson});
+    add_format(add_to(*trace, "list", "List them", &ctl::run_trace_list),
+               {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {

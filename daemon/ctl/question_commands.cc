@@ -82,23 +82,16 @@ absl::Status report_leaks(const Options& options) {
   return write_result(leaks_text(response, options.query.group_by), options.out);
 }
 
-pb::ProfileFormat profile_format(const std::string& word) {
-  if (word == "pprof") return pb::PROFILE_FORMAT_PPROF;
-  if (word == "collapsed") return pb::PROFILE_FORMAT_COLLAPSED;
-  if (word == "speedscope") return pb::PROFILE_FORMAT_SPEEDSCOPE;
-  return word == "html" ? pb::PROFILE_FORMAT_HTML : pb::PROFILE_FORMAT_UNSPECIFIED;
-}
-
-absl::Status report_profile(const Options& options, pb::ProfileFormat format) {
+absl::Status report_profile(const Options& options, const ProfileFormatRow& format) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::GetProfileRequest request;
   request.add_pids(question.selection.pid());
   *request.mutable_range() = question.selection.range();
   *request.mutable_filter() = question.selection.filter();
-  request.set_format(format);
+  request.set_format(format.proto);
   request.set_measure(options.query.order);
   ASSIGN_OR_RETURN(const pb::GetProfileResponse response, question.source->get_profile(request));
-  if (format == pb::PROFILE_FORMAT_COLLAPSED) return write_result(response.data(), options.out);
+  if (format.is_text) return write_result(response.data(), options.out);
   return write_binary(response.data(), options.out, response.file_name());
 }
 
@@ -132,9 +125,8 @@ absl::Status run_sites(const Options& options) {
 
 absl::Status run_report(const Options& options) {
   if (options.leaks) return report_leaks(options);
-  if (const auto format = profile_format(options.format); format != 0) {
-    return report_profile(options, format);
-  }
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, report_format(options.format));
+  if (format != nullptr) return report_profile(options, *format);
   ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit));
   return write_result(options.json()
                           ? sites_json(response)

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/http_answers.h"
 #include "daemon/export/request_params.h"
+#include "daemon/export/vocabulary.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/profiler.pb.h"
@@ -128,6 +129,7 @@ void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& sto
   routes["/api/v1/targets"] = [&queries](const HttpRequest&) {
     return http_json(queries.list_targets());
   };
+  routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
   routes["/api/v1/trace"] = [&traces](const HttpRequest& http) {
     absl::StatusOr<HttpResponse> response = trace(http.query, traces);
     return response.ok() ? *std::move(response) : http_failure(response.status());

@@ -5,11 +5,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/flame_html.h"
-#include "daemon/export/flame_json.h"
-#include "daemon/export/flat_profiles.h"
 #include "daemon/export/observed.h"
-#include "daemon/export/pprof.h"
+#include "daemon/export/profile_formats.h"
 #include "daemon/export/query_convert.h"
 #include "daemon/export/query_service.h"
 #include "daemon/store/select.h"
@@ -18,34 +15,9 @@
 namespace memprofd {
 namespace {
 
-struct Rendered {
-  std::string data;
-  std::string content_type;
-  std::string extension;
-};
-
-absl::StatusOr<Rendered> render(const std::vector<TargetProfile>& profiles,
-                                pb::ProfileFormat format, Measure measure) {
-  switch (format) {
-    case pb::PROFILE_FORMAT_UNSPECIFIED:
-    case pb::PROFILE_FORMAT_PPROF: {
-      const bool allocs = measure == Measure::kAllocated || measure == Measure::kAllocatedObjects;
-      return Rendered{pprof_profile(profiles, allocs ? PprofKind::kAllocs : PprofKind::kHeap),
-                      "application/octet-stream", ".pb.gz"};
-    }
-    case pb::PROFILE_FORMAT_COLLAPSED: {
-      ASSIGN_OR_RETURN(std::string text, collapsed_stacks(profiles, measure));
-      return Rendered{std::move(text), "text/plain; charset=utf-8", ".collapsed"};
-    }
-    case pb::PROFILE_FORMAT_SPEEDSCOPE:
-      return Rendered{speedscope_json(profiles), "application/json", ".speedscope.json"};
-    case pb::PROFILE_FORMAT_HTML:
-      return Rendered{flame_html(flame_json(profiles)), "text/html; charset=utf-8", ".html"};
-    case pb::PROFILE_FORMAT_FLAME_JSON:
-      return Rendered{flame_json(profiles), "application/json", ".flame.json"};
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("unknown profile format ", format));
-  }
+absl::StatusOr<const ProfileFormatRow*> known_format(pb::ProfileFormat format) {
+  if (const ProfileFormatRow* row = find_profile_format(format)) return row;
+  return absl::InvalidArgumentError(absl::StrCat("unknown profile format ", format));
 }
 
 // Letters that do no harm in any file system or header.
@@ -66,12 +38,6 @@ bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
          static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
 }
 
-// Formats with several values have those that are known, whatever the measure.
-bool has_several_values(pb::ProfileFormat format) {
-  return format == pb::PROFILE_FORMAT_SPEEDSCOPE || format == pb::PROFILE_FORMAT_HTML ||
-         format == pb::PROFILE_FORMAT_FLAME_JSON;
-}
-
 // Of all programs those about which the question can be answered in full, if there are any.
 void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
                bool followed_only) {
@@ -87,7 +53,9 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
-  const bool several = has_several_values(request.format());
+  // Formats with several values have those that are known, whatever the measure.
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
+  const bool several = format->has_several_values;
   std::vector<TargetSnapshotPtr> targets;
   for (const int pid : request.pids()) {
     ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
@@ -112,11 +80,12 @@ absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
     const pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
   ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request));
-  ASSIGN_OR_RETURN(Rendered rendered, render(selected, request.format(), measure));
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
+  ASSIGN_OR_RETURN(std::string data, format->render(selected, measure));
   pb::GetProfileResponse out;
-  out.set_file_name(file_name(selected, rendered.extension));
-  out.set_content_type(std::move(rendered.content_type));
-  out.set_data(std::move(rendered.data));
+  out.set_file_name(file_name(selected, format->extension));
+  out.set_content_type(format->content_type);
+  out.set_data(std::move(data));
   return out;
 }
 

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `memprofctl report -o` takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/export/profile_formats.h"
+
+namespace memprofd::ctl {
+
+inline constexpr char kTable[] = "table", kJson[] = "json";
+
+// The default first.
+std::vector<std::string> report_formats();
+// The row of a profile's format; null for a table or JSON, which are rendered here.
+// kInvalidArgument for all else.
+absl::StatusOr<const ProfileFormatRow*> report_format(const std::string& word);
+
+}  // namespace memprofd::ctl
