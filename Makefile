@@ -128,7 +128,14 @@ $(WEB)/node_modules/.package-lock.json: dashboards/web/package.json dashboards/w
 	$(Q)command -v npm > /dev/null || { echo 'npm is missing, which builds the page: run make deps' >&2; exit 1; }
 	$(Q)mkdir -p $(WEB) && cp $^ $(WEB)/
 	$(Q)cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
-$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_SRC)
+# The messages of the API as types.
+WEB_MESSAGES := $(WEB)/gen/messages.ts
+$(WEB_MESSAGES): proto/memprof/v1/profiler.proto dashboards/web/messages.py
+	$(call say,PROTOC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc -Iproto --descriptor_set_out=$(@D)/messages.pb $(<:proto/%=%)
+	$(Q)/usr/bin/python3 dashboards/web/messages.py $(@D)/messages.pb > $@
+$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_SRC) $(WEB_MESSAGES)
 	$(call say,VITE,$@)
 	$(Q)ln -sfn $(addprefix $(CURDIR)/dashboards/web/,index.html src tsconfig.json vite.config.ts vite.offline.config.ts) $(WEB)/
 	$(Q)cd $(WEB) && node_modules/.bin/tsc --noEmit && node_modules/.bin/vite build --logLevel warn && \

@@ -236,7 +236,7 @@ class Charts(PageTest):
         self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
         self.click_area("Demo_server")
         self.wait_groups("function")
-        self.browser.wait_for("""memprofd.charts()[0].areas.every((a) => a.label === "other" || a.label.startsWith("Demo_server."))""")
+        self.browser.wait_for("""memprofd.charts()[0].areas.every((a) => /^(other|Demo_server|Demo_server[.].*)$/.test(a.label))""")
         self.click_area("Demo_server.Sessions.make_session")
         self.wait_groups("site")
         self.browser.wait_for("memprofd.charts()[0].areas.length === 1")
@@ -253,6 +253,28 @@ class Charts(PageTest):
         self.wait_groups("module")
         self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
         self.assertEqual(self.view()["filter"], {})
+
+    def filter_of(self, by, **parts):
+        """Of the view after a click on a group; None: there is no way into it."""
+        site = {"function": "", "file": "", "line": 0, "module": "", "library": "", "thread": 0, "domain": 0,
+                "callstack": [], **parts}
+        view = self.js(f"memprofd.drilled({json.dumps(site)}, {json.dumps(by)})")
+        return view and view["filter"]
+
+    def test_a_filter_for_each_kind_of_group(self):
+        self.open()
+        pattern = self.filter_of("module", module="Shop")["pattern"]
+        found = [name for name in ("Shop", "Shop.sell", "Shop.Cart.add", "Shopping.go", "shop.ml", "A.Shop.f")
+                 if re.search(pattern, name)]
+        self.assertEqual(found, ["Shop", "Shop.sell", "Shop.Cart.add"], "the unit's own code is a part of it")
+        self.assertIsNone(self.filter_of("module", module="server.exe"), "code that is not OCaml: no pattern finds it")
+        self.assertIsNone(self.filter_of("library", library="libc.so.6"))
+        self.assertEqual(self.filter_of("thread", thread=7), {"threads": ["7"]})
+        self.assertEqual(self.filter_of("domain", domain=0), {"domains": ["0"]})
+        self.assertEqual(self.filter_of("file", file="a+b.ml"), {"pattern": r"^a\+b\.ml$"})
+        self.assertIsNone(self.filter_of("file"))
+        self.assertEqual(self.filter_of("site", function="F.f", file="f.ml", line=3), {"pattern": r"^f\.ml:3$"})
+        self.assertEqual(self.filter_of("site", function="F.f"), {"pattern": r"^F\.f$"})
 
     def test_the_legend_drills_with_the_keyboard(self):
         self.open()

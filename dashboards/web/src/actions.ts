@@ -3,6 +3,7 @@ import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from
 import type { App, Exporter, Panel } from "./app";
 import { fileName } from "./chart/export";
 import { button, make } from "./dom";
+import { formats } from "./names";
 import { toHash, type View } from "./state";
 
 const TRACE_SECONDS = [10, 60, 600];
@@ -17,8 +18,7 @@ function profiles(app: App): Exporter[] {
   const available = () => app.store.get().pid !== 0;
   const one = (format: string, label: string): Exporter => ({ id: format, label, available,
     run: async () => ({ url: profileUrl(profileParams(app, format)) }) });
-  return [one("pprof", "Profile for pprof, Parca, Pyroscope"), one("collapsed", "Collapsed stacks"),
-    one("speedscope", "Profile for speedscope"), one("html", "Flame graph as one HTML file")];
+  return formats().map(({ name, label }) => one(name, label));
 }
 
 function traces(app: App): Exporter[] {

@@ -1,69 +1,20 @@
-// memprofd's HTTP API: the messages of proto/memprof/v1/profiler.proto as JSON, with
-// its field names. 64-bit integers come as strings: use Number().
-import type { GroupBy, Measure, Range, View } from "./state";
+// memprofd's HTTP API. Its messages are generated from the proto.
+import type * as pb from "../gen/messages";
+import type { Int64 } from "../gen/messages";
+import type { GroupBy, Measure } from "./names";
+import type { Range, View } from "./state";
 
-export type Int64 = string | number;
+export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
+  SiteDiff, Target, TimeRange, Vocabulary } from "../gen/messages";
 
-export interface Estimate { bytes: number; bytes_stderr: number; samples: Int64 }
-export interface Drop { stage: string; reason: string; count: Int64 }
-export interface GcPauses { sum_seconds: number; count: Int64; p50_seconds: number; p99_seconds: number }
-export interface GcStats {
-  minor_words: number; promoted_words: number; major_words: number;
-  minor_collections: Int64; major_collections: Int64; compactions: Int64;
-  heap_bytes: Int64; top_heap_bytes: Int64; heap_chunks: Int64;
-  minor_pauses?: GcPauses; major_slice_pauses?: GcPauses;
-}
-// Of a target with a budget: shares of the program's own CPU, 0.01 for 1 %.
-export interface Overhead {
-  budget_ratio: number; ratio: number; requested_sampling_rate: number;
-  rate_lowered: Int64; rate_raised: Int64; exhausted: boolean;
-}
-export interface Target {
-  pid: number; comm: string; exe: string; runtime_version: string; mode: string; capture: string;
-  state: string; // "TARGET_STATE_SAMPLING"
-  message: string; sampling_rate: number; dropped_events: Int64; drops: Drop[];
-  allocated: Estimate; promoted: Estimate; live: Estimate; died_young: Estimate; died_old: Estimate;
-  gc?: GcStats; paused_seconds: number; attach_seconds: number; attached_unix_ns: Int64;
-  live_samples: Int64; alloc_events: Int64; promote_events: Int64; dealloc_events: Int64;
-  stacks_interned: Int64; overhead?: Overhead;
-}
-export interface Location {
-  function: string; file: string; line: number; start_column: number; end_column: number; module: string;
-}
-// The last bucket's bound is the string "Infinity".
-export interface LifetimeBucket { upper_bound_seconds: number | string; count: Int64 }
-export interface Lifetime {
-  p50_seconds: number; p90_seconds: number; p99_seconds: number; samples: Int64; buckets: LifetimeBucket[];
-}
-export interface Site {
-  function: string; file: string; line: number; samples: Int64;
-  allocated?: Estimate; promoted?: Estimate; live?: Estimate; died_young?: Estimate; died_old?: Estimate;
-  lifetime?: Lifetime; callstack: Location[]; module: string; library: string; thread: number; domain: number;
-  allocated_objects: number; live_objects: number;
-}
-export interface ApiRange { begin_unix_ns: Int64; end_unix_ns: Int64 }
-export interface SitesAnswer {
-  target: Target; sites: Site[]; time_unix_ns: Int64; range: ApiRange; total: Site; groups: number;
-}
-export interface SiteDiff { base?: Site; other?: Site; change: number; change_stderr: number }
-export interface DiffAnswer {
-  diffs: SiteDiff[]; base_range: ApiRange; other_range: ApiRange; total: SiteDiff; groups: number;
-}
-export interface CallersAnswer { self: Site; total: Site; callers: Site[]; callees: Site[]; range: ApiRange }
-export interface Leak {
-  site: Site; growth_bytes: number; growth_bytes_stderr: number; growth_bytes_per_second: number;
-  median_age_seconds: number; confidence: number; steadiness: number;
-}
-export interface LeaksAnswer { leaks: Leak[]; range: ApiRange }
-export interface HistoryPoint {
-  time_unix_ns: Int64; step_seconds: number; heap_bytes: Int64; live_bytes: number;
-  minor_collections: Int64; major_collections: Int64; compactions: Int64; dropped_events: Int64;
-}
-export interface HistorySeries { group?: Site; values: number[]; stderrs: number[] }
-export interface HistoryAnswer {
-  points: HistoryPoint[]; series: HistorySeries[]; other?: HistorySeries; range: ApiRange;
-  oldest_unix_ns: Int64; peak_unix_ns: Int64; peak_live_bytes: number;
-}
+// What memprofd always sets of an answer.
+type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
+export type Leak = With<pb.Leak, "site">;
+export type SitesAnswer = With<pb.ListSitesResponse, "target" | "range" | "total">;
+export type DiffAnswer = With<pb.DiffSitesResponse, "base_range" | "other_range" | "total">;
+export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "range">;
+export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
+export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
 export interface ServerInfo { version: string; control: boolean }
 
 // Parameters by name; several values: the name several times.
@@ -141,19 +92,20 @@ export class Api {
   callers(params: Params): Promise<CallersAnswer> { return this.ask("callers", params); }
   leaks(params: Params): Promise<LeaksAnswer> { return this.ask("leaks", withoutAges(params)); }
   history(params: Params & { measure?: Measure }): Promise<HistoryAnswer> { return this.ask("history", withoutAges(params)); }
-  targets(): Promise<{ targets: Target[] }> { return this.ask("targets", {}); }
+  targets(): Promise<pb.ListTargetsResponse> { return this.ask("targets", {}); }
+  vocabulary(): Promise<pb.Vocabulary> { return this.ask("vocabulary", {}); }
   server(): Promise<ServerInfo> { return this.ask("server", {}); }
   // The flame graph's data, format=flame_json; for a profile to save see profileUrl().
   flame<T>(params: Params): Promise<T> { return this.ask("profile", { ...params, format: "flame_json" }); }
 
   // Control of the daemon; refused with 403 where it is not allowed.
-  async control(action: "attach" | "detach" | "rate", body: object): Promise<{ target: Target }> {
+  async control(action: "attach" | "detach" | "rate", body: object): Promise<{ target: pb.Target }> {
     const response = await fetchOk(`/api/v1/${action}`, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Memprofd-Control": "1" },
       body: JSON.stringify(body),
     });
-    return (await response.json()) as { target: Target };
+    return (await response.json()) as { target: pb.Target };
   }
 
   // Ends what is still asked.

@@ -1,6 +1,7 @@
 // What panels share, and the tick that keeps them up to date.
 import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
-import { isKnown, Store, type Range, type View } from "./state";
+import { isKnown } from "./names";
+import { Store, type Range, type View } from "./state";
 import { axisOf, type Recorded } from "./time/axis";
 import { Clocks } from "./time/clock";
 

@@ -49,6 +49,10 @@ export function duration(seconds: number): string {
 export const count = (value: number): string =>
   String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 
+// "1,234 ± 56" of blocks; an error below one is shown as one.
+export const countEstimate = (value: number, error: number): string =>
+  error > 0 ? `${count(value)} ± ${count(Math.max(1, error))}` : count(value);
+
 export function share(part: number, whole: number): string {
   if (!(whole > 0)) return "-";
   const percent = (100 * part) / whole;

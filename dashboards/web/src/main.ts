@@ -1,10 +1,13 @@
 import "./theme.css";
 import "./page.css";
 import { mountActions, pinned } from "./actions";
+import { Api, type Site } from "./api";
 import { PageApp } from "./app";
 import { mountCharts } from "./chart/charts";
+import { drilled } from "./chart/groups";
 import { mountFlame } from "./flame/panel";
 import { fillHelp } from "./help";
+import { setVocabulary } from "./names";
 import { mountOverview } from "./overview/overview";
 import { mountSearch } from "./search/search";
 import { mountCallers } from "./sites/callers";
@@ -13,34 +16,58 @@ import { mountSites } from "./sites/panel";
 import { mountTabs } from "./tabs";
 import { mountTime } from "./time/time";
 
-const app = new PageApp(document.getElementById("notice")!);
-fillHelp(document.getElementById("help") as HTMLDialogElement);
-app.mount(mountTabs, "tabs");
-app.mount(mountOverview, "overview");
-app.mount(mountTime, "time");
-const charts = app.mount(mountCharts, "charts");
-app.mount(mountActions, "actions");
-app.mount(mountSearch, "search");
-app.mount(mountFilter, "filter");
-const sites = app.mount(mountSites, "sites");
-const flame = app.mount(mountFlame, "flame");
-app.mount(mountCallers, "callers");
-void app.start().then(() => {
-  document.getElementById("foot")!.textContent =
-    `memprofd ${app.server.version}. Bytes are estimates from samples; ± is one standard error.`;
-});
-
 // For scripts: the view, the ways to change it, and what is drawn.
 declare global {
   interface Window { memprofd: object }
 }
-window.memprofd = {
-  view: () => app.store.get(),
-  update: (change: Parameters<typeof app.store.update>[0]) => app.store.update(change, true),
-  axis: () => app.axis(),
-  recorded: () => app.recorded(),
-  charts: () => charts.describe(),
-  sites: () => sites.describe(),
-  flame: (limit?: number) => flame.describe(limit),
-  link: () => pinned(app),
-};
+
+const RETRY_MS = 2000;
+
+// The names that memprofd has for things, as soon as it answers.
+async function loadNames(notice: HTMLElement): Promise<void> {
+  for (;;) {
+    try {
+      setVocabulary(await new Api().vocabulary());
+      notice.hidden = true;
+      return;
+    } catch (error) {
+      notice.textContent = `memprofd does not say what it measures: ${error instanceof Error ? error.message : error}`;
+      notice.className = "error";
+      notice.hidden = false;
+      await new Promise((done) => window.setTimeout(done, RETRY_MS));
+    }
+  }
+}
+
+function begin(notice: HTMLElement): void {
+  const app = new PageApp(notice);
+  fillHelp(document.getElementById("help") as HTMLDialogElement);
+  app.mount(mountTabs, "tabs");
+  app.mount(mountOverview, "overview");
+  app.mount(mountTime, "time");
+  const charts = app.mount(mountCharts, "charts");
+  app.mount(mountActions, "actions");
+  app.mount(mountSearch, "search");
+  app.mount(mountFilter, "filter");
+  const sites = app.mount(mountSites, "sites");
+  const flame = app.mount(mountFlame, "flame");
+  app.mount(mountCallers, "callers");
+  void app.start().then(() => {
+    document.getElementById("foot")!.textContent =
+      `memprofd ${app.server.version}. Bytes are estimates from samples; ± is one standard error.`;
+  });
+  window.memprofd = {
+    view: () => app.store.get(),
+    update: (change: Parameters<typeof app.store.update>[0]) => app.store.update(change, true),
+    axis: () => app.axis(),
+    recorded: () => app.recorded(),
+    charts: () => charts.describe(),
+    sites: () => sites.describe(),
+    flame: (limit?: number) => flame.describe(limit),
+    link: () => pinned(app),
+    drilled: (site: Site, by: string) => drilled(app.store.get(), site, by) ?? null,
+  };
+}
+
+const notice = document.getElementById("notice")!;
+void loadNames(notice).then(() => begin(notice));

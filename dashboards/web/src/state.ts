@@ -1,15 +1,7 @@
 // The view: everything that decides what the page shows. It is in location.hash, so
 // that the address of the page reproduces it.
 
-export const GROUPS = ["site", "function", "file", "module", "library", "callstack", "thread", "domain"] as const;
-export type GroupBy = (typeof GROUPS)[number];
-
-export const MEASURES = ["live", "allocated", "promoted", "died_young", "died_old"] as const;
-export type Measure = (typeof MEASURES)[number];
-
-// In observe mode only what was allocated is known.
-export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
-  mode !== "observe" || measure === "allocated";
+import { groupKeys, measures, REPEATED, type GroupBy, type Measure } from "./names";
 
 // Milliseconds since the Unix epoch.
 export interface Range {
@@ -74,8 +66,8 @@ function rangeOf(text: string | null): Range | undefined {
   return range.begin < range.end ? range : undefined;
 }
 
-function oneOf<T extends string>(known: readonly T[], text: string | null, otherwise: T): T {
-  return known.includes(text as T) ? (text as T) : otherwise;
+function oneOf(known: readonly { name: string }[], text: string | null, otherwise: string): string {
+  return known.find(({ name }) => name === text)?.name ?? otherwise;
 }
 
 function timeOf(text: string | null): number | undefined {
@@ -110,9 +102,6 @@ export function toHash(view: View): string {
   return `#${out}`;
 }
 
-// Fields of Filter that take several values.
-const REPEATED = new Set(["require", "forbid", "hide", "threads", "domains"]);
-
 function filterOf(given: URLSearchParams): View["filter"] {
   const out: View["filter"] = {};
   for (const [key, value] of given) {
@@ -129,7 +118,7 @@ function drillOf(text: string): DrillStep[] {
     const parts: unknown = JSON.parse(text);
     if (!Array.isArray(parts) || parts.length !== 3 || !parts.every((part) => typeof part === "string")) return [];
     const [groupBy, pattern, label] = parts as [string, string, string];
-    return [{ groupBy: oneOf(GROUPS, groupBy, "site"), pattern, label }];
+    return [{ groupBy: oneOf(groupKeys(), groupBy, "site"), pattern, label }];
   } catch {
     return [];
   }
@@ -140,8 +129,8 @@ function chartOf(text: string): ChartSpec[] {
   if (!match) return [];
   return [{
     pid: Number(match[1]),
-    groupBy: oneOf(GROUPS, match[2]!, "module"),
-    measure: oneOf(MEASURES, match[3]!, "live"),
+    groupBy: oneOf(groupKeys(), match[2]!, "module"),
+    measure: oneOf(measures(), match[3]!, "live"),
   }];
 }
 
@@ -161,8 +150,8 @@ export function fromHash(hash: string): View {
     compare: rangeOf(given.get("compare")),
     axis: rangeOf(given.get("axis")),
     span: Number.isFinite(span) && span >= 0 ? span : DEFAULT_VIEW.span,
-    groupBy: oneOf(GROUPS, given.get("by"), DEFAULT_VIEW.groupBy),
-    measure: oneOf(MEASURES, given.get("m"), DEFAULT_VIEW.measure),
+    groupBy: oneOf(groupKeys(), given.get("by"), DEFAULT_VIEW.groupBy),
+    measure: oneOf(measures(), given.get("m"), DEFAULT_VIEW.measure),
     filter: filterOf(given),
     drill: given.getAll("drill").flatMap(drillOf),
     charts: given.getAll("chart").flatMap(chartOf).slice(0, 6),

@@ -2,7 +2,8 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { bytes } from "../format";
-import type { Measure, Range } from "../state";
+import { isFlow, unitOf, type Measure } from "../names";
+import type { Range } from "../state";
 import { tickTimes } from "../time/axis";
 import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
 import { paletteOf, type Palette } from "./palette";
@@ -92,7 +93,7 @@ export class AreaChart {
 
   private get ownHeapAxis(): boolean {
     const { stack, measure } = this.shown!;
-    if (measure !== "live") return true;
+    if (isFlow(measure)) return true;
     let most = 0, heap = 0;
     stack.moments.forEach((moment, i) => {
       most = Math.max(most, totalAt(stack, i).value);
@@ -117,7 +118,7 @@ export class AreaChart {
   private series(): uPlot.Series[] {
     const { stack, measure, lines } = this.shown!;
     const step = uPlot.paths.stepped!({ align: -1 });
-    const paths = measure === "live" ? undefined : step;
+    const paths = isFlow(measure) ? step : undefined;
     const out: uPlot.Series[] = [{}];
     for (const area of stack.areas) {
       const colour = this.palette.area(area.slot);
@@ -162,7 +163,7 @@ export class AreaChart {
       return { ...common, grid: { stroke: this.palette.grid, width: 1 }, size: 28, space: 75,
         values: (_, splits, _axis, _space, step) => tickTimes(splits, step) };
     }
-    const perSecond = scale === "y" && this.shown!.measure !== "live" ? "/s" : "";
+    const perSecond = scale === "y" ? unitOf(this.shown!.measure) : "";
     return { ...common, side: scale === "heap" ? 1 : 3, size: SIDE_PX, incrs: BINARY, space: 34,
       grid: { show: scale === "y", stroke: this.palette.grid, width: 1 },
       filter: (_, splits) => splits.map((value) => (value < 0 ? null : value)),

@@ -2,18 +2,14 @@
 import "./charts.css";
 import type { App, Panel } from "../app";
 import { button, choice, make, select } from "../dom";
-import { isKnown, type ChartSpec, type GroupBy, type Measure, type View } from "../state";
+import { groupLabel, groupOptions, isKnown, measureOptions, type Measure } from "../names";
+import type { ChartSpec, View } from "../state";
 import { ChartBox } from "./box";
 import { chartFiles } from "./export";
-import { GROUP_LABELS, undrilled } from "./groups";
+import { undrilled } from "./groups";
 
-export const MEASURE_LABELS: Record<Measure, string> = {
-  live: "Live", allocated: "Allocated", promoted: "Promoted", died_young: "Died young", died_old: "Died old",
-};
-const MEASURE_OPTIONS = Object.entries(MEASURE_LABELS) as [Measure, string][];
-const GROUP_OPTIONS = Object.entries(GROUP_LABELS) as [GroupBy, string][];
-const MAIN_GROUPS: [GroupBy, string][] = [["module", "Module"], ["file", "File"], ["function", "Function"],
-  ["site", "Site"], ["callstack", "Callstack"], ["thread", "Thread"]];
+// Those that the main chart has room for.
+const MAIN_GROUPS = ["module", "file", "function", "site", "callstack", "thread"];
 const TOPS: [string, string][] = ["5", "8", "10", "15"].map((n) => [n, `top ${n}`]);
 const MAX_CHARTS = 6;
 
@@ -85,8 +81,8 @@ class MainHead {
 
   constructor(private readonly app: App) {
     const { store } = app;
-    this.measure = select("Measure", MEASURE_OPTIONS, (measure) => store.update({ measure }, true));
-    this.groups = choice("Group by", MAIN_GROUPS, (groupBy) => store.update({ groupBy }, true));
+    this.measure = select("Measure", measureOptions(), (measure) => store.update({ measure }, true));
+    this.groups = choice("Group by", MAIN_GROUPS.map((by) => [by, groupLabel(by)] as const), (groupBy) => store.update({ groupBy }, true));
     this.top = select("Areas", TOPS, (top) => store.setExtra("charts.top", top === "8" ? "" : top));
     this.lines = button("Heap", () => store.setExtra("charts.lines", this.hasLines() ? "0" : ""),
       { className: "button", title: "Lines: size of the major heap, and all that is live" });
@@ -134,8 +130,8 @@ class OtherHead {
 
   constructor(private readonly app: App, private readonly index: number) {
     this.pid.addEventListener("change", () => this.change({ pid: Number(this.pid.value) }));
-    this.measure = select("Measure", MEASURE_OPTIONS, (measure) => this.change({ measure }));
-    this.groups = select("Group by", GROUP_OPTIONS, (groupBy) => this.change({ groupBy }));
+    this.measure = select("Measure", measureOptions(), (measure) => this.change({ measure }));
+    this.groups = select("Group by", groupOptions(), (groupBy) => this.change({ groupBy }));
     this.element = make("div", { className: "chart-head" }, this.pid, this.measure.element, this.groups.element,
       make("span", { className: "space" }),
       button("Remove", () => this.remove(), { className: "button", "aria-label": "Remove this chart" }));

@@ -1,9 +1,8 @@
 // The list beside a chart: what the areas are, how much at a moment, and the way down.
 import { bytes, count, estimate } from "../format";
 import { button, make } from "../dom";
-import type { Measure } from "../state";
+import { groupPlural, unitOf, type Measure } from "../names";
 import { clock } from "../time/axis";
-import { GROUP_LABELS } from "./groups";
 import type { Palette } from "./palette";
 import { totalAt, type Area, type Stack } from "./stack";
 
@@ -22,7 +21,7 @@ interface Row {
   area: Area;
 }
 
-const unitOf = (measure: Measure) => (measure === "live" ? "" : "/s");
+const upper = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 export class Legend {
   readonly element = make("div", { className: "chart-legend" });
@@ -70,7 +69,7 @@ export class Legend {
       number.textContent = estimate(now.values[index] ?? 0, now.errors[index] ?? 0) + unitOf(measure);
       element.classList.toggle("pointed", pointed?.key === area.key);
     }
-    this.head.textContent = time === undefined ? "" : `${GROUP_LABELS[stack.by]}s at ${clock(time * 1000)}`;
+    this.head.textContent = time === undefined ? "" : `${upper(groupPlural(stack.by))} at ${clock(time * 1000)}`;
     this.facts.replaceChildren(...(time === undefined ? [] : factsOf(stack, measure, index, lines)));
   }
 

@@ -1,8 +1,8 @@
 // A history answer as stacked areas: series in an order and with colours that stay
 // while the page is live.
 import { msOf, type HistoryAnswer, type HistoryPoint, type Site } from "../api";
-import type { GroupBy } from "../state";
-import { groupKey, groupName } from "./groups";
+import { groupKeyOf, type GroupBy } from "../names";
+import { areaName } from "./groups";
 
 export interface Area {
   key: string;
@@ -75,10 +75,10 @@ function momentsOf(points: HistoryPoint[]): Moment[] {
 
 export function stackOf(answer: HistoryAnswer, by: GroupBy, slots: Slots, before: Stack | null): Stack {
   const named = answer.series.map((series) => ({ series, site: series.group! }));
-  const keys = named.map(({ site }) => groupKey(site, by));
+  const keys = named.map(({ site }) => groupKeyOf(site, by));
   const colours = slots.assign(keys);
   let areas: Area[] = named.map(({ series, site }, i) => ({
-    key: keys[i]!, label: groupName(site, by), site, slot: colours[i]!,
+    key: keys[i]!, label: areaName(site, by), site, slot: colours[i]!,
     values: series.values, errors: series.stderrs, top: [],
   }));
   if (before?.by === by) areas = inOldOrder(areas, before.areas);

@@ -1,6 +1,7 @@
 // A chart as SVG: with its title, axes and legend, to be read without the page.
 import { bytes, estimate } from "../format";
-import type { Measure, Range } from "../state";
+import { isFlow, unitOf, type Measure } from "../names";
+import type { Range } from "../state";
 import { clock, clockRange, zone } from "../time/axis";
 import type { Palette } from "./palette";
 import type { Area, Stack } from "./stack";
@@ -32,7 +33,7 @@ interface Scale {
 
 function scaleOf({ stack, axis, measure }: Picture): Scale {
   const sums = stack.areas.at(-1)?.top ?? [];
-  const heap = measure === "live" ? stack.moments.map((moment) => moment.heap) : [];
+  const heap = !isFlow(measure) ? stack.moments.map((moment) => moment.heap) : [];
   const most = Math.max(1, ...sums, ...heap);
   const width = axis.end - axis.begin;
   return {
@@ -60,7 +61,7 @@ function axes(picture: Picture, scale: Scale): string[] {
   for (let value = 0; value <= scale.top; value += step) {
     const y = scale.y(value);
     out.push(`<path d="M${PLOT.left} ${y.toFixed(1)}h${PLOT.width}" stroke="${palette.grid}"/>`,
-      text(PLOT.left - 8, y + 4, bytes(value).replace(/\.0+ /, " ") + (measure === "live" ? "" : "/s"),
+      text(PLOT.left - 8, y + 4, bytes(value).replace(/\.0+ /, " ") + unitOf(measure),
         `text-anchor="end" fill="${palette.text}"`));
   }
   for (let i = 0; i <= TIME_TICKS; ++i) {
@@ -80,7 +81,7 @@ function legend({ stack, palette, measure }: Picture): string[] {
     const y = PLOT.top + 10 + i * ROW * 1.9;
     return `<rect x="${LEGEND_X}" y="${y - 10}" width="12" height="12" rx="2" fill="${palette.area(area.slot)}"/>` +
       text(LEGEND_X + 20, y, shortened(area.label), `fill="${palette.heap}"`) +
-      text(LEGEND_X + 20, y + 15, estimate(area.values[last] ?? 0, area.errors[last] ?? 0) + (measure === "live" ? "" : "/s"),
+      text(LEGEND_X + 20, y + 15, estimate(area.values[last] ?? 0, area.errors[last] ?? 0) + unitOf(measure),
         `fill="${palette.text}" font-size="11"`);
   };
   return [...stack.areas].reverse().map(row);
@@ -89,7 +90,7 @@ function legend({ stack, palette, measure }: Picture): string[] {
 export function svgOf(picture: Picture): string {
   const { stack, palette, title, axis, measure } = picture, scale = scaleOf(picture);
   const height = Math.max(PLOT.top + PLOT.height + 44, PLOT.top + 24 + stack.areas.length * ROW * 1.9);
-  const lines = measure !== "live" ? [] : [
+  const lines = isFlow(measure) ? [] : [
     line(stack, stack.moments.map((moment) => moment.heap), scale, `stroke="${palette.heap}" stroke-width="1.5"`),
     line(stack, stack.moments.map((moment) => moment.live), scale, `stroke="${palette.live}" stroke-dasharray="3 3"`)];
   return [

@@ -2,18 +2,16 @@
 import type { App } from "../app";
 import { button, make } from "../dom";
 import * as format from "../format";
-import { isKnown, MEASURES, type Measure, type View } from "../state";
+import { isKnown, measures, unitOf, type Measure } from "../names";
+import type { View } from "../state";
 import type { Tree } from "./call_tree";
 import { choice, type Choice } from "./choice";
 import type { ColourMode } from "./colours";
 import { changeOf } from "./colours";
-import { isFlow, type Width } from "./difference";
+import type { Width } from "./difference";
 import { optionsOf, setOptions } from "./options";
 import { errorOf, type Profile } from "./profile";
 import type { Found } from "./search";
-
-const LABELS: Record<Measure, string> = { live: "Live", allocated: "Allocated", promoted: "Promoted",
-  died_young: "Died young", died_old: "Died old" };
 
 export class Controls {
   readonly element = make("div", { className: "flame-controls" });
@@ -28,7 +26,7 @@ export class Controls {
 
   constructor(private readonly app: App) {
     const { store } = app;
-    this.measure = choice("Measure", MEASURES.map((value) => ({ value, label: LABELS[value] })),
+    this.measure = choice("Measure", measures().map(({ name, label }) => ({ value: name, label })),
       (measure) => store.update({ measure }, true));
     this.order = choice("Order of the frames", [
       { value: "callees", label: "Callees", title: "Above each function, what it calls" },
@@ -89,7 +87,7 @@ function totalOf(view: View, profile: Profile, tree: Tree): string {
   if (tree.sides === null) {
     return `${format.estimate(total.bytes, total.error)} in ${format.count(total.samples)} samples`;
   }
-  const unit = isFlow(view.measure) ? "/s" : "";
+  const unit = unitOf(view.measure);
   const { before, beforeSamples, after, afterSamples } = tree.sides;
   const { change, error } = changeOf(tree, 0);
   const of = (bytes: number, samples: number) => format.estimate(bytes, errorOf(bytes, samples)) + unit;

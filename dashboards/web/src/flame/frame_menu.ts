@@ -1,7 +1,7 @@
 // What can be done with a function, from a frame of the graph or a row of a table.
 import type { App } from "../app";
 import type { Choice } from "./menu";
-import { quoted } from "./search";
+import { quoted } from "../regexp";
 
 // Adds one more value to a repeated field of the filter.
 export function addToFilter(app: App, field: "require" | "forbid" | "hide", pattern: string): void {

@@ -14,7 +14,8 @@ import { describeFrame, describeFrames } from "./describe";
 import { FlameGraph, type Item, type Place } from "./flame_graph";
 import * as panels from "./panels";
 import { Profile } from "./profile";
-import { find, NOTHING, quoted } from "./search";
+import { quoted } from "../regexp";
+import { find, NOTHING } from "./search";
 
 interface PageView {
   measure: string;

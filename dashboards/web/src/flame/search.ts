@@ -23,6 +23,3 @@ export function find(profile: Profile, measure: string, search: string): Found {
   return { matches, isValid: true, bytes: profile.matchedBytes(measure, matches),
     functions: matches.reduce((sum, one) => sum + one, 0) };
 }
-
-// A regular expression that matches just this text, also for RE2.
-export const quoted = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");

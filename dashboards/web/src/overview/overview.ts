@@ -119,7 +119,7 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, (target.message ||
       `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = state;
-    if (target.mode === "observe") set(2, "–", "not known in observe mode");
+    if (target.live === undefined) set(2, "–", "not known in observe mode");
     else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     const heap = Number(gc?.heap_bytes ?? 0);

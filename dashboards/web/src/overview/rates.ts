@@ -1,5 +1,6 @@
 // How fast targets allocate and collect, from their counters at two moments.
 import type { Target } from "../api";
+import { NO_ESTIMATE } from "../names";
 
 interface Reading { at: number; words: number; bytes: number; variance: number; minor: number; major: number }
 export interface Rates {
@@ -15,7 +16,7 @@ const MAJOR_MS = 20_000;
 const WORD = 8;
 
 function reading(target: Target, at: number): Reading {
-  const { gc, allocated } = target;
+  const { gc, allocated = NO_ESTIMATE } = target;
   return { at, words: gc ? gc.minor_words + gc.major_words - gc.promoted_words : NaN, bytes: allocated.bytes,
     variance: allocated.bytes_stderr ** 2, minor: Number(gc?.minor_collections ?? 0), major: Number(gc?.major_collections ?? 0) };
 }

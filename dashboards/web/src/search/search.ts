@@ -2,7 +2,8 @@
 // graph marks, and the page of callers looks at. It is in the address as x.search.
 import type { App, Panel } from "../app";
 import { make } from "../dom";
-import { quoted } from "../flame/search";
+import { patternOfName } from "../names";
+import { quoted } from "../regexp";
 import { profileSource } from "../flame/source";
 import type { View } from "../state";
 import { Completion, type Suggestion } from "./completion";
@@ -30,7 +31,7 @@ export function isRegExp(text: string): boolean {
 
 // Matches just what was picked; of a module all that is in it.
 export const patternOf = ({ text, kind }: Suggestion): string =>
-  kind === "module" ? `^${quoted(text)}\\.` : kind === "function" ? `^${quoted(text)}$` : quoted(text);
+  (kind === "file" ? undefined : patternOfName(text, kind)) ?? quoted(text);
 
 // Suggestions from the profile of the view, loaded when they are first needed.
 export class Suggestions {

@@ -4,12 +4,12 @@ import type { App, Panel } from "../app";
 import { button, make } from "../dom";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
-import { quoted } from "../flame/search";
+import { estimateOf, NO_ESTIMATE } from "../names";
+import { quoted } from "../regexp";
 import * as format from "../format";
 import { Completion } from "../search/completion";
 import { isRegExp, patternOf, searchOf, Suggestions } from "../search/search";
 import type { View } from "../state";
-import { NO_ESTIMATE } from "./rows";
 import "./sites.css";
 
 const LIMIT = 50;
@@ -128,6 +128,6 @@ class CallersPanel implements Panel {
   }
 }
 
-const of = (site: Site | undefined, { measure }: View): Estimate => site?.[measure] ?? NO_ESTIMATE;
+const of = (site: Site | undefined, { measure }: View): Estimate => estimateOf(site, measure) ?? NO_ESTIMATE;
 
 export const mountCallers = (container: HTMLElement, app: App): Panel => new CallersPanel(container, app);

@@ -1,6 +1,7 @@
 // The columns of the table in each of its modes.
-import type { Estimate, Site } from "../api";
+import type { Estimate, MeasureInfo, Site } from "../api";
 import * as format from "../format";
+import { estimateOf, measures, unitOf } from "../names";
 import type { View } from "../state";
 import type { Mode, Row } from "./rows";
 
@@ -19,12 +20,11 @@ export interface Column {
 const bytesOf = (estimate: Estimate | undefined): number => estimate?.bytes ?? 0;
 const errorOf = (estimate: Estimate | undefined): number => estimate?.bytes_stderr ?? 0;
 
-type Measured = "live" | "allocated" | "promoted" | "died_young" | "died_old";
-
-function estimateColumn(key: Measured, label: string, title: string): Column {
-  return { key, label, title, width: "minmax(112px, 1fr)", bar: "positive",
-    value: ({ site }) => bytesOf(site[key]), error: ({ site }) => errorOf(site[key]),
-    text: ({ site }) => format.estimate(bytesOf(site[key]), errorOf(site[key])) };
+function estimateColumn({ name, label }: MeasureInfo, title: string): Column {
+  const of = ({ site }: Row) => estimateOf(site, name);
+  return { key: name, label, title, width: "minmax(112px, 1fr)", bar: "positive",
+    value: (row) => bytesOf(of(row)), error: (row) => errorOf(of(row)),
+    text: (row) => format.estimate(bytesOf(of(row)), errorOf(of(row))) };
 }
 
 const samples: Column = { key: "samples", label: "Samples", title: "Samples of allocation", width: "76px",
@@ -36,22 +36,17 @@ const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, 
   title: "How long blocks lived that died, short on the left; half of them at most so long",
   value: ({ site }) => site.lifetime?.p50_seconds ?? 0, text: ({ site }) => lifetimeText(site) };
 
-const SITES: readonly Column[] = [
-  estimateColumn("live", "Live", "Not deallocated at the end of the range"),
-  estimateColumn("allocated", "Allocated", "In the range"),
-  estimateColumn("promoted", "Promoted", "Survived a minor collection"),
-  estimateColumn("died_young", "Died young", "Deallocated in the minor heap"),
-  estimateColumn("died_old", "Died old", "Deallocated in the major heap"),
-  samples, lifetime,
-];
+const siteColumns = (): readonly Column[] =>
+  [...measures().map((measure) => estimateColumn(measure, measure.meaning)), samples, lifetime];
 
 function differenceColumns({ measure }: View): readonly Column[] {
-  const unit = measure === "live" ? "" : "/s";
+  const unit = unitOf(measure);
   const side = (key: "base" | "other", label: string, title: string): Column => ({
     key, label, title, width: "minmax(130px, 1fr)", bar: "positive",
-    value: ({ diff }) => bytesOf(diff?.[key]?.[measure]), error: ({ diff }) => errorOf(diff?.[key]?.[measure]),
+    value: ({ diff }) => bytesOf(estimateOf(diff?.[key], measure)),
+    error: ({ diff }) => errorOf(estimateOf(diff?.[key], measure)),
     text: ({ diff }) => {
-      const estimate = diff?.[key]?.[measure];
+      const estimate = estimateOf(diff?.[key], measure);
       return format.estimate(bytesOf(estimate), errorOf(estimate)) + unit;
     },
   });
@@ -63,7 +58,7 @@ function differenceColumns({ measure }: View): readonly Column[] {
   }];
 }
 
-const GROWTH: readonly Column[] = [
+const growthColumns = (): readonly Column[] => [
   { key: "growth", label: "Growth of live", title: "Over the range; ± is one standard error",
     width: "minmax(150px, 1.2fr)", bar: "signed",
     value: ({ leak }) => leak?.growth_bytes ?? 0, error: ({ leak }) => leak?.growth_bytes_stderr ?? 0,
@@ -82,13 +77,13 @@ const GROWTH: readonly Column[] = [
   { key: "age", label: "Median age", title: "Half of what is live is older than this", width: "96px",
     value: ({ leak }) => leak?.median_age_seconds ?? 0,
     text: ({ leak }) => format.duration(leak?.median_age_seconds ?? 0) },
-  estimateColumn("live", "Live", "At the end of the range"),
+  ...measures().filter(({ name }) => name === "live").map((live) => estimateColumn(live, "At the end of the range")),
   lifetime,
 ];
 
 export function columnsOf(mode: Mode, view: View): readonly Column[] {
   if (mode === "difference") return differenceColumns(view);
-  return mode === "growth" ? GROWTH : SITES;
+  return mode === "growth" ? growthColumns() : siteColumns();
 }
 
 // The key of the column that rows are sorted by: the one that was chosen, or the mode's own.

@@ -1,18 +1,18 @@
 // The rows of the table as CSV: numbers as they are, bytes and samples.
+import { estimateOf, measures } from "../names";
 import type { Row } from "./rows";
-
-const MEASURES = ["live", "allocated", "promoted", "died_young", "died_old"] as const;
 
 const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
 
 export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string; where: string }): Blob {
-  const head = ["name", "location", "samples", ...MEASURES.flatMap((key) => [`${key}_bytes`, `${key}_bytes_stderr`]),
+  const head = ["name", "location", "samples", ...measures().flatMap(({ name: key }) => [`${key}_bytes`, `${key}_bytes_stderr`]),
     "lifetime_p50_seconds", "lifetime_p90_seconds", "lifetime_p99_seconds",
     "change", "change_stderr", "growth_bytes", "growth_bytes_stderr"];
   const lines = rows.map((row) => {
     const { name, where } = nameOf(row);
     const { site, diff, leak } = row;
-    const estimates = MEASURES.flatMap((key) => [site[key]?.bytes ?? "", site[key]?.bytes_stderr ?? ""]);
+    const estimates = measures().map(({ name: key }) => estimateOf(site, key))
+      .flatMap((estimate) => [estimate?.bytes ?? "", estimate?.bytes_stderr ?? ""]);
     const died = Number(site.lifetime?.samples ?? 0) > 0 ? site.lifetime : undefined;
     return [name, where, site.samples, ...estimates, died?.p50_seconds ?? "", died?.p90_seconds ?? "",
       died?.p99_seconds ?? "", diff?.change ?? "", diff?.change_stderr ?? "", leak?.growth_bytes ?? "",

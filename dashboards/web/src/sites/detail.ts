@@ -3,11 +3,12 @@ import { Api, isAbort, selectionParams, type Location, type Site } from "../api"
 import type { App } from "../app";
 import { button, make } from "../dom";
 import { frameMenu, openTab } from "../flame/frame_menu";
-import { quoted } from "../flame/search";
+import { quoted } from "../regexp";
 import * as format from "../format";
+import { estimateOf, isCallstack, measureLabel, measures, NO_ESTIMATE, numberFilter, patternOf, unitOf, type GroupBy } from "../names";
 import type { View } from "../state";
 import { histogram } from "./histogram";
-import { nameOf, NO_ESTIMATE, type Row, type Rows } from "./rows";
+import { nameOf, type Row, type Rows } from "./rows";
 
 const ASKED = 60;
 const STACKS = 6;
@@ -50,7 +51,7 @@ export class Detail {
     const part = (title: string, content: HTMLElement) => make("div", {}, make("h4", {}, title), content);
     this.element.replaceChildren(
       make("header", {}, make("h3", {}, name),
-        make("span", { className: "where" }, answer.groupBy === "callstack" ? "" : where),
+        make("span", { className: "where" }, isCallstack(answer.groupBy) ? "" : where),
         make("span", { className: "space" }), ...this.actions(row.site),
         button("×", this.onClose, { className: "button", "aria-label": "Close the details", title: "Close (Esc)" })),
       make("div", { className: "parts" }, part("Numbers", this.numbers),
@@ -73,8 +74,8 @@ export class Detail {
     this.asked = asked;
     try {
       const { sites, groups } = await this.api.sites({ ...selectionParams(view), group_by: "callstack",
-        order: view.measure, limit: ASKED, ...patternOf(row.site) });
-      const of = sites.filter((site) => isOf(row.site, site));
+        order: view.measure, limit: ASKED, ...filterOf(row.site, answer.groupBy) });
+      const of = sites.filter((site) => isOf(row.site, answer.groupBy, site));
       this.showStacks(of, groups > sites.length ? "more" : of.length > STACKS ? String(of.length) : "", view);
     } catch (error) {
       if (!isAbort(error)) this.stacks.replaceChildren((error as Error).message);
@@ -99,38 +100,40 @@ export class Detail {
   }
 }
 
-// Which callstacks belong to a row: asked for by name, then told apart by file and line.
-function patternOf(site: Site): Record<string, string | string[]> {
-  if (site.function !== "") return { pattern: `^${quoted(site.function)}$` };
-  if (site.file !== "") return { pattern: quoted(site.file) };
-  if (site.module !== "") return { pattern: `^${quoted(site.module)}\\.` };
-  return site.thread > 0 ? { "filter.threads": [String(site.thread)] } : {};
+// Which callstacks belong to a row: asked for by pattern or number, then told apart.
+function filterOf(site: Site, by: GroupBy): Record<string, string | string[]> {
+  const number = numberFilter(site, by), pattern = patternOf(site, by);
+  if (number !== undefined) {
+    return Object.fromEntries(Object.entries(number).map(([name, value]) => [`filter.${name}`, value]));
+  }
+  return pattern === undefined ? {} : { pattern };
 }
-function isOf(row: Site, stack: Site): boolean {
-  const leaf = stack.callstack?.[0];
+function isOf(row: Site, by: GroupBy, stack: Site): boolean {
+  const leaf = stack.callstack[0];
   const [file, line] = [leaf?.file ?? stack.file, leaf?.line ?? stack.line];
+  if (row.library !== "" && row.library !== leaf?.module) return false;
+  if (by === "module" && row.module !== "" && patternOf(row, by) === undefined && row.module !== leaf?.module) return false;
   if (row.file !== "" && row.file !== file) return false;
   return row.line === 0 || row.function === "" || row.line === line;
 }
 
 function stackTitle(site: Site, { measure }: View): string {
-  const { bytes, bytes_stderr: error } = site[measure] ?? NO_ESTIMATE;
+  const { bytes, bytes_stderr: error } = estimateOf(site, measure) ?? NO_ESTIMATE;
   const depth = site.callstack?.length ?? 0;
-  return `${format.estimate(bytes, error)} ${measure.replace("_", " ")}, ${format.count(depth)} frames`;
+  return `${format.estimate(bytes, error)} ${measureLabel(measure).toLowerCase()}, ${format.count(depth)} frames`;
 }
 
 function numbers({ site, diff, leak }: Row): HTMLElement {
   const list = make("dl");
   const add = (term: string, words: string) => list.append(make("dt", {}, term), make("dd", {}, words));
   const of = diff?.other ?? site;
-  for (const [key, label] of [["live", "Live"], ["allocated", "Allocated"], ["promoted", "Promoted"],
-    ["died_young", "Died young"], ["died_old", "Died old"]] as const) {
-    const { bytes, bytes_stderr: error, samples } = of[key] ?? NO_ESTIMATE;
-    add(label, `${format.estimate(bytes, error)}${diff && key !== "live" ? "/s" : ""} in ${format.count(Number(samples))} samples`);
+  for (const { name: key, label } of measures()) {
+    const { bytes, bytes_stderr: error, samples } = estimateOf(of, key) ?? NO_ESTIMATE;
+    add(label, `${format.estimate(bytes, error)}${diff ? unitOf(key) : ""} in ${format.count(Number(samples))} samples`);
   }
   if (diff) add("Change", format.change(diff.change, diff.change_stderr));
   if (leak) add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr));
-  if (of.live_objects > 0) add("Live blocks", `about ${format.count(of.live_objects)}`);
+  if (of.live_objects > 0) add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr));
   const { lifetime } = of;
   if (lifetime && Number(lifetime.samples) > 0) {
     add("Lifetime", `p50 ${format.duration(lifetime.p50_seconds)}, p90 ${format.duration(lifetime.p90_seconds)}, ` +

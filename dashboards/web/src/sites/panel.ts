@@ -6,7 +6,8 @@ import { choice, type Choice } from "../flame/choice";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
 import * as format from "../format";
-import { GROUPS, type GroupBy, type View } from "../state";
+import { groupOptions, type GroupBy } from "../names";
+import type { View } from "../state";
 import { columnsOf, sortColumn, sorted } from "./columns";
 import { toCsv } from "./csv";
 import { Detail } from "./detail";
@@ -16,9 +17,6 @@ import "./sites.css";
 
 const MIN_AGE_MS = 2000;
 const SOON_MS = 60;
-
-const GROUP_LABELS: Record<GroupBy, string> = { site: "Site", function: "Function", file: "File",
-  module: "Module", library: "Library", callstack: "Callstack", thread: "Thread", domain: "Domain" };
 
 export class SitesPanel implements Panel {
   private readonly api = new Api();
@@ -41,7 +39,7 @@ export class SitesPanel implements Panel {
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
     const { store } = app;
-    this.groups = choice("Group by", GROUPS.map((value) => ({ value, label: GROUP_LABELS[value] })),
+    this.groups = choice("Group by", groupOptions().map(([value, label]) => ({ value, label })),
       (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
     this.modes = choice("What is listed", [
       { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },

@@ -1,9 +1,10 @@
 // The rows of the table: sites or other groups as they are, what changed between two
 // ranges, or what grows.
-import { Api, filterParams, rangeParams, selectionParams, type ApiRange, type Estimate, type Int64, type Leak, type Params,
-  type Site, type SiteDiff } from "../api";
+import { Api, filterParams, rangeParams, selectionParams, type Int64, type Leak, type Params, type Site,
+  type SiteDiff, type TimeRange } from "../api";
+import { flowFields, groupKeyOf, groupKeys, groupName, isCallstack, isMeasure, type GroupBy } from "../names";
 import { isRegExp, searchOf, serverPattern } from "../search/search";
-import { GROUPS, type GroupBy, type View } from "../state";
+import type { View } from "../state";
 
 export interface Row {
   id: string;  // the same in later answers
@@ -29,38 +30,22 @@ export const FIRST = 500;  // rows asked for; all only when wanted
 export const modeOf = (view: View): Mode =>
   view.compare ? "difference" : view.extra["sites.mode"] === "growth" ? "growth" : "sites";
 export const groupOf = (view: View): GroupBy => {
-  const group = view.extra["sites.by"] as GroupBy;
-  return GROUPS.includes(group) ? group : "site";
+  const group = view.extra["sites.by"] ?? "";
+  return groupKeys().some(({ name }) => name === group) ? group : "site";
 };
 // Column to sort by; "" for the mode's own.
 export const sortOf = (view: View): string => view.extra["sites.sort"] ?? "";
 
-export function idOf(site: Site): string {
-  const stack = site.function === "" && site.file === "" ? (site.callstack ?? []) : [];
-  return [site.function, site.file, site.line, site.module, site.library, site.thread, site.domain,
-    ...stack.map(({ function: name, line }) => `${name}:${line}`)].join("\n");
+export function idOf(site: Site, by: GroupBy): string {
+  return `${by}\n${groupKeyOf(site, by)}`;
 }
 
 // What a row is called, and where it is.
-export function nameOf(site: Site, groupBy: GroupBy): { name: string; where: string } {
-  const place = site.file === "" ? "" : site.line > 0 ? `${site.file}:${site.line}` : site.file;
-  switch (groupBy) {
-    case "file": return { name: site.file || "(unknown file)", where: "" };
-    case "module": return { name: site.module || "(no module)", where: "" };
-    case "library": return { name: site.library || "(unknown)", where: "" };
-    case "thread": return { name: `thread ${site.thread}`, where: "" };
-    case "domain": return { name: `domain ${site.domain}`, where: "" };
-    case "callstack": return stackName(site, place);
-    default: return { name: site.function || "(unknown)", where: place };
-  }
+export function nameOf(site: Site, by: GroupBy): { name: string; where: string } {
+  const { name, where } = groupName(site, by);
+  const callers = isCallstack(by) ? site.callstack.slice(1).map((at) => at.function) : [];
+  return { name, where: callers.length > 0 ? `‹ ${callers.join(" ‹ ")}` : where };
 }
-function stackName(site: Site, place: string): { name: string; where: string } {
-  const names = (site.callstack ?? []).map(({ function: name }) => name);
-  return { name: site.function || names[0] || "(unknown)",
-    where: names.length > 1 ? `‹ ${names.slice(1).join(" ‹ ")}` : place };
-}
-
-export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0 };
 
 // What the rows depend on; their order is apart, as the server need not be asked to sort what
 // is here whole.
@@ -70,9 +55,6 @@ export function keyOf(view: View): string {
     compare ? view.measure : "", searchOf(view), extra["sites.by"], extra["sites.all"], modeOf(view)]);
 }
 export const orderOf = (view: View): string => `${sortOf(view)} ${view.measure}`;
-
-// The server's name of a column's order.
-const ORDERS = ["live", "allocated", "promoted", "died_young", "died_old", "samples", "lifetime"];
 
 export async function askRows(api: Api, view: View): Promise<Rows> {
   const mode = modeOf(view);
@@ -88,11 +70,11 @@ async function askSites(api: Api, view: View): Promise<Rows> {
   const groupBy = groupOf(view);
   const sort = sortOf(view);
   const answer = await api.sites({ ...selectionParams(view), ...commonParams(view), group_by: groupBy,
-    order: ORDERS.includes(sort) ? sort : view.measure, no_callstacks: groupBy !== "callstack",
+    order: isMeasure(sort) ? sort : view.measure, no_callstacks: !isCallstack(groupBy),
     pattern: serverPattern(searchOf(view)) });
   return { mode: "sites", groupBy, groups: answer.groups, total: answer.total,
     begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns,
-    rows: answer.sites.map((site) => ({ id: idOf(site), site })) };
+    rows: answer.sites.map((site) => ({ id: idOf(site, groupBy), site })) };
 }
 
 // The other questions have no pattern of their own: the search is the filter's when that has
@@ -111,24 +93,24 @@ async function askDifference(api: Api, given: View): Promise<Rows> {
   const { view, keep } = searched(given);
   const groupBy = groupOf(view);
   const answer = await api.diff({ ...commonParams(view), order: view.measure, per_second: true,
-    no_callstacks: groupBy !== "callstack",
+    no_callstacks: !isCallstack(groupBy),
     ...selectionParams(view, "other."),
     "base.pid": view.pid, ...rangeParams(view.compare ?? {}, "base."), ...filterParams(view, "base.") });
   const rows = answer.diffs.map((given) => {
     const diff = { ...given, base: perSecond(given.base, answer.base_range), other: perSecond(given.other, answer.other_range) };
     const site = (Number(diff.other?.samples) > 0 ? diff.other : diff.base) ?? diff.other;
-    return { id: idOf(site as Site), site: site as Site, diff: diff as SiteDiff };
+    return { id: idOf(site as Site, groupBy), site: site as Site, diff: diff as SiteDiff };
   });
   return { mode: "difference", groupBy, rows: rows.filter(({ site }) => keep(site)), groups: answer.groups,
     total: null, begin: answer.other_range.begin_unix_ns, end: answer.other_range.end_unix_ns };
 }
 
 // What the server leaves as sums: all but what is live, per second of the range.
-function perSecond(site: Site | undefined, range: ApiRange): Site | undefined {
+function perSecond(site: Site | undefined, range: TimeRange): Site | undefined {
   if (site === undefined) return undefined;
   const seconds = Math.max(1e-3, (Number(range.end_unix_ns) - Number(range.begin_unix_ns)) / 1e9);
   const scaled = { ...site };
-  for (const key of ["allocated", "promoted", "died_young", "died_old"] as const) {
+  for (const key of flowFields()) {
     const estimate = site[key];
     if (estimate === undefined) continue;
     scaled[key] = { ...estimate, bytes: estimate.bytes / seconds, bytes_stderr: estimate.bytes_stderr / seconds };
@@ -141,7 +123,7 @@ async function askGrowth(api: Api, given: View): Promise<Rows> {
   const groupBy = groupOf(view);
   // Without a limit only what grows by more than its error.
   const answer = await api.leaks({ ...selectionParams(view, "selection."), group_by: groupBy, limit: 0 });
-  const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site), site: leak.site, leak }))
+  const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site, groupBy), site: leak.site, leak }))
     .filter(({ site }) => keep(site));
   return { mode: "growth", groupBy, rows, groups: rows.length, total: null,
     begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns };

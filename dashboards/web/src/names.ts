@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What measures, group keys and formats there are, what they are called and how they behave:
+// as memprofd says when the page begins, so that nothing of it is said twice.
+import type { Estimate, FormatInfo, GroupKeyInfo, MeasureInfo, Site, Vocabulary } from "../gen/messages";
+import { quoted } from "./regexp";
+
+// Of MeasureInfo and GroupKeyInfo, as in the API.
+export type Measure = string;
+export type GroupBy = string;
+
+let known: Vocabulary = { measures: [], group_keys: [], formats: [] };
+
+export function setVocabulary(vocabulary: Vocabulary): void {
+  known = vocabulary;
+}
+
+// What is in bytes, which is what charts and flame graphs draw.
+export const measures = (): readonly MeasureInfo[] => known.measures.filter(({ unit }) => unit === "bytes");
+export const groupKeys = (): readonly GroupKeyInfo[] => known.group_keys;
+export const formats = (): readonly FormatInfo[] => known.formats;
+
+const measureOf = (measure: Measure): MeasureInfo | undefined => known.measures.find(({ name }) => name === measure);
+const keyOf = (by: GroupBy): GroupKeyInfo | undefined => known.group_keys.find(({ name }) => name === by);
+
+export const measureLabel = (measure: Measure): string => measureOf(measure)?.label ?? measure;
+export const groupLabel = (by: GroupBy): string => keyOf(by)?.label ?? by;
+export const groupPlural = (by: GroupBy): string => keyOf(by)?.plural ?? by;
+
+// As pairs of value and label.
+export const measureOptions = (): [Measure, string][] => measures().map(({ name, label }) => [name, label]);
+export const groupOptions = (): [GroupBy, string][] => groupKeys().map(({ name, label }) => [name, label]);
+
+// Whether it is counted over a span of time, and shown per second.
+export const isFlow = (measure: Measure): boolean => measureOf(measure)?.is_flow ?? false;
+export const unitOf = (measure: Measure): string => (isFlow(measure) ? "/s" : "");
+// In observe mode only what was allocated is known.
+export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
+  mode !== "observe" || !(measureOf(measure)?.needs_followed_blocks ?? true);
+
+export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0 };
+
+// What a site has of a measure in bytes; undefined: it is not known.
+export function estimateOf(site: Site | undefined, measure: Measure): Estimate | undefined {
+  const parts = (measureOf(measure)?.estimates ?? []).map((field) => site?.[field as keyof Site] as Estimate | undefined);
+  if (parts.length === 0 || parts.includes(undefined)) return undefined;
+  return (parts as Estimate[]).reduce((a, b) => ({ bytes: a.bytes + b.bytes,
+    bytes_stderr: Math.hypot(a.bytes_stderr, b.bytes_stderr), samples: Number(a.samples) + Number(b.samples) }));
+}
+
+export const isMeasure = (measure: string): boolean => measureOf(measure) !== undefined;
+
+// The estimates of a site that are counted over a span of time.
+export const flowFields = (): ("allocated" | "promoted" | "died_young" | "died_old")[] =>
+  [...new Set(measures().filter(({ is_flow: flow }) => flow).flatMap(({ estimates }) => estimates))] as never;
+
+// ---------------------------------------------------------------- groups
+
+const place = (site: Site): string =>
+  site.file === "" ? "" : site.line > 0 ? `${site.file}:${site.line}` : site.file;
+
+const partOf = (site: Site, field: string): string => {
+  const value = site[field as keyof Site];
+  return value === undefined || value === 0 ? "" : String(value);
+};
+
+// What a group is called, and where it is.
+export function groupName(site: Site, by: GroupBy): { name: string; where: string } {
+  const key = keyOf(by);
+  if (key === undefined) return { name: by, where: "" };
+  if (key.number_field !== "") return { name: `${key.name} ${String(site[key.number_field as keyof Site])}`, where: "" };
+  const [first = ""] = key.parts;
+  const frame = key.whole_callstack ? site.callstack[0] : undefined;
+  return { name: partOf(site, first) || frame?.function || key.nothing, where: first === "function" ? place(site) : "" };
+}
+
+// The callstack of a group of one, else nothing.
+export const isCallstack = (by: GroupBy): boolean => keyOf(by)?.whole_callstack ?? false;
+
+// The whole of what makes a group, in lines.
+export function groupKeyOf(site: Site, by: GroupBy): string {
+  const key = keyOf(by);
+  if (key?.whole_callstack) return site.callstack.map((at) => `${at.function}\n${at.file}:${at.line}`).join("\n");
+  if (key === undefined || key.number_field !== "" || key.parts.length < 2) return groupName(site, by).name;
+  return `${site.function}\n${key.parts.includes("line") ? place(site) : site.file}`;
+}
+
+// ---------------------------------------------------------------- filters
+
+// The pattern with the parts of the site in their places; undefined when it has not all.
+function filled(pattern: string, site: Site): string | undefined {
+  let complete = true;
+  const text = pattern.replace(/\{(\w+)\}/g, (_, field: string) => {
+    const part = partOf(site, field);
+    if (part === "") complete = false;
+    return quoted(part);
+  });
+  return complete ? text : undefined;
+}
+
+// RE2 that finds all sites of a group; undefined: there is none.
+export function patternOf(site: Site, by: GroupBy): string | undefined {
+  const key = keyOf(by);
+  if (key === undefined || !new RegExp(key.patterns_need, "u").test(site.module)) return undefined;
+  return key.patterns.map((pattern) => filled(pattern, site)).find((pattern) => pattern !== undefined);
+}
+
+// The same for a module or function that is known by its name alone.
+export const patternOfName = (name: string, by: GroupBy): string | undefined =>
+  patternOf({ ...({ function: "", file: "", line: 0, module: "" } as Site), [by]: name }, by);
+
+// The filter's fields that pass a group by a number, with their values; undefined: it is none.
+export function numberFilter(site: Site, by: GroupBy): Record<string, string | string[]> | undefined {
+  const key = keyOf(by);
+  if (key === undefined || key.number_field === "") return undefined;
+  const value = String(site[key.number_field as keyof Site]);
+  return Object.fromEntries(key.filter_fields.map((field) => [field, REPEATED.has(field) ? [value] : value]));
+}
+export const numberFields = (by: GroupBy): readonly string[] => keyOf(by)?.filter_fields ?? [];
+
+// Fields of Filter that take several values.
+export const REPEATED: ReadonlySet<string> = new Set(["require", "forbid", "hide", "threads", "domains"]);
+
+// What a group is looked into by; undefined: nothing.
+export const belowOf = (by: GroupBy): GroupBy | undefined => keyOf(by)?.below || undefined;
