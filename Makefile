@@ -30,8 +30,7 @@ VERSION := $(shell sed -n 's/^## \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/de
 VERSION := $(or $(VERSION),0.0.0)
 
 WARN     := -Wall -Wextra -Werror
-# Nothing reads the macro; it goes at the next change of the precompiled headers, which are built with it.
-CPPFLAGS := -I. -I$(BUILD)/gen -DMEMPROFD_VERSION='"0.1.0"'
+CPPFLAGS := -I. -I$(BUILD)/gen
 CPPFLAGS += -DSPDLOG_SHARED_LIB -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 # gcc 12 sees overlaps and overflows inside std::string that are not there.
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-missing-field-initializers -MMD -MP
@@ -52,10 +51,8 @@ endif
 .PHONY: all
 all: $(BUILD)/memprofd $(BUILD)/memprofctl $(BUILD)/libmemprof_agent.so $(if $(shell command -v ocamlfind),$(BUILD)/findlib/memprof-agent/META)
 
-LIB_SRC := $(sort $(filter-out daemon/main.cc,$(wildcard daemon/*.cc)) \
-             $(foreach d,util model discover attach ingest aggregate symbolize store trace export,$(wildcard daemon/$(d)/*.cc)) \
-             $(filter-out daemon/ctl/main.cc,$(wildcard daemon/ctl/*.cc)))
-LIB_SRC := $(filter-out daemon/util/version.cc,$(LIB_SRC))
+LIB_SRC := $(filter-out daemon/main.cc daemon/ctl/main.cc daemon/util/version.cc, \
+             $(sort $(shell find daemon -name '*.cc')))
 CTL_SRC := daemon/ctl/main.cc
 PROTO   := $(wildcard proto/*/*.proto proto/*/*/*.proto)
 # Services are in proto/memprof only.
@@ -153,7 +150,7 @@ $(ASSETS): dashboards/web/offline.html $(WEB)/dist/index.html
 	$(call say,ASSETS,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(call assets,flamegraph_assets,kTemplate $< kStyle $(WEB)/dist-offline/offline.css kScript $(WEB)/dist-offline/offline.js) > $@
-$(BUILD)/obj/daemon/export/web_page.o: $(WEB_ASSETS)
+$(BUILD)/obj/daemon/export/http/web_page.o: $(WEB_ASSETS)
 
 $(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
 	$(call say,AR,$@)

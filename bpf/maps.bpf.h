@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The maps of the walk. Sizes marked "before load" are set by the daemon
- * (daemon/attach/kernel_object.cc).
+ * (daemon/attach/kernel/kernel_object.cc).
  */
 #ifndef MEMPROF_MAPS_BPF_H
 #define MEMPROF_MAPS_BPF_H

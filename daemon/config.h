@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/attach/capture_mode.h"
+#include "daemon/attach/kernel/capture_mode.h"
 #include "daemon/model/control.h"
 
 namespace memprofd {

@@ -7,7 +7,7 @@ TEST_PCH     := $(BUILD)/gen/test_pch.h
 $(TEST_PCH).gch: tests/kit/test_pch.h daemon/util/pch.h
 	$(call precompile,$(TEST_CXXFLAGS))
 
-TEST_FOLDERS := unit plain bpf e2e
+TEST_FOLDERS := unit plain bpf kernel
 define test_object
 $(BUILD)/obj/tests/$(1)/%.o: tests/$(1)/%.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
 	$$(call say,CXX,$$<)
@@ -24,7 +24,7 @@ define test_program
 endef
 
 # One binary of unit tests; a file per unit.
-UNIT_SRC = $(sort $(wildcard tests/unit/*_test.cc) $(wildcard tests/bpf/*_test.cc))
+UNIT_SRC = $(sort $(shell find tests/unit tests/bpf -name '*_test.cc'))
 UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(UNIT_SRC))
 $(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(UNIT_OBJ))
@@ -35,15 +35,15 @@ PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
 $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(PLAIN_OBJ))
 
-# While developing: make unit UNIT=pairing builds and runs tests/unit/pairing_test.cc only.
+# While developing: make unit UNIT=pairing builds and runs tests/unit/ingest/pairing_test.cc only.
 .PHONY: unit
-unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tests/*/$(UNIT)_test.cc)) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find tests -name '$(UNIT)_test.cc')) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(Q)mkdir -p $(BUILD)/tests
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
 	$(Q)$(BUILD)/tests/$(UNIT)_test
 
 # The kernel side against the real kernel; needs root to run.
-KERNEL_SRC = $(sort $(wildcard tests/e2e/*_test.cc))
+KERNEL_SRC = $(sort $(wildcard tests/kernel/*_test.cc))
 KERNEL_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(KERNEL_SRC))
 
 $(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)

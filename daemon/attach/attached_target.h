@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/attach/agent_control.h"
-#include "daemon/attach/kernel_side.h"
+#include "daemon/attach/inject/agent_control.h"
+#include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/attach/agent_memfd.h"
-#include "daemon/attach/agent_owner.h"
-#include "daemon/attach/hurry.h"
-#include "daemon/attach/loaded_files.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/agent_owner.h"
+#include "daemon/attach/inject/hurry.h"
+#include "daemon/attach/inject/loaded_files.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"

@@ -6,8 +6,8 @@
 #include "daemon/ctl/doctor.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
-#include "daemon/ctl/render_json.h"
-#include "daemon/ctl/render_table.h"
+#include "daemon/ctl/render/render_json.h"
+#include "daemon/ctl/render/render_table.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 

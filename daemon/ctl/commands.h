@@ -9,7 +9,7 @@
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/report_format.h"
-#include "daemon/ctl/top_view.h"
+#include "daemon/ctl/top/top_view.h"
 
 namespace memprofd::ctl {
 

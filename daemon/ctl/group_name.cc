@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/location.h"
-#include "daemon/store/frame_filter.h"
+#include "daemon/query/frame_filter.h"
 #include "re2/re2.h"
 
 namespace memprofd::ctl {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "daemon/ctl/commands.h"
-#include "daemon/ctl/top_help.h"
+#include "daemon/ctl/top/top_help.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/version.h"

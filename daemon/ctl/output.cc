@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/message_json.h"
+#include "daemon/export/api/message_json.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {

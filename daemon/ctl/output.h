@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/ctl/render_table.h"
+#include "daemon/ctl/render/render_table.h"
 #include "google/protobuf/message.h"
 
 namespace memprofd::ctl {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/ctl/arguments.h"
-#include "daemon/export/query_service.h"
+#include "daemon/export/api/query_service.h"
 #include "daemon/trace/replay.h"
 #include "daemon/util/status_macros.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/export/profile_formats.h"
+#include "daemon/export/formats/profile_formats.h"
 
 namespace memprofd::ctl {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/ctl/group_name.h"
-#include "daemon/ctl/words.h"
-#include "daemon/export/query_convert.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/export/api/query_convert.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/store/event_log.h"
-#include "daemon/store/snapshot.h"
+#include "daemon/history/event_log.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/trace/recording.h"
 
 namespace memprofd {

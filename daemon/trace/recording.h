@@ -27,9 +27,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "daemon/aggregate/aggregator.h"
-#include "daemon/store/event_log.h"
+#include "daemon/history/event_log.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "daemon/trace/ctf_writer.h"
+#include "daemon/trace/ctf/ctf_writer.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {

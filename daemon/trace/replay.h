@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/store/snapshot.h"
-#include "daemon/trace/ctf_reader.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/trace/ctf/ctf_reader.h"
 
 namespace memprofd {
 

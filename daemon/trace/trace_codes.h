@@ -15,7 +15,7 @@
 
 #include "daemon/model/callstack.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "daemon/trace/ctf_format.h"
+#include "daemon/trace/ctf/ctf_format.h"
 
 namespace memprofd {
 

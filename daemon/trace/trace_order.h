@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/trace/ctf_format.h"
+#include "daemon/trace/ctf/ctf_format.h"
 
 namespace memprofd {
 

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_set.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "daemon/trace/ctf_format.h"
+#include "daemon/trace/ctf/ctf_format.h"
 
 namespace memprofd {
 

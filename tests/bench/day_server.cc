@@ -7,10 +7,10 @@
 #include <iostream>
 #include <string>
 
-#include "daemon/export/api_routes.h"
-#include "daemon/export/http_server.h"
-#include "daemon/export/query_service.h"
-#include "daemon/export/web_page.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/export/http/api_routes.h"
+#include "daemon/export/http/http_server.h"
+#include "daemon/export/http/web_page.h"
 #include "daemon/util/stop_signal.h"
 #include "daemon/util/version.h"
 #include "tests/bench/simulated_day.h"

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/export/query_service.h"
-#include "daemon/export/site_metrics.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/export/metrics/site_metrics.h"
 #include "prometheus/text_serializer.h"
 #include "tests/bench/simulated_day.h"
 

@@ -1,13 +1,13 @@
 // What the daemon spends on one event: decode, pair, aggregate, in one thread.
-// tests/unit/synthetic_target.h makes the events.
+// tests/kit/synthetic_target.h makes the events.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
 #include <memory>
 
-#include "daemon/event_tap.h"
-#include "daemon/store/event_log.h"
-#include "tests/unit/synthetic_target.h"
+#include "daemon/history/event_log.h"
+#include "daemon/pipeline/event_tap.h"
+#include "tests/kit/synthetic_target.h"
 
 namespace memprofd {
 namespace {

@@ -39,8 +39,8 @@
 #include "daemon/aggregate/alloc_class_table.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/interval.h"
-#include "daemon/store/history.h"
-#include "daemon/store/snapshot.h"
+#include "daemon/history/history.h"
+#include "daemon/history/snapshot.h"
 
 namespace memprofd {
 

@@ -97,7 +97,7 @@ class Profile:
                 "samples": self.samples, "lifetime_p50": self.lifetime}
 
     def page(self, changes=None):
-        """The page as flame_html() writes it (daemon/export/flame_html.h)."""
+        """The page as flame_html() writes it (daemon/export/formats/flame_html.h)."""
         text = json.dumps({**self.data(), **(changes or {})}, ensure_ascii=False, separators=(",", ":"))
         text = text.replace("<", "\\u003c")
         template = TEMPLATE.read_text()

@@ -7,7 +7,7 @@ from harness import E2ETest, eventually, sum_sites
 from test_attach import SITES
 
 RATE = 1e-3
-KERNEL_CAPTURES = 8  # daemon/attach/kernel_captures.h
+KERNEL_CAPTURES = 8  # daemon/attach/kernel/kernel_captures.h
 
 
 class Captures(E2ETest):

@@ -13,7 +13,7 @@ import harness
 from harness import BUILD, ROOT, UNAVAILABLE, E2ETest, Process, eventually, sum_sites
 
 RATE = 1e-3
-LOOK_BUDGET = 30  # daemon/look.h
+LOOK_BUDGET = 30  # daemon/control/look.h
 
 
 class SlowFile(E2ETest):

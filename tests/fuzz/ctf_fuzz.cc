@@ -6,7 +6,7 @@
 //     tests/fuzz/ctf_fuzz.cc daemon/trace/ctf_*.cc daemon/util/{units,utf8}.cc -lfmt -labsl_...
 //     -o ctf_fuzz && ./ctf_fuzz CORPUS tests/golden
 //
-// tests/unit/ctf_fuzz_test.cc runs it with fixed mutations in every build.
+// tests/unit/trace/ctf/ctf_fuzz_test.cc runs it with fixed mutations in every build.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/trace/ctf_dump.h"
-#include "daemon/trace/ctf_reader.h"
-#include "daemon/trace/ctf_writer.h"
+#include "daemon/trace/ctf/ctf_dump.h"
+#include "daemon/trace/ctf/ctf_reader.h"
+#include "daemon/trace/ctf/ctf_writer.h"
 
 namespace memprofd::ctf {
 namespace {

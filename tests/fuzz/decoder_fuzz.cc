@@ -4,7 +4,7 @@
 //   clang++ -std=c++20 -g -O1 -I. -fsanitize=fuzzer,address,undefined
 //     tests/fuzz/decoder_fuzz.cc daemon/{ingest,aggregate}/*.cc -labsl_... -o decoder_fuzz
 //
-// tests/unit/decoder_fuzz_test.cc runs it with fixed mutations in every build.
+// tests/unit/ingest/decoder_fuzz_test.cc runs it with fixed mutations in every build.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "daemon/pipeline.h"
+#include "daemon/pipeline/pipeline.h"
 
 namespace memprofd {
 namespace {

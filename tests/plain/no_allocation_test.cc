@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "tests/unit/synthetic_target.h"
+#include "tests/kit/synthetic_target.h"
 
 namespace memprofd {
 namespace {

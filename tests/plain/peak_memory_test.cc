@@ -11,8 +11,8 @@
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "tests/unit/sparse_elf.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/kit/sparse_elf.h"
+#include "tests/kit/temp_dir.h"
 
 namespace memprofd {
 namespace {

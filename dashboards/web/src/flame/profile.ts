@@ -1,6 +1,6 @@
 // A profile as it was read: checked columns, names of functions, search.
 
-// What memprofd writes as format=flame_json (daemon/export/flame_json.h).
+// What memprofd writes as format=flame_json (daemon/export/formats/flame_json.h).
 export interface FlameJson {
   // Heading; "" for "comm (pid)".
   title: string;

@@ -1,0 +1,98 @@
+// Decides the sampling rate of a target whose profiling may take a certain share of its CPU.
+// Computes only: windows of measurements in, rates out.
+//
+// Each change forgets the blocks that were followed, so changes are few:
+//
+//   lowered  when the target has been charged more than a credit allows. The credit fills with
+//            the budget and is emptied by the cost: far over the budget it is gone in a second
+//            or two, a little over it in half a minute, and a burst within it changes nothing.
+//   raised   when for a time every window would have allowed half as much again. That time
+//            doubles each time that the rate had to be lowered.
+//
+// In between is room: a rate is chosen for kAim of the budget. It starts where even a
+// program that does nothing but allocate keeps the budget.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/attach/budget/profiling_cost.h"
+
+namespace memprofd {
+
+struct OverheadWindow {
+  double seconds = 0;      // of wall time
+  double cpu_seconds = 0;  // of the target, profiling included
+  ProfilingCounts counts;
+};
+
+class OverheadBudget {
+ public:
+  enum class Change { kNone, kLowered, kRaised };
+
+  static constexpr double kFloorRate = 1e-6;  // never lower, unless the ceiling is
+  static constexpr double kAim = 0.7;         // of the budget
+  static constexpr double kWorthRaising = 1.5;
+  static constexpr double kWorthLowering = 0.8;
+  static constexpr double kCreditSeconds = 2;  // of target CPU, times the share
+  static constexpr double kFirstWaitSeconds = 2;
+  static constexpr double kLongestWaitSeconds = 600;
+  // No program was seen to allocate more in a second of CPU.
+  static constexpr double kMostWordsPerSecond = 3e8;
+  // Windows with less of it say nothing.
+  static constexpr double kLeastCpuSeconds = 0.02;
+
+  // share: of the target's CPU without profiling, above 0. ceiling: the rate asked for.
+  OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
+
+  // To be called with windows of about a second that follow each other, of a session that runs
+  // at rate(). After a change rate() is the one to go over to, and the first window of that
+  // session is not judged.
+  Change judge(const OverheadWindow& window);
+
+  double share() const { return share_; }
+  double rate() const { return rate_; }
+  double ceiling() const { return ceiling_; }
+  // Another rate is asked for. One that is lower than rate() holds at once.
+  void set_ceiling(double ceiling);
+
+  // Cost over CPU without it, over the last seconds at one rate.
+  double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
+  // The lowest rate costs more than the budget.
+  bool exhausted() const { return exhausted_; }
+  std::uint64_t lowered() const { return lowered_; }
+  std::uint64_t raised() const { return raised_; }
+
+ private:
+  struct Spent {
+    double own = 0;  // CPU seconds of the target's own
+    double cost = 0;
+    double cost_at_most = 0;  // where samples are few, with what chance may hold back
+  };
+  Spent spent(const OverheadWindow& window) const;
+  void remember(const Spent& spent, double seconds);
+  Change lower(const Spent& spent);
+  Change raise_if_calm(const Spent& spent, double seconds);
+  Change change_to(double rate, Change change);
+  // Within floor and ceiling.
+  double usable(double rate) const;
+  double full_credit() const { return kCreditSeconds * share_; }
+
+  const double share_;
+  const double trap_ns_;
+  const double sample_seconds_;  // of one, as long as none was seen
+  double ceiling_;
+  double rate_;
+  double credit_;
+  bool settling_ = true;     // the next window is the first of a session
+  bool begins_ = false;      // the next one the first that is judged
+  double calm_seconds_ = 0;  // during which every window allowed a raise
+  double calm_rate_ = 0;     // to this one
+  double wait_seconds_ = kFirstWaitSeconds;
+  double recent_own_ = 0;
+  double recent_cost_ = 0;
+  bool exhausted_ = false;
+  std::uint64_t lowered_ = 0;
+  std::uint64_t raised_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,148 @@
+#include "daemon/attach/inject/agent_control.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_owner.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::size_t kBufferHeadBytes = offsetof(memprof_batch_buffer, records);
+
+absl::Status check_build(const memprof_agent_control& block, int pid) {
+  const AgentBuild build{block.magic,        block.abi_version,  block.control_bytes,
+                         block.buffer_bytes, block.buffer_count, block.domain_bytes,
+                         block.domain_count};
+  if (is_our_build(build)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("pid ", pid, " holds an agent of another build (interface ", block.abi_version,
+                   ", this memprofd speaks ", MEMPROF_AGENT_ABI,
+                   "); restart the program or use the memprofd that came with its agent"));
+}
+
+}  // namespace
+
+bool is_our_build(const AgentBuild& build) {
+  return build.magic == MEMPROF_AGENT_MAGIC && build.abi_version == MEMPROF_AGENT_ABI &&
+         build.control_bytes == sizeof(memprof_agent_control) &&
+         build.buffer_bytes == sizeof(memprof_batch_buffer) &&
+         build.buffer_count == MEMPROF_BUFFERS && build.domain_bytes == sizeof(memprof_domain) &&
+         build.domain_count == MEMPROF_DOMAINS;
+}
+
+absl::StatusOr<AgentStatus> AgentControl::status() const {
+  memprof_agent_control block;
+  RETURN_IF_ERROR(memory_->read_value(address_, block));
+  RETURN_IF_ERROR(check_build(block, pid_));
+  AgentStatus result;
+  result.state = static_cast<memprof_agent_state>(block.state);
+  result.rate = block.rate;
+  result.generation = block.generation;
+  result.requested_generation = block.requested_generation;
+  result.starts = block.starts;
+  result.stops = block.stops;
+  std::memcpy(result.pauses, block.pauses, sizeof result.pauses);
+  result.conflicts = block.conflicts;
+  result.domains_left_out = block.domains_left_out;
+  result.program_stops = block.program_stops;
+  std::memcpy(result.ended_words.data(), block.ended_words, sizeof result.ended_words);
+  result.buffers_used = std::min(block.buffers_used, MEMPROF_BUFFERS);
+  result.domains_used = std::min(block.domains_used, MEMPROF_DOMAINS);
+  result.buffers = block.buffers;
+  result.domains = block.domains;
+  return result;
+}
+
+absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
+  ASSIGN_OR_RETURN(const AgentStatus now, status());
+  std::vector<AgentTail> tails;
+  for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
+    absl::StatusOr<AgentTail> tail = this->tail(now, buffer);
+    if (absl::IsUnavailable(tail.status())) continue;
+    if (!tail.ok()) return tail.status();
+    if (!tail->records.empty() || !tail->words.empty()) tails.push_back(*std::move(tail));
+  }
+  return tails;
+}
+
+std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
+  static_assert(sizeof(DomainGc) == sizeof(memprof_domain));
+  static_assert(offsetof(DomainGc, heap_bytes) == offsetof(memprof_domain, heap_bytes));
+  static_assert(offsetof(DomainGc, base_words) == offsetof(memprof_domain, base_words));
+  std::vector<DomainGc> domains(now.domains_used);
+  if (!memory_->read(now.domains, std::as_writable_bytes(std::span(domains))).ok()) return {};
+  std::erase_if(domains, [](const DomainGc& domain) { return domain.state == 0; });
+  return domains;
+}
+
+// kUnavailable when it was flushed meanwhile.
+absl::StatusOr<AgentTail> AgentControl::tail(const AgentStatus& now, std::uint32_t buffer) const {
+  const std::uint64_t at = now.buffers + buffer * sizeof(memprof_batch_buffer);
+  struct {
+    std::uint64_t first_seq;
+    std::uint32_t count, generation;
+  } head;
+  RETURN_IF_ERROR(memory_->read_value(at, head));
+  AgentTail tail{buffer, head.first_seq, head.generation, {}};
+  if (head.count == 0) return tail;
+  std::uint32_t words = 0;
+  RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, packed_words), words));
+  const std::uint32_t most = words == 0 ? MEMPROF_BATCH_RECORDS : MEMPROF_PACKED_RECORDS;
+  if (head.count > most || words > MEMPROF_PACKED_WORDS) {
+    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", head.count,
+                                            " unflushed records of at most ", most));
+  }
+  if (words == 0) {
+    tail.records.resize(head.count);
+    RETURN_IF_ERROR(
+        memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
+  } else {
+    RETURN_IF_ERROR(memory_->read_value(at + kBufferHeadBytes, tail.head));
+    tail.head.records = head.count;
+    tail.words.resize(words);
+    RETURN_IF_ERROR(memory_->read(at + offsetof(memprof_batch_buffer, packed.words),
+                                  std::as_writable_bytes(std::span(tail.words))));
+  }
+  std::uint64_t first_seq = 0;
+  RETURN_IF_ERROR(memory_->read_value(at, first_seq));
+  if (first_seq != tail.first_seq) return absl::UnavailableError("flushed while being read");
+  return tail;
+}
+
+absl::Status AgentControl::tell(const memprof_runtime_offsets& offsets) const {
+  return write(offsetof(memprof_agent_control, offsets), offsets);
+}
+
+template <typename T>
+absl::Status AgentControl::write(std::size_t offset, const T& value) const {
+  return memory_->write_value(address_ + offset, value);
+}
+
+absl::Status AgentControl::renew() const {
+  return write<std::uint64_t>(offsetof(memprof_agent_control, requested_until_ns),
+                              monotonic_ns() + kLeaseNs);
+}
+
+absl::Status AgentControl::read_owner(OwnerToken& token) const {
+  static_assert(sizeof token == sizeof(memprof_agent_control::owner));
+  return memory_->read_value(address_ + offsetof(memprof_agent_control, owner), token);
+}
+
+absl::Status AgentControl::set_owner(const OwnerToken& token) const {
+  return write(offsetof(memprof_agent_control, owner), token);
+}
+
+absl::Status AgentControl::request(const SessionRequest& session) const {
+  RETURN_IF_ERROR(renew());
+  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), session.rate));
+  RETURN_IF_ERROR(
+      write<std::uint32_t>(offsetof(memprof_agent_control, requested_capture), session.capture));
+  return write(offsetof(memprof_agent_control, requested_generation), session.generation);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,79 @@
+#include "daemon/attach/inject/agent_file.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_control.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr char kAgentName[] = "libmemprof_agent.so";
+
+absl::Status unusable(const std::string& path, const std::string& why) {
+  return absl::DataLossError(absl::StrCat("agent ", path, ": ", why,
+                                          "; build or install memprofd whole, or name the agent "
+                                          "with --agent"));
+}
+
+// The file's own idea of the control block, before anything has loaded it.
+absl::Status check_build(const ElfFile& file, std::uint64_t control) {
+  AgentBuild build;
+  RETURN_IF_ERROR(file.read(control, std::as_writable_bytes(std::span(&build, 1))));
+  if (is_our_build(build)) return absl::OkStatus();
+  return absl::DataLossError("is an agent of another build");
+}
+
+}  // namespace
+
+absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
+  std::error_code error;
+  const std::string absolute = std::filesystem::canonical(path, error).string();
+  if (error) return unusable(path, error.message());
+  auto file = ElfFile::open(absolute, absolute);
+  if (!file.ok()) return unusable(path, std::string(file.status().message()));
+  const auto control = (*file)->find_symbol("memprof_agent_control");
+  const auto poll = (*file)->find_symbol("memprof_agent_poll");
+  if (!control || !poll) return unusable(path, "is not the agent");
+  if (auto status = check_build(**file, control->address); !status.ok()) {
+    return unusable(path, std::string(status.message()));
+  }
+  for (const StapProbe& probe : (*file)->stap_probes()) {
+    if (probe.provider != "memprof" || probe.name != "batch") continue;
+    const auto location = (*file)->offset_of(probe.location);
+    const auto semaphore = (*file)->offset_of(probe.semaphore);
+    if (!location || !semaphore) continue;
+    return AgentFile{absolute,         *location,     *semaphore,
+                     control->address, poll->address, *std::move(file)};
+  }
+  return unusable(path, "has no probe memprof:batch");
+}
+
+std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
+                                          const std::string& mapped_path) {
+  const auto bias = find_load_bias(maps, mapped_path, *file.elf);
+  if (!bias) return std::nullopt;
+  return agent_loaded_at(file, *bias, mapped_path);
+}
+
+AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const std::string& path) {
+  return AgentLocation{.path = path,
+                       .control_address = bias + file.control,
+                       .poll_address = bias + file.poll,
+                       .probe_offset = file.probe_offset,
+                       .semaphore_offset = file.semaphore_offset};
+}
+
+std::string default_agent_path() {
+  std::error_code error;
+  const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto beside = directory / kAgentName;
+  if (std::filesystem::exists(beside, error)) return beside.string();
+  return (directory.parent_path() / "lib" / "memprofd" / kAgentName).string();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/borrowed_thread.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// dlopen takes half a millisecond; longer means a slow disk or a held lock.
+constexpr std::chrono::milliseconds kLoadPatience{2000};
+// A system call that takes no locks of others.
+constexpr std::chrono::milliseconds kCallPatience{1000};
+
+}  // namespace
+
+BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
+                               PtraceSession& session, pid_t tid, ThreadState state)
+    : target_(target), libc_(libc), session_(session), tid_(tid), state_(std::move(state)) {
+  save_errno();
+}
+
+absl::Status BorrowedThread::load(const std::string& path) {
+  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, path);
+}
+
+absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const std::byte> contents,
+                                                               const OnCopied& on_copied) {
+  ASSIGN_OR_RETURN(const std::int64_t fd,
+                   call_system(SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING,
+                               std::string(kAgentMemfdName)));
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "pid ", target_.pid,
+        " cannot create a file in memory for the agent: ", strerror(static_cast<int>(-fd))));
+  }
+  const int number = static_cast<int>(fd);
+  ASSIGN_OR_RETURN(UniqueFd taken, take_descriptor(tid_, target_.pidfd.get(), number));
+  const Copy copy{std::make_shared<const UniqueFd>(std::move(taken)),
+                  absl::StrCat("/proc/thread-self/fd/", number)};
+  absl::Status loaded = check_fresh_memfd(copy.file->get());
+  if (loaded.ok()) loaded = fill_memfd(copy.file->get(), contents);
+  if (loaded.ok()) loaded = load_from(copy, on_copied);
+  if (session_.gone() || absl::IsDeadlineExceeded(loaded)) return loaded;
+  const absl::Status closed = close_copy(copy.file->get(), number);
+  if (!loaded.ok()) return loaded;
+  if (!closed.ok()) return closed;
+  return copy;
+}
+
+absl::Status BorrowedThread::load_from(const Copy& copy, const OnCopied& on_copied) {
+  RETURN_IF_ERROR(on_copied(copy.file));
+  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, copy.name);
+}
+
+// Unless the program has put something else there meanwhile.
+absl::Status BorrowedThread::close_copy(int copy, int number) {
+  const auto now = take_descriptor(tid_, target_.pidfd.get(), number);
+  if (!now.ok() || !same_file(now->get(), copy)) return absl::OkStatus();
+  return call_system(SYS_close, static_cast<std::uint64_t>(number), 0, "").status();
+}
+
+absl::Status BorrowedThread::finish(std::uint64_t function) {
+  restore_errno();
+  if (function != 0) {
+    // The frame that the last call would have returned through leads into the program, too.
+    if (frame_.frame2 == 0) RETURN_IF_ERROR(put_frame({function}, std::nullopt, ""));
+    RETURN_IF_ERROR(
+        session_.set_registers(registers_for_call(state_.regs, {function}, frame_.frame2)));
+  }
+  return session_.release();
+}
+
+// The image lies below all that the thread has on its stack: until its registers are
+// set, nothing has changed for it.
+absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<RemoteCall> second,
+                                       const std::string& text) {
+  frame_ = build_remote_frame(state_, libc_.restorer, function, second, text);
+  return session_.write_stack(frame_.base, frame_.bytes);
+}
+
+// Has the thread call a function, up to its next stop, which is in raise.
+absl::Status BorrowedThread::call(RemoteCall function, const std::string& text) {
+  RETURN_IF_ERROR(put_frame(function, RemoteCall{libc_.raise, kSignal}, text));
+  RETURN_IF_ERROR(session_.set_registers(frame_.regs));
+  RETURN_IF_ERROR(session_.resume(0));
+  const auto stop = session_.wait_signal(
+      [this](const SignalStop& signal) { return is_our_raise(signal); }, kLoadPatience);
+  if (!stop) return not_done(text);
+  ASSIGN_OR_RETURN(state_, session_.state());
+  return absl::OkStatus();
+}
+
+// Has the thread make a system call; it stands behind it then.
+absl::StatusOr<std::int64_t> BorrowedThread::call_system(std::uint64_t number,
+                                                         std::uint64_t argument1,
+                                                         std::uint64_t argument2,
+                                                         const std::string& text) {
+  RETURN_IF_ERROR(put_frame({libc_.syscall, number, argument1, argument2}, std::nullopt, text));
+  RETURN_IF_ERROR(session_.set_registers(frame_.regs));
+  const std::uint64_t first = argument1 == kTextArgument ? frame_.text_address : argument1;
+  const auto result = session_.run_to_system_call(number, first, kCallPatience);
+  if (!result.ok()) return not_done("the agent");
+  ASSIGN_OR_RETURN(state_, session_.state());
+  return *result;
+}
+
+// Anybody may send this signal at any time. Ours comes from a thread of the process to itself,
+// and finds it in the C library with its stack above the first call's: that one has returned.
+bool BorrowedThread::is_our_raise(const SignalStop& stop) const {
+  if (stop.signal != kSignal || stop.code != SI_TKILL) return false;
+  const auto state = session_.state();
+  return state.ok() && libc_.text_begin <= state->regs.rip && state->regs.rip < libc_.text_end &&
+         in_second_call(frame_, state->regs.rsp);
+}
+
+absl::Status BorrowedThread::not_done(const std::string& what) const {
+  if (session_.gone()) {
+    return absl::NotFoundError(absl::StrCat("pid ", target_.pid,
+                                            session_.exec_seen()
+                                                ? " replaced itself (exec) during the attach"
+                                                : " ended during the attach"));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("loading ", what, " takes longer than 2 s in pid ", target_.pid,
+                   " (slow disk? a constructor that waits?); it goes on by itself, attach again"));
+}
+
+// A call may change it; whoever is interrupted at the safe point need not expect that.
+void BorrowedThread::save_errno() {
+  std::uint64_t distance = 0;
+  if (libc_.errno_slot == 0 || !target_.memory->read_value(libc_.errno_slot, distance).ok()) return;
+  const std::uint64_t address = state_.regs.fs_base + distance;
+  const auto word = session_.peek(address);
+  if (!word.ok()) return;
+  errno_address_ = address;
+  errno_ = static_cast<std::uint32_t>(*word);
+}
+
+void BorrowedThread::restore_errno() const {
+  if (errno_address_ == 0) return;
+  const auto word = session_.peek(errno_address_);
+  if (word.ok()) (void)session_.poke(errno_address_, (*word & ~0xffff'ffffull) | errno_);
+}
+
+}  // namespace memprofd

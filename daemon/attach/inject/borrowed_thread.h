@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread of the target that stands at the safe point, made to load the agent. Each call
+// has a stack image of its own (remote_frame.h) below the one before, and returns into it: at
+// no time the thread depends on us. Ours are only the stops between the calls.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/inject/libc_functions.h"
+#include "daemon/attach/inject/ptrace_session.h"
+#include "daemon/attach/inject/remote_frame.h"
+#include "daemon/discover/target.h"
+#include "daemon/util/shared_fd.h"
+
+namespace memprofd {
+
+class BorrowedThread {
+ public:
+  // Everything outlives it. The session's thread is `tid`, stopped in that state.
+  BorrowedThread(const Target& target, const LibcFunctions& libc, PtraceSession& session, pid_t tid,
+                 ThreadState state);
+
+  // Has the dynamic linker load a file that the process sees under that name.
+  absl::Status load(const std::string& path);
+
+  // The same with a copy of these bytes in the process's memory. OnCopied is told of the copy
+  // before it is mapped.
+  using OnCopied = std::function<absl::Status(const SharedFd& copy)>;
+  struct Copy {
+    SharedFd file;
+    std::string name;  // under which it was loaded
+  };
+  absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, const OnCopied& on_copied);
+
+  // Lets the thread go, into a function without arguments that returns into the program. 0:
+  // into the program.
+  absl::Status finish(std::uint64_t function);
+
+  // Ours while the thread is in raise: says that the call before has returned.
+  static constexpr int kSignal = SIGURG;
+
+ private:
+  absl::Status put_frame(RemoteCall function, std::optional<RemoteCall> second,
+                         const std::string& text);
+  absl::Status call(RemoteCall function, const std::string& text);
+  absl::StatusOr<std::int64_t> call_system(std::uint64_t number, std::uint64_t argument1,
+                                           std::uint64_t argument2, const std::string& text);
+  absl::Status load_from(const Copy& copy, const OnCopied& on_copied);
+  absl::Status close_copy(int copy, int number);
+  bool is_our_raise(const SignalStop& stop) const;
+  absl::Status not_done(const std::string& what) const;
+  void save_errno();
+  void restore_errno() const;
+
+  const Target& target_;
+  const LibcFunctions& libc_;
+  PtraceSession& session_;
+  pid_t tid_;
+  ThreadState state_;  // at the last stop
+  RemoteFrame frame_;  // written last
+  std::uint64_t errno_address_ = 0;
+  std::uint32_t errno_ = 0;
+};
+
+}  // namespace memprofd

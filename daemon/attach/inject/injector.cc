@@ -1,0 +1,292 @@
+#include "daemon/attach/inject/injector.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/borrowed_thread.h"
+#include "daemon/attach/inject/ptrace_session.h"
+#include "daemon/attach/inject/stack_room.h"
+#include "daemon/attach/kernel/kernel_config.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kSignal = BorrowedThread::kSignal;
+// The stop may come before or after the probed instruction.
+constexpr std::uint64_t kSafePointBytes = 16;
+// How long a thread that did not wait is seized for its next pass, and no longer than.
+constexpr milliseconds kFirstHold{20};
+constexpr milliseconds kLongestHold{500};
+// For which a signal is allowed to be sent, were we frozen now.
+constexpr milliseconds kLease{20};
+// A signal that was sent stops its thread on its way out of the probe.
+constexpr milliseconds kStopPatience{1000};
+// After which threads that could not be used are asked again.
+constexpr milliseconds kAskAgain{500};
+
+// While a thread of the target stands still, nobody goes before us. Without the
+// privilege it only takes longer. The thread hardly runs: it waits or sleeps.
+void take_priority() {
+  const sched_param parameters{.sched_priority = 1};
+  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
+}
+
+// Nothing when the time is over.
+bool is_readable(int fd, milliseconds time) {
+  pollfd wait{fd, POLLIN, 0};
+  return ::poll(&wait, 1, static_cast<int>(time.count())) > 0;
+}
+
+absl::StatusOr<std::thread> start_thread(std::function<void()> work) {
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start a thread: ", error.what()));
+  }
+}
+
+bool blocks(const ProcessStatus& status, int signal) {
+  return (status.signals_blocked >> (signal - 1) & 1) != 0;
+}
+
+}  // namespace
+
+// One knock and its answer, on a thread of its own. Nothing: it came to nothing, try again.
+class Injector::Round {
+ public:
+  using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
+
+  explicit Round(Injector& injector)
+      : injector_(injector),
+        injection_(injector.injection_),
+        target_(*injector.injection_.target),
+        safe_point_(*injector.safe_point_) {}
+
+  Outcome run() {
+    safe_point_.watch();
+    const auto knock = safe_point_.wait_knock(injector_.cancel_.get(), kAskAgain);
+    if (!knock) {
+      // It may have called exec before anybody listened for that.
+      if (!target_.memory->check().ok()) return replaced();
+      safe_point_.skip_none();
+      injector_.look_for_stack();
+      return std::nullopt;
+    }
+    knock_ = *knock;
+    const auto tid = usable_thread();
+    Outcome outcome = tid ? use(*tid) : Outcome(std::nullopt);
+    swallow_late_signal();
+    return outcome;
+  }
+
+ private:
+  // As we number it, when it is there and can take the signal.
+  std::optional<pid_t> usable_thread() {
+    const auto tid = thread_that_knocked();
+    if (!tid) return std::nullopt;
+    const auto status = ProcFs().thread_status(target_.pid, *tid);
+    if (!status.ok()) return std::nullopt;
+    if (blocks(*status, kSignal)) return refuse(Obstacle::kSignalBlocked);
+    if (status->tracer_pid != 0) return refuse(Obstacle::kTraced);
+    return tid;
+  }
+
+  // BPF tells how the host numbers it; memprofd may be in a pid namespace.
+  std::optional<pid_t> thread_that_knocked() const {
+    const auto is_it = [&](int tid) {
+      const auto status = ProcFs().thread_status(target_.pid, tid);
+      return status.ok() && !status->ns_pids.empty() &&
+             static_cast<std::uint32_t>(status->ns_pids.back()) == knock_.own_tid;
+    };
+    if (is_it(static_cast<int>(knock_.tid))) return static_cast<pid_t>(knock_.tid);
+    const auto tasks = ProcFs().tasks(target_.pid);
+    if (!tasks.ok()) return std::nullopt;
+    const auto found = std::find_if(tasks->begin(), tasks->end(), is_it);
+    return found == tasks->end() ? std::nullopt : std::optional<pid_t>(*found);
+  }
+
+  std::nullopt_t refuse(Obstacle obstacle) {
+    injector_.obstacle_ = obstacle;
+    safe_point_.skip(knock_);
+    return std::nullopt;
+  }
+
+  Outcome use(pid_t tid) {
+    const absl::Status seized = session_.seize(tid);
+    if (absl::IsAlreadyExists(seized)) return refuse(Obstacle::kTraced);
+    if (absl::IsNotFound(seized)) return std::nullopt;
+    RETURN_IF_ERROR(seized);
+    safe_point_.open(knock_, kSignal, kLease);
+    if (!wait_at_safe_point()) {
+      if (session_.exec_seen()) return replaced();
+      ++injector_.misses_;
+      return std::nullopt;
+    }
+    ASSIGN_OR_RETURN(ThreadState state, session_.state());
+    if (!has_stack_room(target_.pid, injector_.main_stack_, state.regs.rsp, kStackRoomBytes)) {
+      (void)session_.resume(0);
+      return refuse(Obstacle::kStack);
+    }
+    // Before anything is written: the program is still the one that was looked at.
+    RETURN_IF_ERROR(target_.memory->check());
+    injector_.obstacle_ = Obstacle::kNone;
+    BorrowedThread thread(target_, injection_.libc, session_, tid, std::move(state));
+    return load_and_poll(thread);
+  }
+
+  // Stopped by our signal, which the gate says was sent to this thread in the probe.
+  bool wait_at_safe_point() {
+    const auto ours = [this](const SignalStop& stop) {
+      if (stop.signal != kSignal || stop.code != SI_KERNEL) return false;
+      const auto state = session_.state();
+      const std::uint64_t begin = target_.safe_point.address;
+      return state.ok() && begin <= state->regs.rip && state->regs.rip < begin + kSafePointBytes;
+    };
+    const milliseconds hold =
+        std::min(kFirstHold * (1 << std::min(injector_.misses_, 10)), kLongestHold);
+    for (milliseconds held{0}; held < hold && !session_.gone(); held += kLease / 2) {
+      safe_point_.renew(kLease);
+      if (session_.wait_signal(ours, kLease / 2)) return stopped();
+    }
+    return safe_point_.close() && session_.wait_signal(ours, kStopPatience) && stopped();
+  }
+
+  bool stopped() {
+    safe_point_.close();
+    const std::uint64_t now = monotonic_ns();
+    const bool waited = now - knock_.time_ns < 2 * MEMPROF_KNOCK_WAIT_NS;
+    stopped_at_ = waited ? knock_.time_ns : now;
+    injector_.misses_ = 0;
+    return true;
+  }
+
+  // The signal may have been sent just before the gate was closed.
+  void swallow_late_signal() {
+    if (!safe_point_.close() || session_.gone()) return;
+    const auto ours = [](const SignalStop& stop) {
+      return stop.signal == kSignal && stop.code == SI_KERNEL;
+    };
+    if (session_.wait_signal(ours, kStopPatience)) (void)session_.resume(0);
+  }
+
+  Outcome load_and_poll(BorrowedThread& thread) {
+    auto loaded = load(thread);
+    const std::uint64_t loaded_at = monotonic_ns();
+    auto agent = loaded.ok() ? injection_.on_loaded(loaded->name)
+                             : absl::StatusOr<AgentLocation>(loaded.status());
+    const absl::Status finished = session_.gone() || absl::IsDeadlineExceeded(agent.status())
+                                      ? absl::OkStatus()
+                                      : thread.finish(agent.ok() ? agent->poll_address : 0);
+    const std::uint64_t now = monotonic_ns();
+    RETURN_IF_ERROR(agent.status());
+    RETURN_IF_ERROR(finished);
+    if (loaded->file) RETURN_IF_ERROR(check_mapped(*loaded, *agent));
+    spdlog::debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
+                  (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
+    return InjectionResult{*agent, static_cast<double>(now - stopped_at_) * 1e-9};
+  }
+
+  absl::StatusOr<BorrowedThread::Copy> load(BorrowedThread& thread) const {
+    if (injection_.on_copied) return thread.load_copy(injection_.agent_copy, injection_.on_copied);
+    BorrowedThread::Copy file{nullptr, injection_.agent_path};
+    if (!injection_.agent_path.empty()) RETURN_IF_ERROR(thread.load(injection_.agent_path));
+    return file;
+  }
+
+  // The program may have put another file where its dynamic linker opened the copy.
+  absl::Status check_mapped(const BorrowedThread::Copy& copy, const AgentLocation& agent) const {
+    ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+    const auto at = std::find_if(maps.begin(), maps.end(), [&](const Mapping& mapping) {
+      return mapping.begin <= agent.poll_address && agent.poll_address < mapping.end;
+    });
+    if (at != maps.end() && is_mapping_of(*at, copy.file->get())) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("pid ", target_.pid,
+                                            " loaded something else in place of the agent; preload "
+                                            "or link the agent"));
+  }
+
+  absl::Status replaced() const {
+    return absl::NotFoundError(
+        absl::StrCat("pid ", target_.pid, " replaced itself (exec) during the attach"));
+  }
+
+  Injector& injector_;
+  const Injection& injection_;
+  const Target& target_;
+  SafePoint& safe_point_;
+  PtraceSession session_;
+  memprof_knock knock_{};
+  std::uint64_t stopped_at_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
+  const Target& target = *injection.target;
+  std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
+  ASSIGN_OR_RETURN(injector->safe_point_,
+                   SafePoint::attach(target.pid, site_in_program(target, target.safe_point)));
+  injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!injector->cancel_) return absl::ErrnoToStatus(errno, "cannot create an eventfd");
+  injector->look_for_stack();
+  ASSIGN_OR_RETURN(injector->thread_, start_thread([self = injector.get()] { self->run(); }));
+  return injector;
+}
+
+void Injector::look_for_stack() {
+  const auto maps = injection_.target->memory->maps();
+  main_stack_ = maps.ok() ? find_main_stack(*maps) : AddressRange{};
+}
+
+void Injector::run() {
+  const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
+  result_ = absl::CancelledError("the attach was given up");
+  // A knock that was answered too late has cost the program its wait: not too often.
+  for (int before = 0;
+       !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
+    before = misses_;
+    Round::Outcome outcome = std::nullopt;
+    auto thread = start_thread([&] {
+      take_priority();
+      outcome = Round(*this).run();
+    });
+    if (thread.ok()) {
+      thread->join();
+    } else {
+      outcome = thread.status();
+    }
+    if (outcome.ok() && !*outcome) continue;
+    result_ = outcome.ok() ? absl::StatusOr<InjectionResult>(**outcome) : outcome.status();
+    break;
+  }
+  done_ = true;
+}
+
+Injector::~Injector() {
+  if (thread_.joinable()) {
+    (void)::eventfd_write(cancel_.get(), 1);
+    thread_.join();
+  }
+  if (safe_point_) injection_.removal->add(safe_point_);
+}
+
+std::optional<absl::StatusOr<InjectionResult>> Injector::result() const {
+  if (!done_) return std::nullopt;
+  return result_;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,98 @@
+// Runs the agent's code on a thread of the target, at the one place where the
+// OCaml runtime itself runs callbacks.
+//
+// 1. A uprobe stands at the safe point (caml_do_pending_actions_exn): the thread
+//    there holds the runtime lock, is outside malloc and the dynamic linker, and
+//    callbacks are legal. While nobody passes, that probe is all that is done to the program:
+//    it can wait for hours, be traced and get signals, whatever becomes of memprofd.
+// 2. A thread that passes knocks and waits up to half a millisecond (attach/kernel/safe_point.h).
+// It
+//    alone is seized, which does not stop it, if it can take the signal; then it gets
+//    SIGURG, which stops it for the tracer. SIGURG is ignored by default: were the tracer
+//    gone, nothing would happen. A seizure that comes too late ends after some
+//    milliseconds, longer each time, and the watch begins again.
+// 3. An almost idle program is hurried: its next allocation takes the slow path
+//    (attach/inject/hurry.h). A program that allocates nothing stays as it is, and is caught when
+//    it does.
+// 4. The stopped thread is made to load the agent and to call memprof_agent_poll
+//    (attach/inject/borrowed_thread.h); then it resumes by itself.
+//
+// An Injector waits in a thread of its own. Each knock is answered by a further thread, whose
+// end, however it comes, frees what it seized.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/inject/borrowed_thread.h"
+#include "daemon/attach/inject/libc_functions.h"
+#include "daemon/attach/kernel/probe_removal.h"
+#include "daemon/attach/kernel/safe_point.h"
+#include "daemon/discover/agent_finder.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+struct Injection {
+  const Target* target = nullptr;   // outlives the Injector
+  ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
+  // Empty when the agent is in the process already: then only poll is called.
+  std::string agent_path;
+  // What that file holds, when the process does not see it and gets a copy; and who is told of
+  // the copy before it is mapped, on a thread of the injector.
+  std::vector<std::byte> agent_copy;
+  BorrowedThread::OnCopied on_copied;
+  LibcFunctions libc;
+  // Called once the agent is loaded under that name, on a thread of the injector, while the
+  // target's thread is stopped: finds the agent and tells it what to do.
+  std::function<absl::StatusOr<AgentLocation>(const std::string& name)> on_loaded;
+};
+
+struct InjectionResult {
+  AgentLocation agent;
+  double paused_seconds = 0;  // from the knock, or the stop when that came later, until release
+};
+
+// Why the thread that came last could not be used.
+enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced };
+
+class Injector {
+ public:
+  // Watches and waits. The status says why that is impossible.
+  static absl::StatusOr<std::unique_ptr<Injector>> start(Injection injection);
+  ~Injector();  // gives up when it is still waiting
+  Injector(const Injector&) = delete;
+  Injector& operator=(const Injector&) = delete;
+
+  Obstacle obstacle() const { return obstacle_; }
+  // Nothing while it waits. kNotFound: the process ended, or replaced itself.
+  std::optional<absl::StatusOr<InjectionResult>> result() const;
+
+  static constexpr std::uint64_t kStackRoomBytes = 64u << 10;
+
+ private:
+  class Round;
+  explicit Injector(Injection injection) : injection_(std::move(injection)) {}
+  void run();
+  void look_for_stack();
+
+  Injection injection_;
+  std::unique_ptr<SafePoint> safe_point_;
+  UniqueFd cancel_;          // an eventfd
+  AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
+  int misses_ = 0;           // knocks that were answered too late, in a row
+  std::atomic<bool> done_{false};
+  std::atomic<Obstacle> obstacle_{Obstacle::kNone};
+  absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
+  std::thread thread_;
+};
+
+}  // namespace memprofd

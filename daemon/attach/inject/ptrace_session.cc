@@ -1,0 +1,211 @@
+#include "daemon/attach/inject/ptrace_session.h"
+
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
+
+namespace memprofd {
+namespace {
+
+// Larger than any x86 extended state today (AMX: about 11 KB).
+constexpr std::size_t kMaxXstateBytes = 64u << 10;
+// How waitpid tells of a stop at a system call.
+constexpr int kSystemCallStop = SIGTRAP | 0x80;
+// A stopped program waits for us: looked at often, where it should have stopped by now.
+constexpr auto kPoll = std::chrono::microseconds(20);
+constexpr auto kLatePoll = std::chrono::microseconds(200);
+constexpr auto kAtOnce = std::chrono::milliseconds(5);
+
+bool is_group_stop(int signal) {
+  return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+}  // namespace
+
+// Time that runs only while the program may run.
+class PtraceSession::Patience {
+ public:
+  explicit Patience(std::chrono::milliseconds time)
+      : begin_(Clock::now()), end_(begin_ + time), last_(end_ + kStoppedPatience) {}
+  bool is_over() const { return Clock::now() >= end_; }
+  void poll(bool stopped_by_user) {
+    const auto before = Clock::now();
+    std::this_thread::sleep_for(before < begin_ + kAtOnce ? kPoll : kLatePoll);
+    if (stopped_by_user) end_ = std::min(end_ + (Clock::now() - before), last_);
+  }
+
+ private:
+  Clock::time_point begin_;
+  Clock::time_point end_;
+  Clock::time_point last_;
+};
+
+absl::Status PtraceSession::error(const char* what) const {
+  const int error = errno;
+  const std::string text =
+      absl::StrCat("ptrace ", what, " of thread ", tid_, ": ", strerror(error));
+  if (error == ESRCH) return absl::NotFoundError(text);
+  if (error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::InternalError(text);
+}
+
+absl::Status PtraceSession::seize(pid_t tid) {
+  tid_ = tid;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) == 0)
+    return absl::OkStatus();
+  const absl::Status refused = error("seize");
+  tid_ = 0;
+  // EPERM is what the kernel says of a thread that has ended, too.
+  const auto status = ProcFs().status(tid);
+  if (!status.ok() || status->has_ended())
+    return absl::NotFoundError(absl::StrCat("thread ", tid, " ended"));
+  if (status->tracer_pid != 0) return absl::AlreadyExistsError(refused.message());
+  return refused;
+}
+
+// Lets the thread go on after what is no signal. False when it is one.
+bool PtraceSession::pass_event(int status) {
+  if (WIFEXITED(status) || WIFSIGNALED(status)) {
+    tid_ = 0;
+    return true;
+  }
+  stopped_by_user_ = false;
+  const int event = status >> 16;
+  if (event == 0) return false;
+  if (event == PTRACE_EVENT_STOP && is_group_stop(WSTOPSIG(status))) {
+    // Keep it stopped as its user wants, but stay informed.
+    stopped_by_user_ = ptrace(PTRACE_LISTEN, tid_, nullptr, nullptr) == 0;
+  } else if (event == PTRACE_EVENT_EXEC) {
+    exec_seen_ = true;
+    (void)release();
+    tid_ = 0;
+  } else {
+    (void)resume(0);
+  }
+  return true;
+}
+
+// The next stop that is not an event, as waitpid tells it. Nothing: gone, or no patience left.
+std::optional<int> PtraceSession::next_stop(Patience& patience) {
+  while (!gone() && !patience.is_over()) {
+    int status = 0;
+    // Any: a thread that calls exec may get another number.
+    const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (tid < 0 && errno == ECHILD) tid_ = 0;
+    if (tid <= 0) {
+      if (!gone()) patience.poll(stopped_by_user_);
+      continue;
+    }
+    tid_ = tid;
+    if (!pass_event(status)) return status;
+  }
+  return std::nullopt;
+}
+
+std::optional<SignalStop> PtraceSession::wait_signal(
+    const std::function<bool(const SignalStop&)>& wanted, std::chrono::milliseconds time) {
+  Patience patience(time);
+  while (const auto status = next_stop(patience)) {
+    siginfo_t info{};
+    SignalStop stop{WSTOPSIG(*status), 0};
+    if (ptrace(PTRACE_GETSIGINFO, tid_, nullptr, &info) == 0) stop.code = info.si_code;
+    if (wanted(stop)) return stop;
+    (void)resume(stop.signal == kSystemCallStop ? 0 : stop.signal);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<ThreadState> PtraceSession::state() const {
+  ThreadState state;
+  if (ptrace(PTRACE_GETREGS, tid_, nullptr, &state.regs) != 0) return error("getregs");
+  if (ptrace(PTRACE_GETSIGMASK, tid_, sizeof(state.signal_mask), &state.signal_mask) != 0)
+    return error("getsigmask");
+  state.xstate.resize(kMaxXstateBytes);
+  iovec iov{state.xstate.data(), state.xstate.size()};
+  if (ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &iov) != 0) return error("getregset");
+  state.xstate.resize(iov.iov_len);
+  return state;
+}
+
+absl::Status PtraceSession::set_registers(const user_regs_struct& regs) const {
+  if (ptrace(PTRACE_SETREGS, tid_, nullptr, &regs) != 0) return error("setregs");
+  return absl::OkStatus();
+}
+
+// By the number of the thread, which nobody else can have while it is seized.
+absl::Status PtraceSession::write_stack(std::uint64_t address,
+                                        std::span<const std::byte> bytes) const {
+  // Grows the stack, which process_vm_writev does not.
+  std::uint64_t lowest = 0;
+  std::memcpy(&lowest, bytes.data(), std::min(bytes.size(), sizeof lowest));
+  if (absl::Status poked = poke(address, lowest); !poked.ok()) return poked;
+  const iovec local = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  const iovec remote = {std::bit_cast<void*>(address), bytes.size()};
+  const ssize_t n = process_vm_writev(tid_, &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
+  if (n >= 0) errno = EFAULT;
+  return error("write to the stack");
+}
+
+absl::StatusOr<std::uint64_t> PtraceSession::peek(std::uint64_t address) const {
+  errno = 0;
+  const long word = ptrace(PTRACE_PEEKDATA, tid_, address, nullptr);
+  if (errno != 0) return error("peek");
+  return static_cast<std::uint64_t>(word);
+}
+
+absl::Status PtraceSession::poke(std::uint64_t address, std::uint64_t word) const {
+  if (ptrace(PTRACE_POKEDATA, tid_, address, word) != 0) return error("poke");
+  return absl::OkStatus();
+}
+
+absl::Status PtraceSession::resume(int signal) const {
+  const auto request = at_system_calls_ ? PTRACE_SYSCALL : PTRACE_CONT;
+  if (ptrace(request, tid_, nullptr, signal) != 0) return error("cont");
+  return absl::OkStatus();
+}
+
+absl::Status PtraceSession::release() {
+  if (ptrace(PTRACE_DETACH, tid_, nullptr, 0) != 0) return error("detach");
+  tid_ = 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t number,
+                                                               std::uint64_t argument,
+                                                               std::chrono::milliseconds time) {
+  Patience patience(time);
+  bool entered = false;
+  at_system_calls_ = true;
+  const absl::Cleanup no_more = [this] { at_system_calls_ = false; };
+  for (int signal = 0;;) {
+    if (absl::Status resumed = resume(signal); !resumed.ok()) return resumed;
+    const auto status = next_stop(patience);
+    if (!status) break;
+    signal = WSTOPSIG(*status) == kSystemCallStop ? 0 : WSTOPSIG(*status);
+    if (signal != 0) continue;
+    __ptrace_syscall_info info{};
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, sizeof info, &info) < 0)
+      return error("get_syscall_info");
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+      entered = info.entry.nr == number && info.entry.args[0] == argument;
+    if (info.op == PTRACE_SYSCALL_INFO_EXIT && entered) return info.exit.rval;
+  }
+  if (gone()) return absl::NotFoundError("the thread ended");
+  return absl::DeadlineExceededError("the thread does not come to its system call in time");
+}
+
+}  // namespace memprofd

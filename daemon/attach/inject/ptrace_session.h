@@ -1,0 +1,81 @@
+// One thread of a process under PTRACE_SEIZE, for some milliseconds.
+//
+// Seizing stops nobody. The session belongs to the thread that created it: the
+// kernel lets the seized thread go, running or stopped, when that thread ends,
+// however it ends. So a session lives in a thread of its own and needs no
+// clean-up that could fail (see Injector).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/inject/remote_frame.h"
+
+namespace memprofd {
+
+// A signal that the thread stands before; it is not delivered yet.
+struct SignalStop {
+  int signal = 0;
+  int code = 0;  // si_code: who sent it
+};
+
+class PtraceSession {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  PtraceSession() = default;
+  PtraceSession(const PtraceSession&) = delete;
+  PtraceSession& operator=(const PtraceSession&) = delete;
+
+  // kNotFound: there is no such thread. kAlreadyExists: somebody else traces it.
+  absl::Status seize(pid_t tid);
+  // It has ended, or runs another program.
+  bool gone() const { return tid_ == 0; }
+  bool exec_seen() const { return exec_seen_; }
+
+  // Waits for a signal that `wanted` takes, and leaves the thread stopped before it. Others
+  // are passed on. Nothing: gone(), or the time is over; time in which the program was stopped
+  // by its user (SIGSTOP) does not count, up to kStoppedPatience.
+  std::optional<SignalStop> wait_signal(const std::function<bool(const SignalStop&)>& wanted,
+                                        std::chrono::milliseconds patience);
+  static constexpr std::chrono::seconds kStoppedPatience{30};
+
+  // All of the following want the thread stopped.
+  absl::StatusOr<ThreadState> state() const;
+  absl::Status set_registers(const user_regs_struct& regs) const;
+  // Onto its stack, which grows where it has to.
+  absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
+  // A word of 8 bytes anywhere in its memory.
+  absl::StatusOr<std::uint64_t> peek(std::uint64_t address) const;
+  absl::Status poke(std::uint64_t address, std::uint64_t word) const;
+  absl::Status resume(int signal) const;  // lets it run, with a signal or 0
+  absl::Status release();                 // PTRACE_DETACH
+
+  // Lets it run into that system call with that first argument, and out of it: what that
+  // returned, with the thread stopped there. Signals that come meanwhile are passed on.
+  // kDeadlineExceeded, with the thread running, when it does not make it in time.
+  absl::StatusOr<std::int64_t> run_to_system_call(std::uint64_t number, std::uint64_t argument,
+                                                  std::chrono::milliseconds patience);
+
+ private:
+  class Patience;
+
+  std::optional<int> next_stop(Patience& patience);
+  bool pass_event(int status);
+  absl::Status error(const char* what) const;
+
+  pid_t tid_ = 0;
+  bool exec_seen_ = false;
+  bool stopped_by_user_ = false;
+  bool at_system_calls_ = false;  // stops at each
+};
+
+}  // namespace memprofd

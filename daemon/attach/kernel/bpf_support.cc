@@ -1,0 +1,77 @@
+#include "daemon/attach/kernel/bpf_support.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "daemon/attach/kernel/kernel_features.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; a longer one is cut
+
+int print_to_log(enum libbpf_print_level level, const char* format, va_list arguments) {
+  if (level > LIBBPF_WARN || !spdlog::should_log(spdlog::level::debug)) return 0;
+  std::vector<char> text(kMaxMessageBytes);
+  const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
+  for (const absl::string_view line : absl::StrSplit(text.data(), '\n', absl::SkipEmpty()))
+    spdlog::debug("libbpf: {}", std::string_view(line.data(), line.size()));
+  return length;
+}
+
+constexpr std::string_view kPrivilegeRemedy = "run as root or with CAP_BPF and CAP_PERFMON";
+
+bool is_permission(int error) { return error == EPERM || error == EACCES; }
+
+absl::string_view view(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+void route_libbpf_messages() { libbpf_set_print(print_to_log); }
+
+absl::Status bpf_load_error(int error) {
+  const std::string cause = std::strerror(error);
+  const std::string missing = missing_kernel_features(check_kernel_features());
+  if (is_permission(error) && missing.empty())
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot load the BPF programs: ", cause, "; a security policy forbids it"));
+  if (is_permission(error))
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot load the BPF programs: ", cause, "; ", view(kPrivilegeRemedy)));
+  if (error == ENOMEM)
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot load the BPF programs: ", cause, "; free memory or choose a smaller ring buffer"));
+  if (!missing.empty())
+    return absl::UnimplementedError(
+        absl::StrCat("cannot load the BPF programs: ", cause, "; ", missing));
+  return absl::UnimplementedError(
+      absl::StrCat("the kernel refuses the BPF programs: ", cause,
+                   "; boot Linux 5.17 or later, or see the reason with --log.level debug"));
+}
+
+absl::Status bpf_attach_error(std::string_view what, std::string_view where, int error) {
+  const std::string text =
+      absl::StrCat("cannot attach ", view(what), " to ", view(where), ": ", std::strerror(error));
+  if (is_permission(error))
+    return absl::PermissionDeniedError(
+        absl::StrCat(text, "; run as root, or, where probes are perf events, with CAP_SYS_ADMIN"));
+  if (error == ESRCH || error == ENOENT)
+    return absl::NotFoundError(absl::StrCat(text, "; the process or its file is gone"));
+  if (error == EINVAL || error == ENOTSUP || error == ENOSYS)
+    return absl::UnimplementedError(absl::StrCat(
+        text, "; the kernel needs uprobe events and semaphores (4.20), see memprofctl doctor"));
+  if (error == EMFILE || error == ENFILE)
+    return absl::ResourceExhaustedError(
+        absl::StrCat(text, "; raise the limit of open files (ulimit -n)"));
+  return absl::UnavailableError(absl::StrCat(text, "; try again, or see --log.level debug"));
+}
+
+}  // namespace memprofd

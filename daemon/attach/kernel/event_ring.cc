@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/event_ring.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// Tells consume's callback to stop libbpf's loop.
+constexpr int kStop = -ECANCELED;
+
+std::uint64_t load_position(const MappedPages& page) {
+  auto* position = static_cast<std::uint64_t*>(page.data());
+  return std::atomic_ref(*position).load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EventRing>> EventRing::open(int map_fd, std::uint64_t total_bytes) {
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::unique_ptr<EventRing> ring(new EventRing);
+  ring->total_bytes_ = total_bytes;
+  ring->map_.reset(::fcntl(map_fd, F_DUPFD_CLOEXEC, 0));
+  if (!ring->map_) return absl::ErrnoToStatus(errno, "cannot keep the ring buffer");
+  const int fd = ring->map_.get();
+  ASSIGN_OR_RETURN(ring->consumer_page_,
+                   MappedPages::map(fd, page, PROT_READ, 0, "the ring buffer"));
+  ASSIGN_OR_RETURN(ring->producer_page_,
+                   MappedPages::map(fd, page, PROT_READ, page, "the ring buffer"));
+  ring->ring_.reset(ring_buffer__new(fd, &EventRing::on_record, ring.get(), nullptr));
+  if (ring->ring_ == nullptr) return bpf_load_error(errno);
+  return ring;
+}
+
+int EventRing::on_record(void* self, void* data, std::size_t bytes) {
+  auto& ring = *static_cast<EventRing*>(self);
+  (*ring.fn_)({static_cast<const std::byte*>(data), bytes});
+  return ++ring.consumed_ < kConsumeRecords ? 0 : kStop;
+}
+
+int EventRing::consume(const std::function<void(std::span<const std::byte>)>& fn) {
+  fn_ = &fn;
+  consumed_ = 0;
+  (void)ring_buffer__consume(ring_.get());
+  fn_ = nullptr;
+  return consumed_;
+}
+
+std::uint64_t EventRing::used_bytes() const {
+  // Consumer first: it never overtakes the producer.
+  const std::uint64_t consumed = load_position(consumer_page_);
+  return load_position(producer_page_) - consumed;
+}
+
+}  // namespace memprofd

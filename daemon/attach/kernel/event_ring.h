@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring buffer into which the BPF programs of one target write what happens.
+//
+// Whoever holds it reads it: the ingest thread, on which every call is made. It stays readable
+// when the programs have gone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/mapped_pages.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+class EventRing {
+ public:
+  // map_fd: of a BPF_MAP_TYPE_RINGBUF with room for total_bytes. kResourceExhausted,
+  // kPermissionDenied.
+  static absl::StatusOr<std::unique_ptr<EventRing>> open(int map_fd, std::uint64_t total_bytes);
+  EventRing(const EventRing&) = delete;
+  EventRing& operator=(const EventRing&) = delete;
+
+  // Calls fn for records available now, in order, at most kConsumeRecords; the
+  // span is valid during the call. Returns the number of records.
+  static constexpr int kConsumeRecords = 65536;
+  int consume(const std::function<void(std::span<const std::byte>)>& fn);
+  // Readable when the ring is a quarter full; before that, poll every few ms.
+  int epoll_fd() const { return ring_buffer__epoll_fd(ring_.get()); }
+
+  std::uint64_t used_bytes() const;
+  std::uint64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  EventRing() = default;
+  static int on_record(void* self, void* data, std::size_t bytes);
+
+  UniqueFd map_;
+  std::uint64_t total_bytes_ = 0;
+  MappedPages consumer_page_;  // the two positions, for the fill
+  MappedPages producer_page_;
+  RingBuffer ring_;
+
+  // Only while consume runs.
+  const std::function<void(std::span<const std::byte>)>* fn_ = nullptr;
+  int consumed_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/kernel_captures.h"
+
+#include <sys/stat.h>
+
+#include <map>
+#include <mutex>
+
+namespace memprofd {
+namespace {
+
+struct Counts {
+  std::mutex mutex;
+  std::map<FileId, std::size_t> of_program;
+};
+
+Counts& counts() {
+  static Counts counts;
+  return counts;
+}
+
+bool count(const FileId& program, bool bounded) {
+  const std::lock_guard lock(counts().mutex);
+  std::size_t& taken = counts().of_program[program];
+  if (bounded && taken >= kMaxKernelCaptures) return false;
+  ++taken;
+  return true;
+}
+
+}  // namespace
+
+FileId file_id(int descriptor) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+std::optional<KernelCapture> KernelCapture::take(const FileId& program) {
+  if (!count(program, true)) return std::nullopt;
+  return KernelCapture(program);
+}
+
+KernelCapture KernelCapture::insist(const FileId& program) {
+  (void)count(program, false);
+  return KernelCapture(program);
+}
+
+KernelCapture::~KernelCapture() {
+  if (!counted_) return;
+  const std::lock_guard lock(counts().mutex);
+  const auto found = counts().of_program.find(program_);
+  if (--found->second == 0) counts().of_program.erase(found);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the BPF programs of one target are told before they are loaded.
+#pragma once
+
+#include <cstdint>
+
+#include "bpf/events.h"
+#include "daemon/attach/kernel/uprobe_link.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+// Fixed at load.
+struct KernelConfig {
+  int pid = 0;  // as this process sees it
+  UprobeKind uprobes = best_uprobe_kind();
+  // Which programs are loaded: those of observe mode, or those of the agent, with the
+  // capture unless the runtime does all of that.
+  bool observe = false;
+  bool capture = true;
+  bool follow_forks = false;       // tell of the children too
+  bool fiber_stacks = false;       // OCaml 5: the next three are not used
+  std::uint64_t domain_state = 0;  // value of the Caml_state pointer
+  // Bytes into the domain state; the second must be the first plus 8, because
+  // the walk reads both at once.
+  std::uint32_t bottom_of_stack_offset = 0;
+  std::uint32_t last_return_address_offset = 0;
+  // For observe mode only.
+  std::uint32_t current_stack_offset = 0;  // OCaml 5
+  std::uint32_t stat_words_offset = 0;     // minor, promoted, major
+  std::uint32_t young_ptr_offset = 0;
+  std::uint32_t young_end_offset = 0;
+  std::uint32_t domain_id_offset = 0;   // OCaml 5
+  AddressRange user_callstack;          // empty: Printexc.get_callstack is not told apart
+  AddressRange track_interned;          // empty: unmarshalling is not told apart
+  std::uint32_t max_frames = 1024;      // clamped to 1..MEMPROF_MAX_FRAMES
+  std::uint32_t ring_bytes = 8u << 20;  // rounded up to a power of two, 256 KiB..1 GiB
+};
+
+// A target's ring buffer is most of the memory that it takes here. The small one holds half a
+// second of what the busiest programs send at the highest rate that gets it.
+constexpr std::uint32_t ring_bytes_for(double sampling_rate) {
+  return sampling_rate > 1e-4 ? 4u << 20 : 1u << 20;
+}
+
+// In the file that was parsed, whatever the process runs by now.
+inline ProbeSite site_in_program(const Target& target, const ProbePoint& point) {
+  return {.file = target.program_file, .offset = point.file_offset};
+}
+
+}  // namespace memprofd

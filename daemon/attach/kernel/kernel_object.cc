@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/kernel_object.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/probe_programs.h"
+#include "daemon/attach/kernel/thread_pointers.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kMinRingBytes = 256u << 10;
+constexpr std::uint32_t kMaxRingBytes = 1u << 30;
+
+// The process as its own pid namespace names it. Threads are then numbered as
+// their gettid() says, which is what the agent writes into its records.
+struct OwnNames {
+  std::uint32_t tgid = 0;
+  std::uint64_t device = 0;  // in the kernel's encoding
+  std::uint64_t inode = 0;
+};
+
+absl::StatusOr<OwnNames> own_names(int pid) {
+  const ProcFs proc;
+  ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
+  struct stat info {};
+  if (::stat(proc.path(pid, "ns/pid").c_str(), &info) != 0)
+    return process_error(pid, errno, "read the pid namespace");
+  const std::uint64_t device = std::uint64_t{major(info.st_dev)} << 20 | minor(info.st_dev);
+  const int tgid = status.ns_pids.empty() ? pid : status.ns_pids.back();
+  return OwnNames{static_cast<std::uint32_t>(tgid), device, info.st_ino};
+}
+
+std::uint32_t ring_size(std::uint32_t wanted) {
+  return std::bit_ceil(std::clamp(wanted, kMinRingBytes, kMaxRingBytes));
+}
+
+// What all objects of a target are told.
+template <typename Globals>
+void configure_names(Globals& globals, const KernelConfig& config, const OwnNames& names) {
+  globals.target_pid = static_cast<std::uint32_t>(config.pid);
+  globals.target_tgid = names.tgid;
+  globals.pid_namespace_device = names.device;
+  globals.pid_namespace_inode = names.inode;
+  globals.wakeup_bytes = ring_size(config.ring_bytes) / 4;
+}
+
+void configure_walk(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t table_bits) {
+  auto& globals = *skeleton.rodata;
+  globals.follow_forks = config.follow_forks;
+  globals.fiber_stacks = config.fiber_stacks;
+  globals.bottom_of_stack_address = config.domain_state + config.bottom_of_stack_offset;
+  globals.domain_state_address = config.domain_state;
+  globals.current_stack_offset = config.current_stack_offset;
+  globals.stat_words_offset = config.stat_words_offset;
+  globals.young_ptr_offset = config.young_ptr_offset;
+  globals.young_end_offset = config.young_end_offset;
+  globals.domain_id_offset = config.domain_id_offset;
+  globals.user_callstack_begin = config.user_callstack.begin;
+  globals.user_callstack_end = config.user_callstack.end;
+  globals.track_interned_begin = config.track_interned.begin;
+  globals.track_interned_end = config.track_interned.end;
+  globals.table_bits = table_bits;
+  globals.max_frames = std::clamp(config.max_frames, 1u, MEMPROF_MAX_FRAMES);
+  // These fail only after load.
+  (void)bpf_map__set_max_entries(skeleton.maps.events, ring_size(config.ring_bytes));
+  (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
+}
+
+void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
+  for (const ProbeRow& row : kProbeTable) {
+    bpf_program* const chosen = row.program(skeleton.progs, config.fiber_stacks);
+    (void)bpf_program__set_autoload(row.program(skeleton.progs, !config.fiber_stacks), false);
+    (void)bpf_program__set_autoload(chosen, row.wanted(config));
+    choose_uprobe_kind(chosen, config.uprobes);
+  }
+}
+
+// The same maps for both objects.
+void share_maps(const memprof_bpf& from, tasks_bpf& to) {
+  (void)bpf_map__reuse_fd(to.maps.events, bpf_map__fd(from.maps.events));
+  (void)bpf_map__reuse_fd(to.maps.children, bpf_map__fd(from.maps.children));
+  (void)bpf_map__reuse_fd(to.maps.drops, bpf_map__fd(from.maps.drops));
+  (void)bpf_map__reuse_fd(to.maps.counts, bpf_map__fd(from.maps.counts));
+}
+
+absl::Status check_types_for_forks(const KernelConfig& config) {
+  if (!config.follow_forks || has_kernel_types()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "following children (--follow-forks) needs the kernel's type information, "
+      "/sys/kernel/btf/vmlinux; boot a kernel with CONFIG_DEBUG_INFO_BTF, or leave that out");
+}
+
+absl::Status load_tasks(const KernelConfig& config, const OwnNames& names, KernelObject& object) {
+  const bool pointers = config.fiber_stacks && !config.observe && has_kernel_types();
+  if (!config.follow_forks && !pointers) return absl::OkStatus();
+  RETURN_IF_ERROR(check_types_for_forks(config));
+  object.tasks.reset(tasks_bpf__open());
+  if (object.tasks == nullptr) return bpf_load_error(errno);
+  tasks_bpf& tasks = *object.tasks;
+  configure_names(*tasks.rodata, config, names);
+  share_maps(*object.main, tasks);
+  (void)bpf_program__set_autoload(tasks.progs.on_fork, config.follow_forks);
+  (void)bpf_program__set_autoload(tasks.progs.thread_pointers, pointers);
+  const int error = tasks_bpf__load(&tasks);
+  if (error == 0) return absl::OkStatus();
+  object.tasks.reset();
+  if (!config.follow_forks) return absl::OkStatus();  // thread pointers are not worth a refusal
+  return bpf_load_error(-error);
+}
+
+}  // namespace
+
+absl::StatusOr<KernelObject> KernelObject::load(const KernelConfig& config,
+                                                std::uint32_t table_bits) {
+  ASSIGN_OR_RETURN(const OwnNames names, own_names(config.pid));
+  KernelObject object;
+  object.main.reset(memprof_bpf__open());
+  if (object.main == nullptr) return bpf_load_error(errno);
+  configure_names(*object.main->rodata, config, names);
+  configure_walk(*object.main, config, table_bits);
+  choose_programs(*object.main, config);
+  if (const int error = memprof_bpf__load(object.main.get()); error != 0)
+    return bpf_load_error(-error);
+  RETURN_IF_ERROR(load_tasks(config, names, object));
+  return object;
+}
+
+}  // namespace memprofd

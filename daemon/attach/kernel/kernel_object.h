@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BPF programs and maps of one target, loaded and not attached. Only the programs that the
+// config asks for are loaded: the kernel verifies each anew for every target.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/kernel/kernel_config.h"
+#include "memprof.skel.h"
+#include "tasks.skel.h"
+
+namespace memprofd {
+
+struct KernelObject {
+  struct Closer {
+    void operator()(memprof_bpf* skeleton) const { memprof_bpf__destroy(skeleton); }
+    void operator()(tasks_bpf* skeleton) const { tasks_bpf__destroy(skeleton); }
+  };
+
+  static absl::StatusOr<KernelObject> load(const KernelConfig& config, std::uint32_t table_bits);
+
+  std::unique_ptr<memprof_bpf, Closer> main;
+  // What reads the kernel's own structures. Null when neither is wanted: the program that tells
+  // of forks, and that which finds thread pointers, without which the kernel does as well.
+  std::unique_ptr<tasks_bpf, Closer> tasks;
+};
+
+}  // namespace memprofd

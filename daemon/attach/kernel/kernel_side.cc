@@ -1,0 +1,101 @@
+#include "daemon/attach/kernel/kernel_side.h"
+
+#include <bpf/bpf.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/kernel_object.h"
+#include "daemon/attach/kernel/kernel_table.h"
+#include "daemon/attach/kernel/thread_pointers.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kMaxTableBits = 28;
+
+absl::Status check_config(const KernelConfig& config, const KernelFrameTable& table) {
+  if (!config.fiber_stacks &&
+      config.last_return_address_offset != config.bottom_of_stack_offset + 8)
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the runtime keeps last_return_address at %u and bottom_of_stack at %u, not side by "
+        "side; this OCaml version is not supported",
+        config.last_return_address_offset, config.bottom_of_stack_offset));
+  if (table.bits < 1 || table.bits > kMaxTableBits ||
+      table.slots.size() != std::size_t{1} << table.bits)
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the frame table has %u slots for %u bits; at most %u bits are supported",
+                        table.slots.size(), table.bits, kMaxTableBits));
+  return absl::OkStatus();
+}
+
+template <std::size_t N>
+void sum_over_cpus(const bpf_map* map, int cpus, std::array<std::uint64_t, N>& sums) {
+  std::vector<std::uint64_t> values(static_cast<std::size_t>(cpus));
+  for (std::uint32_t key = 0; key < N; ++key) {
+    if (bpf_map_lookup_elem(bpf_map__fd(map), &key, values.data()) != 0) continue;
+    for (const std::uint64_t value : values) sums[key] += value;
+  }
+}
+
+}  // namespace
+
+KernelSide::KernelSide() = default;
+KernelSide::~KernelSide() = default;
+
+absl::StatusOr<std::unique_ptr<KernelSide>> KernelSide::load(const KernelConfig& config,
+                                                             const KernelFrameTable& table) {
+  route_libbpf_messages();
+  RETURN_IF_ERROR(check_config(config, table));
+  std::unique_ptr<KernelSide> side(new KernelSide);
+  side->pid_ = config.pid;
+  ASSIGN_OR_RETURN(KernelObject object, KernelObject::load(config, table.bits));
+  side->object_ = std::make_unique<KernelObject>(std::move(object));
+  RETURN_IF_ERROR(side->map_table(table));
+  const bpf_map* events = side->object_->main->maps.events;
+  ASSIGN_OR_RETURN(side->ring_, EventRing::open(bpf_map__fd(events), bpf_map__max_entries(events)));
+  side->probes_ = std::make_unique<Probes>(*side->object_, config);
+  return side;
+}
+
+absl::Status KernelSide::map_table(const KernelFrameTable& frames) {
+  const std::size_t bytes = frames.slots.size() * sizeof(std::uint64_t);
+  ASSIGN_OR_RETURN(table_, MappedPages::map(bpf_map__fd(object_->main->maps.frame_table), bytes,
+                                            PROT_READ | PROT_WRITE, 0, "the frame table"));
+  std::copy(frames.slots.begin(), frames.slots.end(), slots().begin());
+  table_charge_ = frames.charge;
+  if (table_charge_ != nullptr) table_charge_->shrink_to(bytes);  // the kernel's copy stays
+  return absl::OkStatus();
+}
+
+std::span<std::uint64_t> KernelSide::slots() const {
+  return {static_cast<std::uint64_t*>(table_.data()), table_.bytes() / sizeof(std::uint64_t)};
+}
+
+absl::Status KernelSide::add_frames(const KernelFrameTable& table) {
+  const auto there = slots();
+  return add_kernel_slots(there, static_cast<std::uint32_t>(std::countr_zero(there.size())),
+                          table.slots);
+}
+
+std::vector<std::uint64_t> KernelSide::thread_pointers() const {
+  if (object_->tasks == nullptr) return {};
+  const bpf_program* program = object_->tasks->progs.thread_pointers;
+  if (!bpf_program__autoload(program)) return {};
+  return read_thread_pointers(program, pid_);
+}
+
+KernelCounters KernelSide::counters() const {
+  const int cpus = std::max(1, libbpf_num_possible_cpus());
+  KernelCounters counters;
+  sum_over_cpus(object_->main->maps.drops, cpus, counters.drops);
+  sum_over_cpus(object_->main->maps.counts, cpus, counters.counts);
+  return counters;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,79 @@
+// The BPF programs of one target: loaded, attached, read, undone.
+//
+// Order of use:
+//
+//   load -> kCapture -> lifecycle -> kBatch -> EventRing::consume ...
+//                                      |             |
+//      raises the agent's semaphore ---+             |
+//   Probes::detach (lowers it) <---------------------+
+//
+// Captures must be there before the semaphore makes the agent sample. Destruction
+// detaches all as well. Were the daemon killed, the kernel does the same by itself.
+//
+// Owned by the control thread; counters() and probes().runs() may be called from any thread. The
+// ring is another object, whose owner is who takes it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bpf/events.h"
+#include "daemon/attach/kernel/event_ring.h"
+#include "daemon/attach/kernel/kernel_config.h"
+#include "daemon/attach/kernel/mapped_pages.h"
+#include "daemon/attach/kernel/probes.h"
+#include "daemon/discover/frame_table.h"
+
+namespace memprofd {
+
+struct KernelCounters {
+  std::array<std::uint64_t, MEMPROF_KERNEL_DROPS> drops{};    // enum memprof_kernel_drop
+  std::array<std::uint64_t, MEMPROF_KERNEL_COUNTS> counts{};  // enum memprof_kernel_count
+};
+
+struct KernelObject;
+
+class KernelSide {
+ public:
+  // kPermissionDenied, kUnimplemented (the kernel lacks something, named),
+  // kNotFound (no such process), kInvalidArgument, kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<KernelSide>> load(const KernelConfig& config,
+                                                          const KernelFrameTable& table);
+  ~KernelSide();
+  KernelSide(const KernelSide&) = delete;
+  KernelSide& operator=(const KernelSide&) = delete;
+
+  Probes& probes() { return *probes_; }
+  const Probes& probes() const { return *probes_; }
+  // What the programs tell of the target, for who reads it; null the second time.
+  std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
+
+  // Adds frames of code loaded later. kResourceExhausted when the table is full.
+  absl::Status add_frames(const KernelFrameTable& table);
+
+  // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
+  std::vector<std::uint64_t> thread_pointers() const;
+
+  KernelCounters counters() const;
+
+ private:
+  KernelSide();
+  absl::Status map_table(const KernelFrameTable& frames);
+  std::span<std::uint64_t> slots() const;
+
+  // Destroyed in reverse order: probes first.
+  int pid_ = 0;
+  std::unique_ptr<KernelObject> object_;
+  MappedPages table_;
+  std::shared_ptr<ByteCharge> table_charge_;
+  std::unique_ptr<EventRing> ring_;
+  std::unique_ptr<Probes> probes_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The probes of one target: where its code, its agent and the kernel tell of it.
+//
+// A uprobe is a row of the table in probes.cc; loading, attaching, detaching and counting walk
+// that table. Owned by the control thread; runs() may be called from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "daemon/attach/kernel/kernel_config.h"
+#include "daemon/attach/kernel/probe_removal.h"
+#include "daemon/attach/kernel/uprobe_link.h"
+
+namespace memprofd {
+
+enum class Probe : std::size_t {
+  kCapture,     // where Memprof asks for the callstack of a sample
+  kObserve,     // instead of capture and batch: at caml_alloc_small_dispatch
+  kBatch,       // the agent's, with its semaphore
+  kFrametable,  // where the runtime takes in the code of a plugin
+};
+inline constexpr std::size_t kProbes = 4;
+
+struct KernelObject;
+
+struct ProbeRuns {
+  std::uint64_t hits = 0;
+  std::uint64_t program_ns = 0;
+};
+
+class Probes {
+ public:
+  // Both must outlive it.
+  Probes(const KernelObject& object, const KernelConfig& config);
+  Probes(const Probes&) = delete;
+  Probes& operator=(const Probes&) = delete;
+  ~Probes() { detach(); }
+
+  // Takes the place of the one before. The config says which of them there are programs for.
+  absl::Status attach(Probe probe, const ProbeSite& site);
+  bool attached(Probe probe) const { return static_cast<bool>(link(probe)); }
+  void begin_detach(Probe probe) { removal_.add(link(probe)); }
+
+  // Tracepoints for exec, the end of a thread and, if it is followed, fork.
+  absl::Status attach_lifecycle();
+
+  // All of them: the agent's semaphore falls and sampling stops. What is in the ring stays
+  // readable. The kernel takes some tens of milliseconds for each probe, for those of many
+  // targets no longer than for one: who ends many begins with all.
+  void begin_detach();
+  void detach();  // begins, and waits until all are out
+
+  // Of the uprobes, as far as the kernel has counted (BpfStatistics).
+  ProbeRuns runs() const;
+
+ private:
+  UprobeLink& link(Probe probe) { return uprobes_[static_cast<std::size_t>(probe)]; }
+  const UprobeLink& link(Probe probe) const { return uprobes_[static_cast<std::size_t>(probe)]; }
+
+  const KernelObject& object_;
+  int pid_;
+  UprobeKind kind_;
+  bool domains_;
+  bool follow_forks_;
+  std::array<BpfLink, 3> tracepoints_;  // exec, end of a thread, fork
+  std::array<UprobeLink, kProbes> uprobes_;
+  ProbeRemoval removal_;
+};
+
+}  // namespace memprofd

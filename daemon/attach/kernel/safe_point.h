@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The place where a target's runtime runs callbacks, watched: who passes it, and the one
+// signal that stops a chosen thread there (bpf/safe_point.h has the protocol).
+//
+// Watching touches nothing of the process but a probe, and sends nothing. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bpf/safe_point.h"
+#include "daemon/attach/kernel/uprobe_link.h"
+
+namespace memprofd {
+
+class SafePoint {
+ public:
+  // Loads the program and puts the probe in place. Errors as of KernelSide::load.
+  static absl::StatusOr<std::unique_ptr<SafePoint>> attach(int pid, const ProbeSite& site);
+  ~SafePoint();  // closes, and removes the probe
+  SafePoint(const SafePoint&) = delete;
+  SafePoint& operator=(const SafePoint&) = delete;
+
+  // The next thread that passes knocks, but for those that are skipped.
+  void watch();
+  // Who has knocked since; waits for that until `patience` is over or cancel_fd is readable.
+  std::optional<memprof_knock> wait_knock(int cancel_fd, std::chrono::milliseconds patience);
+  // Has the thread that knocked get the signal, now if it still waits, or when it passes
+  // again before the lease is over. renew() moves its end on.
+  void open(const memprof_knock& knock, int signal, std::chrono::milliseconds lease);
+  void renew(std::chrono::milliseconds lease);
+  // From here on no signal is sent. True when one was, since open().
+  bool close();
+
+  // Not to be asked again before skip_none(). The longest skipped gives way.
+  void skip(const memprof_knock& knock);
+  void skip_none();
+
+ private:
+  struct Parts;
+  explicit SafePoint(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace memprofd

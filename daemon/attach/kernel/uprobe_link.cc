@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/uprobe_link.h"
+
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "daemon/discover/proc_fs.h"
+#include "spdlog/spdlog.h"
+
+// Begins with an instruction that the kernel emulates.
+extern "C" void memprofd_probe_here();
+asm(R"(
+  .text
+  .type memprofd_probe_here, @function
+memprofd_probe_here:
+  nop
+  ret
+  .size memprofd_probe_here, . - memprofd_probe_here
+)");
+
+namespace memprofd {
+namespace {
+
+// BPF_TRACE_UPROBE_MULTI of enum bpf_attach_type.
+constexpr auto kUprobeMulti = static_cast<bpf_attach_type>(48);
+
+// The arguments of BPF_LINK_CREATE for it: union bpf_attr, link_create.uprobe_multi, in
+// include/uapi/linux/bpf.h since Linux 6.6. The headers that this is built with may be older.
+struct UprobeMultiArguments {
+  std::uint32_t prog_fd = 0;
+  std::uint32_t target_fd = 0;  // must be 0
+  std::uint32_t attach_type = kUprobeMulti;
+  std::uint32_t link_flags = 0;
+  std::uint64_t path = 0;             // char *
+  std::uint64_t offsets = 0;          // u64[cnt]
+  std::uint64_t ref_ctr_offsets = 0;  // u64[cnt] or null
+  std::uint64_t cookies = 0;
+  std::uint32_t cnt = 1;
+  std::uint32_t flags = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(UprobeMultiArguments) == 64);
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+// Names the descriptor's file and no other.
+std::string path_of(const ProbeSite& site) {
+  return absl::StrFormat("/proc/self/fd/%d", site.file->get());
+}
+
+// Empty with errno set when the kernel refuses.
+UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site) {
+  const std::string path = path_of(site);
+  UprobeMultiArguments arguments;
+  arguments.prog_fd = static_cast<std::uint32_t>(program_fd);
+  arguments.path = address_of(path.c_str());
+  arguments.offsets = address_of(&site.offset);
+  if (site.semaphore_offset != 0) arguments.ref_ctr_offsets = address_of(&site.semaphore_offset);
+  arguments.pid = static_cast<std::uint32_t>(pid);
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &arguments, sizeof arguments)));
+}
+
+// Loads a program that notes in the map that it has run.
+UniqueFd load_note_program(int map_fd) {
+  const std::array<bpf_insn, 5> code = {{
+      {.code = BPF_LD | BPF_DW | BPF_IMM,
+       .dst_reg = BPF_REG_1,
+       .src_reg = BPF_PSEUDO_MAP_VALUE,
+       .off = 0,
+       .imm = map_fd},
+      {},
+      {.code = BPF_ST | BPF_MEM | BPF_DW, .dst_reg = BPF_REG_1, .src_reg = 0, .off = 0, .imm = 1},
+      {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
+      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+  }};
+  LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = kUprobeMulti);
+  return UniqueFd(bpf_prog_load(BPF_PROG_TYPE_KPROBE, "memprofd_note", "GPL", code.data(),
+                                code.size(), &options));
+}
+
+// Tries a link to this process with a hit by another thread than the one that names the process:
+// kernels before 6.10 that lack a fix run the program for that one only.
+bool multi_links_work() {
+  const auto site = site_in_this_program(address_of(reinterpret_cast<void*>(memprofd_probe_here)));
+  const UniqueFd map(bpf_map_create(BPF_MAP_TYPE_ARRAY, "memprofd_note", sizeof(std::uint32_t),
+                                    sizeof(std::uint64_t), 1, nullptr));
+  const UniqueFd program(map ? load_note_program(map.get()) : UniqueFd());
+  if (!site || !program) return false;
+  const UniqueFd link = create_multi_link(program.get(), ::getpid(), *site);
+  if (!link) return false;
+  std::thread(memprofd_probe_here).join();
+  const std::uint32_t key = 0;
+  std::uint64_t ran = 0;
+  return bpf_map_lookup_elem(map.get(), &key, &ran) == 0 && ran == 1;
+}
+
+}  // namespace
+
+UprobeKind best_uprobe_kind() {
+  static const UprobeKind kind = [] {
+    const bool multi = multi_links_work();
+    spdlog::debug("probes are {}", multi ? "uprobe_multi links" : "perf events");
+    return multi ? UprobeKind::kMultiLink : UprobeKind::kPerfEvent;
+  }();
+  return kind;
+}
+
+std::optional<ProbeSite> site_in_this_program(std::uint64_t address) {
+  const auto maps = ProcFs().maps(::getpid());
+  auto file = std::make_shared<const UniqueFd>(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  if (!maps.ok() || !*file) return std::nullopt;
+  for (const Mapping& mapping : *maps) {
+    if (mapping.begin <= address && address < mapping.end)
+      return ProbeSite{.file = std::move(file), .offset = address - mapping.begin + mapping.offset};
+  }
+  return std::nullopt;
+}
+
+void choose_uprobe_kind(bpf_program* program, UprobeKind kind) {
+  if (kind == UprobeKind::kMultiLink)
+    (void)bpf_program__set_expected_attach_type(program, kUprobeMulti);
+}
+
+absl::StatusOr<UprobeLink> UprobeLink::attach(const bpf_program* program, UprobeKind kind, int pid,
+                                              const ProbeSite& site, std::string_view what) {
+  UprobeLink result;
+  if (kind == UprobeKind::kMultiLink) {
+    result.link_ = create_multi_link(bpf_program__fd(program), pid, site);
+  } else {
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site.semaphore_offset);
+    result.event_.reset(bpf_program__attach_uprobe_opts(program, pid, path_of(site).c_str(),
+                                                        site.offset, &options));
+  }
+  if (result) return result;
+  return bpf_attach_error(what, absl::StrFormat("pid %d at file offset 0x%x", pid, site.offset),
+                          errno);
+}
+
+}  // namespace memprofd

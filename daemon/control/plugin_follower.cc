@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/plugin_follower.h"
+
+#include <utility>
+
+#include "daemon/discover/frame_table.h"
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+// A program registers frame tables as often as it likes: looks take this part of the time.
+constexpr int kOneIn = 10;
+
+}  // namespace
+
+PluginFollower::PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> symbolizer)
+    : finder_(std::move(target.plugin_finder)), symbolizer_(std::move(symbolizer)) {
+  for (OcamlCode& code : std::exchange(target.plugins, {})) {
+    found_.push_back(prepare(std::move(code)));
+  }
+}
+
+PluginFollower::Plugin PluginFollower::prepare(OcamlCode code) {
+  KernelFrameTable table = build_kernel_frame_table(code.frames);
+  return {std::move(code), std::move(table)};
+}
+
+void PluginFollower::add_found(AttachedTarget& target) {
+  for (Plugin& plugin : std::exchange(found_, {})) add(std::move(plugin), target);
+  say_left_out(target.target().pid);
+}
+
+void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target,
+                            const std::function<void()>& wake) {
+  if (look_) return take_over(target);
+  if (seen_ == registered || given_up_ || std::chrono::steady_clock::now() < next_look_) return;
+  seen_ = registered;
+  start_look(target, wake);
+}
+
+void PluginFollower::start_look(const AttachedTarget& target, const std::function<void()>& wake) {
+  const auto start = [finder = finder_, memory = target.target().memory](
+                         const std::stop_token& stop) { return look(finder, *memory, stop); };
+  auto look = Look<Found>::start(start, wake);
+  if (look.ok()) {
+    look_.emplace(*std::move(look));
+    return;
+  }
+  seen_.reset();  // again when threads are free
+  next_look_ = std::chrono::steady_clock::now() + kLookBudget;
+  spdlog::warn("pid {}: its plugins are not looked for: {}", target.target().pid,
+               std::string(look.status().message()));
+}
+
+// On the look's thread.
+PluginFollower::Found PluginFollower::look(PluginFinder finder, const TargetMemory& memory,
+                                           const std::stop_token& stop) {
+  Found found;
+  const auto maps = memory.maps();
+  if (maps.ok()) {  // else ended or ending: found out elsewhere
+    for (OcamlCode& code : finder.find_new(*maps, memory, stop)) {
+      found.plugins.push_back(prepare(std::move(code)));
+    }
+  }
+  found.finder = std::move(finder);
+  return found;
+}
+
+void PluginFollower::take_over(AttachedTarget& target) {
+  const int pid = target.target().pid;
+  if (!look_->done()) {
+    if (!look_->over_budget()) return;
+    look_.reset();
+    given_up_ = true;
+    spdlog::warn(
+        "pid {}: a look for plugins took longer than {} s and was given up, stacks end at new "
+        "ones; "
+        "attach again when the file system of its files answers (FUSE, NFS)",
+        pid, kLookBudget.count());
+    return;
+  }
+  next_look_ = std::chrono::steady_clock::now() + kOneIn * look_->age();
+  Found found = look_->take();
+  look_.reset();
+  finder_ = std::move(found.finder);
+  // What was read of another program that it has become is of no use.
+  if (!check_same_program(target.target()).ok()) return;
+  found_ = std::move(found.plugins);
+  add_found(target);
+}
+
+// Names come before addresses: what the symbolizer was asked once it does not look up again.
+void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
+  const int pid = target.target().pid;
+  const std::string name = plugin.code.file->display_name();
+  spdlog::info("pid {}: plugin {} has {} frame descriptors", pid, name,
+               plugin.code.frames.descriptors().size());
+  symbolizer_->add(std::move(plugin.code.file), plugin.code.load_bias, plugin.code.frames);
+  const absl::Status status = target.kernel().add_frames(plugin.table);
+  if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
+}
+
+void PluginFollower::say_left_out(int pid) {
+  if (finder_.left_out() == 0 || std::exchange(said_left_out_, true)) return;
+  spdlog::warn(
+      "pid {}: stacks end at plugins beyond the first {} or those that the kernel's table has room "
+      "for; {} are left out so far",
+      pid, PluginFinder::kMaxPlugins, finder_.left_out());
+}
+
+}  // namespace memprofd

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plugins of a target: their names for its symbolizer, their frames for its walks.
+// Owned by the control thread; the look that prepares the target uses it before.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/attach/attached_target.h"
+#include "daemon/control/look.h"
+#include "daemon/discover/plugins.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
+
+namespace memprofd {
+
+class PluginFollower {
+ public:
+  PluginFollower() = default;
+  // Takes what was found of plugins when the target was looked at.
+  PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> symbolizer);
+
+  // Adds those that were found: to be called before the first session, for its samples to
+  // be walked through them.
+  void add_found(AttachedTarget& target);
+  // Looks for plugins, in a thread of its own that calls wake in the end, when the program has
+  // registered frame tables since the last look, and in the first call: `registered` counts
+  // them. Takes over what the last look has found. To be called again and again.
+  void follow(std::uint64_t registered, AttachedTarget& target, const std::function<void()>& wake);
+
+ private:
+  struct Plugin {
+    OcamlCode code;
+    KernelFrameTable table;
+  };
+  struct Found {
+    PluginFinder finder;
+    std::vector<Plugin> plugins;
+  };
+
+  static Plugin prepare(OcamlCode code);
+  static Found look(PluginFinder finder, const TargetMemory& memory, const std::stop_token& stop);
+  void start_look(const AttachedTarget& target, const std::function<void()>& wake);
+  void take_over(AttachedTarget& target);
+  void add(Plugin plugin, AttachedTarget& target);
+  void say_left_out(int pid);
+
+  PluginFinder finder_;        // but while a look has it
+  std::vector<Plugin> found_;  // not yet added
+  std::shared_ptr<OcamlSymbolizer> symbolizer_;
+  std::optional<std::uint64_t> seen_;  // registrations taken account of
+  std::optional<Look<Found>> look_;
+  std::chrono::steady_clock::time_point next_look_;
+  bool said_left_out_ = false;
+  bool given_up_ = false;
+};
+
+}  // namespace memprofd

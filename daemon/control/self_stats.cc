@@ -1,0 +1,26 @@
+#include "daemon/control/self_stats.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace memprofd {
+
+SelfStats read_self_stats() {
+  SelfStats stats;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+    stats.cpu_seconds +=
+        static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  }
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t total_pages = 0, resident_pages = 0;
+  if (statm >> total_pages >> resident_pages) {
+    stats.resident_bytes = resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  }
+  return stats;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,73 @@
+#include "daemon/control/target_overhead.h"
+
+#include "daemon/attach/budget/trap_cost.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kWindow{1};
+// A window waits so long for kLeastCpuSeconds of a target that is nearly idle.
+constexpr std::chrono::seconds kLongestWindow{10};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TargetOverhead>> TargetOverhead::start(double share, double ceiling,
+                                                                      CaptureMode capture) {
+  ASSIGN_OR_RETURN(BpfStatistics statistics, BpfStatistics::enable());
+  const OverheadBudget budget(share, ceiling, capture_at(ceiling, capture), trap_ns());
+  return std::unique_ptr<TargetOverhead>(new TargetOverhead(std::move(statistics), budget));
+}
+
+OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const KernelSide& kernel,
+                                            const LaneSignals& signals) {
+  using Change = OverheadBudget::Change;
+  if (!began_) {
+    began_ = read(target, kernel, signals);
+    return Change::kNone;
+  }
+  if (Clock::now() - began_->at < kWindow) return Change::kNone;
+  const Reading now = read(target, kernel, signals);
+  const OverheadWindow window = between(*began_, now);
+  if (window.cpu_seconds < OverheadBudget::kLeastCpuSeconds && now.at - began_->at < kLongestWindow)
+    return Change::kNone;
+  began_ = now;
+  return budget_.judge(window);
+}
+
+OverheadInfo TargetOverhead::info() const {
+  return {.budget = budget_.share(),
+          .measured = budget_.overhead(),
+          .requested_rate = budget_.ceiling(),
+          .lowered = budget_.lowered(),
+          .raised = budget_.raised(),
+          .exhausted = budget_.exhausted()};
+}
+
+TargetOverhead::Reading TargetOverhead::read(const AttachedTarget& target, const KernelSide& kernel,
+                                             const LaneSignals& signals) {
+  const ProbeRuns runs = kernel.probes().runs();
+  return {.at = Clock::now(),
+          .cpu_ns = process_cpu_ns(target.target().pid),
+          .counts = {.samples = signals.alloc_events + signals.records_lost,
+                     .frames = signals.frames_seen,
+                     .probe_hits = runs.hits,
+                     .program_ns = runs.program_ns}};
+}
+
+OverheadWindow TargetOverhead::between(const Reading& begin, const Reading& end) {
+  const ProfilingCounts &from = begin.counts, &to = end.counts;
+  return {.seconds = std::chrono::duration<double>(end.at - begin.at).count(),
+          .cpu_seconds = end.cpu_ns > begin.cpu_ns
+                             ? static_cast<double>(end.cpu_ns - begin.cpu_ns) * 1e-9
+                             : 0,  // the process has ended
+          .counts = {.samples = to.samples - from.samples,
+                     .frames = to.frames - from.frames,
+                     .probe_hits = to.probe_hits - from.probe_hits,
+                     .program_ns = to.program_ns - from.program_ns}};
+}
+
+}  // namespace memprofd

@@ -1,0 +1,54 @@
+// One target's overhead budget at work: takes measurements window by window and has
+// OverheadBudget judge them. Owned by the control thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/attached_target.h"
+#include "daemon/attach/budget/overhead_budget.h"
+#include "daemon/attach/kernel/bpf_statistics.h"
+#include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/pipeline/lane.h"
+
+namespace memprofd {
+
+class TargetOverhead {
+ public:
+  // share and ceiling as OverheadBudget has them. kPermissionDenied, kUnavailable: the kernel
+  // does not measure BPF programs for us.
+  static absl::StatusOr<std::unique_ptr<TargetOverhead>> start(double share, double ceiling,
+                                                               CaptureMode capture);
+
+  // To be called again and again while the target is sampled: at the end of a window, the
+  // change that is due.
+  OverheadBudget::Change look(const AttachedTarget& target, const KernelSide& kernel,
+                              const LaneSignals& signals);
+  // A session has ended; the next look() begins a window.
+  void end_window() { began_.reset(); }
+
+  OverheadBudget& budget() { return budget_; }
+  OverheadInfo info() const;
+
+ private:
+  struct Reading {
+    std::chrono::steady_clock::time_point at;
+    std::uint64_t cpu_ns = 0;
+    ProfilingCounts counts;
+  };
+  static Reading read(const AttachedTarget& target, const KernelSide& kernel,
+                      const LaneSignals& signals);
+  static OverheadWindow between(const Reading& begin, const Reading& end);
+
+  TargetOverhead(BpfStatistics statistics, const OverheadBudget& budget)
+      : statistics_(std::move(statistics)), budget_(budget) {}
+
+  BpfStatistics statistics_;
+  OverheadBudget budget_;
+  std::optional<Reading> began_;
+};
+
+}  // namespace memprofd

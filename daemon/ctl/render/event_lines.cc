@@ -1,0 +1,95 @@
+#include "daemon/ctl/render/event_lines.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// "alloc_minor"
+std::string kind_word(pb::EventKind kind) {
+  constexpr std::string_view kPrefix = "EVENT_KIND_";
+  std::string word = absl::AsciiStrToLower(pb::EventKind_Name(kind));
+  return word.size() > kPrefix.size() ? word.substr(kPrefix.size()) : word;
+}
+
+// "normal"
+std::string source_word(pb::BlockSource source) {
+  constexpr std::string_view kPrefix = "BLOCK_SOURCE_";
+  std::string word = absl::AsciiStrToLower(pb::BlockSource_Name(source));
+  return word.size() > kPrefix.size() ? word.substr(kPrefix.size()) : word;
+}
+
+bool is_death(pb::EventKind kind) {
+  return kind == pb::EVENT_KIND_DEALLOC_MINOR || kind == pb::EVENT_KIND_DEALLOC_MAJOR;
+}
+
+}  // namespace
+
+std::string EventLines::text_line(const pb::SampleEvent& event) const {
+  std::string line = absl::StrFormat(
+      "%.6f %-13s block %d, %d words, %d samples, %s, thread %d",
+      static_cast<double>(event.time_unix_ns()) / 1e9, kind_word(event.kind()), event.block(),
+      event.size_words(), event.n_samples(), source_word(event.source()), event.thread());
+  if (is_death(event.kind())) {
+    absl::StrAppend(&line, ", lived ", format_duration(event.lifetime_seconds()));
+  }
+  if (const auto stack = callstacks_.find(event.callstack_id()); stack != callstacks_.end()) {
+    const char* separator = "  ";
+    for (const pb::Location& frame : stack->second.locations()) {
+      const std::string location = location_words(frame.file(), frame.line());
+      absl::StrAppend(&line, separator, printable(frame.function()), location.empty() ? "" : " ",
+                      location);
+      separator = " < ";
+    }
+  }
+  return line + "\n";
+}
+
+std::string EventLines::json_line(const pb::SampleEvent& event) const {
+  Json out{{"kind", kind_word(event.kind())}, {"time_unix_ns", event.time_unix_ns()},
+           {"block", event.block()},          {"size_words", event.size_words()},
+           {"n_samples", event.n_samples()},  {"source", source_word(event.source())},
+           {"thread", event.thread()},        {"domain", event.domain()}};
+  if (is_death(event.kind())) out["lifetime_seconds"] = event.lifetime_seconds();
+  Json frames = Json::array();
+  if (const auto stack = callstacks_.find(event.callstack_id()); stack != callstacks_.end()) {
+    for (const pb::Location& frame : stack->second.locations()) {
+      frames.push_back(
+          {{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
+    }
+  }
+  out["callstack"] = std::move(frames);
+  return dump(out);
+}
+
+std::string EventLines::lines(const pb::StreamEventsResponse& response, std::size_t count) {
+  for (const pb::EventCallstack& stack : response.callstacks()) callstacks_[stack.id()] = stack;
+  std::string out;
+  if (response.dropped_events() > 0) {
+    out = json_ ? dump({{"kind", "dropped"}, {"events", response.dropped_events()}})
+                : absl::StrCat(format_count(response.dropped_events()),
+                               " events lost: this reader was too slow\n");
+  }
+  count = std::min<std::size_t>(count, response.events_size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const pb::SampleEvent& event = response.events(static_cast<int>(i));
+    out += json_ ? json_line(event) : text_line(event);
+  }
+  return out;
+}
+
+}  // namespace memprofd::ctl

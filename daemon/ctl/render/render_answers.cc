@@ -1,0 +1,136 @@
+#include "daemon/ctl/render/render_answers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/ctl/render/sparkline.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/model/measure.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+std::string joined(const TextTable& table, const Style& style) {
+  std::string out;
+  for (const std::string& line : table.lines(style.width)) absl::StrAppend(&out, line, "\n");
+  return out;
+}
+
+std::string signed_words(double change, double standard_error, pb::SiteOrder order) {
+  const std::string size = measure_words(std::abs(change), standard_error, order);
+  return absl::StrCat(change < 0 ? "-" : "+", size);
+}
+
+double highest(const pb::HistorySeries& series) {
+  double top = 0;
+  for (const double value : series.values()) top = std::max(top, value);
+  return top;
+}
+
+void add_series(const pb::HistorySeries& series, const std::string& name, pb::SiteOrder measure,
+                TextTable& table) {
+  if (series.values().empty()) return;
+  const int last = series.values_size() - 1;
+  const char* per = measure_row(measure).is_flow() ? "/s" : "";
+  table.add_row({measure_words(series.values(last), series.stderrs(last), measure) + per,
+                 measure_words(highest(series), 0, measure) + per,
+                 sparkline(values_of(series), highest(series)), name});
+}
+
+}  // namespace
+
+std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
+                      const Style& style) {
+  const pb::SiteOrder order = request.order();
+  const std::string_view word = measure_row(order).title;
+  std::string out = absl::StrCat(
+      "base   ", range_words(response.base_range()), "\nother  ",
+      range_words(response.other_range()), "\n", absl::string_view(word.data(), word.size()),
+      ", other minus base",
+      request.per_second() && measure_row(order).is_flow() ? ", change per second" : "", "\n\n");
+  TextTable table(
+      {{"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}, {"WHAT"}});
+  const auto add = [&](const pb::SiteDiff& diff, const std::string& name) {
+    table.add_row({signed_words(diff.change(), diff.change_stderr(), order),
+                   measured_words(diff.base(), order), measured_words(diff.other(), order), name});
+  };
+  for (const pb::SiteDiff& diff : response.diffs()) {
+    add(diff, site_words(diff.other(), request.group_by()));
+  }
+  add(response.total(), absl::StrCat("all ", response.groups()));
+  return out + joined(table, style);
+}
+
+std::string callers_text(const pb::ListCallersResponse& response,
+                         const pb::ListCallersRequest& request, const Style& style) {
+  const pb::SiteOrder order = request.order();
+  const std::string_view word = measure_row(order).title;
+  TextTable table(
+      {{"VALUE", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
+  const double total = measured(response.total(), order).value;
+  const auto add = [&](const pb::Site& site, const char* role, const std::string& name) {
+    table.add_row({measured_words(site, order), format_share(measured(site, order).value, total),
+                   role, name});
+  };
+  for (const pb::Site& site : response.callers()) {
+    add(site, "caller", site_words(site, pb::GROUP_BY_FUNCTION));
+  }
+  add(response.total(), "total", printable(request.function()));
+  add(response.self(), "self", printable(request.function()));
+  for (const pb::Site& site : response.callees()) {
+    add(site, "callee", site_words(site, pb::GROUP_BY_FUNCTION));
+  }
+  return absl::StrCat(absl::string_view(word.data(), word.size()), ", ",
+                      range_words(response.range()), "\n\n", joined(table, style));
+}
+
+std::string history_text(const pb::GetHistoryResponse& response,
+                         const pb::GetHistoryRequest& request, const Style& style) {
+  if (response.points().empty()) return "no history yet: wait a second\n";
+  std::string out =
+      absl::StrCat(range_words(response.range()), ", ", response.points_size(), " steps\n");
+  if (response.peak_unix_ns() > 0) {
+    absl::StrAppend(&out, "most live: ", format_bytes(response.peak_live_bytes()), " at ",
+                    utc_words(response.peak_unix_ns()), "\n");
+  }
+  TextTable table(
+      {{"LAST", Align::kRight}, {"HIGHEST", Align::kRight}, {"FROM 0 TO HIGHEST"}, {"WHAT"}});
+  for (const pb::HistorySeries& series : response.series()) {
+    add_series(series, site_words(series.group(), request.group_by()), request.measure(), table);
+  }
+  add_series(response.other(), "all others", request.measure(), table);
+  return absl::StrCat(out, "\n", joined(table, style));
+}
+
+std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
+  std::string out = absl::StrCat("What is live has grown, ", range_words(response.range()), ":\n");
+  if (response.leaks().empty()) {
+    return absl::StrCat(out, "\nNo site has grown by more than its error.\n");
+  }
+  int number = 0;
+  for (const pb::Leak& leak : response.leaks()) {
+    absl::StrAppendFormat(
+        &out, "\n%3d. %s  %s\n", ++number,
+        signed_words(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::SITE_ORDER_LIVE),
+        site_words(leak.site(), group_by));
+    absl::StrAppend(&out, "     ", format_bytes(leak.growth_bytes_per_second() * 3600),
+                    " per hour; live now ", estimate_words(leak.site().live()),
+                    ", half of it older than ", format_duration(leak.median_age_seconds()),
+                    "; grew in ", format_share(leak.steadiness(), 1),
+                    " of the steps, has grown with a probability of ",
+                    absl::StrFormat("%.3g %%", leak.confidence() * 100), "\n");
+    append_frames(leak.site(), "       ", out);
+  }
+  absl::StrAppend(&out,
+                  "\nRanked by what they have grown at least (with 95 % confidence). A leak grows "
+                  "in every step;\na cache that fills grows too, until it is full: look again "
+                  "later.\n");
+  return out;
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,20 @@
+// Answers to questions beyond sites, as text for people.
+#pragma once
+
+#include <string>
+
+#include "daemon/ctl/render/render_table.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd::ctl {
+
+// request: what was asked; decides units and names.
+std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
+                      const Style& style);
+std::string callers_text(const pb::ListCallersResponse& response,
+                         const pb::ListCallersRequest& request, const Style& style);
+std::string history_text(const pb::GetHistoryResponse& response,
+                         const pb::GetHistoryRequest& request, const Style& style);
+std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,198 @@
+#include "daemon/ctl/render/render_report.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/model/measure.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+constexpr int kFramesShown = 24;
+constexpr double kNsPerSecond = 1e9;
+
+constexpr char kMeaning[] =
+    "Bytes are estimates from samples of what was allocated since the attach, headers included;\n"
+    "± is one standard error: the true value is within two of them 19 times out of 20.\n"
+    "Live is allocated and not collected yet; died young is collected without leaving the minor\n"
+    "heap; a lifetime of p50 1 s means that half of the collected bytes lived at most 1 s.\n";
+
+constexpr char kObservedMeaning[] =
+    "Bytes are estimates of what was allocated in the minor heap since the attach, headers\n"
+    "included: each hit stands for all that its domain allocated since the hit before.\n"
+    "± is one standard error. Blocks of more than 256 words are not seen (docs/observe.md).\n";
+
+// "  name        value\n"
+void fact(std::string& out, const char* name, const std::string& value) {
+  absl::StrAppendFormat(&out, "  %-11s %s\n", name, value);
+}
+
+std::string state_words(const pb::ListSitesResponse& response) {
+  const pb::Target& target = response.target();
+  std::string out(state_word(target.state()));
+  if (target.attached_unix_ns() > 0) {
+    const double seconds =
+        static_cast<double>(response.time_unix_ns() - target.attached_unix_ns()) / kNsPerSecond;
+    absl::StrAppend(&out, ", attached ", utc_words(target.attached_unix_ns()), ", ",
+                    format_duration(seconds), " ago");
+  }
+  if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
+  return out;
+}
+
+std::string with_share(const pb::Estimate& part, const pb::Estimate& whole) {
+  return absl::StrCat(estimate_words(part), " (", format_share(part.bytes(), whole.bytes()),
+                      " of allocated)");
+}
+
+std::string pauses_words(const pb::GcPauses& pauses) {
+  if (pauses.count() == 0) return "no pauses measured";
+  return absl::StrCat(format_count(pauses.count()), " pauses measured, half within ",
+                      format_duration(pauses.p50_seconds()), ", 99 % within ",
+                      format_duration(pauses.p99_seconds()));
+}
+
+void append_heap(const pb::GcStats& gc, std::string& out) {
+  fact(out, "major heap",
+       absl::StrCat(format_bytes(static_cast<double>(gc.heap_bytes())), ", at most ",
+                    format_bytes(static_cast<double>(gc.top_heap_bytes())), "; ",
+                    format_count(gc.compactions()), " compactions"));
+}
+
+void append_gc(const pb::Target& target, std::string& out) {
+  const pb::GcStats& gc = target.gc();
+  if (gc.heap_bytes() > 0) append_heap(gc, out);
+  const bool measured = gc.has_minor_pauses() || !is_observed(target);
+  const auto pauses = [&](const pb::GcPauses& of) {
+    return measured ? absl::StrCat("; ", pauses_words(of)) : std::string();
+  };
+  fact(out, "minor gc",
+       absl::StrCat(format_count(gc.minor_collections()), " collections",
+                    pauses(gc.minor_pauses())));
+  fact(out, "major gc",
+       absl::StrCat(format_count(gc.major_collections()), " collections",
+                    pauses(gc.major_slice_pauses())));
+}
+
+void append_followed(const pb::Target& target, std::string& out) {
+  fact(out, "rate", format_rate(target.sampling_rate()));
+  fact(out, "samples",
+       absl::StrCat(format_count(target.alloc_events()), " blocks allocated, ",
+                    format_count(target.promote_events()), " promoted, ",
+                    format_count(target.dealloc_events()), " deallocated; ",
+                    format_count(target.live_samples()), " followed now"));
+  fact(out, "allocated", estimate_words(target.allocated()));
+  fact(out, "live", with_share(target.live(), target.allocated()));
+  fact(out, "promoted", with_share(target.promoted(), target.allocated()));
+  fact(out, "died young", with_share(target.died_young(), target.allocated()));
+  fact(out, "died old", with_share(target.died_old(), target.allocated()));
+}
+
+void append_observed(const pb::Target& target, std::string& out) {
+  fact(out, "hits",
+       absl::StrCat(format_count(target.alloc_events()),
+                    " allocations that found no room in the minor heap"));
+  fact(out, "allocated", estimate_words(target.allocated()));
+  fact(out, "live", "not known in observe mode, nor what is promoted, freed and when");
+}
+
+void append_header(const pb::ListSitesResponse& response, std::string& out) {
+  const pb::Target& target = response.target();
+  absl::StrAppend(&out, "memprofd report: ", printable(target.comm()), " (pid ", target.pid(),
+                  ")\n\n");
+  fact(out, "program",
+       absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()), ", ",
+                    printable(target.mode()), " mode"));
+  fact(out, "state", state_words(response));
+  if (is_observed(target)) {
+    append_observed(target, out);
+  } else {
+    append_followed(target, out);
+  }
+  if (target.has_gc()) append_gc(target, out);
+  fact(out, "cost",
+       absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
+                    " in all, attached in ", format_duration(target.attach_seconds())));
+  fact(out, "losses", losses_words(target));
+}
+
+// Says so when the sites are not of the whole time.
+std::string range_note(const pb::ListSitesResponse& response) {
+  const pb::TimeRange& range = response.range();
+  constexpr std::int64_t kSlack = 1'000'000'000;  // the history has its own clock
+  const bool whole = range.begin_unix_ns() <= response.target().attached_unix_ns() + kSlack &&
+                     range.end_unix_ns() >= response.time_unix_ns() - kSlack;
+  return whole ? "" : absl::StrCat(", of ", range_words(range), " only");
+}
+
+std::string lifetime_words(const pb::Lifetime& lifetime) {
+  if (lifetime.samples() == 0) return "nothing deallocated yet";
+  return absl::StrCat("lifetime p50 ", format_duration(lifetime.p50_seconds()), ", p90 ",
+                      format_duration(lifetime.p90_seconds()), ", p99 ",
+                      format_duration(lifetime.p99_seconds()));
+}
+
+void append_callstack(const pb::Site& site, std::string& out) {
+  std::size_t width = 0;
+  const int shown = std::min(kFramesShown, site.callstack_size());
+  for (int i = 0; i < shown; ++i) {
+    width = std::max(width, display_width(printable(site.callstack(i).function())));
+  }
+  for (int i = 0; i < shown; ++i) {
+    const pb::Location& frame = site.callstack(i);
+    const std::string function = printable(frame.function());
+    std::string line =
+        absl::StrCat("       ", function, std::string(width - display_width(function) + 2, ' '),
+                     location_words(frame.file(), frame.line()));
+    line.erase(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&out, line, "\n");
+  }
+  if (site.callstack_size() > shown) {
+    absl::StrAppend(&out, "       ... ", site.callstack_size() - shown, " more\n");
+  }
+}
+
+void append_followed(const pb::Site& site, std::string& out) {
+  absl::StrAppend(&out, "     allocated ", estimate_words(site.allocated()), " in ",
+                  format_count(site.samples()), " samples, promoted ",
+                  format_share(site.promoted().bytes(), site.allocated().bytes()), ", died young ",
+                  format_share(site.died_young().bytes(), site.allocated().bytes()), "; ",
+                  lifetime_words(site.lifetime()), "\n");
+}
+
+void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
+  if (is_known(site, pb::SITE_ORDER_LIVE)) {
+    absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_words(site.live()),
+                          site_words(site, group_by));
+    append_followed(site, out);
+  } else {
+    absl::StrAppendFormat(&out, "%3d. %s allocated  %s\n     in %s hits\n", number,
+                          estimate_words(site.allocated()), site_words(site, group_by),
+                          format_count(site.samples()));
+  }
+  append_callstack(site, out);
+}
+
+}  // namespace
+
+std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder order,
+                        pb::GroupBy group_by) {
+  std::string out;
+  append_header(response, out);
+  if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
+  const bool known = is_known(response.sites(0), order);
+  const std::string_view word = measure_row(known ? order : pb::SITE_ORDER_ALLOCATED).title;
+  absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),
+                  range_note(response), ":\n");
+  int number = 0;
+  for (const pb::Site& site : response.sites()) {
+    out += "\n";
+    append_site(++number, site, group_by, out);
+  }
+  return absl::StrCat(out, "\n", is_observed(response.target()) ? kObservedMeaning : kMeaning);
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,143 @@
+#include "daemon/ctl/render/render_table.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+constexpr char kBold[] = "\033[1m", kRed[] = "\033[31m", kYellow[] = "\033[33m",
+               kGreen[] = "\033[32m", kReset[] = "\033[0m";
+
+std::string painted(const Style& style, const char* paint, std::string_view text) {
+  const absl::string_view view(text.data(), text.size());
+  return style.color ? absl::StrCat(paint, view, kReset) : std::string(text);
+}
+
+const char* level_color(pb::FindingLevel level) {
+  if (level == pb::FINDING_LEVEL_OK) return kGreen;
+  return level == pb::FINDING_LEVEL_WARNING ? kYellow : kRed;
+}
+
+// "4242", or with its pid inside a container and the parent it was forked from:
+// "4242 (7) < 4200".
+std::string pid_words(const pb::Target& target) {
+  std::string out = absl::StrCat(target.pid());
+  if (target.container_pid() != 0) absl::StrAppend(&out, " (", target.container_pid(), ")");
+  if (target.forked_from() != 0) absl::StrAppend(&out, " < ", target.forked_from());
+  return out;
+}
+
+// "0.7 % of 1.0 %".
+std::string overhead_words(const pb::Overhead& overhead) {
+  return absl::StrCat(format_share(overhead.ratio(), 1), " of ",
+                      format_share(overhead.budget_ratio(), 1));
+}
+
+}  // namespace
+
+std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
+  if (response.targets().empty()) return "no targets; attach with: memprofctl attach PID\n";
+  TextTable table({{"PID", Align::kRight},
+                   {"PROGRAM"},
+                   {"OCAML"},
+                   {"STATE"},
+                   {"CAPTURE"},
+                   {"RATE", Align::kRight},
+                   {"OVERHEAD", Align::kRight},
+                   {"ALLOCATED", Align::kRight},
+                   {"LIVE", Align::kRight},
+                   {"DROPPED", Align::kRight},
+                   {"MESSAGE"}});
+  for (const pb::Target& target : response.targets()) {
+    table.add_row({pid_words(target), printable(target.comm()), printable(target.runtime_version()),
+                   std::string(state_word(target.state())), printable(target.capture()),
+                   known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   known_words(target.has_overhead(), overhead_words(target.overhead())),
+                   estimate_words(target.allocated()),
+                   known_words(!is_observed(target), estimate_words(target.live())),
+                   format_count(target.dropped_events()), printable(target.message())});
+  }
+  std::string out;
+  const std::vector<std::string> lines = table.lines(style.width);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    absl::StrAppend(&out, i == 0 ? painted(style, kBold, lines[i]) : lines[i], "\n");
+  }
+  return out;
+}
+
+std::string target_line(const pb::Target& target) {
+  const std::string_view state = state_word(target.state());
+  std::string out = absl::StrCat("pid ", target.pid());
+  if (!target.comm().empty()) absl::StrAppend(&out, " (", printable(target.comm()), ")");
+  absl::StrAppend(&out, ": ", absl::string_view(state.data(), state.size()));
+  if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
+    absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
+    if (target.has_overhead()) {
+      absl::StrAppend(&out, ", overhead ", overhead_words(target.overhead()));
+    }
+  }
+  if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
+  return out + "\n";
+}
+
+std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
+                        bool with_callstacks, const Style& style) {
+  if (response.sites().empty()) return "no sites yet\n";
+  const bool by_site = group_by == pb::GROUP_BY_SITE;
+  TextTable table({{"LIVE", Align::kRight},
+                   {"ALLOCATED", Align::kRight},
+                   {"PROMOTED", Align::kRight},
+                   {"DIED YOUNG", Align::kRight},
+                   {"P50 LIFETIME", Align::kRight},
+                   {"SAMPLES", Align::kRight},
+                   {by_site ? "FUNCTION" : "WHAT"},
+                   {by_site ? "LOCATION" : ""}});
+  for (const pb::Site& site : response.sites()) {
+    const double allocated = site.allocated().bytes();
+    const bool known = is_known(site, pb::SITE_ORDER_LIVE);
+    table.add_row({known_words(known, estimate_words(site.live())),
+                   estimate_words(site.allocated()),
+                   known_words(known, format_share(site.promoted().bytes(), allocated)),
+                   known_words(known, format_share(site.died_young().bytes(), allocated)),
+                   median_words(site.lifetime()), format_count(site.samples()),
+                   by_site ? printable(site.function()) : site_words(site, group_by),
+                   by_site ? location_words(site.file(), site.line()) : ""});
+  }
+  const std::vector<std::string> lines = table.lines(style.width);
+  std::string out = painted(style, kBold, lines[0]) + "\n";
+  for (int i = 0; i < response.sites_size(); ++i) {
+    absl::StrAppend(&out, lines[i + 1], "\n");
+    if (with_callstacks) append_frames(response.sites(i), "    ", out);
+  }
+  return out;
+}
+
+std::string findings_text(const pb::DiagnoseResponse& response, const Style& style) {
+  std::size_t level_width = 0, subject_width = 0;
+  for (const pb::Finding& finding : response.findings()) {
+    level_width = std::max(level_width, level_word(finding.level()).size());
+    subject_width = std::max(subject_width, display_width(printable(finding.subject())));
+  }
+  std::string out;
+  for (const pb::Finding& finding : response.findings()) {
+    const std::string_view level = level_word(finding.level());
+    const std::string subject = printable(finding.subject());
+    absl::StrAppend(&out, painted(style, level_color(finding.level()), level),
+                    std::string(level_width - level.size() + 2, ' '), subject,
+                    std::string(subject_width - display_width(subject) + 2, ' '),
+                    printable(finding.detail()), "\n");
+    if (finding.remedy().empty()) continue;
+    absl::StrAppend(&out, std::string(level_width + subject_width + 4, ' '), "-> ",
+                    printable(finding.remedy()), "\n");
+  }
+  return out;
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,153 @@
+#include "daemon/ctl/render/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/model/group_key.h"
+#include "daemon/model/measure.h"
+#include "daemon/model/target_info.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+
+std::string_view level_word(pb::FindingLevel level) {
+  switch (level) {
+    case pb::FINDING_LEVEL_OK:
+      return "ok";
+    case pb::FINDING_LEVEL_WARNING:
+      return "warning";
+    default:
+      return "problem";
+  }
+}
+
+std::string estimate_words(const pb::Estimate& estimate) {
+  return format_estimate(estimate.bytes(), estimate.bytes_stderr());
+}
+
+std::string known_words(bool known, const std::string& words) { return known ? words : "-"; }
+
+bool is_observed(const pb::Target& target) { return target.mode() == kObserveMode; }
+
+bool is_known(const pb::Site& site, pb::SiteOrder order) {
+  return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
+}
+
+std::string location_words(const std::string& file, std::uint32_t line) {
+  if (file.empty() || line == 0) return printable(file);
+  return absl::StrCat(printable(file), ":", line);
+}
+
+std::string losses_words(const pb::Target& target) {
+  if (target.dropped_events() == 0) return "none";
+  std::vector<std::string> reasons;
+  for (const pb::Drop& drop : target.drops()) {
+    reasons.push_back(
+        absl::StrCat(drop.stage(), "/", drop.reason(), " ", format_count(drop.count())));
+  }
+  return absl::StrCat(format_count(target.dropped_events()), " events (",
+                      absl::StrJoin(reasons, ", "), ")");
+}
+
+std::string utc_words(std::int64_t unix_ns) {
+  const std::time_t seconds = unix_ns / 1'000'000'000;
+  std::tm utc{};
+  char text[64] = "";
+  if (::gmtime_r(&seconds, &utc) != nullptr) {
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
+  }
+  return text;
+}
+
+std::string range_words(const pb::TimeRange& range) {
+  const double seconds = static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
+  return absl::StrCat(utc_words(range.begin_unix_ns()), " to ", utc_words(range.end_unix_ns()),
+                      " (", format_duration(seconds), ")");
+}
+
+std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
+  const GroupRow& key = group_row(group_by);
+  if (key.is_number()) {
+    return absl::StrCat(absl::string_view(key.word.data(), key.word.size()), " ",
+                        number_of(site, key));
+  }
+  const SiteParts& parts = key.parts;
+  const std::string& name = parts.function ? site.function()
+                            : parts.file   ? site.file()
+                            : parts.unit   ? site.module()
+                                           : site.library();
+  std::string words = name.empty() ? std::string(key.nothing) : printable(name);
+  const std::string place = parts.function ? location_words(site.file(), site.line()) : "";
+  if (!place.empty()) absl::StrAppend(&words, "  ", place);
+  return words;
+}
+
+void append_frames(const pb::Site& site, const std::string& indent, std::string& out) {
+  for (const pb::Location& frame : site.callstack()) {
+    absl::StrAppend(&out, indent, printable(frame.function()), "  ",
+                    location_words(frame.file(), frame.line()), "\n");
+  }
+}
+
+namespace {
+
+Measured bytes_of(const pb::Site& site, Blocks blocks) {
+  Measured sum;
+  for (const char* name : estimate_fields(blocks)) {
+    const auto* field = site.GetDescriptor()->FindFieldByName(name);
+    const auto& part =
+        static_cast<const pb::Estimate&>(site.GetReflection()->GetMessage(site, field));
+    sum.value += part.bytes();
+    sum.standard_error = std::hypot(sum.standard_error, part.bytes_stderr());
+  }
+  return sum;
+}
+
+}  // namespace
+
+Measured measured(const pb::Site& site, pb::SiteOrder order) {
+  const MeasureRow& measure = measure_row(order);
+  switch (measure.unit) {
+    case Unit::kBytes:
+      return bytes_of(site, measure.blocks);
+    case Unit::kBlocks:
+      if (measure.blocks == Blocks::kLive) return {site.live_objects(), site.live_objects_stderr()};
+      return {site.allocated_objects(), site.allocated_objects_stderr()};
+    case Unit::kSamples:
+      return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
+    case Unit::kSeconds:
+      break;
+  }
+  return {site.lifetime().p50_seconds(), 0};
+}
+
+std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
+  if (!is_known(site, order)) return "-";
+  const Measured what = measured(site, order);
+  return measure_words(what.value, what.standard_error, order);
+}
+
+std::string measure_words(double value, double standard_error, pb::SiteOrder order) {
+  switch (measure_row(order).unit) {
+    case Unit::kBytes:
+      return format_estimate(value, standard_error);
+    case Unit::kBlocks:
+      return format_count_estimate(value, standard_error);
+    case Unit::kSamples:
+      return format_count(static_cast<std::uint64_t>(std::llround(std::max(0.0, value))));
+    case Unit::kSeconds:
+      break;
+  }
+  return format_duration(value);
+}
+
+std::string median_words(const pb::Lifetime& lifetime) {
+  return lifetime.samples() == 0 ? "-" : format_duration(lifetime.p50_seconds());
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,59 @@
+#include "daemon/ctl/top/top_asker.h"
+
+#include <sys/eventfd.h>
+
+#include <utility>
+
+namespace memprofd::ctl {
+
+TopAsker::TopAsker(std::unique_ptr<Questions> source)
+    : source_(std::move(source)),
+      ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { run(); }) {}
+
+TopAsker::~TopAsker() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  changed_.notify_one();
+  source_->interrupt();
+  thread_.join();
+}
+
+void TopAsker::ask(const TopLook& look, std::uint64_t number) {
+  busy_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    question_.emplace();
+    question_->look = look;
+    question_->number = number;
+  }
+  changed_.notify_one();
+}
+
+std::optional<TopAnswer> TopAsker::take() {
+  const std::lock_guard lock(mutex_);
+  if (!answer_) return std::nullopt;
+  eventfd_t count = 0;
+  ::eventfd_read(ready_.get(), &count);
+  busy_ = false;
+  return std::exchange(answer_, std::nullopt);
+}
+
+void TopAsker::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return end_ || question_; });
+    if (end_) return;
+    const TopAnswer question = *std::exchange(question_, std::nullopt);
+    lock.unlock();
+    TopAnswer answer = ask_top(*source_, question.look);
+    answer.number = question.number;
+    lock.lock();
+    answer_ = std::move(answer);
+    ::eventfd_write(ready_.get(), 1);
+  }
+}
+
+}  // namespace memprofd::ctl

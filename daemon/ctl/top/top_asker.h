@@ -1,0 +1,48 @@
+// Asks the daemon in a thread, so that a slow one holds up no key.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "daemon/ctl/questions.h"
+#include "daemon/ctl/top/top_question.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd::ctl {
+
+class TopAsker {
+ public:
+  explicit TopAsker(std::unique_ptr<Questions> source);
+  // Gives up the question that is asked.
+  ~TopAsker();
+
+  // One at a time: not while busy(). number is that of the answer.
+  void ask(const TopLook& look, std::uint64_t number);
+  // From ask() until take() has given the answer.
+  bool busy() const { return busy_; }
+  // Nothing while there is no answer.
+  std::optional<TopAnswer> take();
+  // Becomes readable when there is an answer.
+  int fd() const { return ready_.get(); }
+
+ private:
+  void run();
+
+  const std::unique_ptr<Questions> source_;
+  const UniqueFd ready_;  // eventfd
+  bool busy_ = false;
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::optional<TopAnswer> question_;  // look and number only
+  std::optional<TopAnswer> answer_;
+  bool end_ = false;
+
+  std::thread thread_;  // last: uses all others
+};
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,26 @@
+// The lines above the table of `top`.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "daemon/ctl/top/top_model.h"
+
+namespace memprofd::ctl {
+
+// One thing after the other on a line, two spaces between them.
+using Pieces = std::vector<std::string>;
+// In at most max_lines lines of that width (0: one line of any); what does not fit
+// is left out, a piece that is wider than a line is cut.
+std::vector<std::string> fit_pieces(const Pieces& pieces, std::size_t width, std::size_t max_lines);
+
+Pieces target_pieces(const TopAnswer& answer);   // which program, how it is sampled
+Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of the answer
+Pieces look_pieces(const TopAnswer& answer);     // what the table is about
+// "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
+std::string state_words(const TopModel& model);
+// What hinders, in a line; else empty.
+std::string problem_words(const TopModel& model);
+
+}  // namespace memprofd::ctl

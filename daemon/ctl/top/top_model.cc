@@ -1,0 +1,339 @@
+#include "daemon/ctl/top/top_model.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/arguments.h"
+#include "daemon/ctl/top/top_filter.h"
+#include "daemon/ctl/top/top_help.h"
+#include "daemon/model/measure.h"
+
+namespace memprofd::ctl {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+// The history is exact between ends of seconds; the present one has not ended.
+constexpr std::int64_t kNewestNs = kSecondNs;
+
+constexpr std::array kGroups = {pb::GROUP_BY_SITE, pb::GROUP_BY_FUNCTION, pb::GROUP_BY_FILE,
+                                pb::GROUP_BY_MODULE};
+constexpr std::array kWindows = {10.0, 60.0, 600.0, 3600.0, 0.0};
+
+// The one behind the present one; the first when that is none of them.
+template <typename Values, typename Value>
+Value next_of(const Values& values, Value present) {
+  const auto at = std::find(values.begin(), values.end(), present);
+  return at == values.end() || at + 1 == values.end() ? values.front() : *(at + 1);
+}
+
+// Where a key moves to from row at of so many; nothing: it is no such key.
+std::optional<std::size_t> moved(int key, std::size_t at, std::size_t page, std::size_t rows) {
+  const std::size_t last = rows == 0 ? 0 : rows - 1;
+  switch (key) {
+    case kKeyUp:
+    case 'k':
+      return at - std::min<std::size_t>(at, 1);
+    case kKeyDown:
+    case 'j':
+      return std::min(at + 1, last);
+    case kKeyPageUp:
+      return at - std::min(at, page);
+    case kKeyPageDown:
+      return std::min(at + page, last);
+    case kKeyHome:
+      return 0;
+    case kKeyEnd:
+      return last;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_back(int key) { return key == kKeyEscape || key == kKeyBackspace; }
+
+}  // namespace
+
+TopModel::TopModel(TopLook look) : look_(std::move(look)), choose_only_target_(look_.pid == 0) {
+  if (look_.pid == 0) look_.view = TopView::kTargets;
+}
+
+// ---------------------------------------------------------------- answers
+
+std::size_t TopModel::rows() const {
+  return static_cast<std::size_t>(answer_.look.view == TopView::kTargets
+                                      ? answer_.targets.targets_size()
+                                      : answer_.sites.sites_size());
+}
+
+const pb::Site* TopModel::selected() const {
+  const bool is_site = answer_.look.view != TopView::kTargets && cursor_ < rows();
+  return is_site ? &answer_.sites.sites(static_cast<int>(cursor_)) : nullptr;
+}
+
+// Equal for the same thing in several answers; "" when there is no such row.
+std::string TopModel::row_key(std::size_t row) const {
+  if (row >= rows()) return "";
+  const int i = static_cast<int>(row);
+  return answer_.look.view == TopView::kTargets
+             ? absl::StrCat(answer_.targets.targets(i).pid())
+             : group_key(answer_.sites.sites(i), answer_.look.row_group());
+}
+
+// To the row with this key; without one the cursor stays where it is.
+void TopModel::follow(const std::string& key) {
+  std::size_t row = 0;
+  while (row < rows() && row_key(row) != key) ++row;
+  move_to(static_cast<std::ptrdiff_t>(row < rows() ? row : cursor_));
+}
+
+void TopModel::take(TopAnswer answer) {
+  waiting_seconds_ = 0;
+  problem_ = answer.status;
+  answered_ = answer.number;
+  if (!problem_.ok()) return;
+  const TopView before = answer_.look.view;
+  // The first row is for whatever leads, others are followed.
+  std::string key = cursor_ == 0 ? "" : row_key(cursor_);
+  answer_ = std::move(answer);
+  const TopView now = answer_.look.view;
+  if (before != now) {
+    cursor_ = first_ = 0;
+    key = now == TopView::kSites ? group_key(look_.drilled, look_.group_by) : "";
+  }
+  follow(key);
+  if (now != TopView::kTargets || !choose_only_target_ || !current()) return;
+  if (const absl::StatusOr<int> only = choose_pid(0, answer_.targets); only.ok()) {
+    choose_target(*only);
+  }
+}
+
+void TopModel::ask_again() { ++number_; }
+
+void TopModel::show_from_start() {
+  cursor_ = first_ = 0;
+  ask_again();
+}
+
+// ---------------------------------------------------------------- moving
+
+void TopModel::set_page(std::size_t rows) {
+  page_ = std::max<std::size_t>(1, rows);
+  move_to(static_cast<std::ptrdiff_t>(cursor_));
+}
+
+void TopModel::move_to(std::ptrdiff_t row) {
+  const auto last = std::max<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(rows()) - 1);
+  cursor_ = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(row, 0, last));
+  const std::size_t all = rows();
+  const std::size_t last_first = all > page_ ? all - page_ : 0;
+  first_ = std::min({first_, cursor_, last_first});
+  if (cursor_ >= first_ + page_) first_ = cursor_ + 1 - page_;
+}
+
+// ---------------------------------------------------------------- keys
+
+void TopModel::press(int key) {
+  if (key == kKeyNone || key == kKeyResize) return;
+  message_.clear();
+  if (overlay_ == TopOverlay::kFilter) return press_filter(key);
+  if (key == 'q' || key == 'Q') {
+    quit_ = true;
+  } else if (overlay_ != TopOverlay::kNone) {
+    press_overlay(key);
+  } else if (key == 'h' || key == '?') {
+    overlay_ = TopOverlay::kHelp;
+    overlay_first_ = 0;
+  } else if (const auto row = moved(key, cursor_, page_, rows())) {
+    move_to(static_cast<std::ptrdiff_t>(*row));
+  } else if (key == kKeyTab) {
+    list_targets();
+  } else if (key == kKeyEnter) {
+    go_in();
+  } else if (is_back(key)) {
+    go_out();
+  } else if (look_.view != TopView::kTargets) {
+    press_look(key);
+  }
+}
+
+void TopModel::press_overlay(int key) {
+  const bool is_help = overlay_ == TopOverlay::kHelp;
+  const std::size_t lines =
+      is_help ? top_help().size() : static_cast<std::size_t>(opened_.callstack_size());
+  const std::size_t tops = lines > page_ ? lines - page_ + 1 : 1;
+  if (const auto first = moved(key, overlay_first_, page_, tops)) {
+    overlay_first_ = *first;
+  } else if (is_help || is_back(key) || key == kKeyEnter) {
+    overlay_ = TopOverlay::kNone;
+  }
+}
+
+void TopModel::press_filter(int key) {
+  if (key == kKeyEscape) {
+    overlay_ = TopOverlay::kNone;
+  } else if (key == kKeyEnter) {
+    absl::StatusOr<pb::Filter> filter = parse_filter(edit_.text());
+    if (!filter.ok()) {
+      message_ = std::string(filter.status().message());
+      return;
+    }
+    look_.filter = *std::move(filter);
+    overlay_ = TopOverlay::kNone;
+    show_from_start();
+  } else {
+    edit_.press(key);
+  }
+}
+
+void TopModel::press_look(int key) {
+  if (sort_key(key)) return;
+  switch (key) {
+    case '<':
+    case ',':
+      return move_sort(-1);
+    case '>':
+    case '.':
+      return move_sort(1);
+    case 'g':
+      return next_group();
+    case 'w':
+      return next_window();
+    case '/':
+      edit_ = LineEdit(filter_line(look_.filter));
+      overlay_ = TopOverlay::kFilter;
+      return;
+    default:
+      press_time(key);
+  }
+}
+
+bool TopModel::sort_key(int key) {
+  for (const MeasureRow& column : measures()) {
+    if (column.key != key) continue;
+    look_.order = column.proto;
+    show_from_start();
+    return true;
+  }
+  return false;
+}
+
+void TopModel::move_sort(int direction) {
+  const auto count = static_cast<std::ptrdiff_t>(measures().size());
+  const auto at = static_cast<std::ptrdiff_t>(measure_row(look_.order).measure);
+  look_.order = measures()[static_cast<std::size_t>((at + direction + count) % count)].proto;
+  show_from_start();
+}
+
+void TopModel::next_group() {
+  if (look_.view != TopView::kSites) {
+    message_ = "callstacks have no other groups; Esc goes back to where g chooses";
+    return;
+  }
+  look_.group_by = next_of(kGroups, look_.group_by);
+  show_from_start();
+}
+
+void TopModel::next_window() {
+  look_.window_seconds = next_of(kWindows, look_.window_seconds);
+  ask_again();
+}
+
+// ---------------------------------------------------------------- in and out
+
+void TopModel::go_in() {
+  if (!current()) return;  // what is under the cursor is not what was asked for
+  if (look_.view == TopView::kTargets) {
+    if (cursor_ < rows()) choose_target(answer_.targets.targets(static_cast<int>(cursor_)).pid());
+    return;
+  }
+  const pb::Site* site = selected();
+  if (site == nullptr) return;
+  if (look_.view == TopView::kCallstacks) {
+    opened_ = *site;
+    overlay_ = TopOverlay::kFrames;
+    overlay_first_ = 0;
+    return;
+  }
+  look_.drilled = *site;
+  look_.view = TopView::kCallstacks;
+  show_from_start();
+}
+
+void TopModel::go_out() {
+  if (look_.view == TopView::kCallstacks) {
+    look_.view = TopView::kSites;
+    ask_again();
+  } else if (look_.view == TopView::kTargets && look_.pid != 0) {
+    choose_target(look_.pid);
+  }
+}
+
+void TopModel::choose_target(int pid) {
+  if (pid != look_.pid) look_.until_ns = 0;
+  look_.pid = pid;
+  look_.view = TopView::kSites;
+  choose_only_target_ = false;
+  show_from_start();
+}
+
+void TopModel::list_targets() {
+  if (look_.view == TopView::kTargets) return go_out();
+  look_.view = TopView::kTargets;
+  show_from_start();
+}
+
+// ---------------------------------------------------------------- time
+
+double TopModel::step_seconds() const {
+  const double span = look_.window_seconds > 0 ? look_.window_seconds : answer_.seconds();
+  return std::max(1.0, span / kTopPoints);
+}
+
+void TopModel::pause() {
+  if (answer_.look.view == TopView::kTargets || answer_.number == 0) return;
+  const std::int64_t shown_ns = answer_.look.until_ns;
+  look_.until_ns = shown_ns != 0 ? shown_ns : answer_.sites.range().end_unix_ns() - kNewestNs;
+  ask_again();
+}
+
+void TopModel::step(double seconds) {
+  if (!paused()) pause();
+  if (!paused()) return;
+  const std::int64_t oldest =
+      std::max(answer_.program.target().attached_unix_ns(), answer_.history.oldest_unix_ns()) +
+      kSecondNs;
+  const std::int64_t newest = std::max(oldest, answer_.program.time_unix_ns() - kNewestNs);
+  const std::int64_t wanted = look_.until_ns + static_cast<std::int64_t>(seconds * 1e9);
+  if (wanted < oldest) message_ = "nothing older is kept";
+  if (wanted > newest) message_ = "this is the newest; L goes on live";
+  look_.until_ns = std::clamp(wanted, oldest, newest);
+  ask_again();
+}
+
+void TopModel::press_time(int key) {
+  const double window = look_.window_seconds > 0 ? look_.window_seconds : 10 * step_seconds();
+  switch (key) {
+    case ' ':
+      if (!paused()) return pause();
+      [[fallthrough]];
+    case 'L':
+      look_.until_ns = 0;
+      return ask_again();
+    case kKeyLeft:
+    case '[':
+      return step(-step_seconds());
+    case kKeyRight:
+    case ']':
+      return step(step_seconds());
+    case '{':
+      return step(-window);
+    case '}':
+      return step(window);
+    default:
+      return;
+  }
+}
+
+}  // namespace memprofd::ctl

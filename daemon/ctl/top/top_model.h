@@ -1,0 +1,105 @@
+// What `top` shows and what keys do to it; asks and draws nothing itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/ctl/top/line_edit.h"
+#include "daemon/ctl/top/top_question.h"
+
+namespace memprofd::ctl {
+
+// What is drawn over the list, or instead of it.
+enum class TopOverlay {
+  kNone,
+  kHelp,
+  kFilter,  // the line to edit
+  kFrames,  // of the callstack that was opened
+};
+
+class TopModel {
+ public:
+  // look: of the first question. Without a pid it lists targets, and when there is
+  // only one that can be meant goes on to it.
+  explicit TopModel(TopLook look);
+
+  // ---- what happens
+  void press(int key);
+  void take(TopAnswer answer);
+  // The list has room for so many rows.
+  void set_page(std::size_t rows);
+  // The daemon is being asked and has not answered for so long.
+  void set_waiting(double seconds) { waiting_seconds_ = seconds; }
+
+  // ---- what is to be done
+  bool quit() const { return quit_; }
+  const TopLook& look() const { return look_; }
+  // Changes with the look: an answer with another number is of an earlier one.
+  std::uint64_t number() const { return number_; }
+  // Whether to ask at once, and whether to ask again and again.
+  bool wants_answer() const { return answered_ != number_; }
+  bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
+
+  // ---- what is shown
+  // The last good one; its look may be an earlier one. number 0: none yet.
+  const TopAnswer& answer() const { return answer_; }
+  // Why there is no newer answer.
+  const absl::Status& problem() const { return problem_; }
+  double waiting_seconds() const { return waiting_seconds_; }
+  bool paused() const { return look_.until_ns != 0; }
+  // Whether the answer is to the present look.
+  bool current() const { return answer_.number == number_; }
+  TopOverlay overlay() const { return overlay_; }
+  const LineEdit& edit() const { return edit_; }
+  const std::string& message() const { return message_; }  // one line, until the next key
+  std::size_t rows() const;
+  std::size_t cursor() const { return cursor_; }
+  std::size_t first() const { return first_; }  // row at the top of the list
+  // The row under the cursor; null: none, or the list is of targets.
+  const pb::Site* selected() const;
+  const pb::Site& opened() const { return opened_; }            // kFrames
+  std::size_t overlay_first() const { return overlay_first_; }  // kHelp, kFrames: line at the top
+
+ private:
+  void ask_again();  // the look has changed
+  void show_from_start();
+  void move_to(std::ptrdiff_t row);
+  void press_filter(int key);
+  void press_overlay(int key);
+  void press_look(int key);
+  void press_time(int key);
+  bool sort_key(int key);
+  void move_sort(int direction);
+  void next_group();
+  void next_window();
+  void go_in();
+  void go_out();
+  void choose_target(int pid);
+  void list_targets();
+  void pause();
+  void step(double seconds);
+  double step_seconds() const;
+  std::string row_key(std::size_t row) const;
+  void follow(const std::string& key);
+
+  TopLook look_;
+  std::uint64_t number_ = 1;
+  std::uint64_t answered_ = 0;  // the last number with an answer, good or not
+  TopAnswer answer_;
+  absl::Status problem_;
+  double waiting_seconds_ = 0;
+  bool choose_only_target_;
+  bool quit_ = false;
+
+  TopOverlay overlay_ = TopOverlay::kNone;
+  std::size_t overlay_first_ = 0;
+  LineEdit edit_;
+  std::string message_;
+  pb::Site opened_;
+  std::size_t cursor_ = 0, first_ = 0, page_ = 1;
+};
+
+}  // namespace memprofd::ctl

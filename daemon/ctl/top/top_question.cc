@@ -1,0 +1,113 @@
+#include "daemon/ctl/top/top_question.h"
+
+#include <utility>
+
+#include "daemon/ctl/render/words.h"
+#include "daemon/model/measure.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd::ctl {
+namespace {
+
+// Whole callstacks are large.
+constexpr std::uint32_t kCallstackRows = 200;
+
+// The filter of the look, narrowed to the group that was drilled into: what is left
+// is a little more than the group.
+pb::Filter filter_of(const TopLook& look) {
+  pb::Filter filter = look.filter;
+  if (look.view != TopView::kCallstacks) return filter;
+  narrow(look.drilled, look.group_by, filter);
+  return filter;
+}
+
+pb::TimeRange range_of(const TopLook& look) {
+  pb::TimeRange range;
+  range.set_end_unix_ns(look.until_ns);
+  range.set_last_seconds(look.window_seconds);
+  return range;
+}
+
+std::uint32_t limit_of(const TopLook& look) {
+  return look.view == TopView::kCallstacks ? kCallstackRows : look.limit;
+}
+
+void keep_drilled(const TopLook& look, pb::ListSitesResponse& sites) {
+  if (look.view != TopView::kCallstacks) return;
+  auto& all = *sites.mutable_sites();
+  for (int i = all.size() - 1; i >= 0; --i) {
+    if (!in_group(all[i], look.drilled, look.group_by)) all.DeleteSubrange(i, 1);
+  }
+}
+
+absl::Status ask(Questions& source, TopAnswer& answer) {
+  const TopLook& look = answer.look;
+  if (look.view == TopView::kTargets) {
+    ASSIGN_OR_RETURN(answer.targets, source.list_targets());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(look)));
+  ASSIGN_OR_RETURN(answer.sites, source.list_sites(sites_request(look)));
+  // There is no history of what is not known.
+  if (is_known(answer.sites.total(), sparkline_measure(look.order))) {
+    ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(look)));
+  }
+  keep_drilled(look, answer.sites);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+double TopAnswer::seconds() const {
+  const pb::TimeRange& range = sites.range();
+  return static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
+}
+
+pb::SiteOrder sparkline_measure(pb::SiteOrder order) {
+  const MeasureRow& measure = measure_row(order);
+  return measure.is_sum() ? measure.proto : pb::SITE_ORDER_LIVE;
+}
+
+pb::ListSitesRequest program_request(const TopLook& look) {
+  pb::ListSitesRequest request;
+  request.set_pid(look.pid);
+  *request.mutable_range() = range_of(look);
+  request.set_group_by(pb::GROUP_BY_DOMAIN);  // few
+  request.set_limit(1);
+  request.set_no_callstacks(true);
+  return request;
+}
+
+pb::ListSitesRequest sites_request(const TopLook& look) {
+  pb::ListSitesRequest request;
+  request.set_pid(look.pid);
+  *request.mutable_range() = range_of(look);
+  *request.mutable_filter() = filter_of(look);
+  request.set_order(look.order);
+  request.set_group_by(look.row_group());
+  request.set_limit(limit_of(look));
+  request.set_no_callstacks(true);  // those that are groups are there all the same
+  return request;
+}
+
+pb::GetHistoryRequest history_request(const TopLook& look) {
+  pb::GetHistoryRequest request;
+  request.mutable_selection()->set_pid(look.pid);
+  *request.mutable_selection()->mutable_range() = range_of(look);
+  *request.mutable_selection()->mutable_filter() = filter_of(look);
+  request.set_group_by(look.row_group());
+  request.set_measure(sparkline_measure(look.order));
+  // Rows are the largest by a measure of now, these by their mean: more than rows.
+  request.set_limit(look.view == TopView::kCallstacks ? kCallstackRows : kTopRows);
+  request.set_points(kTopPoints);
+  return request;
+}
+
+TopAnswer ask_top(Questions& source, const TopLook& look) {
+  TopAnswer answer;
+  answer.look = look;
+  answer.status = ask(source, answer);
+  return answer;
+}
+
+}  // namespace memprofd::ctl

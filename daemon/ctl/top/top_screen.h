@@ -1,0 +1,29 @@
+// The screen of `top`: keys in, pictures out. All that is drawn is drawn here, with ncurses.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "daemon/ctl/top/top_render.h"
+
+namespace memprofd::ctl {
+
+// The terminal as a screen; given back when destroyed.
+class TopScreen {
+ public:
+  // kFailedPrecondition: not a terminal that can be drawn on.
+  static absl::StatusOr<std::unique_ptr<TopScreen>> open();
+  ~TopScreen();
+  TopScreen(const TopScreen&) = delete;
+  TopScreen& operator=(const TopScreen&) = delete;
+
+  ScreenSize size() const;
+  void draw(const Picture& picture);
+  // kKeyNone when there is none; does not wait.
+  int read_key();
+
+ private:
+  TopScreen() = default;
+};
+
+}  // namespace memprofd::ctl

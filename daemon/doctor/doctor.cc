@@ -1,0 +1,203 @@
+#include "daemon/doctor/doctor.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/attach/budget/trap_cost.h"
+#include "daemon/attach/inject/agent_file.h"
+#include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/program_check.h"
+#include "daemon/discover/target.h"
+#include "daemon/doctor/doctor_process.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+namespace {
+
+using Level = Finding::Level;
+using Findings = std::vector<Finding>;
+
+// The agent's absolute path; empty when it cannot be used.
+std::string check_agent_file(const std::string& path, Findings& findings) {
+  const auto file = open_agent_file(path);
+  if (!file.ok()) {
+    findings.push_back({Level::kProblem, "agent", std::string(file.status().message()),
+                        "build or install memprofd whole, or name the agent with --agent"});
+    return "";
+  }
+  findings.push_back({Level::kOk, "agent", file->path, ""});
+  return file->path;
+}
+
+bool can_be_observed_only(const ElfFile& program) {
+  const auto checked = check_program(program);
+  return checked.ok() && !checked->why_no_agent.empty();
+}
+
+// The runtime's symbols, also of a program that is refused for its version.
+void describe_symbols(const ElfFile& program, Findings& findings) {
+  const RuntimeSymbolCheck check = look_for_symbols(program);
+  if (check.missing.size() == check.wanted)
+    return;  // not an OCaml program, which is said elsewhere
+  const std::size_t found = check.wanted - check.missing.size();
+  const std::string where = program.has_symtab() ? "" : ", exported ones (the program is stripped)";
+  const std::string detail =
+      absl::StrCat(found, " of ", check.wanted, " of the runtime's found", where);
+  if (check.missing.empty()) {
+    findings.push_back({Level::kOk, "symbols", detail, ""});
+  } else if (can_be_observed_only(program)) {
+    findings.push_back({Level::kOk, "symbols", detail + ", among them all for observe mode", ""});
+  } else {
+    findings.push_back({Level::kProblem, "symbols",
+                        absl::StrCat(detail, "; missing: ", absl::StrJoin(check.missing, ", ")),
+                        "keep the program's symbol table (no strip), and use an OCaml version that "
+                        "memprofd supports"});
+  }
+}
+
+void describe_program(int pid, Findings& findings) {
+  const ProcFs proc;
+  const auto program = ElfFile::open(proc.path(pid, "exe"), proc.exe(pid).value_or("?"));
+  if (program.ok()) describe_symbols(**program, findings);
+}
+
+// "1.3 us a sample, measured here".
+std::string emulated_cost(const std::string& when) {
+  const TrapCost cost = trap_cost();
+  return absl::StrCat(format_duration(cost.ns * 1e-9), " ", when,
+                      cost.measured ? ", measured here" : " as a rule, not measured here");
+}
+
+void describe_probe(const std::string& subject, const ProbePoint& probe, const std::string& when,
+                    Findings& findings) {
+  const std::string where = absl::StrCat("on `", probe.instruction, "`");
+  if (probe.cheap) {
+    findings.push_back(
+        {Level::kOk, subject, absl::StrCat(where, ", emulated: ", emulated_cost(when)), ""});
+  } else {
+    findings.push_back({Level::kWarning, subject,
+                        absl::StrCat(where, ", single-stepped: about 10 us ", when),
+                        "use a sampling rate of 1e-5 or less"});
+  }
+}
+
+void describe_probes(const Target& target, Findings& findings) {
+  if (!target.why_no_agent.empty()) {
+    describe_probe("observe probe", target.slow_allocation, "a minor collection or signal",
+                   findings);
+    return;
+  }
+  describe_probe("capture probe", target.capture, "a sample", findings);
+  // Its cost matters only while the agent is put in.
+  findings.push_back({Level::kOk, "safe point probe",
+                      absl::StrCat("on `", target.safe_point.instruction, "`, ",
+                                   target.safe_point.cheap ? "emulated" : "single-stepped",
+                                   "; while the agent is put in"),
+                      ""});
+  // The agent's own function, which begins so.
+  findings.push_back({Level::kOk, "batch probe",
+                      absl::StrCat("on `nop`, emulated: ", emulated_cost("a batch of samples")),
+                      ""});
+}
+
+void describe_frames(const Target& target, Findings& findings) {
+  const KernelFrameTable table =
+      build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
+  std::uint64_t unusable = target.frames.skipped + table.left_out;
+  std::uint64_t of_plugins = 0;
+  for (const OcamlCode& plugin : target.plugins) {
+    of_plugins += plugin.frames.descriptors().size();
+    unusable += plugin.frames.skipped;
+  }
+  const std::string plugins =
+      target.plugins.empty()
+          ? ""
+          : absl::StrCat(", ", of_plugins, " of ", target.plugins.size(), " plugins");
+  const std::string size =
+      absl::StrCat(target.frames.descriptors().size(), " descriptors", plugins, ", ",
+                   format_bytes(static_cast<double>(table.slots.size() * sizeof table.slots[0])),
+                   " in the kernel");
+  if (unusable == 0) {
+    findings.push_back({Level::kOk, "frame tables", size, ""});
+  } else {
+    findings.push_back({Level::kWarning, "frame tables",
+                        absl::StrCat(size, ", ", unusable, " malformed or too many"),
+                        "callstacks through those are cut"});
+  }
+}
+
+// What attach would do.
+void describe_mode(const Target& target, const Findings& process, Findings& findings) {
+  if (target.agents.size() > 1) {
+    findings.push_back(
+        {Level::kProblem, "mode",
+         absl::StrCat("two agents: ", target.agents[0].path, ", ", target.agents[1].path),
+         "restart it with one of them"});
+    return;
+  }
+  if (!target.agents.empty()) {
+    findings.push_back(
+        {Level::kOk, "mode", absl::StrCat("agent, which is there: ", target.agents[0].path), ""});
+    return;
+  }
+  if (!target.why_no_agent.empty()) {
+    findings.push_back({Level::kOk, "mode", absl::StrCat("observe: ", target.why_no_agent), ""});
+    return;
+  }
+  const auto obstacle = std::find_if(process.begin(), process.end(), forbids_injection);
+  if (obstacle == process.end()) {
+    findings.push_back({Level::kOk, "mode",
+                        "agent, to be injected: Gc.Memprof is there and nothing forbids it", ""});
+    return;
+  }
+  const bool observed = obstacle->level == Level::kWarning && target.why_no_observe.empty();
+  findings.push_back(
+      {observed ? Level::kWarning : Level::kProblem, "mode",
+       absl::StrCat(observed ? "observe" : "none", ": an agent would have to be injected, and ",
+                    obstacle->subject, " forbids it"),
+       obstacle->remedy});
+}
+
+void append(const Findings& more, Findings& findings) {
+  findings.insert(findings.end(), more.begin(), more.end());
+}
+
+// A target that discover refuses: its line says why; the rest may say more.
+void describe_refused(int pid, const absl::Status& status, Findings& findings) {
+  findings.push_back({Level::kProblem, "target", std::string(status.message()),
+                      absl::IsNotFound(status) ? "check the pid with pgrep" : ""});
+  describe_program(pid, findings);
+  append(examine_process(ProcFs(), pid, false, ""), findings);
+}
+
+void describe_target(int pid, const std::string& agent_path, Findings& findings) {
+  const auto target = discover_target(pid);
+  if (!target.ok()) return describe_refused(pid, target.status(), findings);
+  findings.push_back(
+      {Level::kOk, "target",
+       absl::StrCat(target->comm, " (", target->exe, "), OCaml ", target->abi.version), ""});
+  describe_program(pid, findings);
+  describe_frames(*target, findings);
+  describe_probes(*target, findings);
+  const Findings process = examine_process(
+      ProcFs(), pid, target->agents.empty() && target->why_no_agent.empty(), agent_path);
+  append(process, findings);
+  describe_mode(*target, process, findings);
+}
+
+}  // namespace
+
+std::vector<Finding> run_doctor(int pid, const std::string& agent_path) {
+  Findings findings;
+  for (const FeatureCheck& check : check_kernel_features()) {
+    findings.push_back(
+        {check.ok ? Level::kOk : Level::kProblem, check.name, check.detail, check.remedy});
+  }
+  const std::string agent = check_agent_file(agent_path, findings);
+  if (pid != 0) describe_target(pid, agent, findings);
+  return findings;
+}
+
+}  // namespace memprofd

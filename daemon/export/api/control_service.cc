@@ -1,0 +1,82 @@
+#include "daemon/export/api/control_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/check_pid.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd {
+
+namespace pb = ::memprof::v1;
+
+namespace {
+
+absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
+  switch (mode) {
+    case pb::ATTACH_MODE_UNSPECIFIED:
+      return AttachMode::kDefault;
+    case pb::ATTACH_MODE_AUTO:
+      return AttachMode::kAuto;
+    case pb::ATTACH_MODE_AGENT:
+      return AttachMode::kAgent;
+    case pb::ATTACH_MODE_OBSERVE:
+      return AttachMode::kObserve;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  const double rate = request.sampling_rate();
+  if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
+  if (request.max_overhead() != 0) RETURN_IF_ERROR(check_share(request.max_overhead()));
+  ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
+  ASSIGN_OR_RETURN(const TargetInfo info,
+                   service_.attach({.pid = request.pid(),
+                                    .sampling_rate = rate,
+                                    .no_inject = request.no_inject(),
+                                    .mode = mode,
+                                    .follow_forks = request.follow_forks(),
+                                    .max_overhead = request.max_overhead()}));
+  pb::AttachResponse response;
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  if (target.ok()) {
+    *response.mutable_target() = to_proto(**target);
+  } else {  // ended and forgotten at once
+    TargetSnapshot last;
+    last.info = info;
+    *response.mutable_target() = to_proto(last);
+  }
+  return response;
+}
+
+absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(service_.detach(request.pid()));
+  pb::DetachResponse response;
+  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  if (target.ok()) {
+    *response.mutable_target() = to_proto(**target);
+  } else {
+    response.mutable_target()->set_pid(request.pid());
+    response.mutable_target()->set_state(pb::TARGET_STATE_DETACHED);
+  }
+  return response;
+}
+
+absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_rate(request.sampling_rate()));
+  RETURN_IF_ERROR(service_.set_rate(request.pid(), request.sampling_rate()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  pb::SetRateResponse response;
+  *response.mutable_target() = to_proto(*target);
+  return response;
+}
+
+}  // namespace memprofd

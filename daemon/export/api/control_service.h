@@ -1,0 +1,27 @@
+// Attach, detach and rate changes as the API's messages: the one implementation
+// behind gRPC and HTTP.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "daemon/export/api/service.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+// Thread-safe. All calls: kInvalidArgument when a request makes no sense, else what
+// ProfilerService says.
+class ControlService {
+ public:
+  // service must outlive this.
+  explicit ControlService(ProfilerService& service) : service_(service) {}
+
+  absl::StatusOr<::memprof::v1::AttachResponse> attach(const ::memprof::v1::AttachRequest& request);
+  absl::StatusOr<::memprof::v1::DetachResponse> detach(const ::memprof::v1::DetachRequest& request);
+  absl::StatusOr<::memprof::v1::SetRateResponse> set_rate(
+      const ::memprof::v1::SetRateRequest& request);
+
+ private:
+  ProfilerService& service_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,167 @@
+#include "daemon/export/api/event_stream.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "daemon/export/api/query_convert.h"
+#include "daemon/ingest/decoder.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+std::int64_t unix_offset_ns() {
+  return static_cast<std::int64_t>(realtime_ns()) - static_cast<std::int64_t>(monotonic_ns());
+}
+
+std::uint32_t kind_of(const SampleEvent& event) { return MEMPROF_ORIGIN_KIND(event.record.origin); }
+
+bool is_dealloc(const SampleEvent& event) {
+  return kind_of(event) == MEMPROF_DEALLOC_MINOR || kind_of(event) == MEMPROF_DEALLOC_MAJOR;
+}
+
+// Of a deallocation of a block that is followed.
+double lifetime_seconds(const SampleEvent& event) {
+  const std::uint64_t died = event.record.time_ns;
+  return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;
+}
+
+// The numbers of kinds are those of memprof_agent_abi.h.
+static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MINOR) == MEMPROF_ALLOC_MINOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MAJOR) == MEMPROF_ALLOC_MAJOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_PROMOTE) == MEMPROF_PROMOTE);
+static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MINOR) == MEMPROF_DEALLOC_MINOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MAJOR) == MEMPROF_DEALLOC_MAJOR);
+
+// What an event says of its block; what only the class knows when it is known.
+void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::SampleEvent& out) {
+  const AllocClass& block = alloc_class.alloc_class;
+  const bool known = alloc_class.id != ClassId();
+  if (is_alloc(event.record)) {
+    out.set_size_words(event.record.size_words);
+    out.set_source(to_proto(static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin))));
+  } else if (known) {
+    out.set_size_words(static_cast<std::uint64_t>(std::llround(block.size.middle_words())));
+    out.set_source(to_proto(block.source));
+  }
+  if (known) out.set_domain(block.domain);
+  out.set_callstack_id(block.callstack.value());
+}
+
+}  // namespace
+
+EventStream::EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolizer,
+                         EventStreamLimits limits)
+    : query_(std::move(query)),
+      symbolizer_(std::move(symbolizer)),
+      limits_(limits),
+      unix_offset_ns_(unix_offset_ns()),
+      filter_(query_.filter, *symbolizer_),
+      frames_(*symbolizer_, query_.filter.hidden().get()) {}
+
+bool EventStream::put(const EventRead& read, const Send& send) {
+  if (!read.next) return true;
+  message_.set_dropped_events(read.dropped);
+  for (const EventSlice& slice : read.slices) {
+    if (!put(slice, read.next->log, send)) return false;
+  }
+  const bool anything = message_.events_size() > 0 || message_.dropped_events() > 0;
+  if (begun_ && !anything && silent_ < limits_.silent_events) return true;
+  return send_message(*read.next, send);
+}
+
+bool EventStream::put(const EventSlice& slice, std::uint64_t log, const Send& send) {
+  const EventChunk& chunk = *slice.chunk;
+  std::uint64_t number = slice.first();
+  if (message_.events_size() > 0 && message_.sampling_rate() != chunk.rate &&
+      !send_message({log, number}, send)) {
+    return false;
+  }
+  message_.set_sampling_rate(chunk.rate);
+  for (const SampleEvent& event : slice.events()) {
+    ++number;
+    ++silent_;
+    const EventClass* alloc_class = chunk.find(event.alloc_class);
+    if (alloc_class == nullptr || !wanted(event, *alloc_class)) continue;
+    add(event, *alloc_class);
+    if (!message_full()) continue;
+    if (!send_message({log, number}, send)) return false;
+    message_.set_sampling_rate(chunk.rate);
+  }
+  return true;
+}
+
+bool EventStream::message_full() const {
+  return static_cast<std::size_t>(message_.events_size()) >= limits_.events ||
+         text_bytes_ >= limits_.text_bytes;
+}
+
+bool EventStream::send_message(EventCursor cursor, const Send& send) {
+  message_.mutable_cursor()->set_log(cursor.log);
+  message_.mutable_cursor()->set_next_event(cursor.next_event);
+  const bool sent = send(message_);
+  message_.Clear();
+  text_bytes_ = 0;
+  silent_ = 0;
+  begun_ = true;
+  return sent;
+}
+
+bool EventStream::wanted(const SampleEvent& event, const EventClass& alloc_class) {
+  return (query_.kinds >> kind_of(event) & 1) != 0 && passes(alloc_class) && lifetime_passes(event);
+}
+
+bool EventStream::passes(const EventClass& alloc_class) {
+  if (alloc_class.id == ClassId()) return query_.unknown_blocks;
+  const std::size_t index = alloc_class.id.value();
+  if (index >= verdicts_.size()) verdicts_.resize(index + 1, Verdict::kUnknown);
+  if (verdicts_[index] == Verdict::kUnknown) {
+    const bool passes = filter_.passes(alloc_class.alloc_class, *alloc_class.callstack);
+    verdicts_[index] = passes ? Verdict::kPasses : Verdict::kFails;
+  }
+  return verdicts_[index] == Verdict::kPasses;
+}
+
+bool EventStream::lifetime_passes(const SampleEvent& event) const {
+  const double min = query_.min_lifetime_seconds;
+  const double max = query_.max_lifetime_seconds;
+  if ((min <= 0 && max <= 0) || !is_dealloc(event)) return true;
+  if (event.alloc_time_ns == 0) return false;  // nobody knows
+  const double lifetime = lifetime_seconds(event);
+  return lifetime >= min && (max <= 0 || lifetime <= max);
+}
+
+void EventStream::add(const SampleEvent& event, const EventClass& alloc_class) {
+  introduce(alloc_class);
+  pb::SampleEvent& out = *message_.add_events();
+  out.set_kind(static_cast<pb::EventKind>(kind_of(event)));
+  out.set_time_unix_ns(static_cast<std::int64_t>(event.record.time_ns) + unix_offset_ns_);
+  out.set_block(event.record.sample_id);
+  out.set_n_samples(event.record.n_samples);
+  out.set_thread(MEMPROF_ORIGIN_TID(event.record.origin));
+  fill_block(event, alloc_class, out);
+  if (is_dealloc(event) && event.alloc_time_ns != 0) {
+    out.set_lifetime_seconds(lifetime_seconds(event));
+  }
+}
+
+void EventStream::introduce(const EventClass& alloc_class) {
+  const CallstackId id = alloc_class.alloc_class.callstack;
+  if (id == CallstackId()) return;
+  if (known_.size() >= limits_.known_callstacks && !known_.contains(id)) known_.clear();
+  if (!known_.insert(id).second) return;
+  pb::EventCallstack& out = *message_.add_callstacks();
+  out.set_id(id.value());
+  const auto add_location = [&](LocationId location_id) {
+    const Location& location = frames_.location(location_id);
+    *out.add_locations() = to_proto(location);
+    text_bytes_ += location.function.size() + location.file.size() + location.module.size() + 16;
+  };
+  if (!query_.full_callstacks) return add_location(frames_.site(*alloc_class.callstack));
+  for (const LocationId location : frames_.location_ids(*alloc_class.callstack)) {
+    add_location(location);
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,184 @@
+#include "daemon/export/api/grpc_convert.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+std::string text(std::string_view bytes) { return valid_utf8(bytes); }
+
+Estimate total_allocated(const TargetCounters& counters) {
+  Estimate total;
+  for (const auto& heap : counters.allocated) {
+    for (const Estimate& source : heap) total += source;
+  }
+  return total;
+}
+
+void fill_drops(const DropCounters& drops, pb::Target& out) {
+  out.set_dropped_events(drops.total());
+  for (int i = 0; i < kDrops; ++i) {
+    const Drop drop = static_cast<Drop>(i);
+    if (drops.get(drop) == 0) continue;
+    pb::Drop& message = *out.add_drops();
+    message.set_stage(std::string(drop_name(drop).stage));
+    message.set_reason(std::string(drop_name(drop).reason));
+    message.set_count(drops.get(drop));
+  }
+}
+
+void fill_pauses(const memprof_pauses& pauses, pb::GcPauses& out) {
+  out.set_sum_seconds(static_cast<double>(pauses.sum_ns) / kNsPerSecond);
+  out.set_count(std::accumulate(std::begin(pauses.count), std::end(pauses.count), 0ULL));
+  out.set_p50_seconds(pause_quantile_seconds(pauses, 0.5));
+  out.set_p99_seconds(pause_quantile_seconds(pauses, 0.99));
+}
+
+void fill_gc(const GcStats& gc, pb::GcStats& out) {
+  constexpr std::uint64_t kWord = 8;
+  out.set_minor_words(gc.minor_words);
+  out.set_promoted_words(gc.promoted_words);
+  out.set_major_words(gc.major_words);
+  out.set_minor_collections(gc.minor_collections);
+  out.set_major_collections(gc.major_collections);
+  out.set_compactions(gc.compactions);
+  out.set_heap_bytes(gc.heap_words * kWord);
+  out.set_top_heap_bytes(gc.top_heap_words * kWord);
+  out.set_heap_chunks(gc.heap_chunks);
+}
+
+void fill_all_pauses(const GcStats& gc, pb::GcStats& out) {
+  fill_pauses(gc.pauses[MEMPROF_GC_MINOR], *out.mutable_minor_pauses());
+  fill_pauses(gc.pauses[MEMPROF_GC_MAJOR_SLICE], *out.mutable_major_slice_pauses());
+}
+
+void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
+  out.set_budget_ratio(overhead.budget);
+  out.set_ratio(overhead.measured);
+  out.set_requested_sampling_rate(overhead.requested_rate);
+  out.set_rate_lowered(overhead.lowered);
+  out.set_rate_raised(overhead.raised);
+  out.set_exhausted(overhead.exhausted);
+}
+
+void fill_info(const TargetInfo& info, pb::Target& out) {
+  out.set_pid(info.pid);
+  out.set_container_pid(info.container_pid);
+  out.set_forked_from(info.forked_from);
+  out.set_comm(text(info.comm));
+  out.set_exe(text(info.exe));
+  out.set_runtime_version(text(info.runtime_version));
+  out.set_mode(info.mode);
+  out.set_capture(info.capture);
+  out.set_state(to_proto(info.state));
+  out.set_message(text(info.message));
+  out.set_sampling_rate(info.sampling_rate);
+  out.set_paused_seconds(info.paused_seconds);
+  out.set_attach_seconds(info.attach_seconds);
+  if (info.overhead.budget > 0) fill_overhead(info.overhead, *out.mutable_overhead());
+}
+
+void fill_allocated(const TargetCounters& counters, pb::Target& out) {
+  *out.mutable_allocated() = to_proto(total_allocated(counters));
+  out.set_alloc_events(counters.alloc_events);
+}
+
+void fill_fates(const TargetCounters& counters, pb::Target& out) {
+  *out.mutable_promoted() = to_proto(counters.promoted);
+  *out.mutable_live() = to_proto(counters.live);
+  *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
+  *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
+  out.set_promote_events(counters.promote_events);
+  out.set_dealloc_events(counters.dealloc_events);
+}
+
+}  // namespace
+
+double pause_quantile_seconds(const memprof_pauses& pauses, double q) {
+  const double total = std::accumulate(std::begin(pauses.count), std::end(pauses.count), 0.0);
+  double below = 0;
+  for (unsigned i = 0; i < MEMPROF_PAUSE_BUCKETS; ++i) {
+    below += static_cast<double>(pauses.count[i]);
+    if (below > 0 && below >= q * total) return static_cast<double>(1024ULL << i) / kNsPerSecond;
+  }
+  return 0;
+}
+
+pb::TargetState to_proto(TargetState state) {
+  switch (state) {
+    case TargetState::kWaiting:
+      return pb::TARGET_STATE_WAITING;
+    case TargetState::kSampling:
+      return pb::TARGET_STATE_SAMPLING;
+    case TargetState::kDetached:
+      return pb::TARGET_STATE_DETACHED;
+    case TargetState::kExited:
+      return pb::TARGET_STATE_EXITED;
+    case TargetState::kFailed:
+      return pb::TARGET_STATE_FAILED;
+  }
+  return pb::TARGET_STATE_UNSPECIFIED;
+}
+
+std::string_view state_word(pb::TargetState state) {
+  for (const TargetState known :
+       {TargetState::kWaiting, TargetState::kSampling, TargetState::kDetached, TargetState::kExited,
+        TargetState::kFailed}) {
+    if (to_proto(known) == state) return state_name(known);
+  }
+  return "unknown";
+}
+
+pb::Estimate to_proto(const Estimate& estimate) {
+  pb::Estimate out;
+  out.set_bytes(estimate.bytes());
+  out.set_bytes_stderr(estimate.stderr_bytes());
+  out.set_samples(estimate.samples);
+  return out;
+}
+
+pb::Target to_proto(const TargetSnapshot& target) {
+  pb::Target out;
+  fill_info(target.info, out);
+  fill_drops(target.drops, out);
+  fill_allocated(target.counters, out);
+  if (target.info.follows_blocks()) fill_fates(target.counters, out);
+  if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());
+  if (target.gc.valid && target.info.follows_blocks()) {
+    fill_all_pauses(target.gc, *out.mutable_gc());
+  }
+  out.set_attached_unix_ns(static_cast<std::int64_t>(target.attached_ns));
+  out.set_live_samples(target.live_samples_tracked);
+  out.set_stacks_interned(target.stacks_interned);
+  out.set_ring_bytes_used(target.ring_bytes_used);
+  out.set_ring_bytes_total(target.ring_bytes_total);
+  return out;
+}
+
+pb::Finding to_proto(const Finding& finding) {
+  pb::Finding out;
+  switch (finding.level) {
+    case Finding::Level::kOk:
+      out.set_level(pb::FINDING_LEVEL_OK);
+      break;
+    case Finding::Level::kWarning:
+      out.set_level(pb::FINDING_LEVEL_WARNING);
+      break;
+    case Finding::Level::kProblem:
+      out.set_level(pb::FINDING_LEVEL_PROBLEM);
+      break;
+  }
+  out.set_subject(text(finding.subject));
+  out.set_detail(text(finding.detail));
+  out.set_remedy(text(finding.remedy));
+  return out;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,100 @@
+// The questions of QueryService about what happened when.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/export/api/query_convert.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/query/leaks.h"
+#include "daemon/query/observed.h"
+#include "daemon/query/series.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kMaxPoints = 10'000;
+constexpr std::uint64_t kWordBytes = 8;
+
+pb::Leak to_proto(const LeakSuspect& suspect) {
+  pb::Leak out;
+  *out.mutable_site() = memprofd::to_proto(suspect.group);
+  out.set_growth_bytes(suspect.growth_bytes);
+  out.set_growth_bytes_stderr(suspect.growth_bytes_stderr);
+  out.set_growth_bytes_per_second(suspect.growth_bytes_per_second);
+  out.set_median_age_seconds(suspect.median_age_seconds);
+  out.set_confidence(suspect.confidence);
+  out.set_steadiness(suspect.steadiness);
+  return out;
+}
+
+pb::HistoryPoint to_proto(const SeriesPoint& point) {
+  pb::HistoryPoint out;
+  out.set_time_unix_ns(static_cast<std::int64_t>(point.end_ns));
+  out.set_step_seconds(point.seconds);
+  out.set_heap_bytes(point.target.heap_words * kWordBytes);
+  out.set_live_bytes(point.target.live.bytes());
+  out.set_minor_collections(point.target.minor_collections);
+  out.set_major_collections(point.target.major_collections);
+  out.set_compactions(point.target.compactions);
+  out.set_dropped_events(point.target.dropped_events);
+  return out;
+}
+
+void fill(const Series& series, pb::HistorySeries& out) {
+  out.mutable_values()->Assign(series.values.begin(), series.values.end());
+  out.mutable_stderrs()->Assign(series.stderrs.begin(), series.stderrs.end());
+}
+
+pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot& target) {
+  pb::GetHistoryResponse out;
+  for (const SeriesPoint& point : answer.points) *out.add_points() = to_proto(point);
+  for (const Series& series : answer.series) {
+    pb::HistorySeries& message = *out.add_series();
+    *message.mutable_group() = memprofd::to_proto(series.name);
+    fill(series, message);
+  }
+  fill(answer.other, *out.mutable_other());
+  *out.mutable_range() = memprofd::to_proto(answer.range);
+  out.set_oldest_unix_ns(static_cast<std::int64_t>(target.history.oldest_ns()));
+  if (target.history.peak != nullptr) {
+    out.set_peak_unix_ns(static_cast<std::int64_t>(target.history.peak->time_ns));
+    out.set_peak_live_bytes(target.history.peak->live.bytes());
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
+    const pb::ListLeaksRequest& request) {
+  LeakQuery query;
+  query.limit = request.limit();
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  RETURN_IF_ERROR(check_follows_blocks(*target, "live bytes, and so leaks,"));
+  ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.selection().range(), target->time_ns));
+  ASSIGN_OR_RETURN(const LeakAnswer answer, find_leaks(*target, range, filter, query));
+  pb::ListLeaksResponse out;
+  for (const LeakSuspect& suspect : answer.suspects) *out.add_leaks() = to_proto(suspect);
+  *out.mutable_range() = to_proto(answer.range);
+  return out;
+}
+
+absl::StatusOr<pb::GetHistoryResponse> QueryService::get_history(
+    const pb::GetHistoryRequest& request) {
+  SeriesQuery query;
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(query.measure, from_proto(request.measure()));
+  if (request.limit() > 0) query.limit = request.limit();
+  if (request.points() > 0) query.points = std::min(request.points(), kMaxPoints);
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  RETURN_IF_ERROR(check_known(*target, query.measure));
+  RETURN_IF_ERROR(check_known(*target, filter));
+  ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.selection().range(), target->time_ns));
+  ASSIGN_OR_RETURN(const SeriesAnswer answer, history_series(*target, range, filter, query));
+  return to_proto(answer, *target);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,100 @@
+// Profiles in formats of other tools, for QueryService.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/query_convert.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/export/formats/profile_formats.h"
+#include "daemon/query/observed.h"
+#include "daemon/query/select.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+absl::StatusOr<const ProfileFormatRow*> known_format(pb::ProfileFormat format) {
+  if (const ProfileFormatRow* row = find_profile_format(format)) return row;
+  return absl::InvalidArgumentError(absl::StrCat("unknown profile format ", format));
+}
+
+// Letters that do no harm in any file system or header.
+std::string file_name(const std::vector<TargetProfile>& profiles, const std::string& extension) {
+  std::string name = "memprofd";
+  if (profiles.size() == 1) name = absl::StrCat(profiles[0].comm, "-", profiles[0].pid);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '_';
+  }
+  return name + extension;
+}
+
+// A target that has ended is in the answer to no question about what came later.
+bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
+  const bool ended =
+      target.info.state != TargetState::kWaiting && target.info.state != TargetState::kSampling;
+  return ended && range.begin_unix_ns() > 0 &&
+         static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
+}
+
+// Of all programs those about which the question can be answered in full, if there are any.
+void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
+               bool followed_only) {
+  std::erase_if(targets, [&](const auto& target) { return ended_before(*target, range); });
+  const auto follows = [](const auto& target) { return target->info.follows_blocks(); };
+  if (!followed_only || std::none_of(targets.begin(), targets.end(), follows)) return;
+  std::erase_if(targets, [&](const auto& target) { return !follows(target); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
+    const pb::GetProfileRequest& request) {
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
+  ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
+  // Formats with several values have those that are known, whatever the measure.
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
+  const bool several = format->has_several_values;
+  std::vector<TargetSnapshotPtr> targets;
+  for (const int pid : request.pids()) {
+    ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
+    targets.push_back(std::move(target));
+  }
+  if (request.pids().empty()) {
+    targets = source_.snapshots();
+    leave_out(targets, request.range(), several || measure_row(measure).needs_followed_blocks());
+  }
+  std::vector<TargetProfile> result;
+  for (const TargetSnapshotPtr& target : targets) {
+    if (!several) RETURN_IF_ERROR(check_known(*target, measure));
+    RETURN_IF_ERROR(check_known(*target, filter));
+    ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));
+    ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));
+    result.push_back(std::move(profile));
+  }
+  return result;
+}
+
+absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
+    const pb::GetProfileRequest& request) {
+  ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
+  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request));
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
+  ASSIGN_OR_RETURN(std::string data, format->render(selected, measure));
+  pb::GetProfileResponse out;
+  out.set_file_name(file_name(selected, format->extension));
+  out.set_content_type(format->content_type);
+  out.set_data(std::move(data));
+  return out;
+}
+
+pb::ListTargetsResponse QueryService::list_targets() {
+  pb::ListTargetsResponse out;
+  for (const TargetSnapshotPtr& target : source_.snapshots()) {
+    *out.add_targets() = to_proto(*target);
+  }
+  return out;
+}
+
+}  // namespace memprofd

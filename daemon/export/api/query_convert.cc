@@ -1,0 +1,247 @@
+#include "daemon/export/api/query_convert.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+constexpr std::pair<pb::Fate, Fate> kFates[] = {
+    {pb::FATE_UNSPECIFIED, Fate::kAny},
+    {pb::FATE_DEAD, Fate::kDead},
+    {pb::FATE_ALIVE, Fate::kAlive},
+};
+constexpr std::pair<pb::BlockHeap, Heap> kHeapWords[] = {
+    {pb::BLOCK_HEAP_MINOR, Heap::kMinor},
+    {pb::BLOCK_HEAP_MAJOR, Heap::kMajor},
+};
+constexpr std::pair<pb::BlockSource, Source> kSourceWords[] = {
+    {pb::BLOCK_SOURCE_NORMAL, Source::kNormal},
+    {pb::BLOCK_SOURCE_MARSHAL, Source::kMarshal},
+    {pb::BLOCK_SOURCE_CUSTOM, Source::kCustom},
+};
+
+absl::Status unknown(const char* what, int value, const char* type) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown ", what, " ", value, ": use a value of ", type));
+}
+
+template <typename Ours, typename Theirs, std::size_t n>
+absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs value, const char* what,
+                          const char* type) {
+  for (const auto& [theirs, ours] : table) {
+    if (theirs == value) return ours;
+  }
+  return unknown(what, value, type);
+}
+
+// Each value of ours is in the table; where twice, the first counts.
+template <typename Ours, typename Theirs, std::size_t n>
+Theirs find_back(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
+  for (const auto& [theirs, ours] : table) {
+    if (ours == value) return theirs;
+  }
+  return Theirs{};
+}
+
+std::string text(std::string_view bytes) { return valid_utf8(bytes); }
+
+absl::Status check_limits(const pb::TimeRange& range) {
+  const double last = range.last_seconds();
+  if (range.begin_unix_ns() < 0 || range.end_unix_ns() < 0) {
+    return absl::InvalidArgumentError("bad range: times are nanoseconds since 1970, 0 or more");
+  }
+  if (!std::isfinite(last) || last < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad range: its last ", last, " s; use 0 or more"));
+  }
+  if (last > 0 && range.begin_unix_ns() != 0) {
+    return absl::InvalidArgumentError(
+        "bad range: it has a beginning and a number of last seconds; give one of them");
+  }
+  const bool limits = last > 0 || range.begin_unix_ns() != 0 || range.end_unix_ns() != 0;
+  if (range.until_peak() && limits) {
+    return absl::InvalidArgumentError(
+        "bad range: until the peak goes with no other limit; give one of them");
+  }
+  return absl::OkStatus();
+}
+
+// 0, the attach, when that is before time began.
+std::uint64_t seconds_before(std::uint64_t end_ns, double seconds) {
+  const double ns = seconds * kNsPerSecond;
+  if (ns >= static_cast<double>(end_ns)) return 0;
+  return end_ns - static_cast<std::uint64_t>(ns);
+}
+
+void set_name(const GroupName& name, pb::Site& out) {
+  out.set_function(text(name.location.function));
+  out.set_file(text(name.location.file));
+  out.set_line(name.location.line);
+  out.set_library(text(name.location.module));
+  out.set_module(text(name.unit));
+  const GroupRow& key = group_row(name.group_by);
+  if (key.is_number()) set_number(name.number, key, out);
+}
+
+}  // namespace
+
+absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns) {
+  RETURN_IF_ERROR(check_limits(range));
+  TimeRange result;
+  result.until_peak = range.until_peak();
+  result.begin_ns = static_cast<std::uint64_t>(range.begin_unix_ns());
+  result.end_ns = static_cast<std::uint64_t>(range.end_unix_ns());
+  const std::uint64_t end_ns = result.end_ns != 0 ? result.end_ns : now_ns;
+  if (range.last_seconds() > 0) result.begin_ns = seconds_before(end_ns, range.last_seconds());
+  if (result.begin_ns < end_ns || result.begin_ns == 0) return result;
+  const double seconds = static_cast<double>(result.begin_ns - end_ns) / kNsPerSecond;
+  return absl::InvalidArgumentError(absl::StrCat("bad range: it begins ", seconds, " s after ",
+                                                 result.end_ns != 0 ? "its end" : "the last counts",
+                                                 "; it must begin before"));
+}
+
+absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
+  Filter result;
+  if (!filter.pattern().empty()) result.patterns.push_back(filter.pattern());
+  result.require.assign(filter.require().begin(), filter.require().end());
+  result.forbid.assign(filter.forbid().begin(), filter.forbid().end());
+  result.hide.assign(filter.hide().begin(), filter.hide().end());
+  result.min_size_bytes = filter.min_size_bytes();
+  result.max_size_bytes = filter.max_size_bytes();
+  result.lifetime.min_seconds = filter.min_lifetime_seconds();
+  result.lifetime.max_seconds = filter.max_lifetime_seconds();
+  ASSIGN_OR_RETURN(result.lifetime.fate, from_proto(filter.fate()));
+  result.lifetime.allocated_in_range = filter.allocated_in_range();
+  if (filter.heap() != pb::BLOCK_HEAP_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(result.heap, find(kHeapWords, filter.heap(), "heap", "BlockHeap"));
+  }
+  if (filter.source() != pb::BLOCK_SOURCE_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(result.source, find(kSourceWords, filter.source(), "source", "BlockSource"));
+  }
+  result.threads.assign(filter.threads().begin(), filter.threads().end());
+  result.domains.assign(filter.domains().begin(), filter.domains().end());
+  return result;
+}
+
+absl::StatusOr<Measure> from_proto(pb::SiteOrder order) {
+  const MeasureRow* row = find_measure(order);
+  if (row == nullptr) return unknown("order of sites", order, "SiteOrder");
+  return row->measure;
+}
+absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
+  const GroupRow* row = find_group_key(group_by);
+  if (row == nullptr) return unknown("grouping", group_by, "GroupBy");
+  return row->group_by;
+}
+absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
+
+pb::SiteOrder to_proto(Measure measure) { return measure_row(measure).proto; }
+pb::GroupBy to_proto(GroupBy group_by) { return group_row(group_by).proto; }
+pb::Fate to_proto(Fate fate) { return find_back(kFates, fate); }
+pb::BlockHeap to_proto(Heap heap) { return find_back(kHeapWords, heap); }
+pb::BlockSource to_proto(Source source) { return find_back(kSourceWords, source); }
+
+pb::TimeRange to_proto(const TimeRange& range) {
+  pb::TimeRange out;
+  out.set_begin_unix_ns(static_cast<std::int64_t>(range.begin_ns));
+  out.set_end_unix_ns(static_cast<std::int64_t>(range.end_ns));
+  out.set_until_peak(range.until_peak);
+  return out;
+}
+
+pb::Filter to_proto(const Filter& filter) {
+  pb::Filter out;
+  if (!filter.patterns.empty()) out.set_pattern(text(filter.patterns.front()));
+  for (const std::string& pattern : filter.require) out.add_require(text(pattern));
+  for (const std::string& pattern : filter.forbid) out.add_forbid(text(pattern));
+  for (const std::string& pattern : filter.hide) out.add_hide(text(pattern));
+  out.set_min_size_bytes(filter.min_size_bytes);
+  out.set_max_size_bytes(filter.max_size_bytes);
+  out.set_min_lifetime_seconds(filter.lifetime.min_seconds);
+  out.set_max_lifetime_seconds(filter.lifetime.max_seconds);
+  out.set_fate(to_proto(filter.lifetime.fate));
+  out.set_allocated_in_range(filter.lifetime.allocated_in_range);
+  if (filter.heap) out.set_heap(to_proto(*filter.heap));
+  if (filter.source) out.set_source(to_proto(*filter.source));
+  out.mutable_threads()->Add(filter.threads.begin(), filter.threads.end());
+  out.mutable_domains()->Add(filter.domains.begin(), filter.domains.end());
+  return out;
+}
+
+pb::Location to_proto(const Location& location) {
+  pb::Location out;
+  out.set_function(text(location.function));
+  out.set_file(text(location.file));
+  out.set_line(location.line);
+  out.set_start_column(location.start_column);
+  out.set_end_column(location.end_column);
+  out.set_module(text(location.module));
+  return out;
+}
+
+pb::Lifetime to_proto(const LifetimeHistogram& lifetimes) {
+  pb::Lifetime out;
+  out.set_p50_seconds(lifetimes.quantile_ns(0.5) / kNsPerSecond);
+  out.set_p90_seconds(lifetimes.quantile_ns(0.9) / kNsPerSecond);
+  out.set_p99_seconds(lifetimes.quantile_ns(0.99) / kNsPerSecond);
+  out.set_samples(lifetimes.total());
+  for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) {
+    if (lifetimes.count(i) == 0) continue;
+    pb::LifetimeBucket& bucket = *out.add_buckets();
+    bucket.set_upper_bound_seconds(LifetimeHistogram::upper_bound_ns(i) / kNsPerSecond);
+    bucket.set_count(lifetimes.count(i));
+  }
+  return out;
+}
+
+pb::Site to_proto(const GroupName& name) {
+  pb::Site out;
+  set_name(name, out);
+  for (const auto& location : name.path) *out.add_callstack() = to_proto(*location);
+  return out;
+}
+
+pb::Site to_proto(const GroupCounts& counts) {
+  pb::Site out;
+  const Counters& counters = counts.counters;
+  out.set_samples(counters.allocated.samples);
+  *out.mutable_allocated() = to_proto(counters.allocated);
+  *out.mutable_promoted() = to_proto(counters.promoted);
+  *out.mutable_live() = to_proto(counters.live);
+  *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
+  *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
+  *out.mutable_lifetime() = to_proto(counters.deaths.histogram());
+  out.set_allocated_objects(counters.allocated_objects);
+  out.set_live_objects(counters.live_objects);
+  out.set_allocated_objects_stderr(measure_stderr(counts, Measure::kAllocatedObjects));
+  out.set_live_objects_stderr(measure_stderr(counts, Measure::kLiveObjects));
+  return out;
+}
+
+pb::Site to_proto(const Group& group) {
+  pb::Site out = to_proto(static_cast<const GroupCounts&>(group));
+  set_name(group, out);
+  for (const Location& location : group.callstack) *out.add_callstack() = to_proto(location);
+  return out;
+}
+
+pb::SiteDiff to_proto(const GroupDiff& diff) {
+  pb::SiteDiff out;
+  *out.mutable_base() = to_proto(diff.base);
+  *out.mutable_other() = to_proto(diff.other);
+  out.set_change(diff.change);
+  out.set_change_stderr(diff.change_stderr);
+  return out;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,42 @@
+// Questions and answers as gRPC messages, both ways. Requests come from outside:
+// what makes no sense is refused with kInvalidArgument and one line.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/model/query.h"
+#include "daemon/query/callers.h"
+#include "daemon/query/diff.h"
+#include "daemon/query/groups.h"
+
+namespace memprofd {
+
+// now_ns: CLOCK_REALTIME of the counts; the end that is meant when none is given.
+absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns);
+// Patterns and limits are checked by FrameFilter::compile.
+absl::StatusOr<Filter> from_proto(const pb::Filter& filter);
+absl::StatusOr<Measure> from_proto(pb::SiteOrder order);
+absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by);
+absl::StatusOr<Fate> from_proto(pb::Fate fate);
+
+pb::TimeRange to_proto(const TimeRange& range);
+// The first of patterns: the message has one.
+pb::Filter to_proto(const Filter& filter);
+pb::SiteOrder to_proto(Measure measure);
+pb::GroupBy to_proto(GroupBy group_by);
+pb::Fate to_proto(Fate fate);
+pb::BlockHeap to_proto(Heap heap);
+pb::BlockSource to_proto(Source source);
+
+pb::Location to_proto(const Location& location);
+pb::Lifetime to_proto(const LifetimeHistogram& lifetimes);
+// Without counts.
+pb::Site to_proto(const GroupName& name);
+pb::Site to_proto(const GroupCounts& counts);
+pb::Site to_proto(const Group& group);
+pb::SiteDiff to_proto(const GroupDiff& diff);
+
+}  // namespace memprofd

@@ -1,0 +1,114 @@
+#include "daemon/export/api/query_service.h"
+
+#include <utility>
+
+#include "daemon/export/api/query_convert.h"
+#include "daemon/query/observed.h"
+#include "daemon/query/select.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
+                                     const Filter& filter) {
+  RETURN_IF_ERROR(check_known(target, filter));
+  ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.time_ns));
+  if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
+  return memprofd::select(target, range, filter);
+}
+
+}  // namespace
+
+absl::StatusOr<TargetProfile> QueryService::profile(const pb::Selection& selection) {
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(selection.filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
+  return select(*target, selection.range(), filter);
+}
+
+absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
+    const pb::ListSitesRequest& request) {
+  GroupQuery query;
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  query.with_callstack = !request.no_callstacks();
+  ASSIGN_OR_RETURN(Filter filter, from_proto(request.filter()));
+  filter.patterns.push_back(request.pattern());
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
+  ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, request.range(), filter));
+  // Sorted by what is known; the values of the others are left out.
+  const bool unknown = !target->info.follows_blocks();
+  if (unknown && measure_row(query.order).needs_followed_blocks())
+    query.order = Measure::kAllocated;
+  const GroupResult result = roll_up(profile, query);
+  pb::ListSitesResponse out;
+  *out.mutable_target() = to_proto(*target);
+  for (const Group& group : result.groups) *out.add_sites() = to_proto(group);
+  out.set_time_unix_ns(static_cast<std::int64_t>(target->time_ns));
+  *out.mutable_range() = to_proto(profile.range);
+  *out.mutable_total() = to_proto(result.total);
+  out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  for (pb::Site& site : *out.mutable_sites()) leave_unknown_out(*target, site);
+  leave_unknown_out(*target, *out.mutable_total());
+  return out;
+}
+
+absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
+    const pb::DiffSitesRequest& request) {
+  DiffQuery query;
+  ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  query.with_callstack = !request.no_callstacks();
+  query.per_second = request.per_second();
+  ASSIGN_OR_RETURN(const Filter base_filter, from_proto(request.base().filter()));
+  ASSIGN_OR_RETURN(const Filter other_filter, from_proto(request.other().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr base, source_.snapshot(request.base().pid()));
+  TargetSnapshotPtr other = base;  // one instant for both
+  if (request.other().pid() != request.base().pid()) {
+    ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
+  }
+  RETURN_IF_ERROR(check_known(*base, query.order));
+  RETURN_IF_ERROR(check_known(*other, query.order));
+  ASSIGN_OR_RETURN(const TargetProfile from, select(*base, request.base().range(), base_filter));
+  ASSIGN_OR_RETURN(const TargetProfile to, select(*other, request.other().range(), other_filter));
+  const DiffResult result = diff(from, to, query);
+  const auto leave_out = [&](pb::SiteDiff& change) {
+    leave_unknown_out(*base, *change.mutable_base());
+    leave_unknown_out(*other, *change.mutable_other());
+  };
+  pb::DiffSitesResponse out;
+  for (const GroupDiff& group : result.diffs) leave_out(*out.add_diffs() = to_proto(group));
+  *out.mutable_base_range() = to_proto(from.range);
+  *out.mutable_other_range() = to_proto(to.range);
+  leave_out(*out.mutable_total() = to_proto(result.total));
+  out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  return out;
+}
+
+absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
+    const pb::ListCallersRequest& request) {
+  CallersQuery query;
+  query.function = request.function();
+  ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
+  query.limit = request.limit();
+  ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  RETURN_IF_ERROR(check_known(*target, query.order));
+  ASSIGN_OR_RETURN(const TargetProfile from, select(*target, request.selection().range(), filter));
+  ASSIGN_OR_RETURN(const CallersResult result, callers_of(from, query));
+  pb::ListCallersResponse out;
+  *out.mutable_self() = to_proto(result.self);
+  *out.mutable_total() = to_proto(result.total);
+  for (const Group& group : result.callers) *out.add_callers() = to_proto(group);
+  for (const Group& group : result.callees) *out.add_callees() = to_proto(group);
+  *out.mutable_range() = to_proto(from.range);
+  leave_unknown_out(*target, *out.mutable_self());
+  leave_unknown_out(*target, *out.mutable_total());
+  for (pb::Site& site : *out.mutable_callers()) leave_unknown_out(*target, site);
+  for (pb::Site& site : *out.mutable_callees()) leave_unknown_out(*target, site);
+  return out;
+}
+
+}  // namespace memprofd

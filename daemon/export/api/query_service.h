@@ -1,0 +1,47 @@
+// Answers questions about the memory of targets: the one implementation behind
+// gRPC, HTTP and the command line's trace files.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/profile.h"
+#include "daemon/history/snapshot.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+// Thread-safe. All calls: kNotFound when a pid is not a target, kInvalidArgument
+// when a request makes no sense.
+class QueryService {
+ public:
+  // source must outlive this.
+  explicit QueryService(SnapshotSource& source) : source_(source) {}
+
+  absl::StatusOr<::memprof::v1::ListSitesResponse> list_sites(
+      const ::memprof::v1::ListSitesRequest& request);
+  absl::StatusOr<::memprof::v1::DiffSitesResponse> diff_sites(
+      const ::memprof::v1::DiffSitesRequest& request);
+  absl::StatusOr<::memprof::v1::ListCallersResponse> list_callers(
+      const ::memprof::v1::ListCallersRequest& request);
+
+  absl::StatusOr<::memprof::v1::ListLeaksResponse> list_leaks(
+      const ::memprof::v1::ListLeaksRequest& request);
+  absl::StatusOr<::memprof::v1::GetHistoryResponse> get_history(
+      const ::memprof::v1::GetHistoryRequest& request);
+  absl::StatusOr<::memprof::v1::GetProfileResponse> get_profile(
+      const ::memprof::v1::GetProfileRequest& request);
+  ::memprof::v1::ListTargetsResponse list_targets();
+
+  // What the other answers are made from.
+  absl::StatusOr<TargetProfile> profile(const ::memprof::v1::Selection& selection);
+
+ private:
+  absl::StatusOr<std::vector<TargetProfile>> profiles(
+      const ::memprof::v1::GetProfileRequest& request);
+
+  SnapshotSource& source_;
+};
+
+}  // namespace memprofd

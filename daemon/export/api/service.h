@@ -1,0 +1,26 @@
+// What the servers ask of the rest of the daemon. Implemented by Daemon (and by
+// a fake in unit tests); every call may come from any thread.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/model/control.h"
+
+namespace memprofd {
+
+class ProfilerService : public SnapshotSource {
+ public:
+  // Returns when sampling runs or, for an idle target, when it waits for it.
+  virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
+  virtual absl::Status detach(int pid) = 0;
+  // rate in samples per word, 0 < rate <= 1.
+  virtual absl::Status set_rate(int pid, double rate) = 0;
+  // pid 0: kernel and privileges only.
+  virtual std::vector<Finding> diagnose(int pid) = 0;
+  virtual SelfStats self_stats() = 0;
+};
+
+}  // namespace memprofd

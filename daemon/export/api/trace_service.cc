@@ -1,0 +1,296 @@
+#include "daemon/export/api/trace_service.h"
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/trace_options.h"
+#include "daemon/query/observed.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+constexpr char kDaemonStops[] = "memprofd stops";
+constexpr char kStopAsked[] = "stopped by request";
+// Of a message; the largest one that clients take by default is 4 MiB.
+constexpr std::size_t kMessageBytes = 1 << 20;
+// A caller sees sooner than a file what has happened.
+constexpr std::chrono::milliseconds kStreamFlush{250};
+
+absl::StatusOr<std::string> file_directory(const std::string& directory) {
+  if (directory.empty()) {
+    return absl::FailedPreconditionError(
+        "this memprofd writes no traces: start it with --trace.directory, or let memprofctl "
+        "record write the file");
+  }
+  RETURN_IF_ERROR(check_trace_directory(directory));
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(directory, error);
+  return error ? directory : path.lexically_normal().string();
+}
+
+// Letters, digits, '.', '_' and '-'; does not begin with a dot.
+std::string file_name_part(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || (c == '.' && !result.empty());
+    result += plain ? c : '_';
+  }
+  return result.empty() ? "target" : result;
+}
+
+// "server.exe-4242-20251231T235959-7": program, pid, UTC, number of the trace.
+std::string file_stem(const TargetInfo& target, std::uint64_t id) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char time[32] = "";
+  std::strftime(time, sizeof time, "%Y%m%dT%H%M%S", &utc);
+  return absl::StrCat(file_name_part(target.comm), "-", target.pid, "-", time, "-", id);
+}
+
+// Packets in messages. Every message ends where a packet does.
+class MessageOutput : public TraceOutput {
+ public:
+  absl::Status begin_file() override { return absl::OkStatus(); }
+  absl::Status write(std::span<const std::byte> packet) override {
+    if (pieces_.empty() || pieces_.back().size() + packet.size() > kMessageBytes) {
+      pieces_.emplace_back();
+    }
+    pieces_.back().append(reinterpret_cast<const char*>(packet.data()), packet.size());
+    return absl::OkStatus();
+  }
+  std::deque<std::string> take() { return std::exchange(pieces_, {}); }
+
+ private:
+  std::deque<std::string> pieces_;
+};
+
+// why_stop: null: goes on.
+void advance(TraceRecorder& recorder, const char* why_stop) {
+  if (why_stop != nullptr) {
+    recorder.finish(why_stop);
+  } else {
+    recorder.step();
+  }
+}
+
+bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceStream::Send& send) {
+  pb::RecordResponse message;
+  *message.mutable_stats() = to_proto(recorder.stats());
+  for (std::string& piece : output.take()) {
+    message.set_data(std::move(piece));
+    if (!send(message)) return false;
+  }
+  if (recorder.ended().empty()) return true;
+  message.clear_data();
+  message.set_ended(valid_utf8(recorder.ended()));
+  return send(message);
+}
+
+}  // namespace
+
+// One that is written into files. The thread owns recorder and files.
+struct TraceService::Trace {
+  Trace(std::string directory, std::string stem, std::size_t max_files)
+      : files(std::move(directory), std::move(stem), max_files) {}
+
+  TraceFiles files;
+  std::unique_ptr<TraceRecorder> recorder;  // null: has ended
+  std::thread thread;
+  pb::TraceInfo info;       // under mutex_
+  bool stop_asked = false;  // under mutex_
+  bool done = false;        // under mutex_
+};
+
+// One of the traces that may run at once. Taken with mutex_ held.
+class TraceService::Place {
+ public:
+  static absl::StatusOr<Place> take(TraceService& service) {
+    if (service.stopping_) return absl::UnavailableError(kDaemonStops);
+    if (service.running_ >= service.options_.max_running) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(service.running_,
+                       " traces are being recorded, and that is the limit; "
+                       "stop one first"));
+    }
+    ++service.running_;
+    return Place(service);
+  }
+  Place(Place&& other) noexcept : service_(std::exchange(other.service_, nullptr)) {}
+  Place& operator=(Place&&) = delete;
+  ~Place() {
+    if (service_ == nullptr) return;
+    const std::lock_guard lock(service_->mutex_);
+    --service_->running_;
+  }
+
+ private:
+  explicit Place(TraceService& service) : service_(&service) {}
+  TraceService* service_;
+};
+
+struct TraceStream::Impl {
+  Impl(TraceService& service, TraceService::Place place)
+      : service(service), place(std::move(place)) {}
+
+  TraceService& service;
+  TraceService::Place place;
+  MessageOutput output;
+  std::unique_ptr<TraceRecorder> recorder;
+};
+
+TraceService::TraceService(SnapshotSource& source, TraceServiceOptions options)
+    : source_(source), options_(std::move(options)) {}
+
+TraceService::~TraceService() {
+  stop();
+  for (auto& [id, trace] : traces_) {
+    if (trace->thread.joinable()) trace->thread.join();
+  }
+}
+
+void TraceService::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+}
+
+const char* TraceService::why_stop(const Trace* trace) const {
+  const std::lock_guard lock(mutex_);
+  if (trace != nullptr && trace->stop_asked) return kStopAsked;
+  return stopping_ ? kDaemonStops : nullptr;
+}
+
+absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options) {
+  ASSIGN_OR_RETURN(const RecorderOptions recorder_options, memprofd::recorder_options(options));
+  ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
+  RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
+  std::unique_lock lock(mutex_);
+  ASSIGN_OR_RETURN(Place place, Place::take(*this));
+  const std::uint64_t id = ++last_id_;
+  lock.unlock();
+  auto trace = std::make_unique<Trace>(std::move(directory), file_stem(target->info, id),
+                                       options.max_files());
+  ASSIGN_OR_RETURN(trace->recorder,
+                   TraceRecorder::start(source_, options.pid(), trace->files, recorder_options));
+  trace->info.set_id(id);
+  *trace->info.mutable_options() = options;
+  trace->info.set_started_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  // The first step creates the file, or tells why not.
+  if (!trace->recorder->step() && trace->files.paths().empty()) {
+    return absl::FailedPreconditionError(trace->recorder->ended());
+  }
+  update(*trace, false);
+  pb::TraceInfo info = trace->info;
+  lock.lock();
+  forget_ended();
+  Trace& kept = *(traces_[id] = std::move(trace));
+  kept.thread = std::thread(&TraceService::run, this, std::ref(kept), std::move(place));
+  return info;
+}
+
+void TraceService::run(Trace& trace, Place place) {
+  while (trace.recorder->ended().empty()) {
+    advance(*trace.recorder, why_stop(&trace));
+    update(trace, false);
+  }
+  trace.recorder.reset();
+  { const Place given_back = std::move(place); }
+  update(trace, true);
+}
+
+void TraceService::update(Trace& trace, bool done) {
+  const std::lock_guard lock(mutex_);
+  if (!done) {
+    *trace.info.mutable_stats() = to_proto(trace.recorder->stats());
+    trace.info.clear_files();
+    for (const std::string& path : trace.files.paths()) trace.info.add_files(valid_utf8(path));
+    trace.info.set_ended(valid_utf8(trace.recorder->ended()));
+    return;
+  }
+  trace.info.set_ended_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  trace.done = true;
+  ended_.notify_all();
+}
+
+// With mutex_ held, which a thread does not take once it is done.
+void TraceService::forget_ended() {
+  auto ended = static_cast<std::size_t>(
+      std::ranges::count_if(traces_, [](const auto& entry) { return entry.second->done; }));
+  for (auto it = traces_.begin(); it != traces_.end() && ended > options_.max_ended;) {
+    if (!it->second->done) {
+      ++it;
+      continue;
+    }
+    it->second->thread.join();
+    it = traces_.erase(it);
+    --ended;
+  }
+}
+
+absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id) {
+  std::unique_lock lock(mutex_);
+  const auto found = traces_.find(id);
+  if (found == traces_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no trace ", id, "; memprofctl traces lists them"));
+  }
+  found->second->stop_asked = true;
+  // Others may forget it meanwhile.
+  ended_.wait(lock, [&] {
+    const auto still = traces_.find(id);
+    return still == traces_.end() || still->second->done;
+  });
+  const auto still = traces_.find(id);
+  if (still == traces_.end()) {
+    return absl::NotFoundError(absl::StrCat("trace ", id, " has ended long ago"));
+  }
+  return still->second->info;
+}
+
+pb::ListTracesResponse TraceService::list() const {
+  const std::lock_guard lock(mutex_);
+  pb::ListTracesResponse out;
+  for (const auto& [id, trace] : traces_) *out.add_traces() = trace->info;
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::TraceOptions& options) {
+  ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
+  if (options.max_files() != 0) {
+    return absl::InvalidArgumentError("a trace that is streamed is one file: max_files is 0");
+  }
+  recorder_options.flush_interval = kStreamFlush;
+  std::unique_lock lock(mutex_);
+  ASSIGN_OR_RETURN(Place place, Place::take(*this));
+  lock.unlock();
+  auto impl = std::make_unique<TraceStream::Impl>(*this, std::move(place));
+  ASSIGN_OR_RETURN(impl->recorder,
+                   TraceRecorder::start(source_, options.pid(), impl->output, recorder_options));
+  return std::unique_ptr<TraceStream>(new TraceStream(std::move(impl)));
+}
+
+TraceStream::TraceStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TraceStream::~TraceStream() = default;
+
+bool TraceStream::step(const Send& send) {
+  TraceRecorder& recorder = *impl_->recorder;
+  if (!recorder.ended().empty()) return false;
+  advance(recorder, impl_->service.why_stop(nullptr));
+  return send_all(impl_->output, recorder, send) && recorder.ended().empty();
+}
+
+}  // namespace memprofd

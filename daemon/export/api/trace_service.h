@@ -1,0 +1,98 @@
+// Records traces for the methods of memprof.v1.Trace: into files of the daemon,
+// one thread each, or to a caller.
+//
+//   start ──▶ thread: recorder ──▶ files         stop() or a limit ends it;
+//                │                               it stays in the list
+//                └──▶ Trace: stats, files        (under mutex_)
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/trace/recorder.h"
+#include "daemon/trace/trace_files.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+struct TraceServiceOptions {
+  std::string directory;         // of the files; empty: no files are written
+  std::size_t max_running = 16;  // streamed ones included
+  std::size_t max_ended = 100;   // that are still listed
+};
+
+class TraceStream;
+
+// Thread-safe.
+class TraceService {
+ public:
+  // source must outlive this.
+  TraceService(SnapshotSource& source, TraceServiceOptions options);
+  // Waits until all files are complete; no TraceStream may be left.
+  ~TraceService();
+  TraceService(const TraceService&) = delete;
+  TraceService& operator=(const TraceService&) = delete;
+  // Ends all traces soon.
+  void stop();
+
+  absl::StatusOr<::memprof::v1::TraceInfo> start(const ::memprof::v1::TraceOptions& options);
+  // Returns when the file is complete.
+  absl::StatusOr<::memprof::v1::TraceInfo> stop(std::uint64_t id);
+  ::memprof::v1::ListTracesResponse list() const;
+
+  // Begins one that goes to the caller.
+  absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);
+
+ private:
+  friend class TraceStream;
+  struct Trace;
+  class Place;
+
+  void run(Trace& trace, Place place);
+  void update(Trace& trace, bool done);
+  // Null: go on. trace is null for a streamed one.
+  const char* why_stop(const Trace* trace) const;
+  void forget_ended();
+
+  SnapshotSource& source_;
+  const TraceServiceOptions options_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable ended_;
+  std::map<std::uint64_t, std::unique_ptr<Trace>> traces_;
+  std::uint64_t last_id_ = 0;
+  std::size_t running_ = 0;
+  bool stopping_ = false;
+};
+
+// A trace on its way to whom it was begun for. Not thread-safe; the service must
+// outlive it.
+class TraceStream {
+ public:
+  TraceStream(const TraceStream&) = delete;
+  TraceStream& operator=(const TraceStream&) = delete;
+  ~TraceStream();  // ends the recording
+
+  // False: no more is wanted.
+  using Send = std::function<bool(const ::memprof::v1::RecordResponse&)>;
+  // Sends what has happened, or waits a tenth of a second for it. Every message ends
+  // where a packet does. False: that was all, or no more is wanted.
+  bool step(const Send& send);
+
+ private:
+  friend class TraceService;
+  struct Impl;
+  explicit TraceStream(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace memprofd

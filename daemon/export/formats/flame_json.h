@@ -1,0 +1,25 @@
+// The data of the flame graph page (flame_html.h).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "daemon/history/profile.h"
+
+namespace memprofd {
+
+// Nodes of a tree; more make a page that is no fun to use.
+inline constexpr std::size_t kMaxFlameNodes = 500'000;
+
+// JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the
+// callstacks of all targets merged from the root. With several targets the nodes below the
+// root are "comm (pid N)". Bytes are whole numbers whose sums are the totals.
+// Of programs in observe mode only what was allocated is in it.
+// Callstacks are cut as stack_table.h says. When the tree is full, the callstacks
+// with the fewest allocated and live bytes end, and are counted, at the node of
+// the innermost function that has one.
+std::string flame_json(const std::vector<TargetProfile>& profiles,
+                       std::size_t max_nodes = kMaxFlameNodes);
+
+}  // namespace memprofd

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats of profiles, a row each: command line, API and page list from here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/history/profile.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+struct ProfileFormatRow {
+  ::memprof::v1::ProfileFormat proto;
+  const char* word;   // of the command line and the API
+  const char* label;  // in the page's menu; empty: no format for people, listed nowhere
+  const char* content_type;
+  const char* extension;
+  bool is_text;             // fit for a terminal
+  bool has_several_values;  // all measures that are known, whatever was asked for
+  absl::StatusOr<std::string> (*render)(const std::vector<TargetProfile>&, Measure);
+};
+
+std::span<const ProfileFormatRow> profile_formats();
+// Unspecified is pprof; null: the message's enum has no such value.
+const ProfileFormatRow* find_profile_format(::memprof::v1::ProfileFormat format);
+// Of those for people; null: no such word.
+const ProfileFormatRow* find_profile_format(std::string_view word);
+
+}  // namespace memprofd

@@ -1,0 +1,43 @@
+// Serves memprof.v1.Profiler and Trace, health and reflection.
+//
+// On the Unix socket its file mode (0660) says who may control the daemon. The
+// TCP address, off by default, has neither encryption nor authentication.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/export/api/service.h"
+#include "daemon/export/api/trace_service.h"
+
+namespace memprofd {
+
+struct GrpcServerOptions {
+  std::string socket_path;     // empty: no Unix socket
+  std::string listen_address;  // host:port; empty: no TCP
+};
+
+class GrpcServer {
+ public:
+  // Listens when it returns. service and traces must outlive the server. Sets the
+  // umask for a moment: start it before other threads create files.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
+                                                           ProfilerService& service,
+                                                           TraceService& traces);
+  // Ends streams and traces, gives calls in progress two seconds, removes the socket.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // Of the TCP address, the real one when port 0 was asked for; 0 without one.
+  std::uint16_t port() const;
+
+ private:
+  struct Impl;
+  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,150 @@
+#include "daemon/export/grpc/grpc_service.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/check_pid.h"
+#include "daemon/export/api/event_stream.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/grpc/grpc_status.h"
+#include "daemon/query/observed.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How soon a stream sees that its client has gone.
+constexpr std::chrono::milliseconds kCancelCheck{100};
+// What a stream whose client does not read keeps of a log that goes on.
+constexpr std::size_t kEventsARead = 4096;
+constexpr double kShortestInterval = 0.1;
+constexpr double kLongestInterval = 3600;
+
+// 0 when the interval is not valid.
+double interval_seconds(double asked) {
+  if (asked == 0) return 1;
+  return asked >= kShortestInterval && asked <= kLongestInterval ? asked : 0;
+}
+
+}  // namespace
+
+grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
+                                      pb::ListTargetsResponse* response) {
+  *response = queries_.list_targets();
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::Attach(grpc::ServerContext*, const pb::AttachRequest* request,
+                                 pb::AttachResponse* response) {
+  return grpc_answer(control_.attach(*request), *response);
+}
+
+grpc::Status GrpcService::Detach(grpc::ServerContext*, const pb::DetachRequest* request,
+                                 pb::DetachResponse* response) {
+  return grpc_answer(control_.detach(*request), *response);
+}
+
+grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest* request,
+                                  pb::SetRateResponse* response) {
+  return grpc_answer(control_.set_rate(*request), *response);
+}
+
+grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
+                                    pb::ListSitesResponse* response) {
+  return grpc_answer(queries_.list_sites(*request), *response);
+}
+
+grpc::Status GrpcService::DiffSites(grpc::ServerContext*, const pb::DiffSitesRequest* request,
+                                    pb::DiffSitesResponse* response) {
+  return grpc_answer(queries_.diff_sites(*request), *response);
+}
+
+grpc::Status GrpcService::ListCallers(grpc::ServerContext*, const pb::ListCallersRequest* request,
+                                      pb::ListCallersResponse* response) {
+  return grpc_answer(queries_.list_callers(*request), *response);
+}
+
+grpc::Status GrpcService::ListLeaks(grpc::ServerContext*, const pb::ListLeaksRequest* request,
+                                    pb::ListLeaksResponse* response) {
+  return grpc_answer(queries_.list_leaks(*request), *response);
+}
+
+grpc::Status GrpcService::GetHistory(grpc::ServerContext*, const pb::GetHistoryRequest* request,
+                                     pb::GetHistoryResponse* response) {
+  return grpc_answer(queries_.get_history(*request), *response);
+}
+
+grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileRequest* request,
+                                     pb::GetProfileResponse* response) {
+  return grpc_answer(queries_.get_profile(*request), *response);
+}
+
+bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
+  while (!context.IsCancelled()) {
+    const auto now = steady_clock::now();
+    if (!stop_.wait(std::clamp<steady_clock::duration>(until - now, {}, kCancelCheck)))
+      return false;
+    if (now >= until) return true;
+  }
+  return false;
+}
+
+grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
+                                     const pb::WatchSitesRequest* request,
+                                     grpc::ServerWriter<pb::ListSitesResponse>* writer) {
+  const double seconds = interval_seconds(request->interval_seconds());
+  if (seconds == 0) {
+    return to_grpc(absl::InvalidArgumentError(
+        absl::StrCat("bad interval ", request->interval_seconds(), " s: it is 0.1 to 3600")));
+  }
+  const auto interval =
+      std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
+  auto next = steady_clock::now();
+  do {
+    const absl::StatusOr<pb::ListSitesResponse> sites = queries_.list_sites(request->query());
+    if (!sites.ok()) return to_grpc(sites.status());
+    if (!writer->Write(*sites)) break;
+    next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
+  } while (wait(*context, next));
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
+                                       const pb::StreamEventsRequest* request,
+                                       grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
+  absl::StatusOr<EventQuery> query = event_query(*request);
+  if (!query.ok()) return to_grpc(query.status());
+  absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  if (!target.ok()) return to_grpc(target.status());
+  if (absl::Status known = check_follows_blocks(**target, "events of single blocks"); !known.ok()) {
+    return to_grpc(known);
+  }
+  if ((*target)->events == nullptr) {
+    return to_grpc(absl::FailedPreconditionError(
+        absl::StrCat("pid ", request->pid(), " has no events to stream: attach to it first")));
+  }
+  absl::StatusOr<EventReader> reader = EventReader::open((*target)->events, query->cursor);
+  if (!reader.ok()) return to_grpc(reader.status());
+  EventStream stream(*std::move(query), (*target)->symbolizer);
+  target->reset();  // its counts are not needed
+  const auto send = [&](const pb::StreamEventsResponse& message) { return writer->Write(message); };
+  while (wait(*context, steady_clock::now())) {
+    const EventRead read = reader->read(kEventsARead, kCancelCheck);
+    if (!stream.put(read, send) || read.ended) break;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcService::Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request,
+                                   pb::DiagnoseResponse* response) {
+  if (request->pid() < 0) return to_grpc(check_pid(request->pid()));
+  for (const Finding& finding : service_.diagnose(request->pid())) {
+    *response->add_findings() = to_proto(finding);
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace memprofd

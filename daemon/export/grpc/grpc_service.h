@@ -1,0 +1,68 @@
+// The methods of memprof.v1.Profiler. Slow to compile: include it in
+// grpc_server.cc only.
+#pragma once
+
+#include <chrono>
+
+#include "daemon/export/api/control_service.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/export/api/service.h"
+#include "daemon/util/stop_signal.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+
+namespace memprofd {
+
+class GrpcService final : public ::memprof::v1::Profiler::Service {
+ public:
+  explicit GrpcService(ProfilerService& service)
+      : service_(service), control_(service), queries_(service) {}
+  // Ends all streams soon.
+  void stop() { stop_.stop(); }
+
+  grpc::Status ListTargets(grpc::ServerContext* context,
+                           const ::memprof::v1::ListTargetsRequest* request,
+                           ::memprof::v1::ListTargetsResponse* response) override;
+  grpc::Status Attach(grpc::ServerContext* context, const ::memprof::v1::AttachRequest* request,
+                      ::memprof::v1::AttachResponse* response) override;
+  grpc::Status Detach(grpc::ServerContext* context, const ::memprof::v1::DetachRequest* request,
+                      ::memprof::v1::DetachResponse* response) override;
+  grpc::Status SetRate(grpc::ServerContext* context, const ::memprof::v1::SetRateRequest* request,
+                       ::memprof::v1::SetRateResponse* response) override;
+  grpc::Status ListSites(grpc::ServerContext* context,
+                         const ::memprof::v1::ListSitesRequest* request,
+                         ::memprof::v1::ListSitesResponse* response) override;
+  grpc::Status WatchSites(grpc::ServerContext* context,
+                          const ::memprof::v1::WatchSitesRequest* request,
+                          grpc::ServerWriter<::memprof::v1::ListSitesResponse>* writer) override;
+  grpc::Status StreamEvents(
+      grpc::ServerContext* context, const ::memprof::v1::StreamEventsRequest* request,
+      grpc::ServerWriter<::memprof::v1::StreamEventsResponse>* writer) override;
+  grpc::Status DiffSites(grpc::ServerContext* context,
+                         const ::memprof::v1::DiffSitesRequest* request,
+                         ::memprof::v1::DiffSitesResponse* response) override;
+  grpc::Status ListCallers(grpc::ServerContext* context,
+                           const ::memprof::v1::ListCallersRequest* request,
+                           ::memprof::v1::ListCallersResponse* response) override;
+  grpc::Status ListLeaks(grpc::ServerContext* context,
+                         const ::memprof::v1::ListLeaksRequest* request,
+                         ::memprof::v1::ListLeaksResponse* response) override;
+  grpc::Status GetHistory(grpc::ServerContext* context,
+                          const ::memprof::v1::GetHistoryRequest* request,
+                          ::memprof::v1::GetHistoryResponse* response) override;
+  grpc::Status GetProfile(grpc::ServerContext* context,
+                          const ::memprof::v1::GetProfileRequest* request,
+                          ::memprof::v1::GetProfileResponse* response) override;
+  grpc::Status Diagnose(grpc::ServerContext* context, const ::memprof::v1::DiagnoseRequest* request,
+                        ::memprof::v1::DiagnoseResponse* response) override;
+
+ private:
+  // False when the stream should end.
+  bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
+
+  ProfilerService& service_;
+  ControlService control_;
+  QueryService queries_;
+  StopSignal stop_;
+};
+
+}  // namespace memprofd

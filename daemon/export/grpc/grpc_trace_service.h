@@ -1,0 +1,31 @@
+// The methods of memprof.v1.Trace. Slow to compile: include it in grpc_server.cc
+// only.
+#pragma once
+
+#include "daemon/export/api/trace_service.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+
+namespace memprofd {
+
+class GrpcTraceService final : public ::memprof::v1::Trace::Service {
+ public:
+  // traces must outlive this.
+  explicit GrpcTraceService(TraceService& traces) : traces_(traces) {}
+
+  grpc::Status Record(grpc::ServerContext* context, const ::memprof::v1::RecordRequest* request,
+                      grpc::ServerWriter<::memprof::v1::RecordResponse>* writer) override;
+  grpc::Status StartTrace(grpc::ServerContext* context,
+                          const ::memprof::v1::StartTraceRequest* request,
+                          ::memprof::v1::StartTraceResponse* response) override;
+  grpc::Status StopTrace(grpc::ServerContext* context,
+                         const ::memprof::v1::StopTraceRequest* request,
+                         ::memprof::v1::StopTraceResponse* response) override;
+  grpc::Status ListTraces(grpc::ServerContext* context,
+                          const ::memprof::v1::ListTracesRequest* request,
+                          ::memprof::v1::ListTracesResponse* response) override;
+
+ private:
+  TraceService& traces_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,144 @@
+#include "daemon/export/http/api_routes.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/vocabulary.h"
+#include "daemon/export/http/http_answers.h"
+#include "daemon/export/http/request_params.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+using Params = std::multimap<std::string, std::string>;
+
+constexpr double kLongestWait = 600;  // seconds
+
+// A route whose parameters are Request's fields and whose answer is JSON.
+template <typename Request, typename Response>
+HttpHandler question(QueryService& queries,
+                     absl::StatusOr<Response> (QueryService::*ask)(const Request&)) {
+  return [&queries, ask](const HttpRequest& http) {
+    Request request;
+    if (absl::Status status = fill_from_params(http.query, request); !status.ok()) {
+      return http_failure(status);
+    }
+    return http_answer((queries.*ask)(request));
+  };
+}
+
+HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
+  if (!answer.ok()) return http_failure(answer.status());
+  HttpResponse response{200, answer->content_type(), std::move(*answer->mutable_data())};
+  response.file_name = answer->file_name();
+  return response;
+}
+
+// Takes a parameter out, the first of several; empty when it is not there.
+std::string take(Params& params, const std::string& name) {
+  const auto found = params.find(name);
+  if (found == params.end()) return "";
+  return std::move(params.extract(found).mapped());
+}
+
+absl::StatusOr<double> parse_seconds(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= kLongestWait) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad value \"", text, "\" of parameter seconds: above 0, at most 600"));
+}
+
+// Sets the request's range from now on and waits so many seconds. What would be
+// refused is so before the wait.
+absl::Status wait_for_delta(const std::string& text, QueryService& queries, StopSignal& stop,
+                            pb::GetProfileRequest& request) {
+  ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
+  request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  request.mutable_filter()->set_allocated_in_range(true);
+  RETURN_IF_ERROR(queries.get_profile(request).status());
+  if (!stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
+    return absl::UnavailableError("memprofd stops");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::SiteOrder measure,
+                                                     QueryService& queries, StopSignal& stop) {
+  take(params, "debug");  // of Go's own endpoint: text is not made
+  take(params, "gc");
+  const std::string seconds = take(params, "seconds");
+  while (auto pid = params.extract("pid")) {
+    pid.key() = "pids";
+    params.insert(std::move(pid));
+  }
+  pb::GetProfileRequest request;
+  request.set_measure(measure);
+  RETURN_IF_ERROR(fill_from_params(params, request));
+  if (!seconds.empty()) RETURN_IF_ERROR(wait_for_delta(seconds, queries, stop, request));
+  return queries.get_profile(request);
+}
+
+// The next packets of the trace, waiting for them; empty at its end.
+std::string next_packets(TraceStream& stream) {
+  std::string out;
+  const auto append = [&](const pb::RecordResponse& message) {
+    out += message.data();
+    return true;
+  };
+  while (stream.step(append) && out.empty()) {
+  }
+  return out;
+}
+
+absl::StatusOr<HttpResponse> trace(Params params, TraceService& traces) {
+  ASSIGN_OR_RETURN(const double seconds, parse_seconds(take(params, "seconds")));
+  pb::TraceOptions options;
+  RETURN_IF_ERROR(fill_from_params(params, options));
+  options.set_max_seconds(seconds);
+  ASSIGN_OR_RETURN(std::shared_ptr<TraceStream> stream, traces.record(options));
+  HttpResponse response{200, "application/octet-stream"};
+  response.file_name = absl::StrCat("memprofd-", options.pid(), ".ctf");
+  response.pieces = [stream] { return next_packets(*stream); };
+  return response;
+}
+
+HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure) {
+  return [&queries, &stop, measure](const HttpRequest& http) {
+    return profile_response(pprof_profile(http.query, measure, queries, stop));
+  };
+}
+
+}  // namespace
+
+void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
+                    HttpRoutes& routes) {
+  routes["/debug/pprof/heap"] = pprof(queries, stop, pb::SITE_ORDER_LIVE);
+  routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::SITE_ORDER_ALLOCATED);
+  routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
+  routes["/api/v1/diff"] = question(queries, &QueryService::diff_sites);
+  routes["/api/v1/callers"] = question(queries, &QueryService::list_callers);
+  routes["/api/v1/leaks"] = question(queries, &QueryService::list_leaks);
+  routes["/api/v1/history"] = question(queries, &QueryService::get_history);
+  routes["/api/v1/targets"] = [&queries](const HttpRequest&) {
+    return http_json(queries.list_targets());
+  };
+  routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
+  routes["/api/v1/trace"] = [&traces](const HttpRequest& http) {
+    absl::StatusOr<HttpResponse> response = trace(http.query, traces);
+    return response.ok() ? *std::move(response) : http_failure(response.status());
+  };
+  routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {
+    pb::GetProfileRequest request;
+    const absl::Status status = fill_from_params(http.query, request);
+    return status.ok() ? profile_response(queries.get_profile(request)) : http_failure(status);
+  };
+}
+
+}  // namespace memprofd

@@ -1,0 +1,50 @@
+#include "daemon/export/http/http_answers.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/message_json.h"
+
+namespace memprofd {
+namespace {
+
+int http_status(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+}  // namespace
+
+HttpResponse http_failure(const absl::Status& error) {
+  return {http_status(error.code()), "text/plain; charset=utf-8",
+          absl::StrCat(std::string(error.message()), "\n")};
+}
+
+HttpResponse http_json(const google::protobuf::Message& message) {
+  absl::StatusOr<std::string> text = message_json(message, false);
+  if (!text.ok()) return http_failure(text.status());
+  return {200, "application/json", *std::move(text)};
+}
+
+}  // namespace memprofd

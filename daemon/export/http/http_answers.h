@@ -1,0 +1,20 @@
+// Messages and errors as HTTP responses.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/export/http/http_server.h"
+#include "google/protobuf/message.h"
+
+namespace memprofd {
+
+// One line of text, with the status of HTTP that says the same as the error's code.
+HttpResponse http_failure(const absl::Status& error);
+HttpResponse http_json(const google::protobuf::Message& message);
+
+template <typename Message>
+HttpResponse http_answer(const absl::StatusOr<Message>& message) {
+  return message.ok() ? http_json(*message) : http_failure(message.status());
+}
+
+}  // namespace memprofd

@@ -1,0 +1,230 @@
+#include "daemon/export/http/http_server.h"
+
+#include <microhttpd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/http/http_send.h"
+#include "daemon/export/http/web_config.h"
+#include "daemon/util/fd.h"
+#include "daemon/util/net_address.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr unsigned kConnections = 128;
+constexpr int kBacklog = 64;
+constexpr std::chrono::seconds kGrace{2};    // for requests when the server ends
+constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
+
+HttpResponse text(int status, const char* line) {
+  return {status, "text/plain; charset=utf-8", line};
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// GnuTLS's way to say "this version of TLS or later".
+std::string tls_priorities(int min_minor) {
+  std::string out = "NORMAL";
+  for (int minor = 0; minor < min_minor; ++minor) absl::StrAppend(&out, ":-VERS-TLS1.", minor);
+  return out;
+}
+
+}  // namespace
+
+// What libmicrohttpd calls.
+struct HttpCallbacks {
+  // What is kept of a request until all of it is there.
+  struct Incoming {
+    std::string body;
+    bool too_large = false;
+  };
+
+  // Called for the head of a request, for each piece of its body, and at its end.
+  static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path,
+                               const char* method, const char* /*version*/, const char* body,
+                               std::size_t* body_bytes, void** seen) {
+    if (*seen == nullptr) {
+      *seen = new Incoming;
+      count_request(server, 1);
+      return MHD_YES;
+    }
+    Incoming& incoming = *static_cast<Incoming*>(*seen);
+    if (*body_bytes != 0) {
+      incoming.too_large |= incoming.body.size() + *body_bytes > kMaxBody;
+      if (!incoming.too_large) incoming.body.append(body, *body_bytes);
+      *body_bytes = 0;
+      return MHD_YES;
+    }
+    const auto& self = *static_cast<const HttpServer*>(server);
+    HttpResponse response =
+        incoming.too_large
+            ? text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n")
+            : self.answer(connection, method, path, std::move(incoming.body));
+    return send_response(connection, std::move(response)) ? MHD_YES : MHD_NO;
+  }
+
+  static void on_completed(void* server, MHD_Connection*, void** seen, MHD_RequestTerminationCode) {
+    if (*seen == nullptr) return;
+    delete static_cast<Incoming*>(std::exchange(*seen, nullptr));
+    count_request(server, -1);
+  }
+
+  static void count_request(void* server, int change) {
+    auto& self = *static_cast<HttpServer*>(server);
+    const std::lock_guard lock(self.requests_mutex_);
+    self.requests_ += change;
+    if (self.requests_ == 0) self.no_requests_.notify_all();
+  }
+
+  static MHD_Result on_query(void* query, MHD_ValueKind, const char* name, const char* value) {
+    auto& out = *static_cast<std::multimap<std::string, std::string>*>(query);
+    out.emplace(name, value == nullptr ? "" : value);
+    return MHD_YES;
+  }
+
+  static MHD_Result on_header(void* headers, MHD_ValueKind, const char* name, const char* value) {
+    auto& out = *static_cast<std::map<std::string, std::string>*>(headers);
+    out[absl::AsciiStrToLower(name)] = value == nullptr ? "" : value;
+    return MHD_YES;
+  }
+
+  // Keeps the first message: when the start fails, it names the cause.
+  static void on_log(void* server, const char* format, va_list arguments) {
+    auto& self = *static_cast<HttpServer*>(server);
+    std::array<char, 512> text{};
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    const absl::string_view message = absl::StripAsciiWhitespace(text.data());
+    const std::lock_guard lock(self.log_mutex_);
+    if (self.first_message_.empty()) self.first_message_ = std::string(message);
+  }
+};
+
+HttpServer::HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth)
+    : routes_(std::move(routes)), auth_(std::move(auth)) {}
+
+HttpServer::~HttpServer() {
+  if (daemon_ == nullptr) return;
+  const UniqueFd listening(MHD_quiesce_daemon(daemon_));  // until then new ones come
+  {
+    std::unique_lock lock(requests_mutex_);
+    no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
+  }
+  MHD_stop_daemon(daemon_);
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
+                                                              HttpRoutes routes) {
+  WebConfig config;
+  if (!options.web_config_file.empty()) {
+    ASSIGN_OR_RETURN(config, load_web_config(options.web_config_file));
+  }
+  auto auth = config.users.empty() ? nullptr : std::make_unique<BasicAuth>(config.users);
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(routes), std::move(auth)));
+  RETURN_IF_ERROR(server->listen(options, config));
+  return server;
+}
+
+absl::StatusOr<UniqueFd> HttpServer::open_socket(const HttpServerOptions& options) {
+  const std::string& listen_address = options.listen_address;
+  ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(listen_address));
+  ASSIGN_OR_RETURN(const NetAddress address, resolve(asked));
+  ASSIGN_OR_RETURN(UniqueFd socket, bind_tcp(address, "--web.listen-address"));
+  if (options.controls && auth_ == nullptr && !is_loopback(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "whoever reaches ", listen_address,
+        " could attach to programs with "
+        "--web.enable-control: set passwords with --web.config.file, or listen on 127.0.0.1"));
+  }
+  if (::listen(socket.get(), kBacklog) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen_address, ": ", std::strerror(errno)));
+  }
+  host_ = asked.host;
+  port_ = port_of(socket);
+  return socket;
+}
+
+absl::Status HttpServer::listen(const HttpServerOptions& options, const WebConfig& config) {
+  ASSIGN_OR_RETURN(UniqueFd socket, open_socket(options));
+  unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO |
+                   MHD_USE_ERROR_LOG;
+  std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
+  const std::string priorities = tls_priorities(config.min_tls_minor);
+  if (!config.cert_file.empty()) {
+    flags |= MHD_USE_TLS;
+    cert_ = read_text(config.cert_file);
+    key_ = read_text(config.key_file);
+    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert_.data()},
+            {MHD_OPTION_HTTPS_MEM_KEY, 0, key_.data()},
+            {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
+            {MHD_OPTION_END, 0, nullptr}}};
+  }
+  // The library closes the socket, in some cases also when it fails.
+  daemon_ = MHD_start_daemon(
+      flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
+      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
+      MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this, MHD_OPTION_CONNECTION_LIMIT,
+      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, options.idle_seconds, MHD_OPTION_ARRAY,
+      tls.data(), MHD_OPTION_END);
+  if (daemon_ == nullptr) {
+    const char* remedy = cert_.empty() ? "" : "; check certificate and key";
+    const std::lock_guard lock(log_mutex_);
+    return absl::InvalidArgumentError(absl::StrCat("cannot serve HTTP on ", options.listen_address,
+                                                   ": ", first_message_, remedy));
+  }
+  return absl::OkStatus();
+}
+
+std::string HttpServer::url() const {
+  std::string host = host_;
+  if (host.empty() || host == "0.0.0.0" || host == "::") {
+    std::array<char, 256> name{};
+    host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+  }
+  return absl::StrCat(cert_.empty() ? "http://" : "https://", NetAddress{host, port_}.to_string());
+}
+
+HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
+                                const char* path, std::string body) const {
+  if (auth_ != nullptr) {
+    const char* authorization = request_header(connection, "Authorization");
+    if (!auth_->allows(authorization == nullptr ? "" : authorization)) {
+      return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
+    }
+  }
+  const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
+  if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
+  const auto route = method == "POST"                      ? post
+                     : method == "GET" || method == "HEAD" ? get
+                                                           : routes_.end();
+  if (route == routes_.end()) {
+    HttpResponse refusal = text(MHD_HTTP_METHOD_NOT_ALLOWED, "");
+    refusal.allow = get == routes_.end() ? "POST" : "GET, HEAD";
+    refusal.body = absl::StrCat("only ", refusal.allow, "\n");
+    return refusal;
+  }
+  HttpRequest request{.path = path, .body = std::move(body), .authenticated = auth_ != nullptr};
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
+                            &request.query);
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,
+                            &request.headers);
+  return route->second(request);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,28 @@
+#include "daemon/export/http/routes.h"
+
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr char kPlainType[] = "text/plain; charset=utf-8";
+
+}  // namespace
+
+HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready) {
+  HttpRoutes routes;
+  routes["/metrics"] = [&exporter](const HttpRequest&) {
+    return HttpResponse{200, kMetricsType, exporter.text()};
+  };
+  routes["/-/healthy"] = [](const HttpRequest&) {
+    return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};
+  };
+  routes["/-/ready"] = [ready = std::move(ready)](const HttpRequest&) {
+    if (ready()) return HttpResponse{200, kPlainType, "memprofd is ready.\n"};
+    return HttpResponse{503, kPlainType, "memprofd is not ready yet.\n"};
+  };
+  return routes;
+}
+
+}  // namespace memprofd

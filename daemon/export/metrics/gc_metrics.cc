@@ -1,0 +1,92 @@
+#include "daemon/export/metrics/gc_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/util/estimate.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kMinorCollections{"memprofd_ocaml_minor_collections_total",
+                                       "Minor collections of the program's life."};
+constexpr MetricName kMajorCollections{"memprofd_ocaml_major_collections_total",
+                                       "Major collection cycles completed in the program's life."};
+constexpr MetricName kCompactions{"memprofd_ocaml_compactions_total",
+                                  "Heap compactions of the program's life."};
+constexpr MetricName kHeap{"memprofd_ocaml_heap_bytes", "Size of the major heap."};
+constexpr MetricName kTopHeap{"memprofd_ocaml_top_heap_bytes",
+                              "Largest size of the major heap so far."};
+constexpr MetricName kMinorAllocated{"memprofd_ocaml_minor_allocated_bytes_total",
+                                     "Bytes allocated in the minor heap, as the runtime counts."};
+constexpr MetricName kPromoted{"memprofd_ocaml_promoted_bytes_total",
+                               "Bytes moved to the major heap, as the runtime counts."};
+constexpr MetricName kMajorAllocated{
+    "memprofd_ocaml_major_allocated_bytes_total",
+    "Bytes allocated in the major heap, promoted ones included, as the runtime counts."};
+constexpr MetricName kPause{"memprofd_ocaml_gc_pause_seconds",
+                            "Pauses by garbage collection, measured while sampling."};
+
+constexpr const char* kPhaseLabels[MEMPROF_GC_PHASES] = {"minor", "major_slice"};
+constexpr double kNsPerSecond = 1e9;
+
+double advance(double last, double now) { return std::isfinite(now) ? std::max(last, now) : last; }
+
+memprof_pauses advance(const memprof_pauses& last, const memprof_pauses& now) {
+  memprof_pauses out;
+  out.sum_ns = std::max(last.sum_ns, now.sum_ns);
+  for (unsigned i = 0; i < MEMPROF_PAUSE_BUCKETS; ++i) {
+    out.count[i] = std::max(last.count[i], now.count[i]);
+  }
+  return out;
+}
+
+prometheus::ClientMetric::Histogram histogram_of(const memprof_pauses& pauses) {
+  prometheus::ClientMetric::Histogram histogram;
+  for (unsigned i = 0; i + 1 < MEMPROF_PAUSE_BUCKETS; ++i) {
+    histogram.sample_count += pauses.count[i];
+    histogram.bucket.push_back(
+        {histogram.sample_count, static_cast<double>(1024ULL << i) / kNsPerSecond});
+  }
+  histogram.sample_count += pauses.count[MEMPROF_PAUSE_BUCKETS - 1];
+  histogram.sample_sum = static_cast<double>(pauses.sum_ns) / kNsPerSecond;
+  return histogram;
+}
+
+}  // namespace
+
+GcStats advance_gc_stats(const GcStats& last, const GcStats& now) {
+  if (!now.valid) return last;
+  GcStats out = now;
+  out.minor_words = advance(last.minor_words, now.minor_words);
+  out.promoted_words = advance(last.promoted_words, now.promoted_words);
+  out.major_words = advance(last.major_words, now.major_words);
+  out.minor_collections = std::max(last.minor_collections, now.minor_collections);
+  out.major_collections = std::max(last.major_collections, now.major_collections);
+  out.compactions = std::max(last.compactions, now.compactions);
+  for (int phase = 0; phase < MEMPROF_GC_PHASES; ++phase) {
+    out.pauses[phase] = advance(last.pauses[phase], now.pauses[phase]);
+  }
+  return out;
+}
+
+void add_gc_metrics(const std::string& pid, const GcStats& gc, bool pauses, MetricFamilies& out) {
+  if (!gc.valid) return;
+  const MetricLabels labels{{"pid", pid}};
+  out.counter(kMinorCollections, labels, static_cast<double>(gc.minor_collections));
+  out.counter(kMajorCollections, labels, static_cast<double>(gc.major_collections));
+  out.counter(kCompactions, labels, static_cast<double>(gc.compactions));
+  if (gc.heap_words > 0) {
+    out.gauge(kHeap, labels, static_cast<double>(gc.heap_words) * kBytesPerWord);
+    out.gauge(kTopHeap, labels, static_cast<double>(gc.top_heap_words) * kBytesPerWord);
+  }
+  out.counter(kMinorAllocated, labels, gc.minor_words * kBytesPerWord);
+  out.counter(kPromoted, labels, gc.promoted_words * kBytesPerWord);
+  out.counter(kMajorAllocated, labels, gc.major_words * kBytesPerWord);
+  for (int phase = 0; pauses && phase < MEMPROF_GC_PHASES; ++phase) {
+    out.histogram(kPause, {{"pid", pid}, {"phase", kPhaseLabels[phase]}},
+                  histogram_of(gc.pauses[phase]));
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,34 @@
+#include "daemon/export/metrics/metric_families.h"
+
+#include <limits>
+#include <utility>
+
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+
+prometheus::ClientMetric& MetricFamilies::add(const MetricName& name, prometheus::MetricType type,
+                                              MetricLabels labels) {
+  const auto [it, is_new] = index_.try_emplace(name.name, families_.size());
+  if (is_new) families_.push_back({name.name, name.help, type, {}});
+  prometheus::ClientMetric& metric = families_[it->second].metric.emplace_back();
+  for (prometheus::ClientMetric::Label& label : labels) label.value = valid_utf8(label.value);
+  metric.label = std::move(labels);
+  return metric;
+}
+
+void MetricFamilies::counter(const MetricName& name, MetricLabels labels, double value) {
+  add(name, prometheus::MetricType::Counter, std::move(labels)).counter.value = value;
+}
+
+void MetricFamilies::gauge(const MetricName& name, MetricLabels labels, double value) {
+  add(name, prometheus::MetricType::Gauge, std::move(labels)).gauge.value = value;
+}
+
+void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
+                               prometheus::ClientMetric::Histogram histogram) {
+  histogram.bucket.push_back({histogram.sample_count, std::numeric_limits<double>::infinity()});
+  add(name, prometheus::MetricType::Histogram, std::move(labels)).histogram = std::move(histogram);
+}
+
+}  // namespace memprofd

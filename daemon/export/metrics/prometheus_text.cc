@@ -1,0 +1,135 @@
+#include "daemon/export/metrics/prometheus_text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/metrics/gc_metrics.h"
+#include "daemon/export/metrics/site_metrics.h"
+#include "daemon/export/metrics/target_metrics.h"
+#include "prometheus/text_serializer.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kBuildInfo{"memprofd_build_info", "Version of this memprofd; always 1."};
+constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has used."};
+constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
+constexpr MetricName kHistory{"memprofd_history_bytes",
+                              "Memory taken by the histories of all targets."};
+constexpr MetricName kEvents{"memprofd_events_total",
+                             "Ring buffer records memprofd has consumed, all targets."};
+constexpr MetricName kDropped{"memprofd_dropped_events_total",
+                              "Events lost, by stage and reason, all targets."};
+
+// One of each pid, the latest attach.
+std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> targets) {
+  std::map<int, TargetSnapshotPtr> latest;
+  for (TargetSnapshotPtr& target : targets) {
+    if (target == nullptr) continue;
+    TargetSnapshotPtr& kept = latest[target->info.pid];
+    if (kept == nullptr || kept->attached_ns <= target->attached_ns) kept = std::move(target);
+  }
+  std::vector<TargetSnapshotPtr> out;
+  out.reserve(latest.size());
+  for (auto& [pid, target] : latest) out.push_back(std::move(target));
+  return out;
+}
+
+void advance_drops(DropCounters& last, const DropCounters& now) {
+  for (int i = 0; i < kDrops; ++i) {
+    const Drop drop = static_cast<Drop>(i);
+    last.set(drop, std::max(last.get(drop), now.get(drop)));
+  }
+}
+
+}  // namespace
+
+PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
+                                       std::size_t top_sites)
+    : service_(service), version_(std::move(version)), top_sites_(top_sites) {}
+
+PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
+  const auto [it, is_new] = targets_.try_emplace(
+      target.info.pid, TargetMemory{target.attached_ns, TopSites(top_sites_), {}, {}});
+  if (!is_new && it->second.attached_ns != target.attached_ns) {
+    retire(it->second);
+    targets_.erase(it);
+    return remember(target);
+  }
+  return it->second;
+}
+
+void PrometheusExporter::retire(const TargetMemory& memory) const {
+  for (int i = 0; i < kDrops; ++i) {
+    const Drop drop = static_cast<Drop>(i);
+    retired_drops_.add(drop, memory.drops.get(drop));
+  }
+}
+
+void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const {
+  std::set<int> pids;
+  for (const TargetSnapshotPtr& target : targets) pids.insert(target->info.pid);
+  for (auto it = targets_.begin(); it != targets_.end();) {
+    if (!pids.contains(it->first)) {
+      retire(it->second);
+      it = targets_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFamilies& out) const {
+  TargetMemory& memory = remember(target);
+  memory.gc = advance_gc_stats(memory.gc, target.gc);
+  advance_drops(memory.drops, target.drops);
+  const std::string pid = absl::StrCat(target.info.pid);
+  add_target_metrics(pid, target, out);
+  const bool follows_blocks = target.info.follows_blocks();
+  add_gc_metrics(pid, memory.gc, follows_blocks, out);
+  add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
+}
+
+void PrometheusExporter::collect_drops(MetricFamilies& out) const {
+  for (int i = 0; i < kDrops; ++i) {
+    const Drop drop = static_cast<Drop>(i);
+    std::uint64_t n = retired_drops_.get(drop);
+    for (const auto& [pid, memory] : targets_) n += memory.drops.get(drop);
+    const DropName name = drop_name(drop);
+    out.counter(kDropped,
+                {{"stage", std::string(name.stage)}, {"reason", std::string(name.reason)}},
+                static_cast<double>(n));
+  }
+}
+
+void PrometheusExporter::collect_self(MetricFamilies& out) const {
+  const SelfStats self = service_.self_stats();
+  out.gauge(kBuildInfo, {{"version", version_.version}, {"revision", version_.revision}}, 1);
+  out.counter(kCpu, {}, self.cpu_seconds);
+  out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
+  out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
+  out.counter(kEvents, {}, static_cast<double>(self.events));
+}
+
+std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
+  const std::lock_guard lock(mutex_);
+  const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.snapshots());
+  MetricFamilies out;
+  collect_self(out);
+  retire_forgotten(targets);
+  for (const TargetSnapshotPtr& target : targets) collect_target(*target, out);
+  collect_drops(out);
+  return out.take();
+}
+
+std::string PrometheusExporter::text() const {
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, Collect());
+  return out.str();
+}
+
+}  // namespace memprofd

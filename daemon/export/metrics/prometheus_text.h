@@ -1,0 +1,63 @@
+// Everything that /metrics shows.
+//
+// Counters of one pid never decrease from scrape to scrape, with one exception:
+// when the daemon attaches again (another process under the same pid, or the
+// same one anew), they start from zero, which rate() takes for what it is.
+// Series of a target stay after its end until the daemon forgets it. Drops are
+// not labelled by pid; those of forgotten targets stay in the sum.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/export/api/service.h"
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/export/metrics/top_sites.h"
+#include "daemon/util/version.h"
+#include "prometheus/collectable.h"
+
+namespace memprofd {
+
+inline constexpr std::size_t kDefaultTopSites = 50;
+
+// Any thread may collect; collections are serialised.
+class PrometheusExporter : public prometheus::Collectable {
+ public:
+  // service must outlive this. Up to 2 * top_sites sites of each target get
+  // series of their own (see top_sites.h).
+  PrometheusExporter(ProfilerService& service, ProgramVersion version,
+                     std::size_t top_sites = kDefaultTopSites);
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  // The exposition in text format 0.0.4, UTF-8.
+  std::string text() const;
+
+ private:
+  // What has to be remembered of a target between scrapes.
+  struct TargetMemory {
+    std::uint64_t attached_ns = 0;
+    TopSites top_sites;
+    GcStats gc;
+    DropCounters drops;
+  };
+
+  TargetMemory& remember(const TargetSnapshot& target) const;
+  void retire(const TargetMemory& memory) const;
+  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const;
+  void collect_target(const TargetSnapshot& target, MetricFamilies& out) const;
+  void collect_drops(MetricFamilies& out) const;
+  void collect_self(MetricFamilies& out) const;
+
+  ProfilerService& service_;
+  const ProgramVersion version_;
+  const std::size_t top_sites_;
+
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::map<int, TargetMemory> targets_;
+  mutable DropCounters retired_drops_;
+};
+
+}  // namespace memprofd

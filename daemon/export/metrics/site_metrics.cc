@@ -1,0 +1,118 @@
+#include "daemon/export/metrics/site_metrics.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/query/groups.h"
+#include "daemon/query/live_ages.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kAllocated{"memprofd_site_allocated_bytes_total",
+                                "Bytes allocated at the site, estimated from samples."};
+constexpr MetricName kAllocatedError{
+    "memprofd_site_allocated_bytes_stderr",
+    "One standard error of memprofd_site_allocated_bytes_total, in bytes."};
+constexpr MetricName kPromoted{
+    "memprofd_site_promoted_bytes_total",
+    "Bytes allocated at the site and promoted to the major heap, estimated from samples."};
+constexpr MetricName kLive{
+    "memprofd_site_live_bytes",
+    "Bytes allocated at the site and not deallocated yet, estimated from samples."};
+constexpr MetricName kLiveError{"memprofd_site_live_bytes_stderr",
+                                "One standard error of memprofd_site_live_bytes, in bytes."};
+constexpr MetricName kOlder{
+    "memprofd_site_live_older_bytes",
+    "Bytes of memprofd_site_live_bytes that were allocated more than older_than seconds ago."};
+constexpr MetricName kOlderError{"memprofd_site_live_older_bytes_stderr",
+                                 "One standard error of memprofd_site_live_older_bytes, in bytes."};
+constexpr MetricName kLifetime{
+    "memprofd_site_lifetime_seconds",
+    "Time from allocation to deallocation of the site's sampled words, weighted by words."};
+
+SiteKey key_of(const Location& location) {
+  SiteKey key{valid_utf8(location.function), ""};
+  if (!location.file.empty()) {
+    key.location = absl::StrCat(valid_utf8(location.file), ":", location.line);
+  }
+  return key;
+}
+
+constexpr double kSquared = kBytesPerWord * kBytesPerWord;
+
+SiteSeries series_of(const Counters& counters) {
+  SiteSeries series;
+  series.counts.allocated_bytes = counters.allocated.bytes();
+  series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
+  series.counts.promoted_bytes = counters.promoted.bytes();
+  series.counts.add(counters.deaths.histogram());
+  series.live_bytes = counters.live.bytes();
+  series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
+  return series;
+}
+
+// Adds each row's old bytes to its group's series.
+void add_ages(const LiveAges& ages, const GroupedRows& rows, std::vector<SiteSeries>& series) {
+  for (SiteSeries& site : series) site.known_ages = ages.known;
+  for (int age = 0; age < ages.known; ++age) {
+    for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
+      const Estimate older = ages.older[age][row].estimate();
+      SiteSeries::Older& sum = series[rows.group_of_row(row)].older[age];
+      sum.bytes += older.bytes();
+      sum.variance_bytes2 += older.variance_words2 * kSquared;
+    }
+  }
+}
+
+prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
+  prometheus::ClientMetric::Histogram histogram;
+  for (int i = 0; i < kLifetimeBounds; ++i) {
+    histogram.sample_count += counts.lifetime[i];
+    histogram.bucket.push_back({histogram.sample_count, lifetime_bound_seconds(i)});
+  }
+  histogram.sample_count += counts.lifetime[kLifetimeBounds];
+  histogram.sample_sum = counts.lifetime_sum_seconds;
+  return histogram;
+}
+
+void add_ages(const MetricLabels& site, const SiteSeries& series, MetricFamilies& out) {
+  for (int age = 0; age < series.known_ages; ++age) {
+    MetricLabels labels = site;
+    labels.push_back({"older_than", absl::StrCat(kLiveAgesSeconds[age])});
+    out.gauge(kOlder, labels, series.older[age].bytes);
+    out.gauge(kOlderError, labels, std::sqrt(series.older[age].variance_bytes2));
+  }
+}
+
+}  // namespace
+
+SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
+  const GroupedRows rows(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite);
+  const std::vector<Group> groups = rows.all_sums();
+  std::vector<SiteSeries> series;
+  series.reserve(groups.size());
+  for (const Group& group : groups) series.push_back(series_of(group.counters));
+  add_ages(live_ages(snapshot), rows, series);
+  SiteSeriesMap sites;
+  for (std::size_t i = 0; i < groups.size(); ++i) sites[key_of(groups[i].location)] += series[i];
+  return sites;
+}
+
+void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool follows_blocks,
+                      MetricFamilies& out) {
+  for (const auto& [key, series] : sites) {
+    const MetricLabels labels{{"pid", pid}, {"function", key.function}, {"location", key.location}};
+    out.counter(kAllocated, labels, series.counts.allocated_bytes);
+    out.gauge(kAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
+    if (!follows_blocks) continue;
+    out.counter(kPromoted, labels, series.counts.promoted_bytes);
+    out.gauge(kLive, labels, series.live_bytes);
+    out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
+    add_ages(labels, series, out);
+    out.histogram(kLifetime, labels, histogram_of(series.counts));
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,19 @@
+// Per-site series of one target.
+#pragma once
+
+#include <string>
+
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/export/metrics/top_sites.h"
+#include "daemon/history/snapshot.h"
+
+namespace memprofd {
+
+// Totals of all sites of a snapshot under the labels that will be shown; sites
+// whose labels are equal are summed.
+SiteSeriesMap site_series(const TargetSnapshot& snapshot);
+
+void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool follows_blocks,
+                      MetricFamilies& out);
+
+}  // namespace memprofd

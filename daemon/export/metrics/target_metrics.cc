@@ -1,0 +1,135 @@
+#include "daemon/export/metrics/target_metrics.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kInfo{"memprofd_target_info", "What the target is; always 1."};
+constexpr MetricName kUp{"memprofd_target_up",
+                         "1 while the target is sampled or waited for, 0 once it has ended."};
+constexpr MetricName kRate{"memprofd_sampling_rate", "Samples per allocated word."};
+constexpr MetricName kRequestedRate{
+    "memprofd_requested_sampling_rate",
+    "Samples per allocated word that were asked for; an overhead budget may have lowered that."};
+constexpr MetricName kOverhead{"memprofd_overhead_ratio",
+                               "What profiling takes over the target's own CPU, estimated over the "
+                               "last seconds; 0.01 is 1 %."};
+constexpr MetricName kBudget{"memprofd_overhead_budget_ratio",
+                             "What profiling may take over the target's own CPU; 0.01 is 1 %."};
+constexpr MetricName kExhausted{
+    "memprofd_overhead_budget_exhausted",
+    "1 while even the lowest sampling rate takes more than the overhead budget, else 0."};
+constexpr MetricName kRateChanges{"memprofd_sampling_rate_changes_total",
+                                  "Changes of the sampling rate for the overhead budget."};
+constexpr MetricName kAllocated{"memprofd_allocated_bytes_total",
+                                "Bytes allocated since the attach, estimated from samples."};
+constexpr MetricName kAllocatedError{
+    "memprofd_allocated_bytes_stderr",
+    "One standard error of memprofd_allocated_bytes_total, in bytes."};
+constexpr MetricName kPromoted{
+    "memprofd_promoted_bytes_total",
+    "Bytes promoted to the major heap since the attach, estimated from samples."};
+constexpr MetricName kLive{
+    "memprofd_live_bytes",
+    "Bytes allocated since the attach and not deallocated yet, estimated from samples."};
+constexpr MetricName kLiveError{"memprofd_live_bytes_stderr",
+                                "One standard error of memprofd_live_bytes, in bytes."};
+constexpr MetricName kDeallocated{
+    "memprofd_deallocated_bytes_total",
+    "Bytes deallocated of those allocated since the attach, by the heap they died in, estimated "
+    "from samples."};
+constexpr MetricName kSamples{"memprofd_samples_total",
+                              "Sampled blocks that were allocated, promoted, deallocated."};
+constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
+constexpr MetricName kRing{"memprofd_ring_buffer_used_ratio",
+                           "Share of the target's ring buffer that waits to be read, 0 to 1."};
+constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
+                             "Time the target was stopped by memprofd."};
+constexpr MetricName kAttach{"memprofd_attach_seconds",
+                             "Time from the request to attach until sampling ran."};
+constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
+                            "When the target's numbers were taken, Unix time."};
+
+constexpr const char* kHeapLabels[kHeaps] = {"minor", "major"};
+constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
+
+void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFamilies& out) {
+  if (overhead.budget == 0) return;
+  out.gauge(kRequestedRate, {{"pid", pid}}, overhead.requested_rate);
+  out.gauge(kOverhead, {{"pid", pid}}, overhead.measured);
+  out.gauge(kBudget, {{"pid", pid}}, overhead.budget);
+  out.gauge(kExhausted, {{"pid", pid}}, overhead.exhausted ? 1 : 0);
+  out.counter(kRateChanges, {{"pid", pid}, {"reason", "over_budget"}},
+              static_cast<double>(overhead.lowered));
+  out.counter(kRateChanges, {{"pid", pid}, {"reason", "below_budget"}},
+              static_cast<double>(overhead.raised));
+}
+
+void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
+  out.gauge(kInfo,
+            {{"pid", pid},
+             {"comm", info.comm},
+             {"exe", info.exe},
+             {"runtime_version", info.runtime_version},
+             {"mode", info.mode}},
+            1);
+  out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
+  if (info.follows_blocks()) out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);
+  out.counter(kPaused, {{"pid", pid}}, info.paused_seconds);
+  out.gauge(kAttach, {{"pid", pid}}, info.attach_seconds);
+}
+
+// What became of blocks.
+void add_fates(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    out.counter(kDeallocated, {{"pid", pid}, {"heap", kHeapLabels[heap]}},
+                counters.deallocated[heap].bytes());
+  }
+  out.counter(kPromoted, {{"pid", pid}}, counters.promoted.bytes());
+  out.gauge(kLive, {{"pid", pid}}, counters.live.bytes());
+  out.gauge(kLiveError, {{"pid", pid}}, counters.live.stderr_bytes());
+}
+
+void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    for (int source = 0; source < kSources; ++source) {
+      const MetricLabels labels{
+          {"pid", pid}, {"heap", kHeapLabels[heap]}, {"source", kSourceLabels[source]}};
+      out.counter(kAllocated, labels, counters.allocated[heap][source].bytes());
+      out.gauge(kAllocatedError, labels, counters.allocated[heap][source].stderr_bytes());
+    }
+  }
+}
+
+void add_events(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
+  const auto samples = [&](const char* event, std::uint64_t n) {
+    out.counter(kSamples, {{"pid", pid}, {"event", event}}, static_cast<double>(n));
+  };
+  samples("alloc", target.counters.alloc_events);
+  if (target.info.follows_blocks()) {
+    samples("promote", target.counters.promote_events);
+    samples("dealloc", target.counters.dealloc_events);
+    out.gauge(kLiveSamples, {{"pid", pid}}, static_cast<double>(target.live_samples_tracked));
+  }
+  if (target.ring_bytes_total > 0) {
+    out.gauge(
+        kRing, {{"pid", pid}},
+        static_cast<double>(target.ring_bytes_used) / static_cast<double>(target.ring_bytes_total));
+  }
+}
+
+}  // namespace
+
+bool is_active(TargetState state) {
+  return state == TargetState::kSampling || state == TargetState::kWaiting;
+}
+
+void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
+  add_identity(pid, target.info, out);
+  out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);
+  add_overhead(pid, target.info.overhead, out);
+  add_allocated(pid, target.counters, out);
+  if (target.info.follows_blocks()) add_fates(pid, target.counters, out);
+  add_events(pid, target, out);
+}
+
+}  // namespace memprofd

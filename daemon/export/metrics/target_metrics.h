@@ -1,0 +1,16 @@
+// Series of one target as a whole: what it is, what was sampled, what it costs.
+#pragma once
+
+#include <string>
+
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/history/snapshot.h"
+
+namespace memprofd {
+
+void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out);
+
+// Whether samples come or are waited for; false once a target has ended.
+bool is_active(TargetState state);
+
+}  // namespace memprofd

@@ -1,0 +1,123 @@
+#include "daemon/export/metrics/top_sites.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+// Bucket of LifetimeHistogram that ends at the first exported bound, 2^10 us,
+// and how many of its half octaves lie between two bounds.
+constexpr int kFirstBoundBucket = 20;
+constexpr int kBucketsPerBound = 4;
+
+double score(const SiteSeries& site) { return site.counts.allocated_bytes + site.live_bytes; }
+
+std::uint64_t growth(std::uint64_t now, std::uint64_t then) { return now > then ? now - then : 0; }
+
+}  // namespace
+
+double lifetime_bound_seconds(int index) {
+  constexpr double kNsPerSecond = 1e9;
+  return LifetimeHistogram::upper_bound_ns(kFirstBoundBucket + kBucketsPerBound * index) /
+         kNsPerSecond;
+}
+
+void SiteCounts::add(const LifetimeHistogram& histogram) {
+  constexpr double kNsPerSecond = 1e9;
+  lifetime_sum_seconds += histogram.sum_ns() / kNsPerSecond;
+  for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
+    const int above_first = std::max(0, bucket - kFirstBoundBucket);
+    const int bound = (above_first + kBucketsPerBound - 1) / kBucketsPerBound;
+    lifetime[std::min(bound, kLifetimeBounds)] += histogram.count(bucket);
+  }
+}
+
+SiteCounts& SiteCounts::operator+=(const SiteCounts& other) {
+  allocated_bytes += other.allocated_bytes;
+  allocated_variance_bytes2 += other.allocated_variance_bytes2;
+  promoted_bytes += other.promoted_bytes;
+  lifetime_sum_seconds += other.lifetime_sum_seconds;
+  for (std::size_t i = 0; i < lifetime.size(); ++i) lifetime[i] += other.lifetime[i];
+  return *this;
+}
+
+SiteCounts SiteCounts::growth_since(const SiteCounts& earlier) const {
+  SiteCounts out;
+  out.allocated_bytes = std::max(0.0, allocated_bytes - earlier.allocated_bytes);
+  out.allocated_variance_bytes2 =
+      std::max(0.0, allocated_variance_bytes2 - earlier.allocated_variance_bytes2);
+  out.promoted_bytes = std::max(0.0, promoted_bytes - earlier.promoted_bytes);
+  out.lifetime_sum_seconds = std::max(0.0, lifetime_sum_seconds - earlier.lifetime_sum_seconds);
+  for (std::size_t i = 0; i < lifetime.size(); ++i) {
+    out.lifetime[i] = growth(lifetime[i], earlier.lifetime[i]);
+  }
+  return out;
+}
+
+SiteSeries& SiteSeries::operator+=(const SiteSeries& other) {
+  counts += other.counts;
+  live_bytes += other.live_bytes;
+  live_variance_bytes2 += other.live_variance_bytes2;
+  for (int age = 0; age < kLiveAges; ++age) {
+    older[age].bytes += other.older[age].bytes;
+    older[age].variance_bytes2 += other.older[age].variance_bytes2;
+  }
+  known_ages = std::min(known_ages, other.known_ages);
+  return *this;
+}
+
+const SiteKey& TopSites::other_key() {
+  static const SiteKey key{"other", ""};
+  return key;
+}
+
+void TopSites::admit(const SiteSeriesMap& sites) {
+  std::vector<const SiteSeriesMap::value_type*> ranked;
+  for (const auto& site : sites) {
+    if (score(site.second) > 0) ranked.push_back(&site);
+  }
+  const std::size_t n = std::min(k_, ranked.size());
+  std::partial_sort(ranked.begin(), ranked.begin() + n, ranked.end(), [](auto* a, auto* b) {
+    const double score_a = score(a->second), score_b = score(b->second);
+    return score_a != score_b ? score_a > score_b : a->first < b->first;
+  });
+  for (std::size_t i = 0; i < n && named_.size() < 2 * k_; ++i) {
+    // A site that happens to bear the name of the sum stays in the sum.
+    if (ranked[i]->first != other_key()) named_.try_emplace(ranked[i]->first);
+  }
+}
+
+void TopSites::show_named(const SiteSeriesMap& sites) {
+  for (auto& [key, series] : named_) {
+    const auto now = sites.find(key);
+    if (now != sites.end()) series = now->second;
+  }
+}
+
+SiteSeriesMap TopSites::update(const SiteSeriesMap& sites) {
+  admit(sites);
+  show_named(sites);
+
+  SiteCounts counted;  // what other_ has to cover: unnamed sites and those just named
+  SiteSeries unnamed;
+  std::set<SiteKey> unnamed_keys;
+  for (const auto& [key, series] : sites) {
+    const bool is_named = named_.contains(key);
+    if (!is_named || unnamed_.contains(key)) counted += series.counts;
+    if (is_named) continue;
+    unnamed += series;
+    unnamed_keys.insert(key);
+  }
+  other_ += counted.growth_since(unnamed_total_);
+  unnamed_total_ = unnamed.counts;
+  unnamed_ = std::move(unnamed_keys);
+
+  SiteSeriesMap out = named_;
+  unnamed.counts = other_;
+  out[other_key()] = unnamed;
+  return out;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,108 @@
+// Which sites of one target get their own Prometheus series, and what the rest
+// sums up to.
+//
+// A site enters when it is among the K largest by live plus allocated bytes. It
+// then stays until the target is forgotten, so that series do not flicker; when
+// 2K sites have entered, no more do. All others are summed in one site `other`.
+//
+// Counters. A named series always shows the whole total of its site, the same
+// number as gRPC shows. `other` shows what sites allocated while they were
+// counted in it; it keeps that when a site leaves it, because a counter must not
+// fall. So growth is counted once, and rates across sites are right. Absolute
+// values add up to the target's total as long as no site has moved out of
+// `other`: the history of one that has is both in its own total and in `other`.
+// Use rate() or increase() across sites, memprofd_allocated_bytes_total for the
+// total of the target. Live bytes are gauges and always add up.
+//
+//     K = 1     scrape 1          scrape 2                scrape 3
+//     totals    a=100 b=30        a=110 b=200             a=110 b=260
+//     series    a=100 other=30    a=110 b=200 other=200   a=110 b=260 other=200
+//
+// Site b moves at scrape 2. Its growth of 170 up to then went to `other`, and its
+// new series starts at 200; from there on the growth is its own. Had b not been
+// there at scrape 1, all of its 200 would be its own and none in `other`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "daemon/aggregate/lifetime_histogram.h"
+#include "daemon/query/live_ages.h"
+
+namespace memprofd {
+
+// Bounds of the exported lifetime histogram: kLifetimeBounds of them, a factor
+// of 4 apart, from 1.024 ms to 72 min. Each is a bound of LifetimeHistogram too,
+// so that no bucket has to be split.
+inline constexpr int kLifetimeBounds = 12;
+double lifetime_bound_seconds(int index);
+
+struct SiteKey {
+  std::string function;
+  std::string location;  // "file:line"; empty: unknown
+  friend bool operator==(const SiteKey&, const SiteKey&) = default;
+  friend bool operator<(const SiteKey& a, const SiteKey& b) {
+    return std::tie(a.function, a.location) < std::tie(b.function, b.location);
+  }
+};
+
+// What only grows.
+struct SiteCounts {
+  double allocated_bytes = 0;
+  double allocated_variance_bytes2 = 0;
+  double promoted_bytes = 0;
+  double lifetime_sum_seconds = 0;
+  // Samples by lifetime, not cumulative; the last: longer than every bound.
+  std::array<std::uint64_t, kLifetimeBounds + 1> lifetime{};
+
+  void add(const LifetimeHistogram& histogram);
+  SiteCounts& operator+=(const SiteCounts& other);
+  // The growth since earlier; no part of it is below zero.
+  SiteCounts growth_since(const SiteCounts& earlier) const;
+};
+
+// All that is exported for one site.
+struct SiteSeries {
+  SiteCounts counts;
+  double live_bytes = 0;
+  double live_variance_bytes2 = 0;
+  // What of it is older than each of kLiveAgesSeconds; those from known_ages on are
+  // not known.
+  struct Older {
+    double bytes = 0;
+    double variance_bytes2 = 0;
+  };
+  std::array<Older, kLiveAges> older{};
+  int known_ages = kLiveAges;
+
+  SiteSeries& operator+=(const SiteSeries& other);
+};
+
+using SiteSeriesMap = std::map<SiteKey, SiteSeries>;
+
+class TopSites {
+ public:
+  explicit TopSites(std::size_t k) : k_(k) {}
+
+  static const SiteKey& other_key();
+
+  // Takes the totals of all sites of the target, as of now; returns what to
+  // export, `other` included.
+  SiteSeriesMap update(const SiteSeriesMap& sites);
+
+ private:
+  void admit(const SiteSeriesMap& sites);
+  void show_named(const SiteSeriesMap& sites);
+
+  const std::size_t k_;
+  std::map<SiteKey, SiteSeries> named_;  // as last exported
+  SiteCounts other_;                     // as last exported
+  std::set<SiteKey> unnamed_;            // sites counted in other_ ...
+  SiteCounts unnamed_total_;             // ... and their totals at that time
+};
+
+}  // namespace memprofd

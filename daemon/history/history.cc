@@ -1,0 +1,125 @@
+#include "daemon/history/history.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "daemon/history/history_merge.h"
+
+namespace memprofd {
+bool History::due(std::uint64_t now_ns) const {
+  const std::uint64_t width = kHistoryTierLimits[0].width_ns;
+  return now_ns / width > last_cut_ns_ / width;
+}
+
+void History::cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point) {
+  auto window = std::make_shared<HistoryWindow>(last_cut_ns_, now_ns, point);
+  source([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
+  window->finish();
+  const std::uint64_t before = std::exchange(last_cut_ns_, now_ns);
+  push(0, std::move(window));
+  for (int tier = 1; tier < kHistoryTiers; ++tier) {
+    const std::uint64_t width = kHistoryTierLimits[tier].width_ns;
+    if (now_ns / width == before / width) break;
+    merge_into(tier, now_ns);
+  }
+  for (int tier = 0; tier < kHistoryTiers; ++tier) {
+    while (tiers_[tier].size() > kHistoryTierLimits[tier].windows && drop_oldest(tier)) {
+    }
+  }
+}
+
+// One window from those of the finer tier since the last one of this tier.
+void History::merge_into(int tier, std::uint64_t end_ns) {
+  const std::uint64_t begin_ns = ends_ns_[tier];
+  std::vector<HistoryWindowPtr> parts;
+  for (const HistoryWindowPtr& window : tiers_[tier - 1]) {
+    if (window->begin_ns() >= begin_ns) parts.push_back(window);
+  }
+  push(tier, merge_windows(parts, begin_ns, end_ns));
+}
+
+void History::push(int tier, HistoryWindowPtr window) {
+  bytes_[tier] += window->memory_bytes();
+  memory_bytes_ += window->memory_bytes();
+  ends_ns_[tier] = window->end_ns();
+  tiers_[tier].push_back(std::move(window));
+}
+
+void History::pop_front(int tier) {
+  const std::size_t bytes = tiers_[tier].front()->memory_bytes();
+  bytes_[tier] -= bytes;
+  memory_bytes_ -= bytes;
+  tiers_[tier].pop_front();
+}
+
+// As many as make up one window of the next tier, so that the first one left
+// begins where one of that tier does.
+bool History::drop_oldest(int tier) {
+  Windows& windows = tiers_[tier];
+  if (windows.empty()) return false;
+  if (tier + 1 == kHistoryTiers) {
+    pop_front(tier);
+    return true;
+  }
+  const std::uint64_t known_ns = ends_ns_[tier + 1];
+  if (windows.front()->end_ns() > known_ns) return false;  // not in the next tier yet
+  const Windows& wider = tiers_[tier + 1];
+  const auto same = std::find_if(wider.begin(), wider.end(), [&](const HistoryWindowPtr& window) {
+    return window->end_ns() > windows.front()->begin_ns();
+  });
+  const std::uint64_t end_ns = same == wider.end() ? known_ns : (*same)->end_ns();
+  while (!windows.empty() && windows.front()->begin_ns() < end_ns) pop_front(tier);
+  return true;
+}
+
+bool History::shed() {
+  std::array<int, kHistoryTiers> order{};
+  for (int tier = 0; tier < kHistoryTiers; ++tier) order[tier] = tier;
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return bytes_[a] > bytes_[b]; });
+  if (std::any_of(order.begin(), order.end(), [&](int tier) { return drop_oldest(tier); })) {
+    return true;
+  }
+  for (int tier = 0; tier + 1 < kHistoryTiers; ++tier) {
+    if (tiers_[tier].empty()) continue;
+    merge_into(tier + 1, ends_ns_[tier]);
+    return drop_oldest(tier);
+  }
+  return false;
+}
+
+void History::see_live(std::uint64_t now_ns, const Estimate& total,
+                       const std::vector<Counters>& live) {
+  if (total.samples == 0 || (peak_ != nullptr && total.words <= peak_->live.words)) return;
+  auto peak = std::make_shared<PeakLive>();
+  peak->time_ns = now_ns;
+  peak->live = total;
+  for (std::uint32_t id = 0; id < live.size(); ++id) {
+    if (live[id].live.samples == 0) continue;
+    peak->classes.push_back({ClassId(id), live[id].live, live[id].live_objects});
+  }
+  peak_ = std::move(peak);
+}
+
+HistoryView History::view() const {
+  HistoryView view;
+  view.begin_ns = begin_ns_;
+  view.peak = peak_;
+  for (int tier = 0; tier < kHistoryTiers; ++tier) {
+    view.tiers[tier].assign(tiers_[tier].begin(), tiers_[tier].end());
+  }
+  return view;
+}
+
+HistoryView History::view(std::uint64_t now_ns, const IntervalSource& unfinished,
+                          const HistoryPoint& point) const {
+  HistoryView view = this->view();
+  auto window =
+      std::make_shared<HistoryWindow>(last_cut_ns_, std::max(now_ns, last_cut_ns_ + 1), point);
+  unfinished([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
+  window->finish();
+  view.tiers[0].push_back(std::move(window));
+  return view;
+}
+
+}  // namespace memprofd

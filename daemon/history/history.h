@@ -1,0 +1,72 @@
+// Records a target's history; owned by the ingest thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+
+#include "daemon/aggregate/counters.h"
+#include "daemon/history/history_view.h"
+
+namespace memprofd {
+
+struct HistoryTier {
+  std::uint64_t width_ns;
+  std::size_t windows;  // kept at most, about
+};
+// Each width a multiple of the one before. 10 min, 2 h, 24 h, 24 h, 24 h.
+inline constexpr std::array<HistoryTier, kHistoryTiers> kHistoryTierLimits = {{
+    {1'000'000'000, 600},
+    {10'000'000'000, 720},
+    {60'000'000'000, 1440},
+    {600'000'000'000, 144},
+    {3'600'000'000'000, 24},
+}};
+
+// What a window is made from: calls use(interval, rate) for each rate.
+using IntervalSource = std::function<void(const std::function<void(const Interval&, double)>& use)>;
+
+class History {
+ public:
+  explicit History(std::uint64_t begin_ns) : begin_ns_(begin_ns), last_cut_ns_(begin_ns) {
+    ends_ns_.fill(begin_ns);
+  }
+
+  // Whether a window's end lies behind.
+  bool due(std::uint64_t now_ns) const;
+  // Ends the window that runs. now_ns never goes back.
+  void cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
+  // To be told after each cut: keeps the highest. live: by ClassId.
+  void see_live(std::uint64_t now_ns, const Estimate& total, const std::vector<Counters>& live);
+
+  HistoryView view() const;
+  // The same with a last window up to now made from the source, which is not kept.
+  HistoryView view(std::uint64_t now_ns, const IntervalSource& unfinished,
+                   const HistoryPoint& point) const;
+
+  std::size_t memory_bytes() const { return memory_bytes_; }
+  // Gives up the oldest windows of the tier that takes the most; those not yet in
+  // a wider one are made into one early. False when there is nothing to give up.
+  bool shed();
+
+ private:
+  using Windows = std::deque<HistoryWindowPtr>;
+
+  void push(int tier, HistoryWindowPtr window);
+  void pop_front(int tier);
+  void merge_into(int tier, std::uint64_t end_ns);
+  bool drop_oldest(int tier);
+
+  std::uint64_t begin_ns_;
+  std::uint64_t last_cut_ns_;
+  std::array<Windows, kHistoryTiers> tiers_;
+  // Of the newest window of each tier, those given up included.
+  std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
+  std::array<std::size_t, kHistoryTiers> bytes_{};
+  std::size_t memory_bytes_ = 0;
+  std::shared_ptr<const PeakLive> peak_;
+};
+
+}  // namespace memprofd

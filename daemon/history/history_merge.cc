@@ -1,0 +1,144 @@
+#include "daemon/history/history_merge.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
+
+// Deaths by code, in their order.
+class DeathSum {
+ public:
+  void add(std::span<const DeathCounts::Entry> deaths) {
+    for (const DeathCounts::Entry& death : deaths) {
+      n_[death.code] += death.n;
+      used_[death.code / 64] |= std::uint64_t{1} << death.code % 64;
+    }
+  }
+  // Valid until the next call; begins anew.
+  std::span<const DeathCounts::Entry> take() {
+    entries_.clear();
+    for (std::size_t word = 0; word < used_.size(); ++word) {
+      for (; used_[word] != 0; used_[word] &= used_[word] - 1) {
+        const auto code = static_cast<std::uint8_t>(word * 64 + std::countr_zero(used_[word]));
+        entries_.push_back({code, n_[code]});
+        n_[code] = 0;
+      }
+    }
+    return entries_;
+  }
+
+ private:
+  std::array<std::uint32_t, 256> n_{};
+  std::array<std::uint64_t, 4> used_{};
+  std::vector<DeathCounts::Entry> entries_;
+};
+
+// Several runs of cells by ascending class as one.
+class PartMerger {
+ public:
+  explicit PartMerger(std::vector<WindowPartReader> readers) : readers_(std::move(readers)) {
+    heads_.resize(readers_.size());
+    classes_.resize(readers_.size());
+    for (std::size_t i = 0; i < readers_.size(); ++i) read(i);
+  }
+
+  // Null at the end.
+  const WindowCell* next() {
+    const std::uint32_t first = *std::min_element(classes_.begin(), classes_.end());
+    if (first == kEnd) return nullptr;
+    sum_ = {.alloc_class = ClassId(first)};
+    for (std::size_t i = 0; i < heads_.size(); ++i) {
+      if (classes_[i] != first) continue;
+      const WindowCell& cell = *heads_[i];
+      sum_.allocated += cell.allocated;
+      sum_.promoted += cell.promoted;
+      sum_.forgotten += cell.forgotten;
+      for (int heap = 0; heap < kHeaps; ++heap) sum_.died[heap] += cell.died[heap];
+      deaths_.add(cell.deaths);
+      read(i);
+    }
+    sum_.deaths = deaths_.take();
+    return &sum_;
+  }
+
+ private:
+  void read(std::size_t i) {
+    heads_[i] = readers_[i].next();
+    classes_[i] = heads_[i] == nullptr ? kEnd : heads_[i]->alloc_class.value();
+  }
+
+  std::vector<WindowPartReader> readers_;
+  std::vector<const WindowCell*> heads_;  // null: at its end
+  std::vector<std::uint32_t> classes_;    // of the heads
+  DeathSum deaths_;
+  WindowCell sum_;
+};
+
+std::vector<double> rates_of(std::span<const HistoryWindowPtr> windows) {
+  std::vector<double> rates;
+  for (const HistoryWindowPtr& window : windows) {
+    for (std::size_t part = 0; part < window->parts(); ++part) {
+      const double rate = window->rate(part);
+      if (std::find(rates.begin(), rates.end(), rate) == rates.end()) rates.push_back(rate);
+    }
+  }
+  return rates;
+}
+
+// Calls use(window, part) for each part of that rate.
+template <typename Use>
+void for_each_part(std::span<const HistoryWindowPtr> windows, double rate, Use use) {
+  for (const HistoryWindowPtr& window : windows) {
+    for (std::size_t part = 0; part < window->parts(); ++part) {
+      if (window->rate(part) == rate) use(*window, part);
+    }
+  }
+}
+
+PartMerger merger(std::span<const HistoryWindowPtr> windows, double rate) {
+  std::vector<WindowPartReader> readers;
+  for_each_part(windows, rate, [&](const HistoryWindow& window, std::size_t part) {
+    readers.push_back(window.read(part, kAllDeaths));
+  });
+  return PartMerger(std::move(readers));
+}
+
+LongestBuckets longest_of(std::span<const HistoryWindowPtr> windows, double rate) {
+  LongestBuckets longest{};
+  for_each_part(windows, rate, [&](const HistoryWindow& window, std::size_t part) {
+    for (int heap = 0; heap < kHeaps; ++heap) {
+      longest[heap] = std::max(longest[heap], window.longest(part)[heap]);
+    }
+  });
+  return longest;
+}
+
+}  // namespace
+
+void sum_windows(std::span<const HistoryWindowPtr> windows,
+                 const std::function<void(const WindowCell&, double)>& use) {
+  for (const double rate : rates_of(windows)) {
+    PartMerger cells = merger(windows, rate);
+    while (const WindowCell* cell = cells.next()) use(*cell, rate);
+  }
+}
+
+std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> windows,
+                                             std::uint64_t begin_ns, std::uint64_t end_ns) {
+  auto result = std::make_shared<HistoryWindow>(begin_ns, end_ns, windows.back()->at_end());
+  for (const double rate : rates_of(windows)) {
+    result->begin_part(rate, longest_of(windows, rate));
+    PartMerger cells = merger(windows, rate);
+    while (const WindowCell* cell = cells.next()) result->add_cell(*cell);
+  }
+  result->finish();
+  return result;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,22 @@
+// Sums of windows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "daemon/history/history_window.h"
+
+namespace memprofd {
+
+// Calls use(cell, rate) for each class and rate with the sum over windows: by rate,
+// then by ascending class.
+void sum_windows(std::span<const HistoryWindowPtr> windows,
+                 const std::function<void(const WindowCell&, double)>& use);
+
+// One window for several that follow each other; at least one.
+std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> windows,
+                                             std::uint64_t begin_ns, std::uint64_t end_ns);
+
+}  // namespace memprofd

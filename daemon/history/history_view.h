@@ -1,0 +1,67 @@
+// What readers see of a target's history: windows of several widths, the finest
+// for the last minutes only. Immutable.
+//
+// Every tier is complete from its first window on, and a tier's first window
+// begins where one of the next tier does:
+//
+//   1 h   |---------------------------|
+//   600 s |---------------|
+//    60 s |-|-|-|-|-|-|-|-|-|-|
+//    10 s             |||||||||||||
+//     1 s                      ||||||||:      :  the unfinished second
+//         ^oldest                        ^newest
+//
+// A span is covered with the widest windows that fit, from its begin on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "daemon/history/history_window.h"
+#include "daemon/model/query.h"
+
+namespace memprofd {
+
+inline constexpr int kHistoryTiers = 5;
+
+// What was alive when the most bytes were.
+struct PeakLive {
+  struct Class {
+    ClassId id;
+    Estimate live;
+    double objects;
+  };
+  std::uint64_t time_ns = 0;  // CLOCK_REALTIME; 0: nothing was ever live
+  Estimate live;
+  std::vector<Class> classes;  // by id
+};
+
+struct HistoryView {
+  using Tier = std::vector<HistoryWindowPtr>;
+
+  // 0 is the finest; its last window may be unfinished.
+  std::array<Tier, kHistoryTiers> tiers;
+  std::uint64_t begin_ns = 0;            // of the recording
+  std::shared_ptr<const PeakLive> peak;  // null: nothing was ever live
+
+  bool empty() const { return tiers[0].empty(); }
+  // Where the oldest window that is left begins; later than begin_ns when some
+  // are gone. 0 when there is none.
+  std::uint64_t oldest_ns() const;
+  std::uint64_t newest_ns() const;
+  // The window limit nearest to the time.
+  std::uint64_t snap(std::uint64_t time_ns) const;
+  // The windows from begin to end, both window limits, in order.
+  std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const;
+  // The same in at most max_steps steps of about equal length, for series. An
+  // unfinished window that is much shorter belongs to the step before: by itself
+  // its rates mean nothing.
+  std::vector<Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
+                          std::size_t max_steps) const;
+};
+
+}  // namespace memprofd

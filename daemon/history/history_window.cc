@@ -1,0 +1,100 @@
+#include "daemon/history/history_window.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+LongestBuckets longest_of(const Interval& interval) {
+  LongestBuckets longest{};
+  for (const IntervalCell& cell : interval.cells()) {
+    for (const DeathCounts::Entry& death : cell.deaths.entries()) {
+      std::uint8_t& of_heap = longest[static_cast<int>(death.heap())];
+      of_heap = std::max(of_heap, static_cast<std::uint8_t>(death.bucket()));
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+void HistoryWindow::put_count(std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) counts_.push_back(static_cast<std::uint8_t>(value | 0x80));
+  counts_.push_back(static_cast<std::uint8_t>(value));
+}
+
+void HistoryWindow::begin_part(double rate, const LongestBuckets& longest) {
+  parts_.push_back(
+      {rate, 0, longest, counts_.size(), {lifetimes_[0].position(), lifetimes_[1].position()}});
+  next_class_ = 0;
+}
+
+// How many died; what does not fit 32 bits is left out.
+std::uint32_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap) {
+  std::uint32_t all = 0;
+  for (const DeathCounts::Entry& death : deaths) {
+    if (death.heap() == heap) all += std::min(death.n, ~all);
+  }
+  BitWriter& out = lifetimes_[static_cast<int>(heap)];
+  int before = parts_.back().longest[static_cast<int>(heap)] + 1;
+  std::uint32_t left = all;
+  for (auto death = deaths.rbegin(); death != deaths.rend() && left > 0; ++death) {
+    if (death->heap() != heap) continue;
+    out.put_gamma(static_cast<std::uint32_t>(before - death->bucket()));
+    before = death->bucket();
+    const std::uint32_t n = std::min(death->n, left);
+    if (left > 1) out.put_gamma(n);
+    left -= n;
+  }
+  return all;
+}
+
+void HistoryWindow::add_cell(const WindowCell& cell) {
+  ++parts_.back().cells;
+  const std::uint32_t old = put_lifetimes(cell.deaths, Heap::kMajor);
+  const std::uint32_t young = put_lifetimes(cell.deaths, Heap::kMinor);
+  const std::uint32_t passed = cell.alloc_class.value() - next_class_;
+  next_class_ = cell.alloc_class.value() + 1;
+  const std::int64_t difference = std::int64_t{cell.allocated} - young - cell.promoted;
+  counts_.push_back(static_cast<std::uint8_t>(
+      (passed != 0 ? 1 : 0) | (cell.promoted != 0 ? 2 : 0) | (old != 0 ? 4 : 0) |
+      (cell.forgotten != 0 ? 8 : 0) | (difference != 0 ? 16 : 0) | std::min(young, 7u) << 5));
+  if (passed != 0) put_count(passed);
+  if (cell.promoted != 0) put_count(cell.promoted);
+  if (old != 0) put_count(old);
+  if (cell.forgotten != 0) put_count(cell.forgotten);
+  if (difference != 0) put_count(zigzag(difference));
+  if (young >= 7) put_count(young - 7);
+}
+
+void HistoryWindow::add_part(const Interval& interval, double rate) {
+  std::vector<std::pair<ClassId, const IntervalCell*>> cells;
+  cells.reserve(interval.cells().size());
+  for (const IntervalCell& cell : interval.cells()) cells.emplace_back(cell.alloc_class, &cell);
+  std::sort(cells.begin(), cells.end());
+  begin_part(rate, longest_of(interval));
+  for (const auto& [id, cell] : cells) {
+    add_cell({.alloc_class = id,
+              .allocated = cell->allocated,
+              .promoted = cell->promoted,
+              .forgotten = cell->forgotten,
+              .deaths = cell->deaths.entries()});
+  }
+}
+
+void HistoryWindow::finish() {
+  counts_.shrink_to_fit();
+  for (BitWriter& lifetimes : lifetimes_) lifetimes.finish();
+}
+
+std::size_t HistoryWindow::memory_bytes() const {
+  return sizeof(*this) + parts_.capacity() * sizeof(Part) + counts_.capacity() +
+         lifetimes_[0].bytes().capacity() + lifetimes_[1].bytes().capacity();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,128 @@
+// One window of a target's history: what happened to each class in it, packed.
+//
+// A window is made of parts, one for each sampling rate in it. A part is a run of
+// cells by ascending class. Its counts and its lifetimes are apart, because most
+// questions need the counts only. Counts of a cell:
+//
+//   u8      bit 0    not the class after that of the cell before: a varint follows,
+//                    how many were passed over (the first class is 0)
+//           bit 1    promoted: a varint follows
+//           bit 2    died old: a varint follows
+//           bit 3    forgotten: a varint follows
+//           bit 4    allocated is not died young + promoted: a varint follows, the
+//                    difference (0, -1, 1, -2 ... as 0, 1, 2, 3 ...)
+//           bits 5-7 died young: 0 to 6, 7: a varint follows, how many above 6
+//   then what follows, in this order.
+//
+//   class 7: allocated 5, promoted 1, died young 4; class 8: allocated 2, died young 2
+//   83 07 01   40
+//
+// Lifetimes of a cell, gamma codes (bit_codes.h), those of died young and of died old
+// apart; each by falling bucket (DeathCounts), until all died are told:
+//
+//   how far below the bucket before, which is at first one above the part's longest
+//   how many, unless one is left
+//
+// So a class with one sample that died young costs 1 byte and about 3 bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/aggregate/interval.h"
+#include "daemon/util/bit_codes.h"
+#include "daemon/util/estimate.h"
+
+namespace memprofd {
+
+// The target at one moment.
+struct HistoryPoint {
+  Estimate live;
+  std::uint64_t heap_words = 0;
+  std::uint64_t minor_collections = 0;
+  std::uint64_t major_collections = 0;
+  std::uint64_t compactions = 0;
+  std::uint64_t dropped_events = 0;
+};
+
+// Samples of one class in one window; deaths are borrowed from the reader.
+struct WindowCell {
+  ClassId alloc_class;
+  std::uint32_t allocated = 0;
+  std::uint32_t promoted = 0;
+  std::uint32_t forgotten = 0;
+  std::array<std::uint32_t, kHeaps> died{};  // by heap: sums of deaths
+  // By code; those of a heap are missing when they are not read.
+  std::span<const DeathCounts::Entry> deaths;
+};
+
+// Of deaths in each heap; of any when there are none.
+using LongestBuckets = std::array<std::uint8_t, kHeaps>;
+
+// Those in which heap. What is not read is not in WindowCell::deaths.
+using DeathsToRead = std::array<bool, kHeaps>;
+inline constexpr DeathsToRead kAllDeaths = {true, true};
+inline constexpr DeathsToRead kNoDeaths = {false, false};
+
+class WindowPartReader;
+
+class HistoryWindow {
+ public:
+  HistoryWindow(std::uint64_t begin_ns, std::uint64_t end_ns, const HistoryPoint& at_end)
+      : begin_ns_(begin_ns), end_ns_(end_ns), at_end_(at_end) {}
+
+  std::uint64_t begin_ns() const { return begin_ns_; }
+  std::uint64_t end_ns() const { return end_ns_; }  // exclusive
+  const HistoryPoint& at_end() const { return at_end_; }
+
+  // Only before the window is shared. rate in samples per word.
+  void add_part(const Interval& interval, double rate);
+  // The same cell by cell: by ascending class, deaths by ascending code, no bucket
+  // above the longest, all of which together are below 2^32. died is not looked at.
+  void begin_part(double rate, const LongestBuckets& longest);
+  void add_cell(const WindowCell& cell);
+  // No part may follow. Always called before reading.
+  void finish();
+
+  // fn(const WindowCell&, rate); in order of the parts, then of the classes.
+  template <typename Fn>
+  void for_each_cell(Fn fn) const;
+  // The same without deaths, which is faster.
+  template <typename Fn>
+  void for_each_count(Fn fn) const;
+  std::size_t parts() const { return parts_.size(); }
+  double rate(std::size_t part) const { return parts_[part].rate; }
+  const LongestBuckets& longest(std::size_t part) const { return parts_[part].longest; }
+  WindowPartReader read(std::size_t part, DeathsToRead deaths) const;
+  // Bytes of memory, this object included.
+  std::size_t memory_bytes() const;
+
+ private:
+  struct Part {
+    double rate;
+    std::uint32_t cells;
+    LongestBuckets longest;
+    std::uint64_t counts_at;                         // byte in counts_
+    std::array<std::uint64_t, kHeaps> lifetimes_at;  // bits in lifetimes_
+  };
+
+  void put_count(std::uint64_t value);
+  std::uint32_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap);
+
+  std::uint64_t begin_ns_;
+  std::uint64_t end_ns_;
+  HistoryPoint at_end_;
+  std::vector<Part> parts_;
+  std::vector<std::uint8_t> counts_;
+  std::array<BitWriter, kHeaps> lifetimes_;
+  std::uint32_t next_class_ = 0;  // above that of the last cell of the last part
+};
+using HistoryWindowPtr = std::shared_ptr<const HistoryWindow>;
+
+}  // namespace memprofd
+
+#include "daemon/history/history_window_inl.h"

@@ -1,0 +1,48 @@
+// What a question about the memory of a target is answered from and with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/aggregate/counters.h"
+#include "daemon/model/alloc_class.h"
+#include "daemon/model/callstack.h"
+#include "daemon/model/query.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// The counts of one allocation class.
+struct ProfileRow {
+  ClassId id;
+  AllocClass alloc_class;
+  const Callstack* callstack = nullptr;  // never null; not owned
+  Counters counters;
+};
+
+// Whether a location matches some pattern. Thread-safe.
+class LocationMatcher {
+ public:
+  virtual ~LocationMatcher() = default;
+  virtual bool matches(const Location& location) const = 0;
+};
+
+// The rows of one target in one range that passed a filter.
+struct TargetProfile {
+  int pid = 0;
+  std::string comm;
+  std::string exe;
+  std::string runtime_version;
+  double sampling_rate = 0;  // per word, of the running session
+  std::uint64_t dropped_events = 0;
+  bool follows_blocks = true;  // false in observe mode: only what was allocated is known
+  TimeRange range;             // of the counts; both ends set
+  std::vector<ProfileRow> rows;
+  std::shared_ptr<const void> callstacks;         // owns those of rows
+  std::shared_ptr<Symbolizer> symbolizer;         // never null
+  std::shared_ptr<const LocationMatcher> hidden;  // frames to leave out; null: none
+};
+
+}  // namespace memprofd

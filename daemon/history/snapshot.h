@@ -1,0 +1,54 @@
+// Immutable views of what is known, published by the ingest thread and shared
+// by every reader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/aggregate/counters.h"
+#include "daemon/discover/gc_stats.h"
+#include "daemon/history/history_view.h"
+#include "daemon/history/profile.h"
+#include "daemon/model/target_info.h"
+#include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/drops.h"
+
+namespace memprofd {
+
+class EventLog;
+
+struct TargetSnapshot {
+  TargetInfo info;
+  std::uint64_t time_ns = 0;      // CLOCK_REALTIME of this snapshot
+  std::uint64_t attached_ns = 0;  // CLOCK_REALTIME of the attach
+  TargetCounters counters;
+  DropCounters drops;
+  GcStats gc;
+  std::uint64_t live_samples_tracked = 0;  // entries in the live set
+  std::uint64_t stacks_interned = 0;
+  std::uint64_t ring_bytes_used = 0;
+  std::uint64_t ring_bytes_total = 0;
+  std::vector<ProfileRow> rows;            // classes with samples, by id
+  std::shared_ptr<const void> callstacks;  // owns those of rows
+  HistoryView history;                     // empty: none is kept
+  // Never null; shared by all snapshots of the target.
+  std::shared_ptr<Symbolizer> symbolizer;
+  std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
+};
+using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
+
+// Where snapshots come from: a daemon, a file. Calls may come from any thread.
+class SnapshotSource {
+ public:
+  virtual ~SnapshotSource() = default;
+
+  // Fresh snapshots of all targets, those that ended included, ordered by pid.
+  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
+  // kNotFound when the pid is not a target.
+  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,15 @@
+// What was aggregated of a target, as readers see it.
+#pragma once
+
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/history/snapshot.h"
+
+namespace memprofd {
+
+// Sets counters, rows (classes with samples, by id) and their callstacks,
+// live_samples_tracked and stacks_interned.
+void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
+                 TargetSnapshot& snapshot);
+
+}  // namespace memprofd

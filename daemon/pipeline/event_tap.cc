@@ -1,0 +1,93 @@
+#include "daemon/pipeline/event_tap.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+// Small chunks are put together, within one look at the ring, until they have so
+// many events.
+constexpr std::size_t kChunkEvents = 512;
+
+// All events of the target so far; the number of the next one.
+std::uint64_t events_seen(const Pipeline& pipeline) {
+  const TargetCounters& totals = pipeline.aggregator().totals();
+  return totals.alloc_events + totals.promote_events + totals.dealloc_events;
+}
+
+}  // namespace
+
+EventTap::EventTap(Pipeline& pipeline, std::shared_ptr<EventLog> log)
+    : pipeline_(pipeline), log_(std::move(log)) {}
+
+EventTap::~EventTap() {
+  pipeline_.set_observer(nullptr);
+  close();
+}
+
+void EventTap::update() {
+  const bool wanted = log_->wanted();
+  if (wanted == recording_) return;
+  if (!wanted) {
+    if (!log_->stop()) return;
+    recording_ = false;
+    pipeline_.set_observer(nullptr);
+  } else if (!closed_) {
+    recording_ = true;
+    first_ = events_seen(pipeline_);
+    log_->begin(first_);
+    pipeline_.set_observer(this);
+  }
+}
+
+void EventTap::on_event(const SampleEvent& event, double rate) {
+  if (rate != rate_) {
+    flush();
+    rate_ = rate;
+  }
+  events_.push_back(event);
+  note_class(event.alloc_class);
+}
+
+void EventTap::on_batch_end() {
+  if (events_.size() >= kChunkEvents) flush();
+}
+
+void EventTap::note_class(ClassId id) {
+  if (id.value() >= last_chunk_.size()) last_chunk_.resize(id.value() + 1);
+  if (std::exchange(last_chunk_[id.value()], chunk_) != chunk_) classes_.push_back(id);
+}
+
+std::vector<EventClass> EventTap::take_classes() {
+  std::sort(classes_.begin(), classes_.end());
+  std::vector<EventClass> result;
+  result.reserve(classes_.size());
+  for (const ClassId id : classes_) {
+    const AllocClass& alloc_class = pipeline_.alloc_class(id);
+    result.push_back({id, alloc_class, pipeline_.callstack(alloc_class.callstack)});
+  }
+  classes_.clear();
+  ++chunk_;
+  return result;
+}
+
+void EventTap::flush() {
+  if (events_.empty()) return;
+  auto chunk = std::make_shared<EventChunk>();
+  chunk->first = first_;
+  chunk->events = events_;  // as large as needed; events_ keeps its room
+  chunk->rate = rate_;
+  chunk->classes = take_classes();
+  first_ = chunk->end();
+  events_.clear();
+  log_->append(std::move(chunk));
+}
+
+void EventTap::close() {
+  if (std::exchange(closed_, true)) return;
+  flush();
+  log_->close();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,56 @@
+// Where a pipeline's events leave it for the event log. Owned by the ingest
+// thread, like the pipeline. While nobody reads, the pipeline has no observer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/history/event_log.h"
+#include "daemon/pipeline/pipeline.h"
+
+namespace memprofd {
+
+class EventTap final : public SampleObserver {
+ public:
+  // Becomes the pipeline's observer when the log is wanted; both live equally
+  // long.
+  EventTap(Pipeline& pipeline, std::shared_ptr<EventLog> log);
+  EventTap(const EventTap&) = delete;
+  EventTap& operator=(const EventTap&) = delete;
+  ~EventTap() override;
+
+  // Begins or ends recording as the log's readers want it. Between batches, and
+  // from time to time after close(), which lets go of what nobody reads.
+  void update();
+  // Hands over what has been collected; update() and flush() go around each look
+  // at the ring.
+  void flush();
+  // The target has ended; readers get the rest.
+  void close();
+
+  const std::shared_ptr<EventLog>& log() const { return log_; }
+
+  void on_event(const SampleEvent& event, double rate) override;
+  void on_batch_end() override;
+
+ private:
+  void note_class(ClassId id);
+  std::vector<EventClass> take_classes();
+
+  Pipeline& pipeline_;
+  const std::shared_ptr<EventLog> log_;
+  bool recording_ = false;
+  bool closed_ = false;
+
+  // The chunk being collected.
+  std::uint64_t first_ = 0;  // number of its first event
+  double rate_ = 0;
+  std::vector<SampleEvent> events_;
+  std::vector<ClassId> classes_;  // each once
+  // By class: the number of the chunk (chunk_) that last had it.
+  std::vector<std::uint64_t> last_chunk_;
+  std::uint64_t chunk_ = 1;
+};
+
+}  // namespace memprofd

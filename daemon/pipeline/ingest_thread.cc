@@ -1,0 +1,154 @@
+#include "daemon/pipeline/ingest_thread.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cstdlib>
+#include <future>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+// The kernel wakes us when a ring is a quarter full; until then records wait
+// for the next look.
+constexpr int kBusyWaitMs = 5;
+constexpr int kIdleWaitMs = 50;
+
+void watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) std::abort();
+}
+
+}  // namespace
+
+IngestThread::IngestThread(SnapshotHub& hub, std::size_t history_bytes)
+    : hub_(hub),
+      history_limit_bytes_(history_bytes),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_ || !wake_) std::abort();
+  watch(epoll_.get(), wake_.get());
+  hub_.set_wake_up([fd = wake_.get()] { eventfd_write(fd, 1); });
+  thread_ = std::thread([this] { loop(); });
+}
+
+IngestThread::~IngestThread() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+bool IngestThread::run(std::function<void()> task) {
+  const auto done = std::make_shared<std::promise<void>>();
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back([done, task = std::move(task)] {
+      task();
+      done->set_value();
+    });
+  }
+  eventfd_write(wake_.get(), 1);
+  if (done->get_future().wait_for(kPatience) == std::future_status::ready) return true;
+  spdlog::error(
+      "the thread that takes in samples stands still for {} s: is the machine overloaded?",
+      kPatience.count());
+  return false;
+}
+
+void IngestThread::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+void IngestThread::add(std::shared_ptr<Lane> lane) {
+  watch(epoll_.get(), lane->ring_epoll_fd());
+  lanes_.push_back(std::move(lane));
+}
+
+void IngestThread::finish(Lane& lane) {
+  if (lane.finished()) return;
+  lane.catch_up();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, lane.ring_epoll_fd(), nullptr);
+  lane.finish();
+}
+
+void IngestThread::remove(const Lane* lane) {
+  std::erase_if(lanes_, [&](const auto& candidate) { return candidate.get() == lane; });
+}
+
+bool IngestThread::consume_all() {
+  const auto now = std::chrono::steady_clock::now();
+  std::uint64_t records = 0;
+  for (const auto& lane : lanes_) {
+    records += static_cast<std::uint64_t>(lane->consume());
+    if (lane->catch_up_due(now)) lane->catch_up();
+  }
+  records_ += records;
+  return records > 0;
+}
+
+void IngestThread::keep_history() {
+  std::size_t bytes = 0;
+  Lane* largest = nullptr;
+  for (const auto& lane : lanes_) {
+    lane->keep_history();
+    bytes += lane->history_bytes();
+    if (largest == nullptr || lane->history_bytes() > largest->history_bytes()) {
+      largest = lane.get();
+    }
+  }
+  while (bytes > history_limit_bytes_ && largest != nullptr) {
+    const std::size_t before = largest->history_bytes();
+    if (!largest->shed_history()) break;
+    bytes -= before - largest->history_bytes();
+  }
+  history_bytes_ = bytes;
+}
+
+void IngestThread::publish() {
+  std::vector<TargetSnapshotPtr> snapshots;
+  for (const auto& lane : lanes_) {
+    lane->catch_up();
+    snapshots.push_back(lane->snapshot());
+  }
+  hub_.publish(std::move(snapshots));
+}
+
+void IngestThread::wait(bool busy) {
+  epoll_event events[16];
+  const int ready = epoll_wait(epoll_.get(), events, 16, busy ? kBusyWaitMs : kIdleWaitMs);
+  for (int i = 0; i < ready; ++i) {
+    eventfd_t ignored;
+    if (events[i].data.fd == wake_.get()) eventfd_read(wake_.get(), &ignored);
+  }
+}
+
+void IngestThread::loop() {
+  ::pthread_setname_np(::pthread_self(), "ingest");
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (stop_) return;
+    }
+    run_tasks();
+    const bool busy = consume_all();
+    keep_history();
+    if (hub_.wanted()) publish();
+    wait(busy);
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,265 @@
+#include "daemon/pipeline/lane.h"
+
+#include "daemon/discover/gc_stats.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Unflushed records are fetched when nothing came by itself for this long.
+constexpr auto kQuiet = std::chrono::milliseconds(250);
+
+std::uint64_t captures_lost(const KernelCounters& counters) {
+  return counters.drops[MEMPROF_DROP_CAPTURE_RING_FULL] +
+         counters.drops[MEMPROF_DROP_CAPTURE_SCRATCH_BUSY] +
+         counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
+}
+
+PipelineLimits pipeline_limits(const AttachedTarget& attachment) {
+  const RuntimeAbi& abi = attachment.target().abi;
+  PipelineLimits limits;
+  if (attachment.observes()) {
+    limits.observe = abi.domains ? HeapMeter::Format::kIntegers : HeapMeter::Format::kDoubles;
+  }
+  limits.pairing.as_one_thread = abi.one_postponed_queue;
+  limits.pairing.in_order = abi.domains;
+  return limits;
+}
+
+// OCaml 4 has one domain, and where its counters are is known; in OCaml 5 the hits tell.
+std::optional<ObservedView> counters_now(const Target& target) {
+  if (target.abi.domains) return std::nullopt;
+  const std::uint64_t state = target.caml_state_address;
+  ObservedView view{.domain_state = state};
+  const MemoryReader& memory = target.memory->quick();
+  if (!memory.read_value(state + target.abi.stats, view.words).ok() ||
+      !memory.read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
+      !memory.read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
+    return std::nullopt;
+  }
+  return view;
+}
+
+}  // namespace
+
+Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
+           TargetInfo info)
+    : attachment_(std::move(attachment)),
+      ring_(attachment_->kernel().take_ring()),
+      pipeline_(pipeline_limits(*attachment_)),
+      tap_(pipeline_, std::make_shared<EventLog>()),
+      symbolizer_(std::move(symbolizer)),
+      attached_ns_(realtime_ns()),
+      attached_monotonic_ns_(monotonic_ns()),
+      history_(attached_ns_),
+      info_(std::move(info)) {
+  if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
+  if (!attachment_->observes()) return;
+  if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
+}
+
+// This thread has all targets to care for.
+void Lane::set_agent(const AgentControl& agent) {
+  agent_ = agent.through(attachment_->target().memory->quick());
+}
+
+int Lane::consume() {
+  tap_.update();
+  if (finished()) return 0;
+  const int records = ring_->consume(
+      [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); });
+  tap_.flush();
+  if (records <= 0) return 0;
+  last_data_ = Clock::now();
+  note_children();
+  signals_.exec_seen = pipeline_.exec_seen();
+  signals_.frametables_registered = pipeline_.frametables_registered();
+  signals_.batches_seen = pipeline_.batches_seen();
+  tell_counts();
+  return records;
+}
+
+void Lane::tell_counts() {
+  signals_.captures_seen = pipeline_.captures_seen();
+  signals_.frames_seen = pipeline_.frames_seen();
+  signals_.alloc_events = pipeline_.alloc_events();
+  signals_.records_lost = pipeline_.drops().get(Drop::kFollowLostRecords);
+}
+
+bool Lane::catch_up_due(Clock::time_point now) const {
+  return !finished() && agent_ && now - last_data_ >= kQuiet && now - last_catch_up_ >= kQuiet;
+}
+
+void Lane::catch_up() {
+  if (finished()) return;
+  last_catch_up_ = Clock::now();
+  std::vector<AgentTail> tails;
+  if (agent_) tails = agent_->tails().value_or(std::vector<AgentTail>());
+  const std::uint64_t read_at_ns = monotonic_ns();
+  const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
+  while (consume() > 0) {
+  }
+  if (tails.empty()) return;
+  pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
+  for (const AgentTail& tail : tails) {
+    if (tail.words.empty()) {
+      pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, tail.records);
+    } else {
+      pipeline_.on_packed_tail({.time_ns = read_at_ns,
+                                .generation = tail.generation,
+                                .first_seq = tail.first_seq,
+                                .buffer = tail.buffer,
+                                .head = tail.head,
+                                .words = tail.words});
+    }
+  }
+  tap_.flush();
+  tell_counts();
+}
+
+void Lane::read_counters(TargetSnapshot& snapshot) {
+  pipeline_.drops().set(Drop::kSymbolizeMemoryFull, symbolizer_->frames_without_room());
+  const KernelCounters counters = attachment_->kernel().counters();
+  for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
+    pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
+  }
+  snapshot.ring_bytes_used = ring_->used_bytes();
+  snapshot.ring_bytes_total = ring_->total_bytes();
+}
+
+void Lane::read_gc_stats_of_target() {
+  const absl::StatusOr<AgentStatus> agent =
+      agent_ ? agent_->status() : absl::NotFoundError("not there yet");
+  if (agent.ok()) count_agent_drops(*agent);
+  const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
+  if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  const auto pauses = gc_.pauses;
+  const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
+  gc_ = *stats;
+  gc_.pauses = pauses;
+  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // as far as we have seen
+  if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
+}
+
+void Lane::count_agent_drops(const AgentStatus& agent) {
+  if (!first_status_) first_status_ = agent;
+  DropCounters& drops = pipeline_.drops();
+  drops.set(Drop::kAgentDomainInUse, agent.conflicts - first_status_->conflicts);
+  drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);
+  drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
+}
+
+absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
+  const Target& target = attachment_->target();
+  const MemoryReader& memory = target.memory->quick();
+  if (!target.abi.domains) {
+    return read_gc_stats(memory, target.caml_state_address, target.abi);
+  }
+  if (const HeapMeter* meter = pipeline_.heap_meter()) {
+    return read_observed_gc_stats(memory, target.gc_counters, meter->totals());
+  }
+  if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
+  return read_domain_gc_stats(memory, target.abi, target.gc_counters, agent_->domains(*agent),
+                              agent->ended_words);
+}
+
+std::uint64_t Lane::history_now() const {
+  return attached_ns_ + (monotonic_ns() - attached_monotonic_ns_);
+}
+
+HistoryPoint Lane::history_point() const {
+  return {.live = pipeline_.aggregator().totals().live,
+          .heap_words = gc_.heap_words,
+          .minor_collections = gc_.minor_collections,
+          .major_collections = gc_.major_collections,
+          .compactions = gc_.compactions,
+          .dropped_events = pipeline_.drops().total()};
+}
+
+void Lane::keep_history() {
+  if (finished() || !history_.due(history_now())) return;
+  read_gc_stats_of_target();
+  cut_history();
+}
+
+void Lane::cut_history() {
+  const std::uint64_t now_ns = history_now();
+  history_.cut(
+      now_ns, [this](const auto& use) { pipeline_.cut(use); }, history_point());
+  const Aggregator& aggregator = pipeline_.aggregator();
+  history_.see_live(now_ns, aggregator.totals().live, aggregator.by_class());
+}
+
+// Nothing happens after the end: the last window is the one that finish() cut.
+HistoryView Lane::history_view() const {
+  if (finished()) return history_.view();
+  return history_.view(
+      history_now(), [this](const auto& use) { pipeline_.aggregator().peek(use); },
+      history_point());
+}
+
+bool Lane::shed_history() {
+  if (!history_.shed()) return false;
+  if (finished()) {
+    auto copy = std::make_shared<TargetSnapshot>(*final_);
+    copy->history = history_view();
+    final_ = std::move(copy);
+  }
+  return true;
+}
+
+TargetSnapshotPtr Lane::snapshot() {
+  if (finished()) {
+    // Only what the control thread says of it may still change.
+    auto copy = std::make_shared<TargetSnapshot>(*final_);
+    copy->info = info();
+    return copy;
+  }
+  auto snapshot = std::make_shared<TargetSnapshot>();
+  read_gc_stats_of_target();
+  read_counters(*snapshot);
+  snapshot->info = info();
+  snapshot->time_ns = realtime_ns();
+  snapshot->attached_ns = attached_ns_;
+  snapshot->gc = gc_;
+  snapshot->symbolizer = symbolizer_;
+  snapshot->events = tap_.log();
+  pipeline_.fill(*snapshot);
+  snapshot->history = history_view();
+  return snapshot;
+}
+
+void Lane::finish() {
+  if (finished()) return;
+  cut_history();
+  final_ = snapshot();
+  tap_.close();
+  ring_.reset();
+  attachment_.reset();
+}
+
+void Lane::note_children() {
+  const std::vector<int> children = pipeline_.take_children();
+  if (children.empty()) return;
+  std::lock_guard lock(info_mutex_);
+  children_.insert(children_.end(), children.begin(), children.end());
+}
+
+std::vector<int> Lane::take_children() {
+  std::lock_guard lock(info_mutex_);
+  return std::exchange(children_, {});
+}
+
+TargetInfo Lane::info() const {
+  std::lock_guard lock(info_mutex_);
+  return info_;
+}
+
+void Lane::update_info(const std::function<void(TargetInfo&)>& change) {
+  std::lock_guard lock(info_mutex_);
+  change(info_);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,103 @@
+// The way of one target's data through the daemon: its ring buffer and agent in,
+// snapshots out. Owned by the ingest thread, which makes every call here.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "daemon/attach/attached_target.h"
+#include "daemon/attach/kernel/event_ring.h"
+#include "daemon/history/history.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/pipeline/event_tap.h"
+#include "daemon/pipeline/pipeline.h"
+
+namespace memprofd {
+
+// What a lane shows other threads while it runs.
+struct LaneSignals {
+  std::atomic<bool> exec_seen{false};
+  std::atomic<std::uint64_t> alloc_events{0};
+  std::atomic<std::uint64_t> captures_seen{0};
+  std::atomic<std::uint64_t> frames_seen{0};
+  std::atomic<std::uint64_t> records_lost{0};
+  std::atomic<std::uint64_t> batches_seen{0};
+  std::atomic<std::uint64_t> frametables_registered{0};
+};
+
+class Lane {
+ public:
+  Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
+       TargetInfo info);
+
+  Pipeline& pipeline() { return pipeline_; }
+  // The agent appeared in the process.
+  void set_agent(const AgentControl& agent);
+
+  // Takes what the ring holds; answers with the number of records.
+  int consume();
+  // Also takes the agent's unflushed records, so that nothing that has happened
+  // in the target is missing.
+  void catch_up();
+  bool catch_up_due(std::chrono::steady_clock::time_point now) const;
+
+  // Ends the window of history that runs when its time has come.
+  void keep_history();
+  std::size_t history_bytes() const { return history_.memory_bytes(); }
+  // Gives up the oldest history; false when there is none.
+  bool shed_history();
+
+  TargetSnapshotPtr snapshot();
+  // Last look: lets the attachment go; snapshot() repeats the final one from now on.
+  void finish();
+  bool finished() const { return attachment_ == nullptr; }
+  int ring_epoll_fd() const { return ring_->epoll_fd(); }
+
+  // Any thread.
+  TargetInfo info() const;
+  void update_info(const std::function<void(TargetInfo&)>& change);
+  LaneSignals& signals() { return signals_; }
+  // The children that the program has forked since the last call.
+  std::vector<int> take_children();
+
+ private:
+  void tell_counts();
+  void note_children();
+  void read_counters(TargetSnapshot& snapshot);
+  void read_gc_stats_of_target();
+  void count_agent_drops(const AgentStatus& agent);
+  // agent: null when it cannot be read.
+  absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
+  std::uint64_t history_now() const;
+  HistoryPoint history_point() const;
+  void cut_history();
+  HistoryView history_view() const;
+
+  std::shared_ptr<AttachedTarget> attachment_;
+  std::unique_ptr<EventRing> ring_;
+  Pipeline pipeline_;
+  EventTap tap_;
+  std::optional<AgentControl> agent_;
+  std::optional<AgentStatus> first_status_;  // of the agent; what it had counted before
+  std::chrono::steady_clock::time_point last_data_;
+  std::chrono::steady_clock::time_point last_catch_up_;
+  GcStats gc_;
+  std::shared_ptr<Symbolizer> symbolizer_;
+  // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
+  std::uint64_t attached_ns_;
+  std::uint64_t attached_monotonic_ns_;
+  History history_;
+  TargetSnapshotPtr final_;
+  LaneSignals signals_;
+  mutable std::mutex info_mutex_;
+  TargetInfo info_;
+  std::vector<int> children_;  // under info_mutex_
+};
+
+}  // namespace memprofd

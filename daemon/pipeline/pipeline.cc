@@ -1,0 +1,266 @@
+#include "daemon/pipeline/pipeline.h"
+
+#include <algorithm>
+
+#include "daemon/history/snapshot_counts.h"
+
+namespace memprofd {
+
+Pipeline::Pipeline(const PipelineLimits& limits)
+    : callstacks_(limits.callstacks),
+      pairer_(limits.pairing, drops_),
+      aggregator_({limits.max_live_samples, limits.classes}, drops_) {
+  if (limits.observe) meter_.emplace(*limits.observe, drops_);
+}
+
+void Pipeline::begin_session(std::uint32_t generation, double rate) {
+  sessions_.request(generation, rate);
+}
+
+void Pipeline::end_session() {
+  sessions_.clear();
+  aggregator_.end_session();
+  pairer_.clear();
+}
+
+void Pipeline::on_ring_record(std::span<const std::byte> data) {
+  const auto event = decode_event(data, drops_);
+  if (event) std::visit([this](const auto& view) { on_event(view); }, *event);
+}
+
+void Pipeline::on_event(const CaptureView& capture) {
+  ++captures_seen_;
+  if ((capture.flags & MEMPROF_CAPTURE_BROKEN) != 0) drops_.add(Drop::kPairBrokenStack);
+  if (meter_) {
+    last_captured_ = capture.stack;
+    last_callstack_ = intern(capture);
+    return;
+  }
+  on_captures_dropped(capture.captures_dropped, capture.time_ns);
+  // Interned in any case: the next time its frames may not come with it.
+  const CallstackId callstack = intern(capture);
+  if (runtime_captures_) return;  // of before or after this session
+  pairer_.on_capture(capture.tid, {.time_ns = capture.time_ns,
+                                   .callstack = callstack,
+                                   .direct = capture.alloc_idx >= 0,
+                                   .interned = (capture.flags & MEMPROF_CAPTURE_INTERNED) != 0});
+}
+
+CallstackId Pipeline::intern(const CaptureView& capture) {
+  if (capture.n_frames == 0) return CallstackId();  // no OCaml frame: nothing to tell
+  if (capture.entries.empty()) {
+    if (const auto known = callstacks_.find(capture.stack))
+      return callstacks_.counted(known, drops_);
+    drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
+    return CallstackId();
+  }
+  const auto id = callstacks_.intern({.hash = capture.stack,
+                                      .entries = capture.entries,
+                                      .alloc_idx = capture.alloc_idx,
+                                      .n_frames = capture.n_frames,
+                                      .truncated = (capture.flags & MEMPROF_CAPTURE_TRUNCATED) != 0,
+                                      .broken = (capture.flags & MEMPROF_CAPTURE_BROKEN) != 0});
+  return callstacks_.counted(id, drops_);
+}
+
+void Pipeline::on_event(const BatchView& batch) {
+  ++batches_seen_;
+  runtime_captures_ = false;
+  const auto ahead = static_cast<std::int32_t>(batch.captures_dropped -
+                                               static_cast<std::uint32_t>(captures_dropped_));
+  if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);
+  on_records(batch.buffer, batch.first_seq, batch.generation, batch.records);
+  pairer_.on_batch_end(batch.buffer, batch.time_ns);
+}
+
+void Pipeline::on_event(const PackedView& batch) {
+  ++batches_seen_;
+  runtime_captures_ = true;
+  on_packed(batch);
+}
+
+void Pipeline::on_packed_tail(const PackedView& tail) {
+  if (tail.head.records == 0 || overtaken(tail.buffer, tail.first_seq, tail.head.records)) return;
+  on_packed(tail);
+}
+
+// Records taken before are decoded again: those behind them build on them.
+void Pipeline::on_packed(const PackedView& batch) {
+  const std::size_t records = batch.head.records;
+  const std::size_t seen =
+      seen_before(batch.buffer, batch.first_seq, records, MEMPROF_PACKED_RECORDS);
+  if (!begins_or_runs(batch.generation, records, records - seen)) return;
+  packed_.begin(batch.head, batch.words);
+  std::size_t taken = 0;
+  for (; taken < records; ++taken) {
+    const auto record = packed_.next();
+    if (!record) break;
+    if (taken >= seen) on_packed_record(batch.buffer, *record);
+  }
+  if (taken < records) drops_.add(Drop::kDecodeBadRecord, records - std::max(seen, taken));
+  if (observer_ != nullptr && records > seen) observer_->on_batch_end();
+}
+
+void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& record) {
+  if (!valid_record(record)) {
+    drops_.add(Drop::kDecodeBadRecord);
+    return;
+  }
+  CallstackId callstack;
+  if (is_alloc(record)) {
+    ++captures_seen_;
+    frames_seen_ += packed_.frames();
+    callstack = intern(packed_);
+  }
+  const SampleEvent event = follow(buffer, record, callstack);
+  if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
+}
+
+CallstackId Pipeline::intern(PackedDecoder& packed) {
+  const StackHash hash = packed.stack_hash();
+  if (hash == StackHash()) return CallstackId();  // no OCaml frame: nothing to tell
+  if (const auto known = callstacks_.find(hash)) return callstacks_.counted(known, drops_);
+  return callstacks_.counted(callstacks_.intern(packed.callstack()), drops_);
+}
+
+void Pipeline::observe_from(const ObservedView& counters) {
+  if (meter_) meter_->begin(counters);
+}
+
+void Pipeline::on_event(const ObservedView& hit) {
+  if (!meter_) {
+    drops_.add(Drop::kDecodeBadKind);
+    return;
+  }
+  aggregator_.observe({.callstack = callstack_of(hit.stack),
+                       .thread = hit.tid,
+                       .domain = static_cast<std::uint16_t>(hit.domain),
+                       .size_words = hit.size_words,
+                       .weight_words = meter_->advance(hit)});
+}
+
+// A hit comes right after its capture, unless another thread was in between.
+CallstackId Pipeline::callstack_of(StackHash stack) {
+  if (stack == StackHash()) return CallstackId();  // lost; the kernel side has counted it
+  if (stack == last_captured_) return last_callstack_;
+  if (const auto known = callstacks_.find(stack)) return callstacks_.counted(known, drops_);
+  drops_.add(callstacks_.overflowed() ? Drop::kFollowCallstacksFull : Drop::kPairUnknownStack);
+  return CallstackId();
+}
+
+void Pipeline::on_event(const LifecycleView& lifecycle) {
+  switch (lifecycle.what) {
+    case MEMPROF_LIFECYCLE_EXEC:
+      exec_seen_ = true;
+      break;
+    case MEMPROF_LIFECYCLE_THREAD_EXIT:
+      pairer_.on_thread_exit(lifecycle.tid, lifecycle.time_ns);
+      break;
+    case MEMPROF_LIFECYCLE_FRAMETABLE:
+      ++frametables_registered_;
+      break;
+  }
+}
+
+void Pipeline::on_event(const ForkView& fork) { children_.push_back(fork.child); }
+
+void Pipeline::on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
+                       std::span<const memprof_record> records) {
+  if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;
+  if (overtaken(buffer, first_seq, records.size())) return;
+  on_records(buffer, first_seq, generation, records);
+}
+
+// A tail, by batches with any number of records since it was read.
+bool Pipeline::overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const {
+  return next_seq_[buffer].value_or(0) >= first_seq + records;
+}
+
+void Pipeline::on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns) {
+  if (captures_dropped > captures_dropped_) {
+    pairer_.on_captures_lost(captures_known_ns_, time_ns);
+    captures_dropped_ = captures_dropped;
+  }
+  captures_known_ns_ = std::max(captures_known_ns_, time_ns);
+}
+
+void Pipeline::on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
+                          std::span<const memprof_record> records) {
+  const auto fresh =
+      records.subspan(seen_before(buffer, first_seq, records.size(), MEMPROF_BATCH_RECORDS));
+  if (!begins_or_runs(generation, records.size(), fresh.size())) return;
+  for (const memprof_record& record : fresh) on_record(buffer, record);
+  if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
+}
+
+// Whether records of this session are wanted; else the fresh ones are counted.
+bool Pipeline::begins_or_runs(std::uint32_t generation, std::size_t records, std::size_t fresh) {
+  switch (sessions_.see(generation)) {
+    case Sessions::Seen::kUnknown:
+      drops_.add(Drop::kFollowStaleSession, fresh);
+      return false;
+    case Sessions::Seen::kBegins:
+      begin(records == 0);
+      return true;
+    case Sessions::Seen::kRunning:
+      return true;
+  }
+  return false;
+}
+
+// How many of the records were taken before; counts those that never came. max_records: of
+// a batch of that kind.
+std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
+                                  std::size_t records, std::size_t max_records) {
+  const std::uint64_t expected = next_seq_[buffer].value_or(first_seq);
+  next_seq_[buffer] = std::max(expected, first_seq + records);
+  if (first_seq > expected) {
+    drops_.add(Drop::kFollowLostRecords, first_seq - expected);
+    records_lost_ = true;
+    return 0;
+  }
+  const std::uint64_t behind = expected - first_seq;
+  // A tail was taken before: that explains one batch; numbers further back make no sense.
+  if (behind > max_records) drops_.add(Drop::kDecodeBadRecord, records);
+  return std::min<std::uint64_t>(behind, records);
+}
+
+// The announcement of a session comes before its captures. When the first that
+// comes is a batch of records, captures of this session wait among older ones.
+void Pipeline::begin(bool announced) {
+  aggregator_.begin_session(sessions_.rate());
+  if (announced) pairer_.clear();
+  records_lost_ = !announced;
+}
+
+void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
+  if (!valid_record(record)) {
+    drops_.add(Drop::kDecodeBadRecord);
+    records_lost_ = true;
+    return;
+  }
+  if (records_lost_) {
+    pairer_.on_records_lost(record.time_ns);
+    records_lost_ = false;
+  }
+  const CallstackId callstack = is_alloc(record) ? pairer_.on_alloc(buffer, record) : CallstackId();
+  const SampleEvent event = follow(buffer, record, callstack);
+  if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
+}
+
+SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
+                             CallstackId callstack) {
+  if (is_alloc(record)) {
+    return aggregator_.alloc(record, callstack,
+                             static_cast<std::uint16_t>(buffer));  // one for each domain
+  }
+  if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
+  return aggregator_.dealloc(record);
+}
+
+void Pipeline::fill(TargetSnapshot& snapshot) const {
+  fill_counts(aggregator_, callstacks_, snapshot);
+  snapshot.drops = drops_;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,164 @@
+// The path of one target's events: decode, pair, aggregate. Owned by the ingest
+// thread; nothing in it is shared. In steady state (callstacks known, live set
+// not growing) no call allocates.
+//
+//   ring record --decode--> capture --> callstack table, pairer
+//                           batch ----> records by number --> pairer --> aggregator
+//                           packed ---> records by number, callstack table --> aggregator
+//                           lifecycle > pairer
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/ingest/decoder.h"
+#include "daemon/ingest/heap_meter.h"
+#include "daemon/ingest/packed_decoder.h"
+#include "daemon/ingest/pairing.h"
+#include "daemon/ingest/sessions.h"
+#include "daemon/util/drops.h"
+#include "daemon/util/ids.h"
+
+namespace memprofd {
+
+// Sees every accepted record in order.
+class SampleObserver {
+ public:
+  virtual ~SampleObserver() = default;
+  // rate: of the session, in samples per word.
+  virtual void on_event(const SampleEvent& event, double rate) = 0;
+  // No more events for now.
+  virtual void on_batch_end() = 0;
+};
+
+struct PipelineLimits {
+  // Fills a table of 2^22 slots, 100 MB.
+  std::size_t max_live_samples = AggregatorLimits().live_samples;
+  CallstackTableLimits callstacks;
+  AllocClassLimits classes;
+  PairerLimits pairing;
+  // Observe mode: captures come with hits instead of records, and counters like these.
+  std::optional<HeapMeter::Format> observe;
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(const PipelineLimits& limits = {});
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Announces a session before its first record can arrive. The session before
+  // it goes on until the first batch of the new one. rate in samples per word.
+  void begin_session(std::uint32_t generation, double rate);
+  // Observe mode: what a domain's counters are before its first hit.
+  void observe_from(const ObservedView& counters);
+  // One ring buffer record, aligned to 8 bytes.
+  void on_ring_record(std::span<const std::byte> data);
+  // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
+  // Order: read them, then drain the ring, then call this: the captures that
+  // belong to them are in the ring, and so may be their batch. Records seen
+  // before are skipped by number. More than MEMPROF_BATCH_RECORDS are no tail and
+  // are ignored.
+  void on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
+               std::span<const memprof_record> records);
+  // The same of a packed batch.
+  void on_packed_tail(const PackedView& tail);
+  // Captures lost so far in all, as the kernel side counts at time_ns
+  // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
+  // on_tail with a number read after the tail.
+  void on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns);
+  // No more records are expected; the live set is cleared and counted.
+  void end_session();
+
+  // The number of a buffer's next record. The first batch sets it, and what was before
+  // is not a loss.
+  std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
+  // Whether that is the session that runs: something of it has arrived.
+  bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
+  // Null unless in observe mode.
+  const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
+  // Callstacks, whoever captured them.
+  std::uint64_t captures_seen() const { return captures_seen_; }
+  // Of the callstacks that the runtime captured.
+  std::uint64_t frames_seen() const { return frames_seen_; }
+  // Batches that came by the probe, empty ones too; tails do not count.
+  std::uint64_t batches_seen() const { return batches_seen_; }
+  std::uint64_t alloc_events() const { return aggregator_.totals().alloc_events; }
+  // The program image was replaced: nothing of the old one will come any more.
+  bool exec_seen() const { return exec_seen_; }
+  // Counts registrations of frame tables (Dynlink): a change means reload.
+  std::uint64_t frametables_registered() const { return frametables_registered_; }
+
+  // The children that the program has forked since the last call; see bpf/events.h.
+  std::vector<int> take_children() { return std::exchange(children_, {}); }
+
+  // nullptr: none. Must outlive its use here.
+  void set_observer(SampleObserver* observer) { observer_ = observer; }
+  DropCounters& drops() { return drops_; }
+  const DropCounters& drops() const { return drops_; }
+  std::shared_ptr<const Callstack> callstack(CallstackId id) const {
+    return {callstacks_.kept(), &callstacks_.get(id)};
+  }
+  const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
+  const Aggregator& aggregator() const { return aggregator_; }
+  // As Aggregator::cut().
+  void cut(const std::function<void(const Interval&, double)>& use) { aggregator_.cut(use); }
+  // Sets counters, drops, rows (classes with samples, by id),
+  // live_samples_tracked and stacks_interned.
+  void fill(TargetSnapshot& snapshot) const;
+
+ private:
+  void on_event(const CaptureView& capture);
+  void on_event(const BatchView& batch);
+  void on_event(const PackedView& batch);
+  void on_event(const LifecycleView& lifecycle);
+  void on_event(const ForkView& fork);
+  void on_event(const ObservedView& hit);
+  CallstackId intern(const CaptureView& capture);
+  CallstackId intern(PackedDecoder& packed);
+  void on_packed(const PackedView& batch);
+  void on_packed_record(std::uint32_t buffer, const memprof_record& record);
+  bool begins_or_runs(std::uint32_t generation, std::size_t records, std::size_t fresh);
+  CallstackId callstack_of(StackHash stack);
+  void begin(bool announced);
+  void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
+                  std::span<const memprof_record> records);
+  bool overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const;
+  std::size_t seen_before(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records,
+                          std::size_t max_records);
+  void on_record(std::uint32_t buffer, const memprof_record& record);
+  SampleEvent follow(std::uint32_t buffer, const memprof_record& record, CallstackId callstack);
+
+  DropCounters drops_;
+  CallstackTable callstacks_;
+  Pairer pairer_;
+  Aggregator aggregator_;
+  Sessions sessions_;
+  PackedDecoder packed_;
+  bool runtime_captures_ = false;   // as the last batch that came by the probe says
+  std::optional<HeapMeter> meter_;  // observe mode
+  StackHash last_captured_;         // likewise; the callstack of the capture that came last
+  CallstackId last_callstack_;
+  SampleObserver* observer_ = nullptr;
+  std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
+  bool records_lost_ = false;  // between the last record taken and the next
+  std::uint64_t captures_seen_ = 0;
+  std::uint64_t frames_seen_ = 0;
+  std::uint64_t batches_seen_ = 0;
+  std::uint64_t captures_dropped_ = 0;
+  std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told
+  std::uint64_t frametables_registered_ = 0;
+  bool exec_seen_ = false;
+  std::vector<int> children_;
+};
+
+}  // namespace memprofd

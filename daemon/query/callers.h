@@ -1,0 +1,56 @@
+// Who calls a function that allocates, and whom it calls.
+//
+// The functions that match are taken together as one, f. A row counts in
+//   total       when f is anywhere among its visible locations, inlined ones
+//               included;
+//   self        when f is the innermost of them;
+//   caller g    when somewhere f has been called by g directly, g not being f;
+//   callee g    when somewhere f has called g directly, g not being f;
+// and in each of these once, however often it is so: as the edges of
+// `pprof -peek`. A call of f by f is no edge. Functions are told apart by name
+// and file.
+//
+// Example: f = "List.map"; callstacks innermost first
+//
+//   10 bytes   List.map  List.map  Main.a
+//    4 bytes   Cache.add  List.map  Cache.fill  List.map  Main.a
+//    1 byte    Cache.add  Main.b
+//
+//   total  14    both that have it; recursion counts once
+//   self   10
+//   callers      Main.a 14, Cache.fill 4
+//   callees      Cache.add 4, Cache.fill 4
+//
+// So callees and self sum up to total, and callers to what is not outermost,
+// unless f is entered again through another function, as by Cache.fill here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/profile.h"
+#include "daemon/query/groups.h"
+
+namespace memprofd {
+
+struct CallersQuery {
+  std::string function;  // RE2, found anywhere in the function's name
+  Measure order = Measure::kLive;
+  std::size_t limit = 0;  // callers and callees each; 0: all
+};
+
+struct CallersResult {
+  // Named when only one function matches.
+  Group self;
+  Group total;
+  std::vector<Group> callers;  // named as of GroupBy::kFunction; largest first
+  std::vector<Group> callees;
+};
+
+// kInvalidArgument: the pattern is none, or empty. When no function matches, all
+// is zero.
+absl::StatusOr<CallersResult> callers_of(const TargetProfile& profile, const CallersQuery& query);
+
+}  // namespace memprofd

@@ -1,0 +1,41 @@
+// What is different between two selections: other minus base.
+#pragma once
+
+#include <vector>
+
+#include "daemon/history/profile.h"
+#include "daemon/query/groups.h"
+
+namespace memprofd {
+
+struct DiffQuery {
+  GroupBy group_by = GroupBy::kSite;
+  Measure order = Measure::kLive;
+  std::size_t limit = 0;  // 0: all
+  bool with_callstack = true;
+  // Changes of what is counted over a range are per second of each range; those
+  // of what is live and of lifetimes stay what they are.
+  bool per_second = false;
+};
+
+// The counts of the sides are never per second.
+struct GroupDiff {
+  Group base;  // name without counts where the group is not in the selection
+  Group other;
+  // Other minus base in the unit of measure_value().
+  double change = 0;
+  // Of two independent samples; too large where both sides count the same blocks.
+  double change_stderr = 0;
+};
+
+struct DiffResult {
+  std::vector<GroupDiff> diffs;  // largest absolute change first, ties by name
+  GroupDiff total;               // sums without name, those beyond the limit included
+  std::size_t n_groups = 0;      // without the limit
+};
+
+// Groups of both sides that have the same name belong together, also when the
+// sides are two targets.
+DiffResult diff(const TargetProfile& base, const TargetProfile& other, const DiffQuery& query);
+
+}  // namespace memprofd

@@ -1,0 +1,101 @@
+// A Filter made ready: patterns compiled, numbers checked. Its lifetime part is
+// applied where the counts are made (see range.h), all else here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/profile.h"
+#include "daemon/model/alloc_class.h"
+#include "daemon/model/query.h"
+#include "daemon/query/visible_frames.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace memprofd {
+
+// RE2 patterns, found anywhere in a text. Patterns come from outside: their
+// number, length and compiled size are bounded. Thread-safe.
+class Patterns {
+ public:
+  static constexpr std::size_t kMaxPatterns = 64;
+  static constexpr std::size_t kMaxBytes = 1000;  // of one pattern
+
+  // Empty patterns are left out. what: of the error, "forbid".
+  static absl::StatusOr<Patterns> compile(const char* what,
+                                          const std::vector<std::string>& patterns);
+  bool empty() const { return compiled_.empty(); }
+  // All bits that found_in() may set.
+  std::uint64_t all() const;
+  // Bit i: pattern i, the empty ones not counted, is found in function, file or, if
+  // it has a colon, in "file:line".
+  std::uint64_t found_in(const Location& location) const;
+  // Some pattern is found in the text.
+  bool any_in(const std::string& text) const;
+
+ private:
+  std::vector<std::shared_ptr<const re2::RE2>> compiled_;
+};
+
+// Thread-safe; copies share what was compiled.
+class FrameFilter {
+ public:
+  // kInvalidArgument: a bad pattern, or limits that no block can be within.
+  static absl::StatusOr<FrameFilter> compile(const Filter& filter);
+
+  // Size, heap, source, thread and domain.
+  bool passes(const AllocClass& alloc_class) const;
+  // Frames to leave out; null: none.
+  std::shared_ptr<const LocationMatcher> hidden() const { return hidden_; }
+
+ private:
+  friend class RowFilter;
+  FrameFilter(Patterns site, Patterns require, Patterns forbid)
+      : site_(std::move(site)), require_(std::move(require)), forbid_(std::move(forbid)) {}
+
+  Patterns site_;
+  Patterns require_;
+  Patterns forbid_;
+  std::shared_ptr<const LocationMatcher> hidden_;
+  double min_size_bytes_ = 0;
+  double max_size_bytes_ = 0;  // 0: any
+  std::optional<Heap> heap_;
+  std::optional<Source> source_;
+  absl::flat_hash_set<std::uint32_t> threads_;
+  absl::flat_hash_set<std::uint32_t> domains_;
+};
+
+// A filter at work on callstacks of one target. Each location is judged once and
+// the verdict remembered. Not thread-safe.
+class RowFilter {
+ public:
+  // symbolizer must outlive this.
+  RowFilter(FrameFilter filter, Symbolizer& symbolizer);
+  // Hidden frames are left out before anything else is looked at.
+  bool passes(const AllocClass& alloc_class, const Callstack& callstack);
+
+ private:
+  struct Verdict {
+    bool known = false;
+    bool site = false;  // would do as a site
+    bool forbidden = false;
+    std::uint64_t required = 0;  // bits of the required patterns found
+  };
+  Verdict verdict(LocationId id);
+  bool passes(const Callstack& callstack);
+
+  const FrameFilter filter_;
+  VisibleFrames frames_;
+  std::vector<Verdict> verdicts_;  // by LocationId
+};
+
+}  // namespace memprofd

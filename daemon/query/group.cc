@@ -1,0 +1,102 @@
+#include "daemon/query/group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace memprofd {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+constexpr int kYoung = static_cast<int>(Heap::kMinor), kOld = static_cast<int>(Heap::kMajor);
+
+// All blocks of a class have one size, so that objects are words by a factor.
+double objects_variance(const Estimate& estimate, double objects) {
+  if (estimate.words <= 0) return 0;
+  const double per_word = objects / estimate.words;
+  return estimate.variance_words2 * per_word * per_word;
+}
+
+auto tie(const Location& location) {
+  return std::tie(location.function, location.file, location.line, location.start_column,
+                  location.end_column, location.module);
+}
+
+}  // namespace
+
+std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
+  const auto head = [](const GroupName& name) {
+    return std::tuple_cat(tie(name.location), std::tie(name.unit, name.number));
+  };
+  if (const auto order = head(a) <=> head(b); order != 0) return order;
+  return std::lexicographical_compare_three_way(
+      a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), [](const auto& x, const auto& y) {
+        return x == y ? std::strong_ordering::equal : tie(*x) <=> tie(*y);
+      });
+}
+
+void GroupCounts::add_class(const Counters& added) {
+  counters += added;
+  allocated_objects_variance += objects_variance(added.allocated, added.allocated_objects);
+  live_objects_variance += objects_variance(added.live, added.live_objects);
+}
+
+void Group::set_callstack(VisibleFrames& frames) {
+  callstack.clear();
+  if (path.empty() && heaviest != nullptr) callstack = frames.locations(*heaviest);
+  for (const auto& location : path) callstack.push_back(*location);
+}
+
+Estimate estimate_of(const Counters& counters, Blocks blocks) {
+  switch (blocks) {
+    case Blocks::kAllocated:
+      return counters.allocated;
+    case Blocks::kPromoted:
+      return counters.promoted;
+    case Blocks::kLive:
+      return counters.live;
+    case Blocks::kDiedYoung:
+      return counters.deallocated[kYoung];
+    case Blocks::kDiedOld:
+      return counters.deallocated[kOld];
+    case Blocks::kDied:
+      break;
+  }
+  Estimate died = counters.deallocated[kYoung];
+  return died += counters.deallocated[kOld];
+}
+
+double measure_value(const Counters& counters, Measure measure) {
+  const MeasureRow& row = measure_row(measure);
+  switch (row.unit) {
+    case Unit::kBytes:
+      return estimate_of(counters, row.blocks).bytes();
+    case Unit::kBlocks:
+      return row.blocks == Blocks::kLive ? counters.live_objects : counters.allocated_objects;
+    case Unit::kSamples:
+      return static_cast<double>(estimate_of(counters, row.blocks).samples);
+    case Unit::kSeconds:
+      break;
+  }
+  if (counters.deaths.empty()) return 0;
+  return counters.deaths.histogram().quantile_ns(0.5) / kNsPerSecond;
+}
+
+double measure_stderr(const GroupCounts& counts, Measure measure) {
+  const MeasureRow& row = measure_row(measure);
+  switch (row.unit) {
+    case Unit::kBytes:
+      return estimate_of(counts.counters, row.blocks).stderr_bytes();
+    case Unit::kBlocks:
+      return std::sqrt(row.blocks == Blocks::kLive ? counts.live_objects_variance
+                                                   : counts.allocated_objects_variance);
+    case Unit::kSamples:
+      return std::sqrt(measure_value(counts.counters, measure));
+    case Unit::kSeconds:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,65 @@
+// What a group of rows is called and what is counted of it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/history/profile.h"
+#include "daemon/model/query.h"
+#include "daemon/query/visible_frames.h"
+
+namespace memprofd {
+
+// What makes a group; other fields are empty. A row's site is its innermost
+// visible location.
+struct GroupName {
+  Location location;  // the key's SiteParts; library is location.module
+  std::string unit;
+  std::uint32_t number = 0;           // the key's GroupNumber
+  GroupBy group_by = GroupBy::kSite;  // the key; names of one key only are compared
+  // kCallstack: at most VisibleFrames::kMaxLocations; the symbolizer's, never null.
+  std::vector<const Location*> path;
+
+  friend std::strong_ordering operator<=>(const GroupName& a, const GroupName& b);
+  friend bool operator==(const GroupName& a, const GroupName& b) { return (a <=> b) == 0; }
+  // Without the path.
+  template <typename H>
+  friend H AbslHashValue(H h, const GroupName& name) {
+    return H::combine(std::move(h), name.location, name.unit, name.number);
+  }
+};
+
+// Counts of several classes. An object's variance cannot be had from the sum of
+// counters, because blocks differ in size.
+struct GroupCounts {
+  Counters counters;
+  double allocated_objects_variance = 0;  // blocks squared
+  double live_objects_variance = 0;
+
+  // counters: of one allocation class.
+  void add_class(const Counters& counters);
+};
+
+struct Group : GroupName, GroupCounts {
+  // Of the group's callstacks the one that weighs most by the query's measure; owned by
+  // its profile. Null: no rows.
+  const Callstack* heaviest = nullptr;
+  // Its locations, when asked for; of kCallstack always.
+  std::vector<Location> callstack;
+
+  const GroupName& name() const { return *this; }
+  // Of the rows that frames belongs to.
+  void set_callstack(VisibleFrames& frames);
+};
+
+// What is known of such blocks.
+Estimate estimate_of(const Counters& counters, Blocks blocks);
+// In the measure's unit.
+double measure_value(const Counters& counters, Measure measure);
+// One standard error of it; 0 for kLifetime. Of samples: how far the number goes
+// up and down from run to run.
+double measure_stderr(const GroupCounts& counts, Measure measure);
+
+}  // namespace memprofd

@@ -1,0 +1,71 @@
+// Numbers for the groups of rows.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
+#include "daemon/query/group.h"
+
+namespace memprofd {
+
+// Numbers groups densely in the order they come. Rows of one frames only; names
+// compare across targets. Not thread-safe.
+class Grouper {
+ public:
+  // frames must outlive this.
+  Grouper(VisibleFrames& frames, GroupBy by) : frames_(frames), by_(group_row(by)) {}
+  std::size_t group_of(const AllocClass& alloc_class, const Callstack& callstack);
+  // The group of blocks allocated there; for keys that are made of sites only.
+  std::size_t group_of(LocationId site);
+  std::size_t size() const { return groups_.size(); }
+
+  GroupName name(std::size_t group) const;
+  // As their names compare.
+  std::strong_ordering compare(std::size_t a, std::size_t b) const;
+  // Of the groups those with the largest values, largest first, ties by name; at most
+  // limit (0: all). values: by group.
+  std::vector<std::size_t> largest(std::vector<std::size_t> groups,
+                                   const std::vector<double>& values, std::size_t limit) const;
+  // Of all groups.
+  std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t limit) const;
+
+ private:
+  using Path = std::vector<LocationId>;
+  // One of a group, which stands for all.
+  struct Member {
+    LocationId site;
+    std::uint32_t number = 0;    // of the key
+    const Path* path = nullptr;  // kCallstack; in by_path_
+  };
+  // What sites of one group have in common; texts are the symbolizer's.
+  struct SiteKey {
+    std::string_view function, file, unit, library;
+    std::uint32_t line = 0;
+
+    friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const SiteKey& key) {
+      return H::combine(std::move(h), key.function, key.file, key.unit, key.library, key.line);
+    }
+  };
+
+  std::size_t add(Member member);
+  SiteKey key_of(LocationId site) const;
+  std::size_t group_of_path(const Callstack& callstack);
+  std::size_t group_of_number(std::uint32_t number);
+
+  VisibleFrames& frames_;
+  const GroupRow& by_;
+  std::vector<Member> groups_;
+  std::vector<std::uint32_t> by_site_;  // by LocationId: group + 1; 0: not seen yet
+  absl::flat_hash_map<SiteKey, std::size_t> by_key_;
+  absl::node_hash_map<Path, std::size_t> by_path_;
+  absl::flat_hash_map<std::uint32_t, std::size_t> by_number_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,238 @@
+#include "daemon/query/leaks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "daemon/query/cell_measure.h"
+#include "daemon/query/range_counter.h"
+#include "daemon/query/select.h"
+#include "daemon/util/estimate.h"
+#include "daemon/util/sort_and_cut.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kQuantile95 = 1.645;
+constexpr std::size_t kSteps = 20;
+// Ages looked at, youngest first, each so many times the one before.
+constexpr std::uint64_t kYoungestAge = 1'000'000'000;
+constexpr std::uint64_t kAgeFactor = 4;
+constexpr int kNoGroup = -1;
+
+struct Growth {
+  Portion begin, end, old;    // live at both ends; at both the same blocks
+  std::vector<double> live;   // bytes at the end of each step
+  std::vector<double> older;  // words older than each age
+};
+
+// Groups of a profile, and the group of each row of the snapshot.
+struct Grouping {
+  VisibleFrames frames;
+  Grouper grouper;
+  std::vector<int> group_of_row;
+
+  Grouping(const RangeCounter& counter, const TargetSnapshot& snapshot,
+           const TargetProfile& profile, GroupBy by)
+      : frames(profile), grouper(frames, by), group_of_row(snapshot.rows.size(), kNoGroup) {
+    for (const ProfileRow& row : profile.rows) {
+      group_of_row[counter.row_of(row.id)] =
+          static_cast<int>(grouper.group_of(row.alloc_class, *row.callstack));
+    }
+  }
+  // Adds each row's portion to what member(group) answers.
+  template <typename Member>
+  void add(const std::vector<Portion>& rows, Member member) const {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (group_of_row[row] == kNoGroup) continue;
+      Portion& to = member(group_of_row[row]);
+      to.samples += rows[row].samples;
+      to.words += rows[row].words;
+      to.variance_words2 += rows[row].variance_words2;
+    }
+  }
+};
+
+std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
+  std::vector<std::uint64_t> ages;
+  for (std::uint64_t age = kYoungestAge; age < span_ns; age *= kAgeFactor) ages.push_back(age);
+  return ages;
+}
+
+void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
+               const Grouping& grouping, std::vector<Growth>& growths) {
+  std::vector<double> now(growths.size());
+  for (std::size_t i = 0; i < growths.size(); ++i) {
+    now[i] = growths[i].begin.words * kBytesPerWord;
+    growths[i].live.push_back(now[i]);
+  }
+  for (const HistoryView::Tier& step : counter.steps(range.begin_ns, range.end_ns, kSteps)) {
+    for (const HistoryWindowPtr& window : step) {
+      window->for_each_count([&](const WindowCell& cell, double rate) {
+        const int row = counter.row_of(cell.alloc_class);
+        if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
+        now[grouping.group_of_row[row]] +=
+            cell_samples(cell, Blocks::kLive) *
+            sample_weight(snapshot.rows[row].alloc_class, rate, Unit::kBytes);
+      });
+    }
+    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);
+  }
+}
+
+// What of the live bytes at the end is older than each age, and than the range.
+void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
+              const TimeRange& range, const Grouping& grouping, std::vector<Growth>& growths) {
+  std::vector<std::uint64_t> times{range.begin_ns};
+  for (const std::uint64_t age : ages) {
+    times.push_back(counter.resolve({range.end_ns - age, range.end_ns}).begin_ns);
+  }
+  std::vector<std::uint64_t> latest_first = times;
+  std::sort(latest_first.begin(), latest_first.end(), std::greater<>());
+  const auto rows = counter.born_before(latest_first, range.end_ns);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const auto at = std::find(latest_first.begin(), latest_first.end(), times[i]);
+    std::vector<Portion> older(growths.size());
+    grouping.add(rows[at - latest_first.begin()],
+                 [&](int group) -> Portion& { return older[group]; });
+    for (std::size_t g = 0; g < growths.size(); ++g) {
+      if (i == 0) {
+        growths[g].old = older[g];
+      } else {
+        growths[g].older.push_back(older[g].words);
+      }
+    }
+  }
+}
+
+// Between the ages on the log scale.
+double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>& ages,
+                          std::uint64_t span_ns) {
+  if (growth.end.words <= 0) return 0;
+  double age = 0, share = 1;  // share of the words that are older than age
+  for (std::size_t i = 0; i <= ages.size(); ++i) {
+    const double next_age = static_cast<double>(i < ages.size() ? ages[i] : span_ns);
+    const double next = i < ages.size() ? std::min(share, growth.older[i] / growth.end.words) : 0;
+    if (next <= 0.5) {
+      const double part = share > next ? (share - 0.5) / (share - next) : 0;
+      const double ns = age == 0 ? next_age * part : age * std::pow(next_age / age, part);
+      return ns / 1e9;
+    }
+    age = next_age;
+    share = next;
+  }
+  return age / 1e9;
+}
+
+double steadiness(const std::vector<double>& live) {
+  if (live.size() < 2) return 0;
+  int grew = 0;
+  for (std::size_t i = 1; i < live.size(); ++i) grew += live[i] > live[i - 1] ? 1 : 0;
+  return grew / static_cast<double>(live.size() - 1);
+}
+
+LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
+  LeakGrowth out;
+  const double born = std::max(0.0, growth.end.variance_words2 - growth.old.variance_words2);
+  const double died = std::max(0.0, growth.begin.variance_words2 - growth.old.variance_words2);
+  out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
+  out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
+  if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();
+  if (out.growth_bytes_stderr > 0) {
+    out.confidence = 0.5 * std::erfc(-out.growth_bytes / out.growth_bytes_stderr / std::sqrt(2));
+  }
+  out.steadiness = steadiness(growth.live);
+  return out;
+}
+
+double at_least(const LeakGrowth& growth) {
+  return growth.growth_bytes - kQuantile95 * growth.growth_bytes_stderr;
+}
+
+// A group with anything live or dead in the range.
+struct Candidate {
+  std::size_t group;  // of the rows at the end
+  const Growth* growth;
+  LeakGrowth summary;
+};
+
+std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
+                                     const Grouping& grouping, const GroupedRows& rows,
+                                     const std::vector<Growth>& growths) {
+  std::vector<Candidate> result(rows.grouper().size());
+  for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
+    const std::size_t group = rows.group_of_row(row);
+    const int of_snapshot = grouping.group_of_row[counter.row_of(at_end.rows[row].id)];
+    result[group] = {group, &growths[of_snapshot], {}};
+  }
+  for (Candidate& candidate : result) {
+    candidate.summary = summary_of(*candidate.growth, at_end.range);
+  }
+  return result;
+}
+
+// Largest least growth first, then by what is live, ties by name.
+bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper) {
+  const double x = at_least(a.summary), y = at_least(b.summary);
+  if (x != y) return x > y;
+  const double a_live = a.growth->end.words, b_live = b.growth->end.words;
+  if (a_live != b_live) return a_live > b_live;
+  return grouper.compare(a.group, b.group) < 0;
+}
+
+std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
+                               const TimeRange& range, const std::vector<std::uint64_t>& ages,
+                               const Grouping& grouping) {
+  std::vector<Growth> growths(grouping.grouper.size());
+  grouping.add(counter.live_at(range.begin_ns),
+               [&](int g) -> Portion& { return growths[g].begin; });
+  grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
+  add_steps(counter, snapshot, range, grouping, growths);
+  add_ages(counter, ages, range, grouping, growths);
+  return growths;
+}
+
+}  // namespace
+
+absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& asked,
+                                      const Filter& filter, const LeakQuery& query) {
+  if (!filter.lifetime.takes_all()) {
+    return absl::InvalidArgumentError(
+        "the search for leaks looks at ages itself; leave the lifetime filters out");
+  }
+  const RangeCounter counter(snapshot);
+  ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
+  const TimeRange range = counter.resolve(asked);
+  Grouping grouping(counter, snapshot, profile, query.group_by);
+  const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
+  const std::vector<std::uint64_t> ages = ages_within(span_ns);
+  const std::vector<Growth> growths = growths_of(snapshot, counter, range, ages, grouping);
+  ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
+
+  GroupedRows rows(at_end, query.group_by);
+  std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const LeakGrowth& growth = candidate.summary;
+    return candidate.growth->end.words <= 0 ||
+           (query.limit == 0 && growth.growth_bytes <= growth.growth_bytes_stderr);
+  });
+  sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
+    return ranks_before(a, b, rows.grouper());
+  });
+  std::vector<std::size_t> chosen;
+  for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
+  std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
+  LeakAnswer answer{range, {}};
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    LeakSuspect& suspect = answer.suspects.emplace_back();
+    static_cast<LeakGrowth&>(suspect) = candidates[i].summary;
+    suspect.median_age_seconds = median_age_seconds(*candidates[i].growth, ages, span_ns);
+    suspect.group = std::move(groups[i]);
+    suspect.group.set_callstack(rows.frames());
+  }
+  return answer;
+}
+
+}  // namespace memprofd

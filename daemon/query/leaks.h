@@ -1,0 +1,53 @@
+// Sites whose live bytes grow.
+//
+// What is live at the end of a range minus what was live at its begin is growth.
+// Blocks that live through the range are in both and cancel, so its error comes
+// from the others only: those born in the range and alive at its end (s samples),
+// and those that died in it though born before (d samples):
+//
+//   growth = (s - d) / rate,   variance = (s + d) / rate^2
+//
+// Sites are ranked by what they have grown at least, with 95 % confidence:
+// growth - 1.64 standard errors.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/model/query.h"
+#include "daemon/query/groups.h"
+
+namespace memprofd {
+
+struct LeakGrowth {
+  double growth_bytes = 0;
+  double growth_bytes_stderr = 0;
+  double growth_bytes_per_second = 0;
+  // Half of the live bytes at the end are older; 0 when nothing is live.
+  double median_age_seconds = 0;
+  double confidence = 0;  // that it has grown at all, 0 to 1
+  double steadiness = 0;  // share of the range's steps in which it grew, 0 to 1
+};
+
+struct LeakSuspect : LeakGrowth {
+  Group group;  // counts at the end of the range
+};
+
+struct LeakAnswer {
+  TimeRange range;
+  std::vector<LeakSuspect> suspects;
+};
+
+struct LeakQuery {
+  GroupBy group_by = GroupBy::kSite;
+  // Of those with anything live at the end; 0: all that have grown by more than one
+  // standard error.
+  std::size_t limit = 0;
+};
+
+// kInvalidArgument: a filter that compiles not or asks for lifetimes.
+absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& range,
+                                      const Filter& filter, const LeakQuery& query);
+
+}  // namespace memprofd

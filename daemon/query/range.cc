@@ -1,0 +1,101 @@
+#include "daemon/query/range.h"
+
+#include <cmath>
+
+#include "daemon/query/range_counter.h"
+
+namespace memprofd {
+namespace {
+
+bool any(const Counters& counters) {
+  return counters.allocated.samples + counters.live.samples + counters.promoted.samples +
+             counters.deallocated[0].samples + counters.deallocated[1].samples >
+         0;
+}
+
+double objects(const Estimate& estimate, const ProfileRow& row) {
+  return estimate.words / (row.alloc_class.size.middle_words() + 1);
+}
+
+RangeRows assemble(const TargetSnapshot& snapshot, const TimeRange& range,
+                   std::vector<Counters> counters) {
+  RangeRows result{range, {}};
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!any(counters[i])) continue;
+    const ProfileRow& row = snapshot.rows[i];
+    result.rows.push_back({row.id, row.alloc_class, row.callstack, std::move(counters[i])});
+  }
+  return result;
+}
+
+std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                                const TimeRange& range) {
+  std::vector<Counters> counters = counter.flows(range.begin_ns, range.end_ns);
+  const std::vector<Portion> live = counter.live_at(range.end_ns);
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    counters[i].live = live[i].estimate();
+    counters[i].live_objects = objects(counters[i].live, snapshot.rows[i]);
+  }
+  return counters;
+}
+
+// Live blocks that pass, by row.
+std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
+                           const LifetimeFilter& filter) {
+  const auto min_ns = static_cast<std::uint64_t>(std::max(0.0, filter.min_seconds) * 1e9);
+  const std::uint64_t after_ns = filter.allocated_in_range ? range.begin_ns : counter.begin_ns();
+  std::uint64_t until_ns = range.end_ns > min_ns ? range.end_ns - min_ns : 0;
+  if (min_ns > 0) until_ns = counter.resolve({until_ns, range.end_ns}).begin_ns;
+  if (until_ns <= after_ns) return {};
+  return counter.survivors(after_ns, until_ns, range.end_ns);
+}
+
+std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                                     const TimeRange& range, const LifetimeFilter& filter) {
+  LifetimeSpan span{filter.min_seconds * 1e9};
+  if (filter.max_seconds > 0) span.max_ns = filter.max_seconds * 1e9;
+  std::vector<RangeCounter::Deaths> dead;
+  std::vector<Portion> live;
+  if (filter.fate != Fate::kAlive) {
+    dead = counter.deaths(range.begin_ns, range.end_ns, span,
+                          filter.allocated_in_range ? range.begin_ns : 0);
+  }
+  if (filter.fate != Fate::kDead && filter.max_seconds <= 0) live = alive(counter, range, filter);
+  std::vector<Counters> result(snapshot.rows.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    Counters& counters = result[i];
+    const ProfileRow& row = snapshot.rows[i];
+    if (!live.empty()) counters.live = live[i].estimate();
+    if (!dead.empty()) {
+      for (int heap = 0; heap < kHeaps; ++heap) {
+        counters.deallocated[heap] = dead[i].by_heap[heap].estimate();
+      }
+      counters.deaths = std::move(dead[i].counts);
+    }
+    counters.allocated = counters.live;
+    for (const Estimate& heap : counters.deallocated) counters.allocated += heap;
+    if (row.alloc_class.heap == Heap::kMinor) {
+      counters.promoted = counters.deallocated[static_cast<int>(Heap::kMajor)];
+    }
+    counters.live_objects = objects(counters.live, row);
+    counters.allocated_objects = objects(counters.allocated, row);
+  }
+  return result;
+}
+
+}  // namespace
+
+RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
+                        const LifetimeFilter& lifetime) {
+  const RangeCounter counter(snapshot);
+  const TimeRange range = counter.resolve(asked);
+  if (!lifetime.takes_all()) {
+    return assemble(snapshot, range, count_filtered(counter, snapshot, range, lifetime));
+  }
+  if (range.begin_ns <= counter.begin_ns() && range.end_ns >= counter.now_ns()) {
+    return {range, snapshot.rows};
+  }
+  return assemble(snapshot, range, count_all(counter, snapshot, range));
+}
+
+}  // namespace memprofd

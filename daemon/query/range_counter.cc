@@ -1,0 +1,311 @@
+#include "daemon/query/range_counter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "daemon/history/history_merge.h"
+
+namespace memprofd {
+namespace {
+
+using Shares = std::array<double, LifetimeHistogram::kBuckets>;
+
+template <typename Fn>
+Shares shares(Fn of_bucket) {
+  Shares result;
+  for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
+    result[bucket] = of_bucket(bucket);
+  }
+  return result;
+}
+
+double ns_between(std::uint64_t from, std::uint64_t to) {
+  return static_cast<double>(to) - static_cast<double>(from);
+}
+
+// Of the deaths in a window those of blocks born before a time.
+double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
+  return 1 - LifetimeHistogram::mean_share_below(bucket, ns_between(time_ns, window.begin_ns()),
+                                                 ns_between(time_ns, window.end_ns()));
+}
+
+// Of the deaths in a window those of blocks born after a time with a lifetime in the
+// span: the mean over all moments of death.
+double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                        const LifetimeSpan& span) {
+  const double oldest = ns_between(time_ns, window.end_ns());
+  const double from = std::max(ns_between(time_ns, window.begin_ns()), span.min_ns);
+  if (from >= oldest) return 0;
+  const double to = std::clamp(span.max_ns, from, oldest);
+  const double between = LifetimeHistogram::mean_share_below(bucket, from, to) * (to - from);
+  const double beyond = LifetimeHistogram::share_within(bucket, 0, span.max_ns) * (oldest - to);
+  const double below = LifetimeHistogram::share_within(bucket, 0, span.min_ns) * (oldest - from);
+  return std::max(0.0, between + beyond - below) / ns_between(window.begin_ns(), window.end_ns());
+}
+
+double share_of(const WindowCell& cell, const Shares& shares) {
+  double samples = 0;
+  for (const DeathCounts::Entry& death : cell.deaths) samples += death.n * shares[death.bucket()];
+  return samples;
+}
+
+// Those that have any share.
+DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
+  const auto up_to = [&](int last) {
+    return std::any_of(shares.begin(), shares.begin() + last + 1, [](double x) { return x > 0; });
+  };
+  return {up_to(longest[0]), up_to(longest[1])};
+}
+
+void add_cell(Counters& to, const WindowCell& cell, double rate, double words) {
+  if (cell.allocated > 0) to.add_allocated(cell.allocated, rate, words);
+  if (cell.promoted > 0) to.promoted.add(cell.promoted, rate);
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], rate);
+  }
+  to.deaths.add_codes(cell.deaths);
+}
+
+// Nothing is left of blocks that are forgotten: a session's end forgets older ones too.
+void take(Portion& from, double samples, double rate) {
+  if (samples >= from.samples) {
+    from = {};
+  } else if (samples > 0) {
+    from.add(-samples, rate);
+  }
+}
+
+void subtract_cell(Counters& from, const WindowCell& cell, double rate, double words) {
+  from.allocated.subtract(cell.allocated, rate);
+  from.allocated_objects = from.allocated.samples == 0
+                               ? 0
+                               : from.allocated_objects - cell.allocated / (rate * (words + 1));
+  from.promoted.subtract(cell.promoted, rate);
+  for (const DeathCounts::Entry& death : cell.deaths) {
+    from.deallocated[static_cast<int>(death.heap())].subtract(death.n, rate);
+    from.deaths.remove_code(death.code, death.n);
+  }
+}
+
+}  // namespace
+
+Estimate Portion::estimate() const {
+  const double whole = std::round(samples);
+  if (whole < 1) return {};
+  return {static_cast<std::uint64_t>(whole), std::max(0.0, words), std::max(0.0, variance_words2)};
+}
+
+RangeCounter::RangeCounter(const TargetSnapshot& snapshot)
+    : snapshot_(snapshot),
+      view_(snapshot.history),
+      begin_ns_(view_.empty() ? snapshot.attached_ns : view_.begin_ns),
+      now_ns_(view_.empty() ? snapshot.time_ns : view_.newest_ns()) {
+  const std::uint32_t classes = snapshot.rows.empty() ? 0 : snapshot.rows.back().id.value() + 1;
+  row_of_.assign(classes, -1);
+  for (std::size_t row = 0; row < snapshot.rows.size(); ++row) {
+    row_of_[snapshot.rows[row].id.value()] = static_cast<int>(row);
+  }
+}
+
+TimeRange RangeCounter::resolve(const TimeRange& asked) const {
+  const auto limit = [&](std::uint64_t time_ns, std::uint64_t standard) {
+    if (time_ns == 0 || view_.empty()) return standard;
+    if (time_ns <= begin_ns_) return begin_ns_;
+    return time_ns >= now_ns_ ? now_ns_ : view_.snap(time_ns);
+  };
+  if (asked.until_peak) {
+    return {begin_ns_, view_.peak == nullptr ? now_ns_ : view_.peak->time_ns, true};
+  }
+  TimeRange range{limit(asked.begin_ns, begin_ns_), limit(asked.end_ns, now_ns_)};
+  range.begin_ns = std::min(range.begin_ns, range.end_ns);
+  return range;
+}
+
+template <typename Fn>
+void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const {
+  sum_windows(view_.cover(begin_ns, end_ns), [&](const WindowCell& cell, double rate) {
+    if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, rate);
+  });
+}
+
+template <typename Choose, typename Fn>
+void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const {
+  for (std::size_t part = 0; part < window.parts(); ++part) {
+    WindowPartReader reader = window.read(part, choose(window.longest(part)));
+    while (const WindowCell* cell = reader.next()) {
+      if (const int row = row_of(cell->alloc_class); row >= 0) fn(row, *cell, window.rate(part));
+    }
+  }
+}
+
+std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+  if (begin_ns <= begin_ns_) return flows_since_begin(end_ns);
+  std::vector<Counters> result(snapshot_.rows.size());
+  for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, double rate) {
+    add_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  });
+  return result;
+}
+
+// The oldest windows may be gone; what they held is in the totals.
+std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) const {
+  std::vector<Counters> result;
+  result.reserve(snapshot_.rows.size());
+  for (const ProfileRow& row : snapshot_.rows) {
+    Counters& counters = result.emplace_back(row.counters);
+    counters.live = {};
+    counters.live_objects = 0;
+  }
+  if (end_ns >= now_ns_) return result;
+  for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, double rate) {
+    subtract_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  });
+  return result;
+}
+
+std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
+  std::vector<Portion> result(snapshot_.rows.size());
+  if (view_.peak != nullptr && time_ns == view_.peak->time_ns) {
+    for (const PeakLive::Class& live : view_.peak->classes) {
+      if (const int row = row_of(live.id); row >= 0) result[row].add(live.live);
+    }
+    return result;
+  }
+  if (time_ns <= begin_ns_) return result;  // nothing was followed yet
+  for (std::size_t row = 0; row < result.size(); ++row) {
+    result[row].add(snapshot_.rows[row].counters.live);
+  }
+  take_back(time_ns, now_ns_, result);
+  return result;
+}
+
+void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
+                             std::vector<Portion>& live) const {
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    window->for_each_count([&](const WindowCell& cell, double rate) {
+      const int row = row_of(cell.alloc_class);
+      if (row < 0) return;
+      const double gone = static_cast<double>(cell.died[0]) + cell.died[1] + cell.forgotten;
+      if (gone != cell.allocated) live[row].add(gone - cell.allocated, rate);
+    });
+  }
+}
+
+std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                                       const LifetimeSpan& span,
+                                                       std::uint64_t born_after_ns) const {
+  std::vector<Deaths> result(snapshot_.rows.size());
+  const auto add = [](Deaths& to, const DeathCounts::Entry& death, double share, double words,
+                      double variance) {
+    if (share <= 0) return;
+    const double n = death.n * share;
+    Portion& heap = to.by_heap[static_cast<int>(death.heap())];
+    heap.samples += n;
+    heap.words += n * words;
+    heap.variance_words2 += n * variance;
+    to.counts.add_code(death.code, static_cast<std::uint32_t>(std::lround(n)));
+  };
+  if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
+    for (std::size_t row = 0; row < result.size(); ++row) {
+      const Counters& all = snapshot_.rows[row].counters;
+      for (const DeathCounts::Entry& death : all.deaths.entries()) {
+        const Estimate& heap = all.deallocated[static_cast<int>(death.heap())];
+        const auto samples = static_cast<double>(std::max<std::uint64_t>(heap.samples, 1));
+        add(result[row], death,
+            LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
+            heap.words / samples, heap.variance_words2 / samples);
+      }
+    }
+    return result;
+  }
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    const Shares by_bucket = shares([&](int bucket) {
+      return born_after_ns <= begin_ns_
+                 ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
+                 : share_born_after(bucket, *window, born_after_ns, span);
+    });
+    window->for_each_cell([&](const WindowCell& cell, double rate) {
+      const int row = row_of(cell.alloc_class);
+      if (row < 0) return;
+      for (const DeathCounts::Entry& death : cell.deaths) {
+        add(result[row], death, by_bucket[death.bucket()], 1 / rate, 1 / (rate * rate));
+      }
+    });
+  }
+  return result;
+}
+
+std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,
+                                             std::uint64_t at_ns) const {
+  if (after_ns <= begin_ns_) return std::move(born_before({&until_ns, 1}, at_ns).front());
+  std::vector<Portion> result(snapshot_.rows.size());
+  for (const HistoryWindowPtr& window : view_.cover(after_ns, at_ns)) {
+    const Shares born_then = shares([&](int bucket) {
+      return std::max(0.0, share_born_before(bucket, *window, until_ns) -
+                               share_born_before(bucket, *window, after_ns));
+    });
+    for_each_cell(
+        *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
+        [&](int row, const WindowCell& cell, double rate) {
+          if (window->end_ns() <= until_ns) result[row].add(cell.allocated, rate);
+          take(result[row], share_of(cell, born_then) + cell.forgotten, rate);
+        });
+  }
+  return result;
+}
+
+std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std::uint64_t> times_ns,
+                                                            std::uint64_t at_ns) const {
+  std::vector<std::vector<Portion>> result;
+  for (std::size_t i = 0; i < times_ns.size(); ++i) {
+    if (i == 0 || times_ns[i] <= begin_ns_) {
+      result.push_back(live_at(times_ns[i]));
+    } else {
+      result.push_back(result.back());
+      take_back(times_ns[i], times_ns[i - 1], result.back());
+    }
+  }
+  // Before the attach nothing was born.
+  const auto known = static_cast<std::size_t>(
+      std::find_if(times_ns.begin(), times_ns.end(),
+                   [&](std::uint64_t time_ns) { return time_ns <= begin_ns_; }) -
+      times_ns.begin());
+  // The oldest windows concern the last times only.
+  for (std::size_t first = known; first-- > 0;) {
+    const std::uint64_t end_ns = first == 0 ? at_ns : times_ns[first - 1];
+    for (const HistoryWindowPtr& window : view_.cover(times_ns[first], end_ns)) {
+      take_deaths(*window, times_ns.subspan(first, known - first),
+                  std::span(result).subspan(first, known - first));
+    }
+  }
+  return result;
+}
+
+// Takes the deaths in a window, none before the times, from what was born before each.
+void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
+                               std::span<std::vector<Portion>> live) const {
+  std::vector<Shares> by_time;
+  for (const std::uint64_t time_ns : times_ns) {
+    by_time.push_back(
+        shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
+  }
+  for_each_cell(
+      window,
+      [&](const LongestBuckets& longest) {
+        DeathsToRead any = kNoDeaths;
+        for (const Shares& of_time : by_time) {
+          const DeathsToRead these = deaths_to_read(of_time, longest);
+          for (int heap = 0; heap < kHeaps; ++heap) any[heap] |= these[heap];
+        }
+        return any;
+      },
+      [&](int row, const WindowCell& cell, double rate) {
+        if (cell.deaths.empty() && cell.forgotten == 0) return;
+        for (std::size_t i = 0; i < live.size(); ++i) {
+          take(live[i][row], share_of(cell, by_time[i]) + cell.forgotten, rate);
+        }
+      });
+}
+
+}  // namespace memprofd

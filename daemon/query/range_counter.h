@@ -1,0 +1,120 @@
+// Counts of a snapshot's rows in spans of its history.
+//
+// Flows between two window limits are sums over windows. What was live at a limit
+// is what is live now, taken back through the windows since:
+//
+//   live(t) = live(now) - allocated(t, now] + died(t, now] + forgotten(t, now]
+//
+// Blocks born between x and y and still alive at b are those allocated then, less
+// the deaths up to b whose lifetime tells that they were born then. A window does
+// not say when within it a block died (at any time alike), and a lifetime is known
+// by its bucket (spread evenly on the log scale), so this one is no exact count; the
+// others are.
+//
+//      x      y              b
+//      |######|--------------|      allocated in ## , died up to b:
+//                  t              birth = t - lifetime, in (x, y] or not
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "daemon/history/profile.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/util/estimate.h"
+
+namespace memprofd {
+
+// An estimate of which only a part may count.
+struct Portion {
+  double samples = 0;
+  double words = 0;
+  double variance_words2 = 0;
+
+  void add(double n, double rate) {
+    samples += n;
+    words += n / rate;
+    variance_words2 += n / (rate * rate);
+  }
+  void add(const Estimate& estimate, double share = 1) {
+    samples += static_cast<double>(estimate.samples) * share;
+    words += estimate.words * share;
+    variance_words2 += estimate.variance_words2 * share;
+  }
+  // Nothing below zero.
+  Estimate estimate() const;
+};
+
+// Lifetimes from min (inclusive) to max, in ns.
+struct LifetimeSpan {
+  double min_ns = 0;
+  double max_ns = std::numeric_limits<double>::infinity();
+
+  bool all() const { return min_ns <= 0 && max_ns == std::numeric_limits<double>::infinity(); }
+};
+
+class RangeCounter {
+ public:
+  explicit RangeCounter(const TargetSnapshot& snapshot);
+
+  std::uint64_t begin_ns() const { return begin_ns_; }  // of the recording
+  std::uint64_t now_ns() const { return now_ns_; }
+  // Ends set, moved to window limits, begin not after end.
+  TimeRange resolve(const TimeRange& asked) const;
+
+  // All answers are by row of the snapshot; times are window limits.
+
+  // Everything but live.
+  std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns) const;
+  std::vector<Portion> live_at(std::uint64_t time_ns) const;
+  // Deaths in the range, by heap. born_after_ns: only of blocks born later.
+  struct Deaths {
+    std::array<Portion, kHeaps> by_heap;
+    DeathCounts counts;
+  };
+  std::vector<Deaths> deaths(std::uint64_t begin_ns, std::uint64_t end_ns, const LifetimeSpan& span,
+                             std::uint64_t born_after_ns) const;
+  // Blocks born in (after_ns, until_ns] that are alive at at_ns >= until_ns.
+  std::vector<Portion> survivors(std::uint64_t after_ns, std::uint64_t until_ns,
+                                 std::uint64_t at_ns) const;
+
+  // For each of the times, latest first and none after at_ns: blocks born before it
+  // that are alive at at_ns. Reads the history once for all.
+  std::vector<std::vector<Portion>> born_before(std::span<const std::uint64_t> times_ns,
+                                                std::uint64_t at_ns) const;
+
+  // The windows of a span, as HistoryView::steps().
+  std::vector<HistoryView::Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                       std::size_t max_steps) const {
+    return view_.steps(begin_ns, end_ns, max_steps);
+  }
+  // The row of a class; -1: none.
+  int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
+
+ private:
+  // fn(row, cell, rate) for the sums over windows, deaths included.
+  template <typename Fn>
+  void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
+  // fn(row, cell, rate) for the cells of a window, with the deaths that
+  // choose(longest buckets of the part) answers.
+  template <typename Choose, typename Fn>
+  void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
+  std::vector<Counters> flows_since_begin(std::uint64_t end_ns) const;
+  void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
+                   std::span<std::vector<Portion>> live) const;
+  // Takes what was live at the end back to what was live at the begin.
+  void take_back(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
+  bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+    return begin_ns <= begin_ns_ && end_ns >= now_ns_;
+  }
+
+  const TargetSnapshot& snapshot_;
+  const HistoryView& view_;
+  std::uint64_t begin_ns_;
+  std::uint64_t now_ns_;
+  std::vector<int> row_of_;  // by class
+};
+
+}  // namespace memprofd

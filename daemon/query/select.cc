@@ -1,0 +1,36 @@
+#include "daemon/query/select.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/query/frame_filter.h"
+#include "daemon/query/range.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+
+absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
+                                     const Filter& filter) {
+  ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(filter));
+  RangeRows counted = rows_in_range(snapshot, range, filter.lifetime);
+  TargetProfile profile;
+  profile.pid = snapshot.info.pid;
+  profile.comm = snapshot.info.comm;
+  profile.exe = snapshot.info.exe;
+  profile.runtime_version = snapshot.info.runtime_version;
+  profile.sampling_rate = snapshot.info.sampling_rate;
+  profile.follows_blocks = snapshot.info.follows_blocks();
+  profile.dropped_events = snapshot.drops.total();
+  profile.range = counted.range;
+  profile.rows = std::move(counted.rows);
+  profile.callstacks = snapshot.callstacks;
+  profile.symbolizer = snapshot.symbolizer;
+  profile.hidden = compiled.hidden();
+  RowFilter rows(std::move(compiled), *snapshot.symbolizer);
+  std::erase_if(profile.rows, [&](const ProfileRow& row) {
+    return !rows.passes(row.alloc_class, *row.callstack);
+  });
+  return profile;
+}
+
+}  // namespace memprofd

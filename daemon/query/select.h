@@ -1,0 +1,17 @@
+// From a target's snapshot to the rows that a question is about.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/profile.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/model/query.h"
+
+namespace memprofd {
+
+// The rows of the range that pass the filter. kInvalidArgument: see
+// FrameFilter::compile.
+absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
+                                     const Filter& filter);
+
+}  // namespace memprofd

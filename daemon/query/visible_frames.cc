@@ -1,0 +1,58 @@
+#include "daemon/query/visible_frames.h"
+
+#include <algorithm>
+
+namespace memprofd {
+
+bool VisibleFrames::is_hidden(LocationId id) {
+  if (id == Symbolizer::kUnknown) return false;  // no name of the program's
+  if (id.value() >= verdicts_.size()) verdicts_.resize(id.value() + 1);
+  Verdict& verdict = verdicts_[id.value()];
+  if (verdict == Verdict::kOpen) {
+    verdict = hidden_->matches(location(id)) ? Verdict::kHidden : Verdict::kVisible;
+  }
+  return verdict == Verdict::kHidden;
+}
+
+VisibleFrames::Locations VisibleFrames::locations(FrameId frame) {
+  const Locations all = symbolizer_.locations(frame);
+  if (hidden_ == nullptr) return all;
+  visible_.clear();
+  for (const LocationId id : all) {
+    if (!is_hidden(id)) visible_.push_back(id);
+  }
+  return visible_;
+}
+
+LocationId VisibleFrames::site(const Callstack& callstack) {
+  const Locations first = locations(symbolizer_.innermost(callstack));
+  if (!first.empty()) return first.front();
+  LocationId result;
+  walk(callstack, [&](Locations locations, std::uint64_t) {
+    result = locations.front();
+    return false;
+  });
+  return result;
+}
+
+std::vector<LocationId> VisibleFrames::location_ids(const Callstack& callstack) {
+  std::vector<LocationId> result;
+  result.reserve(std::min(callstack.entries.size(), kMaxLocations));
+  walk(callstack, [&](Locations locations, std::uint64_t times) {
+    for (; times > 0 && result.size() < kMaxLocations; --times) {
+      const std::size_t room = std::min(locations.size(), kMaxLocations - result.size());
+      result.insert(result.end(), locations.begin(),
+                    locations.begin() + static_cast<std::ptrdiff_t>(room));
+    }
+    return result.size() < kMaxLocations;
+  });
+  return result;
+}
+
+std::vector<Location> VisibleFrames::locations(const Callstack& callstack) {
+  std::vector<Location> result;
+  for (const LocationId id : location_ids(callstack)) result.push_back(location(id));
+  return result;
+}
+
+}  // namespace memprofd

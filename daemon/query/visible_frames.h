@@ -1,0 +1,80 @@
+// The frames of one query: hidden locations are left out of callstacks.
+//
+// Example, `List.map` hidden; entries innermost first, 0x20 repeated:
+//
+//   entry          symbolized                    visible locations
+//   0x10           Cache.add (inlined), Main.f   {Cache.add, Main.f}
+//   0x20 + run 3   List.map                      {}
+//   0x30           Main.main                     {Main.main}
+//
+//   site: Cache.add.  walk: ({Cache.add, Main.f}, 1), ({Main.main}, 1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "daemon/history/profile.h"
+#include "daemon/model/callstack.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// Not thread-safe.
+class VisibleFrames {
+ public:
+  // Locations shown of a callstack at most.
+  static constexpr std::size_t kMaxLocations = 256;
+  using Locations = std::span<const LocationId>;  // innermost first
+
+  // Both must outlive this. hidden: null when nothing is.
+  VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden)
+      : symbolizer_(symbolizer), hidden_(hidden) {}
+  explicit VisibleFrames(const TargetProfile& profile)
+      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {}
+
+  // The visible locations of a frame; valid until the next call.
+  Locations locations(FrameId frame);
+  // Calls fn(locations, times) for each run of a frame with visible locations,
+  // innermost first, until it answers false. When there is none: once, with
+  // "(unknown)" if the callstack is empty, else with "(hidden)". The locations
+  // are valid during the call, in which no other callstack may be looked at.
+  template <typename Fn>
+  void walk(const Callstack& callstack, Fn fn);
+  // Innermost visible location.
+  LocationId site(const Callstack& callstack);
+  // At most kMaxLocations.
+  std::vector<LocationId> location_ids(const Callstack& callstack);
+  std::vector<Location> locations(const Callstack& callstack);
+
+  const Location& location(LocationId id) const { return symbolizer_.location(id); }
+
+ private:
+  enum class Verdict : std::uint8_t { kOpen, kVisible, kHidden };
+
+  bool is_hidden(LocationId id);
+
+  Symbolizer& symbolizer_;
+  const LocationMatcher* const hidden_;
+  std::vector<Verdict> verdicts_;    // by LocationId
+  std::vector<LocationId> visible_;  // of the last frame
+  std::vector<Symbolizer::FrameRun> scratch_;
+};
+
+template <typename Fn>
+void VisibleFrames::walk(const Callstack& callstack, Fn fn) {
+  const std::span<const Symbolizer::FrameRun> runs = symbolizer_.frames(callstack, scratch_);
+  bool any_visible = false;
+  for (const Symbolizer::FrameRun& run : runs) {
+    const Locations visible = locations(run.frame);
+    if (visible.empty()) continue;
+    any_visible = true;
+    if (!fn(visible, std::uint64_t{run.times})) return;
+  }
+  if (any_visible) return;
+  const LocationId nothing = runs.empty() ? Symbolizer::kUnknown : Symbolizer::kHidden;
+  fn(Locations(&nothing, 1), std::uint64_t{1});
+}
+
+}  // namespace memprofd

@@ -1,9 +1,0 @@
-#include "daemon/store/cell_measure.h"
-
-namespace memprofd {
-absl::Status check_summable(Measure measure) {
-  if (measure_row(measure).is_sum()) return absl::OkStatus();
-  return absl::InvalidArgumentError("lifetimes have no history; ask for sites in a range instead");
-}
-
-}  // namespace memprofd

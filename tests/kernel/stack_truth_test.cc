@@ -1,0 +1,262 @@
+// Every stack that the kernel walked equals the runtime's own, slot by slot.
+//
+// The target runs with an agent that makes the runtime record each sample's
+// callstack as well (truth/truth.h). The same samples come here the normal way:
+// captured by the kernel, paired by the daemon's pipeline; or captured by the runtime and
+// told by the agent in packed batches.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "daemon/attach/attachment.h"
+#include "daemon/pipeline/pipeline.h"
+#include "daemon/symbolize/debuginfo.h"
+#include "tests/e2e/truth/truth.h"
+#include "tests/kernel/child_process.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using Slots = std::vector<std::uint64_t>;
+
+constexpr std::size_t kWantedStacks = 6000;
+constexpr std::size_t kWantedRare = 20;
+constexpr double kRate = 2e-4;
+
+class Collector : public SampleObserver {
+ public:
+  void on_batch_end() override {}
+  void on_event(const SampleEvent& event, double) override {
+    const memprof_record& record = event.record;
+    const auto kind = MEMPROF_ORIGIN_KIND(record.origin);
+    if (kind != MEMPROF_ALLOC_MINOR && kind != MEMPROF_ALLOC_MAJOR) return;
+    classes[record.sample_id] = event.alloc_class;
+    ++by_source[MEMPROF_ORIGIN_SOURCE(record.origin)];
+    threads[MEMPROF_ORIGIN_TID(record.origin)]++;
+  }
+  std::map<std::uint64_t, ClassId> classes;
+  std::map<std::uint32_t, std::size_t> by_source;
+  std::map<std::uint32_t, std::size_t> threads;
+};
+
+std::map<std::uint64_t, Slots> read_truth(const std::string& path) {
+  std::map<std::uint64_t, Slots> truth;
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t head[2];
+  while (file.read(reinterpret_cast<char*>(head), sizeof(head))) {
+    Slots slots(head[1]);
+    file.read(reinterpret_cast<char*>(slots.data()),
+              static_cast<std::streamsize>(slots.size() * sizeof(slots[0])));
+    if (file) truth.emplace(head[0], std::move(slots));
+  }
+  return truth;
+}
+
+// The runtime's slot 0 of a sample of combined allocations is a debuginfo where
+// there is one: resolve ours the same way.
+std::uint64_t innermost_slot(const Target& target, const Callstack& callstack) {
+  const std::uint64_t address = callstack.entries.front();
+  if (callstack.alloc_idx == kDebuginfoIsInnermost) return address | TRUTH_DEBUGINFO;
+  if (callstack.alloc_idx < 0) return address;
+  const FrameDescriptor* descriptor = target.frames.find(address);
+  if (descriptor == nullptr) return 0;
+  const auto debuginfo = find_debuginfo(*target.memory, descriptor->address, callstack.alloc_idx);
+  return debuginfo ? *debuginfo | TRUTH_DEBUGINFO : address;
+}
+
+Slots slots_of(const Target& target, const Callstack& callstack) {
+  Slots slots = callstack.expand(MEMPROF_MAX_FRAMES);
+  if (!slots.empty()) slots[0] = innermost_slot(target, callstack);
+  return slots;
+}
+
+class StackTruth : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    truth_path_ =
+        std::filesystem::temp_directory_path() / ("memprof_truth." + std::to_string(getpid()));
+  }
+  void TearDown() override { std::filesystem::remove(truth_path_); }
+
+  void start(const std::string& program) {
+    child_ = std::make_unique<ChildProcess>(
+        std::vector<std::string>{program, "0"},
+        std::vector<std::string>{
+            "LD_PRELOAD=" +
+                std::filesystem::absolute(build_path("tests/libmemprof_agent_truth.so")).string(),
+            "MEMPROF_TRUTH_FILE=" + truth_path_.string()});
+  }
+
+  void attach(CaptureMode capture) {
+    auto target = discover_target(child_->pid());
+    ASSERT_TRUE(target.ok()) << target.status();
+    AttachOptions options;
+    options.capture = capture;
+    options.max_frames = MEMPROF_MAX_FRAMES;
+    options.ring_bytes = 32 << 20;
+    auto attachment = Attachment::prepare(*std::move(target), options);
+    ASSERT_TRUE(attachment.ok()) << attachment.status();
+    attachment_ = *std::move(attachment);
+    ring_ = attachment_->kernel().take_ring();
+    PipelineLimits limits;
+    limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
+    limits.pairing.in_order = attachment_->target().abi.domains;
+    pipeline_.emplace(limits);
+    pipeline_->set_observer(&collector_);
+    pipeline_->begin_session(attachment_->next_generation(), kRate);
+    ASSERT_TRUE(attachment_->begin(kRate, kRate).ok());
+  }
+
+  void consume() {
+    while (ring_->consume([this](std::span<const std::byte> record) {
+      pipeline_->on_ring_record(record);
+    }) > 0) {
+    }
+  }
+
+  // Until condition() or a minute.
+  template <typename Condition>
+  bool consume_until(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      consume();
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return true;
+  }
+
+  // For a test that waits in vain.
+  std::string agent_state() const {
+    const auto status = attachment_->agent()->status();
+    if (!status.ok()) return std::string(status.status().message());
+    return "state " + std::to_string(status->state) + ", starts " + std::to_string(status->starts) +
+           ", stops " + std::to_string(status->stops) + ", conflicts " +
+           std::to_string(status->conflicts) + ", " + std::to_string(collector_.classes.size()) +
+           " samples, " + std::to_string(pipeline_->captures_seen()) + " captures; " + lost();
+  }
+
+  // "pair unused_capture 5; ..."
+  std::string lost() const {
+    std::string out;
+    for (int i = 0; i < kDrops; ++i) {
+      const auto drop = static_cast<Drop>(i);
+      const std::uint64_t n = pipeline_->drops().get(drop);
+      if (n == 0) continue;
+      out += std::string(drop_name(drop).stage) + " " + std::string(drop_name(drop).reason) + " " +
+             std::to_string(n) + "; ";
+    }
+    return out;
+  }
+
+  // Memory of custom blocks, as of Bigarray; since 4.12.
+  bool samples_custom() const { return !attachment_->target().abi.version.starts_with("4.11"); }
+
+  void stop() {
+    lost_ = lost();  // what is sampled from here on until the agent has stopped may go
+    attachment_->request_stop();
+    ASSERT_TRUE(consume_until([&] { return attachment_->stopped(); }));
+    consume();
+  }
+
+  // The longest stack's frames.
+  std::size_t compare() {
+    const auto truth = read_truth(truth_path_);
+    std::size_t mismatched = 0, longest = 0;
+    for (const auto& [id, class_id] : collector_.classes) {
+      const CallstackId callstack = pipeline_->alloc_class(class_id).callstack;
+      const Slots ours = slots_of(attachment_->target(), *pipeline_->callstack(callstack));
+      longest = std::max(longest, ours.size());
+      const auto theirs = truth.find(id);
+      if (theirs == truth.end() || ours != theirs->second) ++mismatched;
+    }
+    std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", collector_.classes.size(),
+                longest, collector_.threads.size());
+    RecordProperty("note", std::to_string(collector_.classes.size() - mismatched) + " of " +
+                               std::to_string(collector_.classes.size()) + " stacks equal");
+    EXPECT_EQ(mismatched, 0u);
+    EXPECT_GE(collector_.classes.size(), kWantedStacks);
+    EXPECT_EQ(lost_, "");
+    return longest;
+  }
+
+  bool seen(memprof_source source) { return collector_.by_source[source] >= kWantedRare; }
+
+  std::filesystem::path truth_path_;
+  std::unique_ptr<ChildProcess> child_;
+  std::unique_ptr<Attachment> attachment_;
+  std::unique_ptr<EventRing> ring_;
+  std::optional<Pipeline> pipeline_;
+  Collector collector_;
+  std::string lost_;
+};
+
+struct Way {
+  const char* name;
+  bool ocaml5;
+  CaptureMode capture;
+};
+
+class StackTruthOf : public StackTruth, public ::testing::WithParamInterface<Way> {
+ protected:
+  // Frames of the longest stack at least.
+  std::size_t depth(std::size_t of_all) const {
+    return GetParam().capture == CaptureMode::kRuntime
+               ? std::min<std::size_t>(of_all, MEMPROF_PACKED_FRAMES)
+               : of_all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, StackTruthOf,
+                         ::testing::Values(Way{"ocaml4", false, CaptureMode::kKernel},
+                                           Way{"ocaml5", true, CaptureMode::kKernel},
+                                           Way{"ocaml4_runtime", false, CaptureMode::kRuntime},
+                                           Way{"ocaml5_runtime", true, CaptureMode::kRuntime}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class StackTruthOfDomains : public StackTruth, public ::testing::WithParamInterface<CaptureMode> {};
+
+INSTANTIATE_TEST_SUITE_P(, StackTruthOfDomains,
+                         ::testing::Values(CaptureMode::kKernel, CaptureMode::kRuntime),
+                         [](const auto& info) {
+                           return info.param == CaptureMode::kKernel ? "kernel" : "runtime";
+                         });
+
+TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {
+  start(GetParam().ocaml5 ? target5_path("stacks") : target_path("stacks"));
+  attach(GetParam().capture);
+  ASSERT_TRUE(consume_until([&] {
+    return collector_.classes.size() >= kWantedStacks && collector_.threads.size() >= 4 &&
+           seen(MEMPROF_SOURCE_MARSHAL) && (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
+  })) << agent_state();
+  stop();
+  // The target does what it is there for.
+  EXPECT_GE(compare(), depth(5001));
+  EXPECT_GE(collector_.threads.size(), 4u);
+  EXPECT_EQ(child_->finish(), 0);
+}
+
+// Domains, some of them short-lived, with threads and fibers, all at once.
+TEST_P(StackTruthOfDomains, AndFibers) {
+  start(target5_path("domains"));
+  attach(GetParam());
+  ASSERT_TRUE(consume_until(
+      [&] { return collector_.classes.size() >= kWantedStacks && seen(MEMPROF_SOURCE_MARSHAL); }));
+  stop();
+  EXPECT_GT(compare(), 30u);
+  EXPECT_GE(collector_.threads.size(), 5u);
+  EXPECT_EQ(child_->finish(), 0);
+}
+
+}  // namespace
+}  // namespace memprofd

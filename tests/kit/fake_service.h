@@ -1,0 +1,256 @@
+// A ProfilerService without kernel or targets, and a fixed snapshot whose
+// numbers are easy to follow: rate 1e-3, so that one sample is 8,000 bytes.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/service.h"
+
+namespace memprofd::testing {
+
+inline constexpr double kRate = 1e-3;
+inline constexpr double kSampleBytes = 8 / kRate;
+
+// Return address n is location n of a table.
+class FakeSymbolizer : public Symbolizer {
+ public:
+  std::map<std::uint64_t, Location> table;
+
+  std::vector<Location> look_up(std::uint64_t return_address, std::int32_t) override {
+    const auto found = table.find(return_address);
+    if (found != table.end()) return {found->second};
+    return {Location{.function = absl::StrCat("0x", absl::Hex(return_address))}};
+  }
+};
+
+inline Location location(std::string function, std::string file, std::uint32_t line) {
+  return {.function = std::move(function),
+          .file = std::move(file),
+          .line = line,
+          .start_column = 4,
+          .end_column = 20,
+          .module = "server.exe"};
+}
+
+// Samples of one callstack; those deallocated lived lifetime_ns each.
+struct Samples {
+  std::uint32_t allocated = 0, promoted = 0, live = 0, died_young = 0, died_old = 0;
+  std::uint64_t lifetime_ns = 0;
+};
+
+inline Counters counters_of(const Samples& samples) {
+  Counters out;
+  const auto add = [](Estimate& to, std::uint32_t n) {
+    if (n > 0) to.add(n, kRate);
+  };
+  add(out.allocated, samples.allocated);
+  add(out.promoted, samples.promoted);
+  add(out.live, samples.live);
+  add(out.deallocated[0], samples.died_young);
+  add(out.deallocated[1], samples.died_old);
+  const std::uint32_t died = samples.died_young + samples.died_old;
+  if (died > 0) {
+    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young);
+    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old);
+  }
+  return out;
+}
+
+// Adds a callstack with these return addresses, and its counts to the totals.
+inline void add_callstack(TargetSnapshot& target, std::vector<std::uint64_t> addresses,
+                          const Samples& samples) {
+  auto callstack = std::make_shared<Callstack>();
+  callstack->hash = StackHash(target.rows.size() + 1);
+  callstack->n_frames = static_cast<std::uint32_t>(addresses.size());
+  callstack->entries = std::move(addresses);
+  static std::vector<std::shared_ptr<const Callstack>> kept;
+  kept.push_back(callstack);
+  const Counters counters = counters_of(samples);
+  const auto id = static_cast<std::uint32_t>(target.rows.size() + 1);
+  target.rows.push_back({ClassId(id), {.callstack = CallstackId(id)}, callstack.get(), counters});
+  target.counters.allocated[0][0] += counters.allocated;
+  target.counters.promoted += counters.promoted;
+  target.counters.live += counters.live;
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    target.counters.deallocated[heap] += counters.deallocated[heap];
+  }
+  target.counters.alloc_events += samples.allocated;
+  target.counters.promote_events += samples.promoted;
+  target.counters.dealloc_events += samples.died_young + samples.died_old;
+  target.live_samples_tracked += samples.live;
+  ++target.stacks_interned;
+}
+
+inline std::shared_ptr<FakeSymbolizer> fixed_symbolizer() {
+  auto symbolizer = std::make_shared<FakeSymbolizer>();
+  symbolizer->table = {{1, location("Sessions.remember", "bin/sessions.ml", 27)},
+                       {2, location("Parser.token", "bin/parser.ml", 112)},
+                       {3, location("Cache.fill", "bin/cache.ml", 58)},
+                       {4, location("Request.handle", "bin/request.ml", 40)},
+                       {5, location("Server.loop", "bin/server.ml", 81)}};
+  return symbolizer;
+}
+
+inline GcStats fixed_gc() {
+  GcStats gc;
+  gc.valid = true;
+  gc.minor_words = 275e6;
+  gc.promoted_words = 12e6;
+  gc.major_words = 13e6;
+  gc.minor_collections = 1053;
+  gc.major_collections = 89;
+  gc.compactions = 2;
+  gc.heap_words = 8u << 20;
+  gc.top_heap_words = 10u << 20;
+  gc.heap_chunks = 15;
+  gc.pauses[MEMPROF_GC_MINOR].sum_ns = 60'000'000;
+  gc.pauses[MEMPROF_GC_MINOR].count[5] = 900;   // below 33 us
+  gc.pauses[MEMPROF_GC_MINOR].count[10] = 153;  // below 1.05 ms
+  gc.pauses[MEMPROF_GC_MAJOR_SLICE].sum_ns = 90'000'000;
+  gc.pauses[MEMPROF_GC_MAJOR_SLICE].count[9] = 200;
+  return gc;
+}
+
+// Of a target that was attached with a rate of 1e-2.
+inline OverheadInfo fixed_overhead() {
+  return {.budget = 0.01,
+          .measured = 0.0075,
+          .requested_rate = 1e-2,
+          .lowered = 3,
+          .raised = 2,
+          .exhausted = false};
+}
+
+inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
+  auto target = std::make_shared<TargetSnapshot>();
+  target->info = {.pid = pid,
+                  .comm = "server.exe",
+                  .exe = "/srv/app/server.exe",
+                  .runtime_version = "4.13.1",
+                  .mode = "agent",
+                  .capture = "runtime",
+                  .state = TargetState::kSampling,
+                  .sampling_rate = kRate,
+                  .attach_seconds = 0.0125,
+                  .paused_seconds = 0.00045};
+  target->attached_ns = 1'700'000'000'000'000'000;
+  target->time_ns = target->attached_ns + 600'000'000'000;
+  target->symbolizer = fixed_symbolizer();
+  add_callstack(*target, {1, 4, 5},
+                {.allocated = 10000,
+                 .promoted = 9000,
+                 .live = 9500,
+                 .died_young = 400,
+                 .died_old = 100,
+                 .lifetime_ns = 50'000'000});
+  add_callstack(*target, {2, 4, 5},
+                {.allocated = 250000,
+                 .promoted = 50,
+                 .live = 100,
+                 .died_young = 249880,
+                 .died_old = 20,
+                 .lifetime_ns = 300'000});
+  add_callstack(*target, {3, 4, 5},
+                {.allocated = 14000,
+                 .promoted = 2500,
+                 .live = 800,
+                 .died_young = 11000,
+                 .died_old = 2200,
+                 .lifetime_ns = 20'000'000'000});
+  add_callstack(*target, {0xbeef}, {.allocated = 3, .live = 3});
+  target->counters.allocated[1][1].add(50, kRate);
+  target->drops.set(Drop::kKernelCaptureRingFull, 7);
+  target->drops.set(Drop::kPairNoCapture, 2);
+  target->gc = fixed_gc();
+  target->ring_bytes_used = 1 << 18;
+  target->ring_bytes_total = 1 << 20;
+  return target;
+}
+
+class FakeService : public ProfilerService {
+ public:
+  FakeService() = default;
+  explicit FakeService(std::vector<TargetSnapshotPtr> targets) { set(std::move(targets)); }
+
+  void set(std::vector<TargetSnapshotPtr> targets) {
+    const std::lock_guard lock(mutex_);
+    targets_ = std::move(targets);
+  }
+  // What attach, detach and set_rate answer.
+  void fail_with(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(status);
+  }
+  std::vector<std::string> calls() const {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+  std::vector<TargetSnapshotPtr> snapshots() override {
+    const std::lock_guard lock(mutex_);
+    return targets_;
+  }
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override {
+    const std::lock_guard lock(mutex_);
+    for (const TargetSnapshotPtr& target : targets_) {
+      if (target->info.pid == pid) return target;
+    }
+    return absl::NotFoundError(
+        absl::StrCat("pid ", pid, " is not profiled; attach with: memprofctl attach ", pid));
+  }
+  absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override {
+    record(
+        absl::StrCat("attach ", request.pid, " ", request.sampling_rate, " ", request.no_inject));
+    if (request.max_overhead != 0) record(absl::StrCat("max_overhead ", request.max_overhead));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    auto target = fixed_target(request.pid);
+    target->info.sampling_rate = request.sampling_rate;
+    set({target});
+    return target->info;
+  }
+  absl::Status detach(int pid) override {
+    record(absl::StrCat("detach ", pid));
+    return failure();
+  }
+  absl::Status set_rate(int pid, double rate) override {
+    record(absl::StrCat("rate ", pid, " ", rate));
+    return failure();
+  }
+  std::vector<Finding> diagnose(int pid) override {
+    std::vector<Finding> findings{
+        {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
+        {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
+         "use a rate of 1e-5 or less"}};
+    if (pid != 0) {
+      findings.push_back({Finding::Level::kProblem, "runtime",
+                          absl::StrCat("pid ", pid, " is not an OCaml program"),
+                          "give the pid of one"});
+    }
+    return findings;
+  }
+  SelfStats self_stats() override { return {12.5, 30u << 20, 123456, 7u << 20}; }
+
+ private:
+  void record(std::string call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  absl::Status failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  mutable std::mutex mutex_;  // guards all below
+  std::vector<TargetSnapshotPtr> targets_;
+  absl::Status failure_;
+  std::vector<std::string> calls_;
+};
+
+}  // namespace memprofd::testing

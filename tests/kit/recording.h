@@ -1,0 +1,77 @@
+// An aggregator and its history on a clock of their own, for tests.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/history/history.h"
+#include "daemon/history/snapshot.h"
+#include "tests/kit/ring_events.h"
+
+namespace memprofd {
+
+inline constexpr std::uint64_t kSecond = 1'000'000'000;
+inline constexpr std::uint64_t kStart = 1'700'000'000 * kSecond + kSecond / 3;
+
+// The clock starts at kStart. Callstack n has one frame, of address n.
+class Recording {
+ public:
+  Recording() { aggregator_.begin_session(rate_); }
+
+  std::uint64_t now() const { return now_; }
+  void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
+
+  void alloc(std::uint64_t id, std::uint32_t callstack, std::uint32_t n_samples = 1,
+             std::uint64_t words = 3) {
+    memprof_record record = sample_record(now_, id, MEMPROF_ALLOC_MINOR, n_samples);
+    record.size_words = words;
+    aggregator_.alloc(record, CallstackId(callstack));
+  }
+  void promote(std::uint64_t id) { aggregator_.promote(sample_record(now_, id, MEMPROF_PROMOTE)); }
+  void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
+    aggregator_.dealloc(sample_record(now_, id, kind));
+  }
+  void advance(std::uint64_t ns) {
+    now_ += ns;
+    if (!history_.due(now_)) return;
+    history_.cut(now_, [&](const auto& use) { aggregator_.cut(use); }, {});
+    history_.see_live(now_, aggregator_.totals().live, aggregator_.by_class());
+  }
+  TargetSnapshot snapshot() const {
+    TargetSnapshot result;
+    for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {
+      if (aggregator_.by_class()[id].allocated.samples == 0) continue;
+      result.rows.push_back({ClassId(id), aggregator_.classes().get(ClassId(id)), callstack(id),
+                             aggregator_.by_class()[id]});
+    }
+    result.symbolizer = symbolizer;
+    result.attached_ns = kStart;
+    result.time_ns = now_;
+    result.history = history_.view(
+        now_, [&](const auto& use) { aggregator_.peek(use); }, HistoryPoint{});
+    return result;
+  }
+
+  // Of the snapshots; may stay null where nobody symbolizes.
+  std::shared_ptr<Symbolizer> symbolizer;
+
+  History& history() { return history_; }
+  const Aggregator& aggregator() const { return aggregator_; }
+
+ private:
+  // Kept for ever: snapshots may outlive this.
+  const Callstack* callstack(std::uint32_t id) const {
+    static std::deque<Callstack> kept;
+    return &kept.emplace_back(
+        Callstack{.entries = {aggregator_.classes().get(ClassId(id)).callstack.value()}});
+  }
+
+  DropCounters drops_;
+  double rate_ = 0.01;
+  Aggregator aggregator_{{}, drops_};
+  History history_{kStart};
+  std::uint64_t now_ = kStart;
+};
+
+}  // namespace memprofd

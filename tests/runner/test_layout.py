@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout shows the data's way: what may include what, how long a list of files may be, whose they are."""
+
+import collections
+import pathlib
+import re
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_FILES = 45  # in one folder
+# The stages in the data's order: a file includes what stands in its own line or above it.
+STAGES = """
+util
+model
+discover
+attach/kernel
+attach/inject
+attach/budget
+attach
+aggregate
+ingest
+symbolize
+history
+query
+pipeline
+trace/ctf
+trace
+export/formats
+export/api
+export/metrics
+export/http
+export/grpc
+doctor
+control
+ctl/render ctl/top ctl
+"""
+# Whose form the licence's line has: a program of the kernel is under its licence too.
+LICENSED = re.compile(r"SPDX-License-Identifier: (Apache-2\.0|\(GPL-2\.0-only OR BSD-2-Clause\))( \*/| \*\))?$", re.M)
+SOURCES = {".cc", ".h", ".c", ".py", ".ts", ".js", ".css", ".proto", ".sh", ".mk", ".ml"}
+
+
+def tracked():
+    names = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
+    return [pathlib.PurePosixPath(name) for name in names.splitlines() if (ROOT / name).is_file()]
+
+
+def rank_of(path):
+    """Of a file of daemon/; the files that are directly in it tie all together."""
+    folder = str(path.parent.relative_to("daemon"))
+    ranks = {name: rank for rank, line in enumerate(STAGES.split("\n")) for name in line.split()}
+    return len(ranks) + 1 if folder == "." else ranks[folder]
+
+
+class Layout(unittest.TestCase):
+    def test_a_stage_includes_no_later_one(self):
+        wrong, seen = [], 0
+        for path in tracked():
+            if path.parts[0] != "daemon" or path.suffix not in (".cc", ".h"):
+                continue
+            for included in re.findall(r'^#include "(daemon/[^"]+)"', (ROOT / path).read_text(), re.M):
+                seen += 1
+                if rank_of(pathlib.PurePosixPath(included)) > rank_of(path):
+                    wrong.append(f"{path} includes {included}")
+        self.assertGreater(seen, 500)
+        self.assertEqual([], wrong)
+
+    def test_no_folder_is_a_long_list(self):
+        counts = collections.Counter(str(path.parent) for path in tracked())
+        self.assertEqual({}, {folder: count for folder, count in counts.items() if count > MOST_FILES})
+
+    def test_every_source_names_its_licence(self):
+        sources = [path for path in tracked() if path.suffix in SOURCES or path.name == "Makefile"]
+        self.assertGreater(len(sources), 500)
+        without = [str(path) for path in sources
+                   if not LICENSED.search("\n".join((ROOT / path).read_text().splitlines()[:2]))]
+        self.assertEqual([], without)
+
+
+if __name__ == "__main__":
+    unittest.main()

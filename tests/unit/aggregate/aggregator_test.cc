@@ -1,0 +1,249 @@
+#include "daemon/aggregate/aggregator.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/kit/ring_events.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kRate = 0.01;
+constexpr int kMinor = static_cast<int>(Heap::kMinor);
+constexpr int kMajor = static_cast<int>(Heap::kMajor);
+
+class AggregatorTest : public testing::Test {
+ protected:
+  AggregatorTest() { aggregator_.begin_session(kRate); }
+
+  void alloc(std::uint64_t id, std::uint32_t n_samples, std::uint32_t callstack,
+             std::uint32_t kind = MEMPROF_ALLOC_MINOR, std::uint32_t source = 0) {
+    aggregator_.alloc(sample_record(1000, id, kind, n_samples, 7, source), CallstackId(callstack));
+  }
+  CallstackId promote(std::uint64_t id) {
+    return callstack_of(aggregator_.promote(sample_record(2000, id, MEMPROF_PROMOTE)));
+  }
+  CallstackId dealloc(std::uint64_t id, std::uint32_t kind, std::uint64_t time = 3000) {
+    return callstack_of(aggregator_.dealloc(sample_record(time, id, kind)));
+  }
+  CallstackId callstack_of(const SampleEvent& event) const {
+    return aggregator_.classes().get(event.alloc_class).callstack;
+  }
+  // Of all classes with the callstack.
+  Counters counters(std::uint32_t callstack) const {
+    Counters sum;
+    for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {
+      const AllocClass& alloc_class = aggregator_.classes().get(ClassId(id));
+      if (alloc_class.callstack == CallstackId(callstack)) sum += aggregator_.by_class()[id];
+    }
+    return sum;
+  }
+  const TargetCounters& totals() const { return aggregator_.totals(); }
+
+  DropCounters drops_;
+  Aggregator aggregator_{{.live_samples = 3}, drops_};
+};
+
+TEST_F(AggregatorTest, AllocationCountsByHeapSourceAndCallstack) {
+  alloc(1, 2, 5);
+  alloc(2, 3, 5, MEMPROF_ALLOC_MAJOR, MEMPROF_SOURCE_CUSTOM);
+  EXPECT_EQ(totals().allocated[kMinor][0].samples, 2u);
+  EXPECT_EQ(totals().allocated[kMajor][MEMPROF_SOURCE_CUSTOM].samples, 3u);
+  EXPECT_EQ(totals().live.samples, 5u);
+  EXPECT_EQ(totals().alloc_events, 2u);
+  EXPECT_DOUBLE_EQ(counters(5).allocated.words, 500);
+  EXPECT_DOUBLE_EQ(counters(5).live.words, 500);
+}
+
+TEST_F(AggregatorTest, PromotedBlockDiesInTheMajorHeap) {
+  alloc(1, 2, 5);
+  EXPECT_EQ(promote(1), CallstackId(5));
+  EXPECT_EQ(dealloc(1, MEMPROF_DEALLOC_MAJOR), CallstackId(5));
+  EXPECT_EQ(totals().promoted.samples, 2u);
+  EXPECT_EQ(totals().live.samples, 0u);
+  EXPECT_EQ(counters(5).promoted.samples, 2u);
+  EXPECT_EQ(counters(5).live.words, 0);
+  EXPECT_EQ(counters(5).deallocated[kMajor].samples, 2u);
+  EXPECT_EQ(counters(5).deallocated[kMinor].samples, 0u);
+  EXPECT_EQ(counters(5).deaths.histogram().total(), 2u);
+  EXPECT_DOUBLE_EQ(counters(5).deaths.sum_ns(), 2 * 2000.0);
+  EXPECT_EQ(drops_.total(), 0u);
+}
+
+TEST_F(AggregatorTest, BlockThatDiesYoung) {
+  alloc(1, 2, 5);
+  dealloc(1, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(totals().deallocated[kMinor].samples, 2u);
+  EXPECT_EQ(counters(5).deallocated[kMinor].samples, 2u);
+}
+
+TEST_F(AggregatorTest, ClockGoingBackIsALifetimeOfZero) {
+  alloc(1, 1, 5);
+  dealloc(1, MEMPROF_DEALLOC_MINOR, 10);
+  EXPECT_EQ(counters(5).deaths.histogram().count(0), 1u);
+}
+
+TEST_F(AggregatorTest, UnknownSamplesAreCountedAndChangeNothing) {
+  EXPECT_EQ(promote(9), CallstackId());
+  EXPECT_EQ(dealloc(9, MEMPROF_DEALLOC_MAJOR), CallstackId());
+  alloc(1, 1, 5);
+  promote(1);
+  promote(1);  // again
+  EXPECT_EQ(totals().promoted.samples, 1u);
+  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 3u);
+  EXPECT_EQ(totals().promote_events, 3u);
+  EXPECT_EQ(totals().dealloc_events, 1u);
+}
+
+TEST_F(AggregatorTest, FullLiveSetCountsAllocationsWithoutFollowing) {
+  for (std::uint64_t id = 1; id <= 5; ++id) alloc(id, 1, 5);
+  EXPECT_EQ(counters(5).allocated.samples, 5u);
+  EXPECT_EQ(counters(5).live.samples, 3u);
+  EXPECT_EQ(drops_.get(Drop::kFollowLiveSetFull), 2u);
+}
+
+TEST_F(AggregatorTest, IdUsedTwiceIsRefused) {
+  alloc(1, 1, 5);
+  alloc(1, 1, 6);
+  EXPECT_EQ(drops_.get(Drop::kDecodeBadRecord), 1u);
+  EXPECT_EQ(totals().live.samples, 1u);
+  EXPECT_EQ(counters(6).live.samples, 0u);
+}
+
+TEST_F(AggregatorTest, SessionEndForgetsTheLiveBlocksOnly) {
+  alloc(1, 2, 5);
+  alloc(2, 1, 6);
+  aggregator_.begin_session(0.5);
+  EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
+  EXPECT_EQ(totals().live.samples, 0u);
+  EXPECT_EQ(counters(5).live.samples, 0u);
+  EXPECT_EQ(counters(5).allocated.samples, 2u);
+  alloc(3, 2, 5);
+  EXPECT_DOUBLE_EQ(counters(5).live.words, 4);
+  EXPECT_DOUBLE_EQ(counters(5).allocated.words, 204);
+}
+
+TEST(CountersTest, SumAddsEveryField) {
+  Counters a, b;
+  b.allocated.add(1, 1);
+  b.promoted.add(2, 1);
+  b.live.add(3, 1);
+  b.deallocated[kMinor].add(4, 1);
+  b.deallocated[kMajor].add(5, 1);
+  b.deaths.add(Heap::kMajor, 10, 6);
+  a += b;
+  a += b;
+  EXPECT_EQ(a.allocated.samples, 2u);
+  EXPECT_EQ(a.promoted.samples, 4u);
+  EXPECT_EQ(a.live.samples, 6u);
+  EXPECT_EQ(a.deallocated[kMinor].samples, 8u);
+  EXPECT_EQ(a.deallocated[kMajor].samples, 10u);
+  EXPECT_EQ(a.deaths.histogram().total(), 12u);
+}
+
+// Interval cells by class, of one cut.
+std::vector<std::pair<IntervalCell, double>> cut(Aggregator& aggregator) {
+  std::vector<std::pair<IntervalCell, double>> cells;
+  aggregator.cut([&](const Interval& interval, double rate) {
+    for (const IntervalCell& cell : interval.cells()) cells.emplace_back(cell, rate);
+  });
+  return cells;
+}
+
+TEST_F(AggregatorTest, ACutTellsWhatHappenedSinceTheLast) {
+  alloc(1, 2, 5);
+  alloc(2, 1, 6);
+  dealloc(1, MEMPROF_DEALLOC_MAJOR);
+  const auto first = cut(aggregator_);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].first.allocated, 2u);
+  ASSERT_EQ(first[0].first.deaths.entries().size(), 1u);
+  EXPECT_EQ(first[0].first.deaths.entries()[0].heap(), Heap::kMajor);
+  EXPECT_EQ(first[0].first.deaths.entries()[0].bucket(), LifetimeHistogram::bucket_of(2000));
+  promote(2);
+  const auto second = cut(aggregator_);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].first.allocated, 0u);
+  EXPECT_EQ(second[0].first.promoted, 1u);
+  EXPECT_TRUE(second[0].first.deaths.empty());
+  EXPECT_TRUE(cut(aggregator_).empty());
+}
+
+TEST_F(AggregatorTest, APeekChangesNothing) {
+  alloc(1, 2, 5);
+  int told = 0;
+  aggregator_.peek([&](const Interval& interval, double) { told += interval.cells().size(); });
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(cut(aggregator_).size(), 1u);
+}
+
+TEST_F(AggregatorTest, ASessionInTheMiddleOfACutKeepsItsRate) {
+  alloc(1, 2, 5);
+  aggregator_.begin_session(0.5);
+  alloc(2, 3, 5);
+  const auto cells = cut(aggregator_);
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0].second, kRate);
+  EXPECT_EQ(cells[0].first.allocated, 2u);
+  EXPECT_EQ(cells[0].first.forgotten, 2u);
+  EXPECT_EQ(cells[1].second, 0.5);
+  EXPECT_EQ(cells[1].first.allocated, 3u);
+}
+
+// What is live is always what was allocated, minus deaths, minus the forgotten.
+TEST_F(AggregatorTest, CellsExplainWhatIsLive) {
+  for (std::uint64_t id = 1; id <= 5; ++id) alloc(id, 2, 5);  // two of them find no place
+  alloc(1, 1, 5);                                             // a number used twice
+  dealloc(2, MEMPROF_DEALLOC_MINOR);
+  std::uint64_t live = 0;
+  for (const auto& [cell, rate] : cut(aggregator_)) {
+    live += cell.allocated - cell.forgotten;
+    for (const auto& death : cell.deaths.entries()) live -= death.n;
+  }
+  EXPECT_EQ(live, totals().live.samples);
+  EXPECT_EQ(live, 4u);
+}
+
+TEST_F(AggregatorTest, ObjectsComeFromBlockSizes) {
+  memprof_record record = sample_record(1000, 1, MEMPROF_ALLOC_MINOR, 2);
+  record.size_words = 3;
+  aggregator_.alloc(record, CallstackId(5));
+  EXPECT_DOUBLE_EQ(counters(5).allocated_objects, 2 / kRate / 4);
+  EXPECT_DOUBLE_EQ(counters(5).live_objects, 2 / kRate / 4);
+  dealloc(1, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(counters(5).live_objects, 0);
+}
+
+TEST(AllocClassTableTest, ThreadsBeyondTheLimitAreNotToldApart) {
+  AllocClassTable table({.classes = 10, .threads = 2});
+  const ClassId a = table.intern({.callstack = CallstackId(1), .thread = 7});
+  const ClassId b = table.intern({.callstack = CallstackId(1), .thread = 8});
+  const ClassId c = table.intern({.callstack = CallstackId(1), .thread = 9});
+  EXPECT_NE(a, b);
+  EXPECT_EQ(table.get(c).thread, AllocClass::kAnyThread);
+  EXPECT_EQ(table.intern({.callstack = CallstackId(1), .thread = 10}), c);
+  EXPECT_EQ(table.intern({.callstack = CallstackId(1), .thread = 7}), a);
+}
+
+TEST(AllocClassTableTest, AFullTableAnswersTheUnknownClass) {
+  AllocClassTable table({.classes = 1});
+  EXPECT_NE(table.intern({.callstack = CallstackId(1)}), ClassId());
+  EXPECT_EQ(table.intern({.callstack = CallstackId(2)}), ClassId());
+  EXPECT_EQ(table.get(ClassId(99)), AllocClass());
+}
+
+TEST(SizeBucketTest, BucketsTileAllSizes) {
+  std::uint64_t next = 0;
+  for (std::uint16_t i = 0; next < (1u << 20); ++i) {
+    const SizeBucket bucket = SizeBucket::from_index(i);
+    ASSERT_EQ(bucket.smallest_words(), next) << i;
+    ASSERT_EQ(SizeBucket::of(bucket.smallest_words()), bucket);
+    ASSERT_EQ(SizeBucket::of(bucket.largest_words()), bucket);
+    const double widest = static_cast<double>(bucket.largest_words() - bucket.smallest_words());
+    ASSERT_LE(widest / 2, 0.032 * static_cast<double>(bucket.smallest_words())) << i;
+    next = bucket.largest_words() + 1;
+  }
+  EXPECT_EQ(SizeBucket::of(~0ULL), SizeBucket::of(1ULL << 48));
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,222 @@
+#include "daemon/attach/budget/overhead_budget.h"
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace memprofd {
+namespace {
+
+using Change = OverheadBudget::Change;
+
+constexpr double kShare = 0.01;
+constexpr double kTrapNs = 1000;
+
+// What a simulated program does in a second.
+struct Load {
+  double words = 0;
+  double frames = 10;
+  double own_cpu = 1;  // seconds
+};
+using Program = std::function<Load(double second)>;
+
+struct Outcome {
+  std::vector<double> rates;  // in force, by second
+  std::vector<double> spent;  // overhead, by second
+  int changes = 0;
+  double own = 0, cost = 0;
+
+  double overhead_between(std::size_t from, std::size_t to) const {
+    double sum = 0;
+    for (std::size_t i = from; i < to; ++i) sum += spent[i];
+    return sum / static_cast<double>(to - from);
+  }
+};
+
+// By the runtime's capture: samples by chance, all costs as the model has them.
+class Simulation {
+ public:
+  explicit Simulation(double ceiling, double share = kShare)
+      : budget(share, ceiling, MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs) {}
+
+  Outcome run(const Program& program, int seconds) {
+    Outcome run;
+    for (int second = 0; second < seconds; ++second) {
+      const Load load = program(second);
+      OverheadWindow window{.seconds = 1};
+      std::poisson_distribution<std::uint64_t> samples(load.words * budget.rate());
+      window.counts.samples = load.words > 0 ? samples(dice_) : 0;
+      window.counts.frames =
+          static_cast<std::uint64_t>(load.frames * static_cast<double>(window.counts.samples));
+      window.counts.probe_hits = window.counts.samples / 1000 + 1;
+      const double cost = cost_seconds(window.counts, kTrapNs);
+      window.cpu_seconds = load.own_cpu + cost;
+      run.rates.push_back(budget.rate());
+      run.spent.push_back(load.own_cpu > 0 ? cost / load.own_cpu : 0);
+      run.own += load.own_cpu;
+      run.cost += cost;
+      if (budget.judge(window) != Change::kNone) ++run.changes;
+    }
+    return run;
+  }
+
+  OverheadBudget budget;
+
+ private:
+  std::mt19937_64 dice_{7};
+};
+
+Program steady(double words, double frames = 10) {
+  return [=](double) { return Load{words, frames}; };
+}
+
+Program phases(double period, const Load& first, const Load& second) {
+  return [=](double now) { return std::fmod(now, 2 * period) < period ? first : second; };
+}
+
+TEST(OverheadBudget, KeepsTheRateAskedForWhereItCostsLittle) {
+  Simulation simulation(1e-5);
+  const Outcome run = simulation.run(steady(1e6), 600);
+  EXPECT_EQ(run.changes, 0);
+  EXPECT_EQ(simulation.budget.rate(), 1e-5);
+}
+
+TEST(OverheadBudget, BeginsWithinTheBudgetWhateverTheProgramDoes) {
+  for (const double share : {0.001, 0.01, 0.05}) {
+    Simulation simulation(1e-2, share);
+    const Outcome run = simulation.run(steady(2e8), 1);
+    EXPECT_LT(run.spent[0], share);
+  }
+}
+
+TEST(OverheadBudget, SettlesNearTheBudgetOfASteadyProgram) {
+  for (const double words : {1e6, 1e7, 1.6e8}) {
+    Simulation simulation(1e-2);
+    const Outcome run = simulation.run(steady(words), 3600);
+    EXPECT_LE(run.changes, 4) << words;
+    EXPECT_LT(run.cost / run.own, kShare) << words;
+    EXPECT_GT(run.overhead_between(60, 3600), 0.4 * kShare) << words;
+    EXPECT_LT(simulation.budget.overhead(), kShare) << words;
+  }
+}
+
+TEST(OverheadBudget, ReachesTheCeilingOfAProgramThatAllocatesLittle) {
+  Simulation simulation(1e-3);
+  const Outcome run = simulation.run(steady(1e5), 60);
+  EXPECT_EQ(simulation.budget.rate(), 1e-3);
+  EXPECT_LE(run.changes, 3);
+}
+
+TEST(OverheadBudget, CountsDeepCallstacks) {
+  Simulation flat(1e-2), deep(1e-2);
+  flat.run(steady(1e8, 10), 600);
+  const Outcome run = deep.run(steady(1e8, 200), 600);
+  EXPECT_LT(run.overhead_between(5, 600), kShare);
+  EXPECT_LT(deep.budget.rate(), flat.budget.rate() / 4);
+}
+
+TEST(OverheadBudget, LowersPromptlyWhenTheLoadComes) {
+  Simulation simulation(1e-2);
+  const Outcome run = simulation.run([](double now) { return Load{now < 100 ? 1e5 : 1.6e8}; }, 200);
+  EXPECT_EQ(run.rates[99], 1e-2);
+  EXPECT_LT(run.rates[102], 1e-4);
+  EXPECT_LT(run.overhead_between(103, 200), kShare);
+}
+
+TEST(OverheadBudget, RaisesWhenTheLoadHasGone) {
+  Simulation simulation(1e-2);
+  const Outcome run = simulation.run([](double now) { return Load{now < 100 ? 1.6e8 : 1e5}; }, 200);
+  EXPECT_LT(run.rates[99], 1e-4);
+  EXPECT_EQ(simulation.budget.rate(), 1e-2);
+  EXPECT_GE(simulation.budget.raised(), 1);
+}
+
+TEST(OverheadBudget, ChangesSeldomHoweverTheLoadChanges) {
+  for (const double period : {1, 3, 10, 40, 300}) {
+    Simulation simulation(1e-2);
+    const Program program = phases(period, {1.6e8}, {1e5});
+    const int first_hour = simulation.run(program, 3600).changes;
+    const Outcome later = simulation.run(program, 3600);
+    EXPECT_LE(first_hour, 40) << period;
+    EXPECT_LE(later.changes, 24) << period;
+    EXPECT_LT(later.cost / later.own, 1.2 * kShare) << period;
+  }
+}
+
+TEST(OverheadBudget, ShortBurstsThatTheBudgetAllowsChangeNothing) {
+  Simulation simulation(1e-4);
+  simulation.run(steady(1e6), 100);
+  ASSERT_EQ(simulation.budget.rate(), 1e-4);
+  const Outcome run =
+      simulation.run([](double now) { return Load{std::fmod(now, 60) < 1 ? 2.5e8 : 1e6}; }, 600);
+  EXPECT_EQ(run.changes, 0);
+}
+
+TEST(OverheadBudget, LeavesAnIdleProgramAlone) {
+  Simulation simulation(1e-2);
+  const double begun_with = simulation.budget.rate();
+  const Outcome run = simulation.run([](double) { return Load{.own_cpu = 1e-4}; }, 3600);
+  EXPECT_EQ(run.changes, 0);
+  EXPECT_EQ(simulation.budget.rate(), begun_with);
+}
+
+TEST(OverheadBudget, SmallDeviationsChangeNothing) {
+  Simulation simulation(1e-2);
+  simulation.run(steady(1e8), 1000);
+  const Outcome run =
+      simulation.run([](double now) { return Load{1e8 * (1 + 0.15 * std::sin(now / 7))}; }, 3600);
+  EXPECT_EQ(run.changes, 0);
+}
+
+TEST(OverheadBudget, SaysWhenTheLowestRateIsTooMuch) {
+  Simulation simulation(1e-2, 1e-5);
+  const Outcome run = simulation.run(steady(1.6e8, 200), 600);
+  EXPECT_EQ(simulation.budget.rate(), OverheadBudget::kFloorRate);
+  EXPECT_TRUE(simulation.budget.exhausted());
+  EXPECT_LE(run.changes, 2);
+  simulation.run(steady(1e4), 1000);
+  EXPECT_FALSE(simulation.budget.exhausted());
+}
+
+TEST(OverheadBudget, ACeilingBelowTheFloorIsKept) {
+  Simulation simulation(1e-8, 1e-6);
+  simulation.run(steady(1e9, 200), 600);
+  EXPECT_EQ(simulation.budget.rate(), 1e-8);
+}
+
+TEST(OverheadBudget, ANewCeilingHoldsAtOnceAndIsReachedWhenItCanBe) {
+  Simulation simulation(1e-3);
+  simulation.run(steady(1e5), 60);
+  simulation.budget.set_ceiling(1e-4);
+  EXPECT_EQ(simulation.budget.rate(), 1e-4);
+  simulation.budget.set_ceiling(1e-2);
+  EXPECT_EQ(simulation.budget.rate(), 1e-4);
+  simulation.run(steady(1e5), 60);
+  EXPECT_EQ(simulation.budget.rate(), 1e-2);
+}
+
+// The cost of a sample of few is not known well: none in a quiet second allow no leap.
+TEST(OverheadBudget, NoSamplesAreNoProofThatAnyRateIsCheap) {
+  OverheadBudget budget(1e-4, 1, MEMPROF_CAPTURE_BY_KERNEL, kTrapNs);
+  for (int second = 0; second < 10; ++second) {
+    budget.judge({.seconds = 1, .cpu_seconds = 0.03});
+  }
+  EXPECT_LT(budget.rate(), 1e-5);
+}
+
+TEST(ProfilingCost, AddsUpItsParts) {
+  const double cost =
+      cost_seconds({.samples = 1000, .frames = 50'000, .probe_hits = 10, .program_ns = 5000}, 1200);
+  EXPECT_DOUBLE_EQ(cost, (1000 * kSampleNs + 50'000 * kFrameNs + 10 * 1200 + 5000) * 1e-9);
+}
+
+TEST(ProfilingCost, TheRuntimeCapturesForLess) {
+  EXPECT_LT(usual_sample_seconds(MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs),
+            usual_sample_seconds(MEMPROF_CAPTURE_BY_KERNEL, kTrapNs));
+}
+
+}  // namespace
+}  // namespace memprofd

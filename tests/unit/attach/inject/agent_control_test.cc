@@ -1,0 +1,212 @@
+#include "daemon/attach/inject/agent_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "daemon/discover/target_memory.h"
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Reads this process's own memory; on_read runs before each read, as a target
+// that goes on while it is being looked at.
+class OwnMemory : public WritableMemory {
+ public:
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    if (on_read) on_read(++reads);
+    return memory->read(address, out);
+  }
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
+    return memory->write(address, bytes);
+  }
+  std::function<void(int)> on_read;
+  mutable int reads = 0;
+  std::unique_ptr<TargetMemory> memory = TargetMemory::open(getpid()).value();
+};
+
+class AgentControlTest : public ::testing::Test {
+ protected:
+  AgentControlTest() {
+    block_.magic = MEMPROF_AGENT_MAGIC;
+    block_.abi_version = MEMPROF_AGENT_ABI;
+    block_.control_bytes = sizeof(block_);
+    block_.buffer_bytes = sizeof(memprof_batch_buffer);
+    block_.buffer_count = MEMPROF_BUFFERS;
+    block_.domain_bytes = sizeof(memprof_domain);
+    block_.domain_count = MEMPROF_DOMAINS;
+    block_.domains = reinterpret_cast<std::uint64_t>(domains_.data());
+    block_.buffers = reinterpret_cast<std::uint64_t>(buffers_.data());
+  }
+  AgentControl control() {
+    return AgentControl(getpid(), memory_, reinterpret_cast<std::uint64_t>(&block_));
+  }
+
+  memprof_agent_control block_ = {};
+  std::vector<memprof_domain> domains_ = std::vector<memprof_domain>(MEMPROF_DOMAINS);
+  std::vector<memprof_batch_buffer> buffers_ = std::vector<memprof_batch_buffer>(MEMPROF_BUFFERS);
+  OwnMemory memory_;
+};
+
+TEST_F(AgentControlTest, ReadsTheStatus) {
+  block_.state = MEMPROF_AGENT_SAMPLING;
+  block_.rate = 1e-4;
+  block_.generation = 7;
+  block_.requested_generation = 8;
+  block_.starts = 3;
+  block_.stops = 2;
+  block_.pauses[MEMPROF_GC_MAJOR_SLICE].count[5] = 11;
+  const auto status = control().status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->state, MEMPROF_AGENT_SAMPLING);
+  EXPECT_EQ(status->rate, 1e-4);
+  EXPECT_EQ(status->generation, 7u);
+  EXPECT_EQ(status->requested_generation, 8u);
+  EXPECT_EQ(status->starts, 3u);
+  EXPECT_EQ(status->stops, 2u);
+  EXPECT_EQ(status->pauses[MEMPROF_GC_MAJOR_SLICE].count[5], 11u);
+}
+
+TEST_F(AgentControlTest, RefusesAnotherBuild) {
+  block_.abi_version = MEMPROF_AGENT_ABI + 1;
+  const auto status = control().status();
+  EXPECT_EQ(status.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.status().message()), HasSubstr("agent of another build"));
+  EXPECT_THAT(std::string(status.status().message()), HasSubstr("restart the program"));
+}
+
+TEST_F(AgentControlTest, RefusesWhatIsNoControlBlock) {
+  block_.magic = 0;
+  EXPECT_FALSE(control().status().ok());
+  block_.magic = MEMPROF_AGENT_MAGIC;
+  block_.control_bytes -= 8;
+  EXPECT_FALSE(control().status().ok());
+  block_.control_bytes += 8;
+  block_.buffer_bytes -= 8;
+  EXPECT_FALSE(control().status().ok());
+  block_.buffer_bytes += 8;
+  block_.buffer_count -= 1;
+  EXPECT_FALSE(control().status().ok());
+  block_.buffer_count += 1;
+  EXPECT_TRUE(control().status().ok());
+  EXPECT_FALSE(AgentControl(getpid(), memory_, 16).status().ok());
+}
+
+TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
+  block_.buffers_used = 4;
+  memprof_batch_buffer& first = buffers_[0];
+  first = {.first_seq = 100, .count = 2, .generation = 4, .last_sample = 0, .records = {}};
+  first.records[0].sample_id = 41;
+  first.records[1].sample_id = 42;
+  buffers_[2].first_seq = 7;  // empty
+  buffers_[3] = {.first_seq = 9, .count = 1, .generation = 5, .last_sample = 0, .records = {}};
+  buffers_[4].count = 1;  // not used
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  ASSERT_EQ(tails->size(), 2u);
+  const AgentTail& tail = tails->front();
+  EXPECT_EQ(tail.buffer, 0u);
+  EXPECT_EQ(tail.first_seq, 100u);
+  EXPECT_EQ(tail.generation, 4u);
+  ASSERT_EQ(tail.records.size(), 2u);
+  EXPECT_EQ(tail.records[1].sample_id, 42u);
+  EXPECT_EQ(tails->back().buffer, 3u);
+  EXPECT_EQ(tails->back().generation, 5u);
+}
+
+TEST_F(AgentControlTest, ReadsAPackedTail) {
+  block_.buffers_used = 1;
+  memprof_batch_buffer& buffer = buffers_[0];
+  buffer.first_seq = 100;
+  buffer.generation = 4;
+  buffer.count = 2;
+  buffer.packed_words = 5;
+  buffer.packed.head.base_address = 0x5500;
+  buffer.packed.words[4] = 55;
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  ASSERT_EQ(tails->size(), 1u);
+  const AgentTail& tail = tails->front();
+  EXPECT_TRUE(tail.records.empty());
+  EXPECT_EQ(tail.head.records, 2u);
+  EXPECT_EQ(tail.head.base_address, 0x5500u);
+  ASSERT_EQ(tail.words.size(), 5u);
+  EXPECT_EQ(tail.words[4], 55u);
+  buffer.packed_words = MEMPROF_PACKED_WORDS + 1;
+  EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
+  block_.buffers_used = 1;
+  buffers_[0].first_seq = 100;
+  buffers_[0].count = 2;
+  // After its head was read: the batch went out and its place was used again.
+  memory_.on_read = [&](int read) {
+    if (read != 3) return;
+    buffers_[0].count = 0;
+    buffers_[0].first_seq = 102;
+    buffers_[0].records[0].sample_id = 99;
+  };
+  const auto tails = control().tails();
+  ASSERT_TRUE(tails.ok());
+  EXPECT_TRUE(tails->empty());
+}
+
+TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
+  block_.buffers_used = 1;
+  buffers_[0].count = MEMPROF_BATCH_RECORDS + 1;
+  EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
+  buffers_[0].count = 0;
+  block_.buffers_used = 1'000'000;
+  EXPECT_TRUE(control().tails().ok());
+}
+
+TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
+  ASSERT_TRUE(control()
+                  .tell({.external_interrupt = 256,
+                         .memprof = 464,
+                         .memprof_config = 64,
+                         .stat_words = 384,
+                         .shared_heap = 280,
+                         .reserved = 0})
+                  .ok());
+  EXPECT_EQ(block_.offsets.external_interrupt, 256u);
+  EXPECT_EQ(block_.offsets.memprof_config, 64u);
+}
+
+TEST_F(AgentControlTest, KnowsTheDomainsThatRun) {
+  block_.domains_used = 140;
+  domains_[0] = {.state = 0x1000, .heap_bytes = 7, .base_words = {}};
+  domains_[139] = {.state = 0x2000, .heap_bytes = 8, .base_words = {1, 2, 3}};
+  domains_[140].state = 0x3000;  // not used
+  const auto status = control().status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  const std::vector<DomainGc> domains = control().domains(*status);
+  ASSERT_EQ(domains.size(), 2u);
+  EXPECT_EQ(domains[0].state, 0x1000u);
+  EXPECT_EQ(domains[1].heap_bytes, 8u);
+  EXPECT_EQ(domains[1].base_words[2], 3u);
+  block_.domains_used = 1'000'000;
+  EXPECT_EQ(control().status()->domains_used, MEMPROF_DOMAINS);
+}
+
+TEST_F(AgentControlTest, RequestsARate) {
+  ASSERT_TRUE(control()
+                  .request({.rate = 2e-5, .generation = 9, .capture = MEMPROF_CAPTURE_BY_RUNTIME})
+                  .ok());
+  EXPECT_EQ(block_.requested_rate, 2e-5);
+  EXPECT_EQ(block_.requested_generation, 9u);
+  EXPECT_EQ(block_.requested_capture, static_cast<std::uint32_t>(MEMPROF_CAPTURE_BY_RUNTIME));
+  EXPECT_GT(block_.requested_until_ns, monotonic_ns());
+  const std::uint64_t until = block_.requested_until_ns;
+  ASSERT_TRUE(control().renew().ok());
+  EXPECT_GT(block_.requested_until_ns, until);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/hurry.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kState = 0x10000, kPending = 0x20000;
+
+// A program that runs on while it is looked at: what it does comes after a read of a word.
+class RunningProgram : public WritableMemory {
+ public:
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), &words[address], out.size());
+    if (address == moves_after) move();
+    return absl::OkStatus();
+  }
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
+    std::memcpy(&words[address], bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+  // As Gc.set does with another size of the minor heap.
+  void move() const {
+    words[kState + abi.young_ptr] = 0x7f0000200000;
+    words[kState + abi.young_alloc_end] = 0x7f0000300000;
+    words[kState + abi.young_limit] = 0x7f0000100000;
+  }
+
+  RuntimeAbi abi = runtime_abi_for("4.13.1").value();
+  std::uint64_t moves_after = 0;
+  mutable std::map<std::uint64_t, std::uint64_t> words = {{kState + abi.young_ptr, 0x500000},
+                                                          {kState + abi.young_alloc_end, 0x600000},
+                                                          {kState + abi.young_limit, 0x400000}};
+};
+
+void hurry(const RunningProgram& program) { hurry_domain(program, program.abi, kState, kPending); }
+
+TEST(Hurry, NextAllocationLooksCloser) {
+  const RunningProgram program;
+  hurry(program);
+  EXPECT_GE(program.words[kState + program.abi.young_limit],
+            program.words[kState + program.abi.young_alloc_end]);
+  EXPECT_EQ(program.words[kPending], 1u);
+}
+
+// Below its new minor heap the program would allocate on and on.
+TEST(Hurry, LimitIsNeverBelowAMinorHeapThatHasMoved) {
+  RunningProgram program;
+  program.moves_after = kState + program.abi.young_alloc_end;
+  hurry(program);
+  EXPECT_GE(program.words[kState + program.abi.young_limit],
+            program.words[kState + program.abi.young_alloc_end]);
+}
+
+TEST(Hurry, WhatIsNoDomainIsLeftAlone) {
+  RunningProgram program;
+  program.words[kState + program.abi.young_ptr] = 0x700000;  // beyond the end
+  hurry(program);
+  EXPECT_EQ(program.words[kState + program.abi.young_limit], 0x400000u);
+  EXPECT_EQ(program.words.count(kPending), 0u);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/loaded_files.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include "daemon/attach/inject/libc_functions.h"
+#include "daemon/discover/target_memory.h"
+#include "tests/kit/fake_memory.h"
+
+namespace memprofd {
+namespace {
+
+struct Node {
+  std::uint64_t bias, name, dynamic, next;
+};
+
+// A dynamic linker's list of these files, in that order.
+class Files {
+ public:
+  std::uint64_t add(std::uint64_t bias, const std::string& name) {
+    const std::uint64_t text = memory_.put_string(name);
+    memory_.align(8);
+    const std::uint64_t at = memory_.put(Node{bias, text, 0, 0});
+    if (last_ != 0) memory_.poke(last_ + offsetof(Node, next), at);
+    if (first_ == 0) first_ = at;
+    return last_ = at;
+  }
+  std::uint64_t list() {
+    const std::uint64_t at = memory_.put(std::uint64_t{1});
+    memory_.put(first_);
+    return at;
+  }
+  FakeMemory& memory() { return memory_; }
+
+ private:
+  FakeMemory memory_{0x10000};
+  std::uint64_t first_ = 0, last_ = 0;
+};
+
+TEST(LoadedFiles, TheOneLoadedLastUnderTheName) {
+  Files files;
+  files.add(0, "");
+  files.add(0x1000, "/lib/agent.so");
+  files.add(0x2000, "/lib/agent.so");
+  files.add(0x3000, "/lib/agent.so.1");
+  const std::uint64_t list = files.list();
+  EXPECT_EQ(load_bias_of(files.memory(), list, "/lib/agent.so"), 0x2000u);
+  EXPECT_EQ(load_bias_of(files.memory(), list, "/lib/agent"), std::nullopt);
+}
+
+TEST(LoadedFiles, OnlyTheLastAreLookedAt) {
+  Files files;
+  files.add(0x1000, "old");
+  for (int i = 1; i < kLoadedLast; ++i) files.add(0x2000, "other");
+  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "old"), 0x1000u);
+  files.add(0x2000, "other");
+  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "old"), std::nullopt);
+}
+
+TEST(LoadedFiles, AListWithoutAnEnd) {
+  Files files;
+  const std::uint64_t first = files.add(0x1000, "a");
+  const std::uint64_t last = files.add(0x2000, "b");
+  files.memory().poke(last + offsetof(Node, next), first);
+  const std::uint64_t list = files.list();
+  EXPECT_EQ(load_bias_of(files.memory(), list, "c"), std::nullopt);
+  EXPECT_EQ(load_bias_of(files.memory(), list, "b"), 0x2000u);
+}
+
+TEST(LoadedFiles, AListThatLeadsNowhere) {
+  Files files;
+  const std::uint64_t at = files.add(0x1000, "a");
+  files.memory().poke(at + offsetof(Node, next), std::uint64_t{0xdead0000});
+  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "a"), std::nullopt);
+  EXPECT_EQ(load_bias_of(files.memory(), 0xdead0000, "a"), std::nullopt);
+}
+
+TEST(LoadedFiles, OfThisProcess) {
+  const auto libc = find_libc_functions(::getpid(), ProcFs().maps(::getpid()).value());
+  ASSERT_TRUE(libc.ok()) << libc.status();
+  ASSERT_NE(libc->loaded_list, 0u);
+  const auto memory = TargetMemory::open(::getpid());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const auto* map = static_cast<const link_map*>(::dlopen(nullptr, RTLD_NOW));
+  while (map->l_next != nullptr) map = map->l_next;
+  EXPECT_EQ(load_bias_of(**memory, libc->loaded_list, map->l_name), map->l_addr);
+}
+
+}  // namespace
+}  // namespace memprofd

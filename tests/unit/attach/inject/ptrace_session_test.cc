@@ -1,0 +1,134 @@
+#include "daemon/attach/inject/ptrace_session.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kLong{20'000};  // only a failing test waits that long
+
+// A child that runs `work`, killed at the end.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& work) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    work();
+    ::_exit(0);
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, __WALL);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+bool is_urgent(const SignalStop& stop) { return stop.signal == SIGURG; }
+
+// A process that is killed while it is attached to: the kernel refuses with EPERM.
+TEST(PtraceSession, AProcessThatHasEndedIsNotAQuestionOfPermission) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(PtraceSession().seize(child).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(PtraceSession().seize(child).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(PtraceSession, ATracerThatIsThereIsNamedAsSuch) {
+  const Child child([] { ::pause(); });
+  std::thread([&] {
+    PtraceSession first;
+    ASSERT_EQ(first.seize(child.pid()), absl::OkStatus());
+    std::thread([&] {
+      EXPECT_EQ(PtraceSession().seize(child.pid()).code(), absl::StatusCode::kAlreadyExists);
+    }).join();
+  }).join();
+  // The end of the thread has let it go.
+  std::thread([&] { EXPECT_EQ(PtraceSession().seize(child.pid()), absl::OkStatus()); }).join();
+}
+
+TEST(PtraceSession, TellsWhoSentASignalAndPassesOthersOn) {
+  static volatile int handled;
+  const Child child([] {
+    ::signal(SIGUSR1, [](int) { handled = 1; });
+    while (!handled) ::usleep(100);
+    ::raise(SIGURG);
+    ::pause();
+  });
+  PtraceSession session;
+  ASSERT_EQ(session.seize(child.pid()), absl::OkStatus());
+  ASSERT_EQ(::kill(child.pid(), SIGURG), 0);
+  const auto foreign = session.wait_signal(is_urgent, kLong);
+  ASSERT_TRUE(foreign);
+  EXPECT_EQ(foreign->code, SI_USER);
+  ASSERT_EQ(session.resume(0), absl::OkStatus());
+  // Its handler runs, or the child would never raise its own.
+  while (!session.gone()) {
+    ASSERT_EQ(::kill(child.pid(), SIGUSR1), 0);
+    if (const auto own = session.wait_signal(is_urgent, milliseconds(20))) {
+      EXPECT_EQ(own->code, SI_TKILL);
+      break;
+    }
+  }
+  ASSERT_FALSE(session.gone());
+  EXPECT_EQ(session.release(), absl::OkStatus());
+}
+
+TEST(PtraceSession, TimeInWhichTheUserStoppedItDoesNotCount) {
+  const Child child([] {
+    for (;;) ::usleep(100);
+  });
+  PtraceSession session;
+  ASSERT_EQ(session.seize(child.pid()), absl::OkStatus());
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  std::thread user([&] {
+    ::usleep(300'000);  // the fault: for longer than the patience
+    ::kill(child.pid(), SIGCONT);
+    ::kill(child.pid(), SIGURG);
+  });
+  EXPECT_TRUE(session.wait_signal(is_urgent, milliseconds(200)));
+  user.join();
+}
+
+TEST(PtraceSession, AnExecIsTold) {
+  const Child child([] {
+    ::usleep(20'000);
+    ::execl("/bin/sleep", "sleep", "600", nullptr);
+  });
+  PtraceSession session;
+  ASSERT_EQ(session.seize(child.pid()), absl::OkStatus());
+  EXPECT_FALSE(session.wait_signal(is_urgent, kLong));
+  EXPECT_TRUE(session.gone());
+  EXPECT_TRUE(session.exec_seen());
+}
+
+TEST(PtraceSession, StopsBehindASystemCall) {
+  const Child child([] {
+    ::raise(SIGURG);
+    for (;;) ::syscall(SYS_lseek, 4711, 0, 0);
+  });
+  PtraceSession session;
+  ASSERT_EQ(session.seize(child.pid()), absl::OkStatus());
+  while (!session.wait_signal(is_urgent, milliseconds(20))) ::kill(child.pid(), SIGURG);
+  const auto result = session.run_to_system_call(SYS_lseek, 4711, kLong);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, -EBADF);
+  EXPECT_EQ(session.run_to_system_call(SYS_getpid, 0, milliseconds(20)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+}  // namespace
+}  // namespace memprofd

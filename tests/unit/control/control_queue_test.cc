@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/control_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "daemon/control/attach_answer.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The control thread, until the queue's owner ends it.
+class ControlQueueTest : public ::testing::Test {
+ protected:
+  void serve(int requests) {
+    while (requests > 0) {
+      for (const auto& request : queue_->wait_until(Clock::now() + std::chrono::hours(1))) {
+        request();
+        --requests;
+      }
+    }
+  }
+  std::shared_ptr<ControlQueue> queue_ = std::make_shared<ControlQueue>();
+};
+
+TEST_F(ControlQueueTest, AnswersWithTheResult) {
+  std::jthread control([this] { serve(2); });
+  const auto number = queue_->call([] { return absl::StatusOr<int>(7); });
+  EXPECT_EQ(*number, 7);
+  EXPECT_EQ(queue_->call([] { return absl::NotFoundError("x"); }).code(),
+            absl::StatusCode::kNotFound);
+}
+
+// Whatever the request owns goes when its time has come, not before.
+TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
+  auto owned = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = owned;
+  const absl::Status late = queue_->call(
+      [owned = std::move(owned)] {
+        ++*owned;
+        return absl::OkStatus();
+      },
+      std::chrono::milliseconds(1));
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  ASSERT_EQ(*alive.lock(), 0);
+  auto requests = queue_->wait_until(Clock::now());
+  ASSERT_EQ(requests.size(), 1u);
+  requests.front()();
+  EXPECT_EQ(*alive.lock(), 1);
+  requests.clear();
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(ControlQueueTest, CloseAnswersThoseWhoWaitAndThoseToCome) {
+  absl::Status waited;
+  std::jthread caller([&] { waited = queue_->call([] { return absl::OkStatus(); }); });
+  ControlQueue::Requests none;
+  while (!queue_->waiting()) std::this_thread::yield();
+  queue_->close();
+  caller.join();
+  EXPECT_EQ(waited.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(queue_->call([] { return absl::OkStatus(); }).code(), absl::StatusCode::kAborted);
+  EXPECT_FALSE(queue_->post([] {}));
+}
+
+TEST_F(ControlQueueTest, AWakeUpIsNotLost) {
+  queue_->wake();
+  EXPECT_TRUE(queue_->wait_until(Clock::now() + std::chrono::hours(1)).empty());
+}
+
+TEST(AttachAnswer, IsGivenOnceAndAlways) {
+  std::promise<AttachAnswer::Result> promise;
+  auto result = promise.get_future();
+  AttachAnswer answer(std::move(promise));
+  AttachAnswer moved = std::move(answer);
+  EXPECT_FALSE(answer.awaited());
+  moved.give(absl::NotFoundError("first"));
+  moved.give(absl::NotFoundError("second"));
+  EXPECT_EQ(result.get().status().message(), "first");
+
+  std::promise<AttachAnswer::Result> dropped;
+  auto at_the_end = dropped.get_future();
+  { const AttachAnswer unanswered(std::move(dropped)); }
+  EXPECT_EQ(at_the_end.get().status().code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace memprofd

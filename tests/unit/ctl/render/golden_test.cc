@@ -1,0 +1,72 @@
+// The outputs that scripts and dashboards rely on, for one fixed snapshot.
+#include "tests/kit/golden.h"
+
+#include "daemon/ctl/render/render_json.h"
+#include "daemon/ctl/render/render_report.h"
+#include "daemon/ctl/render/render_table.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/export/metrics/prometheus_text.h"
+#include "tests/kit/fake_service.h"
+
+namespace memprofd {
+namespace {
+
+using testing::expect_golden;
+using testing::FakeService;
+using testing::fixed_target;
+
+// A second target that has failed, with a name that is not UTF-8.
+std::shared_ptr<TargetSnapshot> failed_target() {
+  auto target = std::make_shared<TargetSnapshot>();
+  target->info = {.pid = 4300,
+                  .comm = "ba\xFF\x1b[31md",
+                  .exe = "/srv/bad",
+                  .runtime_version = "4.13.1",
+                  .mode = "agent",
+                  .capture = "kernel",
+                  .state = TargetState::kFailed,
+                  .message = "the program uses Gc.Memprof itself"};
+  target->attached_ns = 1'700'000'100'000'000'000;
+  target->time_ns = target->attached_ns;
+  target->symbolizer = testing::fixed_symbolizer();
+  return target;
+}
+
+std::vector<TargetSnapshotPtr> both() { return {fixed_target(), failed_target()}; }
+
+pb::ListTargetsResponse targets_response() {
+  pb::ListTargetsResponse response;
+  for (const TargetSnapshotPtr& target : both()) *response.add_targets() = to_proto(*target);
+  return response;
+}
+
+pb::ListSitesResponse sites_response() {
+  FakeService service({fixed_target()});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  return QueryService(service).list_sites(request).value();
+}
+
+TEST(Golden, Metrics) {
+  auto with_budget = fixed_target();
+  with_budget->info.overhead = testing::fixed_overhead();
+  FakeService service({with_budget, failed_target()});
+  expect_golden("metrics.txt",
+                PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, 3).text());
+}
+
+TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }
+TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
+TEST(Golden, Report) {
+  expect_golden("report.txt",
+                ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE));
+}
+
+TEST(Golden, Tables) {
+  expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));
+  expect_golden("sites.txt", ctl::sites_table(sites_response(), pb::GROUP_BY_SITE, false, {}));
+}
+
+}  // namespace
+}  // namespace memprofd

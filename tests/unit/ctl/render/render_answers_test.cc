@@ -1,0 +1,150 @@
+// The answers as text; whole ones are in tests/golden.
+#include "daemon/ctl/render/render_answers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <limits>
+
+#include "daemon/export/api/query_service.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/golden.h"
+#include "tests/kit/recording.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using memprofd::testing::expect_golden;
+using memprofd::testing::FakeService;
+using memprofd::testing::fixed_target;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Two minutes: callstack 1 leaks, 2 is a cache of 20 blocks, 3 dies at once.
+std::shared_ptr<TargetSnapshot> recorded_target() {
+  Recording recording;
+  recording.symbolizer = memprofd::testing::fixed_symbolizer();
+  std::deque<std::uint64_t> cache;
+  std::uint64_t id = 0;
+  for (int second = 0; second < 120; ++second) {
+    recording.alloc(++id, 1);
+    recording.alloc(++id, 2);
+    cache.push_back(id);
+    recording.alloc(++id, 3, 5);
+    recording.die(id);
+    if (cache.size() > 20) {
+      recording.die(cache.front(), MEMPROF_DEALLOC_MAJOR);
+      cache.pop_front();
+    }
+    recording.advance(kSecond);
+  }
+  auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+  target->info.pid = 77;
+  return target;
+}
+
+class RenderAnswersTest : public ::testing::Test {
+ protected:
+  FakeService service_{{fixed_target(), recorded_target()}};
+  QueryService queries_{service_};
+};
+
+TEST_F(RenderAnswersTest, Diff) {
+  pb::DiffSitesRequest request;
+  request.mutable_base()->set_pid(77);
+  request.mutable_base()->mutable_range()->set_end_unix_ns(kStart + 40 * kSecond);
+  request.mutable_other()->set_pid(77);
+  request.mutable_other()->mutable_range()->set_begin_unix_ns(kStart + 100 * kSecond);
+  expect_golden("diff.txt", diff_text(queries_.diff_sites(request).value(), request, {}));
+  request.set_per_second(true);
+  EXPECT_THAT(diff_text(queries_.diff_sites(request).value(), request, {}),
+              HasSubstr("\nlive, other minus base\n"))
+      << "a level is no rate";
+  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_limit(1);
+  const std::string text = diff_text(queries_.diff_sites(request).value(), request, {});
+  EXPECT_THAT(text, HasSubstr("\nallocated, other minus base, change per second\n"));
+  EXPECT_THAT(text, HasSubstr("all 3\n")) << "the limit hides no group from the sum";
+}
+
+TEST_F(RenderAnswersTest, DiffNamesGroupsOfOneSide) {
+  pb::DiffSitesRequest request;
+  request.mutable_base()->set_pid(4242);
+  request.mutable_base()->mutable_filter()->set_pattern("Parser");
+  request.mutable_other()->set_pid(4242);
+  request.mutable_other()->mutable_filter()->set_pattern("Cache");
+  const std::string text = diff_text(queries_.diff_sites(request).value(), request, {});
+  EXPECT_THAT(text, HasSubstr("Parser.token  bin/parser.ml:112\n"));
+  EXPECT_THAT(text, HasSubstr("Cache.fill  bin/cache.ml:58\n"));
+}
+
+TEST_F(RenderAnswersTest, Callers) {
+  pb::ListCallersRequest request;
+  request.mutable_selection()->set_pid(4242);
+  request.set_function("Request\\.handle");
+  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  const auto response = queries_.list_callers(request).value();
+  expect_golden("callers.txt", callers_text(response, request, {}));
+  request.set_function("f\x1b[2J");
+  EXPECT_THAT(callers_text(response, request, {}), Not(HasSubstr("\x1b")));
+}
+
+TEST_F(RenderAnswersTest, CallersOfNothing) {
+  EXPECT_THAT(callers_text({}, {}, {}), Not(HasSubstr("nan")));
+}
+
+TEST_F(RenderAnswersTest, History) {
+  pb::GetHistoryRequest request;
+  request.mutable_selection()->set_pid(77);
+  request.set_points(30);
+  request.set_limit(2);
+  expect_golden("history.txt", history_text(queries_.get_history(request).value(), request, {}));
+  request.set_measure(pb::SITE_ORDER_ALLOCATED);
+  EXPECT_THAT(history_text(queries_.get_history(request).value(), request, {}), HasSubstr("/s"));
+  EXPECT_EQ(history_text({}, request, {}), "no history yet: wait a second\n");
+}
+
+TEST_F(RenderAnswersTest, LinesAreCutAtTheWidth) {
+  pb::GetHistoryRequest request;
+  request.mutable_selection()->set_pid(77);
+  const auto response = queries_.get_history(request).value();
+  const std::string wide = history_text(response, request, {});
+  const std::string narrow = history_text(response, request, {.width = 40});
+  EXPECT_LT(narrow.size(), wide.size());
+  EXPECT_THAT(narrow, HasSubstr("…"));
+}
+
+// Values that nothing good can be drawn from draw nothing bad.
+TEST_F(RenderAnswersTest, BarsOfStrangeValues) {
+  pb::GetHistoryResponse response;
+  response.add_points();
+  pb::HistorySeries& series = *response.add_series();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double value : {std::nan(""), -5.0, infinity, 0.0, 1e308, std::nan("")}) {
+    series.add_values(value);
+    series.add_stderrs(0);
+  }
+  EXPECT_THAT(history_text(response, {}, {}), HasSubstr("▁▁█▁▁▁"));
+  series.clear_values();
+  for (int i = 0; i <= 7; ++i) series.add_values(i);
+  series.add_stderrs(0);
+  series.add_stderrs(0);
+  EXPECT_THAT(history_text(response, {}, {}), HasSubstr("▁▂▃▄▅▆▇█"));
+}
+
+TEST_F(RenderAnswersTest, Leaks) {
+  pb::ListLeaksRequest request;
+  request.mutable_selection()->set_pid(77);
+  request.mutable_selection()->mutable_range()->set_begin_unix_ns(kStart + 30 * kSecond);
+  const auto response = queries_.list_leaks(request).value();
+  expect_golden("leaks.txt", leaks_text(response, pb::GROUP_BY_SITE));
+}
+
+TEST_F(RenderAnswersTest, NoLeaks) {
+  EXPECT_THAT(leaks_text({}, pb::GROUP_BY_SITE),
+              HasSubstr("No site has grown by more than its error."));
+}
+
+}  // namespace
+}  // namespace memprofd::ctl

@@ -1,0 +1,261 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/ctl/arguments.h"
+#include "daemon/ctl/doctor.h"
+#include "daemon/ctl/render/render_json.h"
+#include "daemon/ctl/render/render_report.h"
+#include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/ctl/render/words.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/query_service.h"
+#include "daemon/util/utf8.h"
+#include "tests/kit/fake_service.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using memprofd::testing::fixed_target;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+pb::ListSitesResponse sites() {
+  memprofd::testing::FakeService service({fixed_target()});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  return QueryService(service).list_sites(request).value();
+}
+
+TEST(TextTable, AlignsByWidthOnTheTerminal) {
+  TextTable table({{"NUMBER", Align::kRight}, {"NAME"}, {"LAST"}});
+  table.add_row({"1 ± 2", "é", ""});
+  table.add_row({"12,345,678", "abc", "x"});
+  EXPECT_THAT(table.lines(), ElementsAre("    NUMBER  NAME  LAST",  //
+                                         "     1 ± 2  é",           //
+                                         "12,345,678  abc   x"));
+  EXPECT_THAT(table.lines(8), ElementsAre("    NUM…", "     1 …", "12,345,…"));
+}
+
+TEST(SitesJson, HasTheFieldsThatScriptsRelyOn) {
+  const auto json = nlohmann::json::parse(sites_json(sites()));
+  ASSERT_EQ(json["sites"].size(), 4u);
+  const auto& site = json["sites"][0];
+  EXPECT_EQ(site["function"], "Sessions.remember");
+  EXPECT_EQ(site["file"], "bin/sessions.ml");
+  EXPECT_EQ(site["line"], 27);
+  EXPECT_EQ(site["samples"], 10000);
+  EXPECT_EQ(site["allocated_bytes"], 80e6);
+  EXPECT_EQ(site["allocated_bytes_stderr"], 800e3);
+  EXPECT_EQ(site["promoted_bytes"], 72e6);
+  EXPECT_EQ(site["live_bytes"], 76e6);
+  EXPECT_GT(site["live_bytes_stderr"], 0);
+  for (const char* quantile : {"p50", "p90", "p99"}) {
+    EXPECT_TRUE(site["lifetime_seconds"][quantile].is_number()) << quantile;
+  }
+  EXPECT_EQ(site["callstack"][1]["function"], "Request.handle");
+  EXPECT_EQ(site["callstack"][1]["file"], "bin/request.ml");
+  EXPECT_EQ(site["callstack"][1]["line"], 40);
+}
+
+TEST(TargetsJson, HasTheFieldsThatScriptsRelyOn) {
+  pb::ListTargetsResponse response;
+  *response.add_targets() = to_proto(*fixed_target());
+  const auto json = nlohmann::json::parse(targets_json(response));
+  const auto& target = json["targets"][0];
+  EXPECT_EQ(target["pid"], 4242);
+  EXPECT_EQ(target["comm"], "server.exe");
+  EXPECT_EQ(target["exe"], "/srv/app/server.exe");
+  EXPECT_EQ(target["runtime_version"], "4.13.1");
+  EXPECT_EQ(target["mode"], "agent");
+  EXPECT_EQ(target["state"], "sampling");
+  EXPECT_EQ(target["sampling_rate"], 1e-3);
+  EXPECT_EQ(target["dropped_events"], 9);
+  EXPECT_EQ(nlohmann::json::parse(targets_json({}))["targets"].size(), 0u);
+}
+
+TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
+  auto target = fixed_target();
+  const auto overhead_of = [](const TargetSnapshot& snapshot) {
+    return nlohmann::json::parse(target_json(to_proto(snapshot)))["target"]["overhead"];
+  };
+  EXPECT_TRUE(overhead_of(*target).is_null());
+  target->info.overhead = testing::fixed_overhead();
+  const auto overhead = overhead_of(*target);
+  EXPECT_EQ(overhead["budget_ratio"], 0.01);
+  EXPECT_EQ(overhead["ratio"], 0.0075);
+  EXPECT_EQ(overhead["requested_sampling_rate"], 1e-2);
+  EXPECT_EQ(overhead["rate_lowered"], 3);
+  EXPECT_EQ(overhead["rate_raised"], 2);
+  EXPECT_EQ(overhead["exhausted"], false);
+}
+
+TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {
+  EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}),
+              HasSubstr("\n    Server.loop  bin/server.ml:81\n"));
+  const std::string screen =
+      sites_table(sites(), pb::GROUP_BY_SITE, false, {.color = true, .width = 40});
+  EXPECT_THAT(screen, HasSubstr("\x1b[1m"));
+  EXPECT_THAT(screen, Not(HasSubstr("bin/")));
+  EXPECT_EQ(sites_table({}, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
+  EXPECT_EQ(targets_table({}, {}), "no targets; attach with: memprofctl attach PID\n");
+}
+
+TEST(Tables, NamesCannotWriteToTheTerminal) {
+  pb::ListSitesResponse response = sites();
+  response.mutable_target()->set_comm("x\x1b]0;evil\x07");
+  response.mutable_sites(0)->set_function("f\x1b[2J\n");
+  for (const std::string& text : {sites_table(response, pb::GROUP_BY_SITE, true, {}),
+                                  report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+                                  target_line(response.target())}) {
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+    EXPECT_EQ(text.find('\x07'), std::string::npos);
+  }
+}
+
+TEST(TargetLine, SaysStateRateAndReason) {
+  pb::Target target = to_proto(*fixed_target());
+  EXPECT_EQ(target_line(target),
+            "pid 4242 (server.exe): sampling at 0.001/word (1 sample per 7.81 KiB)\n");
+  target.mutable_overhead()->set_ratio(0.0075);
+  target.mutable_overhead()->set_budget_ratio(0.01);
+  EXPECT_EQ(target_line(target),
+            "pid 4242 (server.exe): sampling at 0.001/word (1 sample per 7.81 KiB), overhead 0.8 % "
+            "of 1.0 %\n");
+  target.set_state(pb::TARGET_STATE_WAITING);
+  target.set_message("the program is idle");
+  EXPECT_EQ(target_line(target), "pid 4242 (server.exe): waiting: the program is idle\n");
+}
+
+TEST(Report, CopesWithNothing) {
+  const std::string text = report_text({}, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE);
+  EXPECT_THAT(text, HasSubstr("No sites yet."));
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+}
+
+TEST(Report, CutsLongCallstacks) {
+  pb::ListSitesResponse response = sites();
+  for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
+  EXPECT_THAT(report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+              HasSubstr("... 79 more\n"));
+}
+
+TEST(Findings, ShowLevelAndRemedy) {
+  pb::DiagnoseResponse response;
+  memprofd::testing::FakeService service;
+  for (const Finding& finding : service.diagnose(9)) *response.add_findings() = to_proto(finding);
+  EXPECT_EQ(findings_text(response, {}),
+            "ok       kernel         6.1: all that is needed\n"
+            "warning  capture probe  single-stepped, about 10 µs a sample\n"
+            "                        -> use a rate of 1e-5 or less\n"
+            "problem  runtime        pid 9 is not an OCaml program\n"
+            "                        -> give the pid of one\n");
+  const auto json = nlohmann::json::parse(findings_json(response));
+  EXPECT_EQ(json["findings"][1]["level"], "warning");
+  EXPECT_EQ(verdict(response, 9).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(verdict(response, 0).code(), absl::StatusCode::kPermissionDenied);
+  response.mutable_findings()->RemoveLast();
+  EXPECT_TRUE(verdict(response, 9).ok());
+}
+
+TEST(Findings, WithoutADaemonSayWhatCanBeSaid) {
+  const auto response = local_findings(absl::UnavailableError("nobody at X; start it"), 1);
+  EXPECT_EQ(response.findings(0).subject(), "daemon");
+  EXPECT_EQ(response.findings(0).detail(), "nobody at X");
+  EXPECT_EQ(response.findings(0).remedy(), "start it");
+  EXPECT_EQ(response.findings(2).detail(), "pid 1 exists");
+}
+
+TEST(ChoosePid, TakesTheOnlyTarget) {
+  pb::ListTargetsResponse targets;
+  EXPECT_EQ(choose_pid(0, targets).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(*choose_pid(12, targets), 12);
+  EXPECT_EQ(choose_pid(-1, targets).status().code(), absl::StatusCode::kInvalidArgument);
+  pb::Target& first = *targets.add_targets();
+  first.set_pid(5);
+  first.set_state(pb::TARGET_STATE_EXITED);
+  EXPECT_EQ(*choose_pid(0, targets), 5);
+  pb::Target& second = *targets.add_targets();
+  second.set_pid(6);
+  second.set_state(pb::TARGET_STATE_SAMPLING);
+  EXPECT_EQ(*choose_pid(0, targets), 6);
+  targets.mutable_targets(0)->set_state(pb::TARGET_STATE_WAITING);
+  EXPECT_EQ(choose_pid(0, targets).status().message(),
+            "several targets (pids 5, 6); choose with --pid");
+}
+
+TEST(RateOf, TakesEitherForm) {
+  EXPECT_EQ(*rate_of("1e-4", ""), 1e-4);
+  EXPECT_EQ(*rate_of("", "8KB"), 1e-3);
+  EXPECT_EQ(*rate_of("", ""), 0);
+  EXPECT_FALSE(rate_of("1e-4", "8KB").ok());
+  EXPECT_FALSE(rate_of("0", "").ok());
+}
+
+TEST(Words, LocationsAndLosses) {
+  EXPECT_EQ(location_words("a.ml", 3), "a.ml:3");
+  EXPECT_EQ(location_words("a.ml", 0), "a.ml");
+  EXPECT_EQ(location_words("", 0), "");
+  EXPECT_EQ(losses_words({}), "none");
+  EXPECT_EQ(losses_words(to_proto(*fixed_target())),
+            "9 events (kernel/capture_ring_full 7, pair/no_capture 2)");
+  EXPECT_EQ(utc_words(1'700'000'000'000'000'000), "2023-11-14 22:13:20 UTC");
+}
+
+TEST(Words, Ranges) {
+  pb::TimeRange range;
+  range.set_begin_unix_ns(1'700'000'000'000'000'000);
+  range.set_end_unix_ns(1'700'000'300'000'000'000);
+  EXPECT_EQ(range_words(range), "2023-11-14 22:13:20 UTC to 2023-11-14 22:18:20 UTC (5.0 min)");
+}
+
+TEST(Words, GroupsAreCalledByWhatMakesThem) {
+  pb::Site site;
+  site.set_thread(4242);
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_THREAD), "thread 4242");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_DOMAIN), "domain 0");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "(no file)");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "(no library)");
+  site.set_function("Cache.fill");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FUNCTION), "Cache.fill");
+  site.set_file("cache.ml");
+  site.set_line(58);
+  site.set_module("Cache");
+  site.set_library("lib\x1b.so");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_SITE), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_CALLSTACK), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "cache.ml");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_MODULE), "Cache");
+  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "lib?.so");
+}
+
+TEST(Words, BlocksHaveTheirError) {
+  pb::Site site;
+  site.set_allocated_objects(12345.6);
+  site.set_allocated_objects_stderr(56.4);
+  site.set_live_objects(3);
+  site.set_live_objects_stderr(0.2);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_ALLOCATED_OBJECTS), "12,346 ± 56");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3 ± 1");
+  site.set_live_objects_stderr(0);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3") << "not known";
+}
+
+TEST(Words, EachMeasureInItsUnit) {
+  pb::Site site = sites().sites(0);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_LIVE).value, 76e6);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_ALLOCATED).standard_error, 800e3);
+  EXPECT_EQ(measured(site, pb::SITE_ORDER_SAMPLES).standard_error, 100);
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_SAMPLES), "10,000");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_DIED_YOUNG), "3.1 MiB ± 0.2");
+  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIFETIME), median_words(site.lifetime()));
+  EXPECT_EQ(measure_words(-3, 0, pb::SITE_ORDER_LIVE_OBJECTS), "0");
+  EXPECT_EQ(median_words({}), "-");
+}
+
+}  // namespace
+}  // namespace memprofd::ctl

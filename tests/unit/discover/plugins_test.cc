@@ -1,0 +1,197 @@
+#include "daemon/discover/plugins.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <deque>
+
+#include "daemon/discover/target_memory.h"
+#include "daemon/util/fd.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+// What ocamlopt -shared makes of a module with one call site, in the notation that both
+// OCaml 4 (separator "__") and OCaml 5 (".") use.
+std::string plugin_source(const std::string& separator) {
+  const std::string table = "camlPlug" + separator + "frametable";
+  return ".text\ncamlPlug" + separator + "f:\nret\n.Lreturn:\nret\n.data\n.globl \"" + table +
+         "\"\n\"" + table + "\":\n.quad 1\n.quad .Lreturn\n.word 16\n.word 0\n.balign 8\n" +
+         ".section .note.GNU-stack,\"\",%progbits\n";
+}
+
+std::string make_plugin(const TempDir& dir, const std::string& name, const std::string& source) {
+  const std::string from = dir.write(name + ".s", source);
+  const std::string to = dir.path(name + ".so");
+  const std::string command = "gcc -shared -nostdlib '" + from + "' -o '" + to + "'";
+  return std::system(command.c_str()) == 0 ? to : "";
+}
+
+// Loaded into this process while it lives.
+class Loaded {
+ public:
+  explicit Loaded(const std::string& path) : handle_(::dlopen(path.c_str(), RTLD_NOW)) {}
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  ~Loaded() {
+    if (handle_ != nullptr) ::dlclose(handle_);
+  }
+  std::uint64_t address(const char* symbol) const {
+    return reinterpret_cast<std::uint64_t>(::dlsym(handle_, symbol));
+  }
+
+ private:
+  void* handle_;
+};
+
+// The memory of this process as it was before the dynamic linker came to a word.
+class Unrelocated : public MemoryReader {
+ public:
+  Unrelocated(std::uint64_t address, std::uint64_t value) : address_(address), value_(value) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    const absl::Status status = memory_->read(address, out);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::uint64_t at = address + i - address_;
+      if (at < sizeof value_) out[i] = static_cast<std::byte>(value_ >> (8 * at));
+    }
+    return status;
+  }
+
+ private:
+  std::unique_ptr<TargetMemory> memory_ = TargetMemory::open(::getpid()).value();
+  std::uint64_t address_;
+  std::uint64_t value_;
+};
+
+class PluginFinderTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string symbol() const { return std::string("camlPlug") + GetParam() + "frametable"; }
+
+  TempDir dir_;
+  std::string file_ = make_plugin(dir_, "plugin", plugin_source(GetParam()));
+  std::unique_ptr<TargetMemory> memory_ = TargetMemory::open(::getpid()).value();
+  PluginFinder finder_{::getpid(), "/proc/self/exe"};
+};
+
+TEST_P(PluginFinderTest, IsFoundOnceWithItsFrames) {
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  const Loaded plugin(file_);
+  const std::uint64_t table = plugin.address(symbol().c_str());
+  const auto found = finder_.find_new(*memory_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 1u);
+  const auto& frames = found->front().frames.descriptors();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].frame_size, 16u);
+  EXPECT_EQ(frames[0].return_address, *reinterpret_cast<const std::uint64_t*>(table + 8));
+  EXPECT_LT(found->front().load_bias, table);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+}
+
+TEST_P(PluginFinderTest, EachFileOfItsOwn) {
+  const Loaded first(file_);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  const Loaded second(make_plugin(dir_, "second", plugin_source(GetParam())));
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+}
+
+// Half loaded: its return addresses are still those of the file.
+TEST_P(PluginFinderTest, IsLeftUntilItIsRelocated) {
+  const Loaded plugin(file_);
+  const std::uint64_t entry = plugin.address(symbol().c_str()) + 8;
+  EXPECT_TRUE(finder_.find_new(Unrelocated(entry, 0x1001))->empty());
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+}
+
+TEST_P(PluginFinderTest, TheProgramItselfIsNone) {
+  const Loaded plugin(file_);
+  ASSERT_NE(plugin.address(symbol().c_str()), 0u);
+  PluginFinder finder(::getpid(), file_);
+  EXPECT_TRUE(finder.find_new(*memory_)->empty());
+}
+
+TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
+  std::string source = plugin_source(GetParam());
+  source.replace(source.find(".quad 1\n"), 8, ".quad 0\n");
+  const Loaded library(make_plugin(dir_, "library", source));
+  ASSERT_NE(library.address(symbol().c_str()), 0u);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+}
+
+// Mapped as code once more, as a program may do thousands of times.
+class MappedAgain {
+ public:
+  explicit MappedAgain(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+        at_(::mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file_.get(), 0)) {}
+  MappedAgain(const MappedAgain&) = delete;
+  MappedAgain& operator=(const MappedAgain&) = delete;
+  ~MappedAgain() { ::munmap(at_, kBytes); }
+
+ private:
+  static constexpr std::size_t kBytes = 4096;
+  UniqueFd file_;
+  void* at_;
+};
+
+TEST_P(PluginFinderTest, AFileIsKnownOnceHoweverOftenItIsMapped) {
+  (void)finder_.find_new(*memory_);
+  const std::size_t known = finder_.files_known();
+  const Loaded plugin(file_);
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  std::deque<MappedAgain> more;
+  for (int i = 0; i < 50; ++i) more.emplace_back(file_);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.files_known(), known + 1);
+}
+
+TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
+  (void)finder_.find_new(*memory_);
+  const std::size_t known = finder_.files_known();
+  for (int i = 0; i < 3; ++i) {
+    {
+      const Loaded plugin(file_);
+      EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+      EXPECT_EQ(finder_.files_known(), known + 1);
+    }
+    EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+    EXPECT_EQ(finder_.files_known(), known);
+  }
+}
+
+TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
+  finder_.set_room(0);
+  const Loaded plugin(file_);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.left_out(), 1u);
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.left_out(), 1u);
+}
+
+TEST_P(PluginFinderTest, NothingIsLookedAtAfterTheStop) {
+  const Loaded plugin(file_);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto maps = memory_->maps();
+  EXPECT_TRUE(finder_.find_new(*maps, *memory_, stop.get_token()).empty());
+  EXPECT_EQ(finder_.find_new(*maps, *memory_).size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "."),
+                         [](const auto& which) {
+                           return std::string(which.param) == "." ? "OCaml5" : "OCaml4";
+                         });
+
+TEST(PluginFinder, ProcessThatHasEnded) {
+  PluginFinder finder(0x7ffffffe, "");
+  EXPECT_EQ(finder.find_new(*TargetMemory::open(::getpid()).value()).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace memprofd

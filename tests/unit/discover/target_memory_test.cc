@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/target_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/fd.h"
+#include "tests/kit/ocaml_program.h"
+
+namespace memprofd {
+namespace {
+
+using absl::StatusCode;
+
+// A copy of this process that becomes `sleep` when told.
+class Copy {
+ public:
+  Copy() {
+    int ends[2];
+    if (::pipe(ends) != 0) std::abort();
+    UniqueFd wait(ends[0]);
+    tell_.reset(ends[1]);
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::close(ends[1]);
+    char byte;
+    (void)!::read(ends[0], &byte, 1);
+    ::execlp("sleep", "sleep", "1000", nullptr);
+    ::_exit(127);
+  }
+  ~Copy() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  int pid() const { return pid_; }
+  void exec() {
+    const std::string before = ProcFs().exe(pid_).value();
+    tell_.reset();
+    while (ProcFs().exe(pid_).value() == before) ::usleep(1000);
+  }
+
+ private:
+  UniqueFd tell_;
+  int pid_ = -1;
+};
+
+std::uint64_t address_of(const void* place) { return reinterpret_cast<std::uint64_t>(place); }
+
+std::uint64_t word = 42;
+
+TEST(TargetMemory, IsReadAndWritten) {
+  const Copy copy;
+  const auto memory = TargetMemory::open(copy.pid());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::uint64_t value = 0;
+  ASSERT_TRUE((*memory)->read_value(address_of(&word), value).ok());
+  EXPECT_EQ(value, 42u);
+  ASSERT_TRUE((*memory)->write_value(address_of(&word), std::uint64_t{43}).ok());
+  ASSERT_TRUE((*memory)->read_value(address_of(&word), value).ok());
+  EXPECT_EQ(value, 43u);
+  EXPECT_EQ(word, 42u) << "only the copy's";
+  EXPECT_TRUE((*memory)->check().ok());
+}
+
+// A partial read, across the end of a mapping, is an error.
+TEST(TargetMemory, PartialTransferIsAnError) {
+  const auto memory = TargetMemory::open(::getpid()).value();
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages =
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const std::uint64_t end = address_of(pages) + page;
+  ASSERT_EQ(::munmap(reinterpret_cast<void*>(end), page), 0);
+  std::array<std::byte, 32> bytes = {};
+  EXPECT_TRUE(memory->read(end - 32, bytes).ok());
+  EXPECT_EQ(memory->read(end - 16, bytes).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(memory->write(end - 16, bytes).code(), StatusCode::kOutOfRange);
+  EXPECT_TRUE(memory->read(end - 16, {}).ok());
+  EXPECT_EQ(memory->read(~std::uint64_t{0} - 8, bytes).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(memory->read(std::uint64_t{1} << 63, bytes).code(), StatusCode::kOutOfRange);
+  ::munmap(pages, page);
+}
+
+TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
+  Copy copy;
+  const auto memory = TargetMemory::open(copy.pid()).value();
+  copy.exec();
+  const auto maps = ProcFs().maps(copy.pid()).value();
+  const auto writable =
+      std::find_if(maps.begin(), maps.end(), [](const Mapping& m) { return m.writable; });
+  ASSERT_NE(writable, maps.end());
+  std::uint64_t before = 0, after = 0;
+  const auto next = TargetMemory::open(copy.pid()).value();
+  ASSERT_TRUE(next->read_value(writable->begin, before).ok());
+  EXPECT_EQ(memory->read_value(writable->begin, after).code(), StatusCode::kNotFound);
+  EXPECT_EQ(memory->write_value(writable->begin, ~before).code(), StatusCode::kNotFound);
+  EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(next->read_value(writable->begin, after).ok());
+  EXPECT_EQ(after, before);
+}
+
+TEST(TargetMemory, EndedProcess) {
+  Child child({"sleep", "1000"});
+  const auto memory = TargetMemory::open(child.pid()).value();
+  child.make_zombie();
+  EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
+  child.finish();
+  EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
+  EXPECT_EQ(TargetMemory::open(0x7ffffffe).status().code(), StatusCode::kNotFound);
+}
+
+// What lies below a stack's mapping becomes part of it, as when the program goes there.
+TEST(TargetMemory, StackGrows) {
+  const Copy copy;
+  const auto stack = [&] {
+    const auto maps = ProcFs().maps(copy.pid()).value();
+    return *std::find_if(maps.begin(), maps.end(),
+                         [](const Mapping& m) { return m.path == "[stack]"; });
+  };
+  const auto memory = TargetMemory::open(copy.pid()).value();
+  const std::uint64_t below = stack().begin - 8192;
+  EXPECT_TRUE(memory->write_stack(below, std::as_bytes(std::span(&word, 1))).ok());
+  EXPECT_LE(stack().begin, below);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,187 @@
+// Profiles and history of QueryService; query_service_test.cc has the other questions.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "daemon/export/api/query_service.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/recording.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+using testing::FakeService;
+using testing::fixed_target;
+
+constexpr std::int64_t kNow = 1'700'000'600'000'000'000;
+
+class ProfileQueriesTest : public ::testing::Test {
+ protected:
+  FakeService service_{{fixed_target(), fixed_target(4300)}};
+  QueryService queries_{service_};
+};
+
+TEST_F(ProfileQueriesTest, ListsTargetsThatEndedToo) {
+  auto ended = fixed_target(4300);
+  ended->info.state = TargetState::kExited;
+  service_.set({fixed_target(), ended});
+  const pb::ListTargetsResponse response = queries_.list_targets();
+  ASSERT_EQ(response.targets_size(), 2);
+  EXPECT_EQ(response.targets(0).pid(), 4242);
+  EXPECT_EQ(response.targets(1).state(), pb::TARGET_STATE_EXITED);
+}
+
+TEST_F(ProfileQueriesTest, ProfileOfOneSeveralAndAll) {
+  pb::GetProfileRequest asked;
+  asked.set_format(pb::PROFILE_FORMAT_COLLAPSED);
+  asked.set_measure(pb::SITE_ORDER_ALLOCATED);
+  asked.add_pids(4242);
+  asked.mutable_filter()->set_pattern("Cache");
+  const auto one = queries_.get_profile(asked);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->data(), "Server.loop;Request.handle;Cache.fill 112000000\n");
+  EXPECT_EQ(one->file_name(), "server_exe-4242.collapsed");
+  asked.clear_pids();
+  EXPECT_EQ(queries_.get_profile(asked)->file_name(), "memprofd.collapsed");
+  asked.set_format(pb::PROFILE_FORMAT_UNSPECIFIED);
+  EXPECT_EQ(queries_.get_profile(asked)->file_name(), "memprofd.pb.gz");
+  asked.add_pids(4242);
+  asked.add_pids(1);
+  EXPECT_EQ(queries_.get_profile(asked).status().code(), absl::StatusCode::kNotFound);
+  service_.set({});
+  asked.clear_pids();
+  EXPECT_TRUE(queries_.get_profile(asked).ok()) << "no targets, an empty profile";
+}
+
+TEST_F(ProfileQueriesTest, ProfileOfAllLeavesOutWhatEndedBefore) {
+  auto ended = fixed_target();
+  ended->info.state = TargetState::kExited;
+  auto running = fixed_target(4300);
+  running->time_ns += 60'000'000'000;
+  service_.set({ended, running});
+  pb::GetProfileRequest asked;
+  asked.mutable_range()->set_begin_unix_ns(kNow + 1);
+  asked.set_format(pb::PROFILE_FORMAT_COLLAPSED);
+  const auto all = queries_.get_profile(asked);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->file_name(), "server_exe-4300.collapsed");
+  asked.add_pids(4242);
+  EXPECT_EQ(queries_.get_profile(asked).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ProfileQueriesTest, ProfileRefusesWhatMakesNoSense) {
+  const auto code = [&](const pb::GetProfileRequest& asked) {
+    return queries_.get_profile(asked).status().code();
+  };
+  pb::GetProfileRequest asked;
+  asked.set_format(static_cast<pb::ProfileFormat>(99));
+  EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
+  asked = {};
+  asked.set_measure(static_cast<pb::SiteOrder>(99));
+  EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
+  asked = {};
+  asked.mutable_filter()->add_require("(");
+  EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
+  asked = {};
+  asked.mutable_range()->set_end_unix_ns(-1);
+  EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
+}
+
+// A block a second for 30 s, those of callstack 2 die at once.
+class HistoryQueriesTest : public ::testing::Test {
+ protected:
+  HistoryQueriesTest() {
+    Recording recording;
+    recording.symbolizer = testing::fixed_symbolizer();
+    for (std::uint64_t second = 1; second <= 30; ++second) {
+      recording.alloc(2 * second, 1);
+      recording.alloc(2 * second + 1, 2);
+      recording.die(2 * second + 1);
+      recording.advance(kSecond);
+    }
+    auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+    target->info.pid = 77;
+    service_.set({target});
+    history_.mutable_selection()->set_pid(77);
+    leaks_.mutable_selection()->set_pid(77);
+  }
+
+  static constexpr double kBytes = 800;  // of a sample
+  FakeService service_;
+  QueryService queries_{service_};
+  pb::GetHistoryRequest history_;
+  pb::ListLeaksRequest leaks_;
+};
+
+TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
+  history_.set_limit(1);
+  const auto answer = queries_.get_history(history_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->series_size(), 1);
+  const pb::HistorySeries& series = answer->series(0);
+  EXPECT_EQ(series.group().function(), "Sessions.remember");
+  EXPECT_EQ(series.group().line(), 27u);
+  ASSERT_EQ(series.values_size(), answer->points_size());
+  ASSERT_EQ(series.stderrs_size(), answer->points_size());
+  EXPECT_EQ(answer->other().values_size(), answer->points_size());
+  EXPECT_DOUBLE_EQ(*series.values().rbegin(), 30 * kBytes);
+  EXPECT_DOUBLE_EQ(*series.stderrs().rbegin(), std::sqrt(30) * kBytes);
+  EXPECT_EQ(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart));
+  EXPECT_EQ(answer->oldest_unix_ns(), static_cast<std::int64_t>(kStart));
+  EXPECT_DOUBLE_EQ(answer->peak_live_bytes(), 30 * kBytes);
+  EXPECT_GT(answer->peak_unix_ns(), answer->range().begin_unix_ns());
+  for (int i = 1; i < answer->points_size(); ++i) {
+    EXPECT_GT(answer->points(i).time_unix_ns(), answer->points(i - 1).time_unix_ns());
+  }
+}
+
+TEST_F(HistoryQueriesTest, CallstacksAreNamedByTheirFrames) {
+  history_.set_group_by(pb::GROUP_BY_CALLSTACK);
+  const auto answer = queries_.get_history(history_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->series(0).group().callstack_size(), 1);
+  EXPECT_EQ(answer->series(0).group().callstack(0).function(), "Sessions.remember");
+}
+
+TEST_F(HistoryQueriesTest, PointsAreBounded) {
+  history_.set_points(5);
+  EXPECT_LE(queries_.get_history(history_)->points_size(), 5);
+  history_.set_points(std::numeric_limits<std::uint32_t>::max());
+  EXPECT_LE(queries_.get_history(history_)->points_size(), 31);
+}
+
+TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
+  const auto answer = queries_.list_leaks(leaks_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->leaks_size(), 1);
+  const pb::Leak& leak = answer->leaks(0);
+  EXPECT_EQ(leak.site().function(), "Sessions.remember");
+  EXPECT_DOUBLE_EQ(leak.growth_bytes(), 30 * kBytes);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr(), std::sqrt(30) * kBytes);
+  EXPECT_NEAR(leak.growth_bytes_per_second(), kBytes, 1);
+  EXPECT_NEAR(leak.median_age_seconds(), 15, 6);
+  EXPECT_GT(leak.confidence(), 0.99);
+  EXPECT_GT(leak.steadiness(), 0.8);
+  EXPECT_DOUBLE_EQ(leak.site().live().bytes(), 30 * kBytes);
+}
+
+TEST_F(HistoryQueriesTest, WhatMakesNoSenseIsRefused) {
+  history_.set_measure(pb::SITE_ORDER_LIFETIME);
+  EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
+  history_.set_measure(pb::SITE_ORDER_LIVE);
+  history_.mutable_selection()->mutable_filter()->set_fate(pb::FATE_DEAD);
+  EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
+  history_.mutable_selection()->set_pid(1);
+  EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kNotFound);
+  leaks_.set_group_by(static_cast<pb::GroupBy>(99));
+  EXPECT_EQ(queries_.list_leaks(leaks_).status().code(), absl::StatusCode::kInvalidArgument);
+  leaks_.set_group_by(pb::GROUP_BY_SITE);
+  leaks_.mutable_selection()->set_pid(1);
+  EXPECT_EQ(queries_.list_leaks(leaks_).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace memprofd

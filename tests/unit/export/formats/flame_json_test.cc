@@ -1,0 +1,212 @@
+#include "daemon/export/formats/flame_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "tests/kit/profile_model.h"
+
+namespace memprofd {
+namespace {
+
+using nlohmann::json;
+using testing::ProfileModel;
+using testing::run;
+
+constexpr const char* kMeasures[] = {"live", "allocated", "promoted", "died_young", "died_old"};
+
+// The tree read back by paths: "a/b" is the node of b below that of a.
+struct Tree {
+  explicit Tree(const std::vector<TargetProfile>& profiles)
+      : data(json::parse(flame_json(profiles))) {
+    std::vector<std::string> path;
+    for (std::size_t i = 0; i < data["parent"].size(); ++i) {
+      const auto above = data["parent"][i].get<std::int64_t>();
+      EXPECT_LT(above, static_cast<std::int64_t>(i));
+      path.push_back(above < 0    ? ""
+                     : above == 0 ? name(i)
+                                  : path[static_cast<std::size_t>(above)] + "/" + name(i));
+      nodes[path.back()] = i;
+      EXPECT_TRUE(siblings.insert({above, data["function"][i]}).second || i == 0);
+    }
+  }
+  const json& function(std::size_t node) const {
+    return data["functions"][data["function"][node].get<std::size_t>()];
+  }
+  std::string string(const json& index) const { return data["strings"][index.get<std::size_t>()]; }
+  std::string name(std::size_t node) const { return string(function(node)[0]); }
+  const json& self(const std::string& path, const char* measure) const {
+    return data["self"][measure][nodes.at(path)];
+  }
+
+  json data;
+  std::map<std::string, std::size_t> nodes;
+  std::set<std::pair<std::int64_t, json>> siblings;
+};
+
+ProfileModel example() {
+  ProfileModel model;
+  model.name(0x10,
+             {{"add", "cache.ml", 10, 2, 9, "server"}, {"insert", "cache.ml", 55, 2, 9, "server"}});
+  model.name(0x20, {{"main", "main.ml", 20, 2, 9, "server"}});
+  model.name(0x40, {{"token", "parse.ml", 7, 0, 1, "server"}});
+  Counters& add = model.add({0x10, 0x20}, 100, 30).counters;
+  add.promoted.add(40, ProfileModel::kRate);
+  add.deaths.add(Heap::kMajor, 2'000'000'000, 10);
+  Counters& token = model.add({0x40, run(1), 0x20}, 50).counters;
+  token.deallocated[0].add(45, ProfileModel::kRate);
+  token.deallocated[1].add(5, ProfileModel::kRate);
+  model.add({0x20}, 4, 2);
+  return model;
+}
+
+TEST(FlameJsonTest, MergedFromTheRoot) {
+  const Tree tree({example().profile});
+  EXPECT_EQ(tree.nodes.size(), 6u) << tree.data.dump();
+  EXPECT_EQ(tree.self("", "allocated"), 0);
+  EXPECT_EQ(tree.self("main", "allocated"), 3200);
+  EXPECT_EQ(tree.self("main", "live"), 1600);
+  EXPECT_EQ(tree.self("main/insert", "allocated"), 0);
+  EXPECT_EQ(tree.self("main/insert/add", "allocated"), 80000);
+  EXPECT_EQ(tree.self("main/insert/add", "live"), 24000);
+  EXPECT_EQ(tree.self("main/insert/add", "promoted"), 32000);
+  EXPECT_EQ(tree.self("main/token/token", "died_young"), 36000);
+  EXPECT_EQ(tree.self("main/token/token", "died_old"), 4000);
+  EXPECT_EQ(tree.self("main/token", "died_old"), 0);
+  EXPECT_EQ(tree.data["samples"]["live"][tree.nodes.at("main/insert/add")], 30);
+  EXPECT_EQ(tree.data["parent"][0], -1);
+}
+
+TEST(FlameJsonTest, FunctionsFilesAndLines) {
+  const Tree tree({example().profile});
+  const json& add = tree.function(tree.nodes.at("main/insert/add"));
+  EXPECT_EQ(tree.string(add[1]), "cache.ml");
+  EXPECT_EQ(add[2], 10);
+}
+
+TEST(FlameJsonTest, TotalsWithTheirError) {
+  const Tree tree({example().profile});
+  for (const char* measure : kMeasures) {
+    const auto self = tree.data["self"][measure].get<std::vector<std::int64_t>>();
+    const auto samples = tree.data["samples"][measure].get<std::vector<std::int64_t>>();
+    const json& total = tree.data["totals"][measure];
+    EXPECT_EQ(std::accumulate(self.begin(), self.end(), std::int64_t{0}), total[0]) << measure;
+    EXPECT_EQ(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), total[2]);
+  }
+  EXPECT_EQ(tree.data["totals"]["allocated"][0], 123200);
+  EXPECT_NEAR(tree.data["totals"]["allocated"][1].get<double>(), std::sqrt(154) * 800, 1);
+}
+
+TEST(FlameJsonTest, MedianLifetimeWhereBlocksDied) {
+  const Tree tree({example().profile});
+  const json& lifetimes = tree.data["lifetime_p50"];
+  EXPECT_NEAR(lifetimes[tree.nodes.at("main/insert/add")].get<double>(), 2, 0.6);
+  EXPECT_TRUE(lifetimes[tree.nodes.at("main")].is_null());
+  EXPECT_EQ(lifetimes.size(), tree.data["parent"].size());
+}
+
+TEST(FlameJsonTest, Facts) {
+  ProfileModel model = example();
+  model.profile.dropped_events = 3;
+  const json data = Tree({model.profile}).data;
+  EXPECT_EQ(data["title"], "");
+  EXPECT_EQ(data["pid"], 42);
+  EXPECT_EQ(data["comm"], "server");
+  EXPECT_EQ(data["runtime_version"], "4.14.1");
+  EXPECT_EQ(data["begin_unix_ms"], 1'700'000'000'000);
+  EXPECT_EQ(data["end_unix_ms"], 1'700'000'010'000);
+  EXPECT_EQ(data["sampling_rate"], 0.01);
+  EXPECT_EQ(data["dropped_events"], 3);
+  ASSERT_EQ(data["measures"].size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(data["measures"][i]["key"], kMeasures[i]);
+  EXPECT_EQ(data["measures"][3],
+            (json{{"key", "died_young"}, {"label", "Died young"}, {"unit", "bytes"}}));
+}
+
+TEST(FlameJsonTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+  const ProfileModel followed = example();
+  ProfileModel observed = example();
+  observed.profile.follows_blocks = false;
+  for (const auto& profiles :
+       {std::vector{observed.profile}, std::vector{followed.profile, observed.profile}}) {
+    const Tree tree(profiles);
+    ASSERT_EQ(tree.data["measures"].size(), 1u);
+    EXPECT_EQ(tree.data["measures"][0]["key"], "allocated");
+    for (const char* column : {"self", "samples", "totals"}) {
+      EXPECT_EQ(tree.data[column].size(), 1u) << column;
+      EXPECT_TRUE(tree.data[column].contains("allocated")) << column;
+    }
+  }
+}
+
+TEST(FlameJsonTest, SeveralTargetsAreBelowTheRoot) {
+  ProfileModel one(1, "one"), two(2, "two");
+  one.add({5}, 1);
+  two.add({5}, 2);
+  two.profile.sampling_rate = 0.5;
+  const Tree tree({one.profile, two.profile});
+  EXPECT_EQ(tree.data["title"], "2 programs");
+  EXPECT_EQ(tree.data["pid"], 0);
+  EXPECT_EQ(tree.data["sampling_rate"], 0);
+  EXPECT_EQ(tree.self("one (pid 1)/f5", "allocated"), 800);
+  EXPECT_EQ(tree.self("two (pid 2)/f5", "allocated"), 1600);
+}
+
+TEST(FlameJsonTest, NothingToShow) {
+  EXPECT_EQ(Tree({}).nodes.size(), 1u);
+  EXPECT_EQ(Tree({ProfileModel().profile}).data["functions"], json::array());
+}
+
+TEST(FlameJsonTest, NamesMayHoldAnything) {
+  ProfileModel model(42, "x\xff");
+  model.name(1, {{.function = "</script>\"\x80", .file = "\n"}});
+  model.add({1}, 1);
+  const Tree tree({model.profile});
+  EXPECT_EQ(tree.nodes.count("</script>\"\xEF\xBF\xBD"), 1u);
+  EXPECT_EQ(tree.data["comm"], "x\xEF\xBF\xBD");
+}
+
+TEST(FlameJsonTest, DeepRecursionAndDeepStacks) {
+  ProfileModel model;
+  model.add({1, run(9'999), 2}, 1);
+  EXPECT_EQ(json::parse(flame_json({model.profile}))["parent"].size(), 10'002u);
+  ProfileModel mutual;
+  std::vector<std::uint64_t> entries;
+  for (int i = 0; i < 5'000; ++i) entries.insert(entries.end(), {1, 2});
+  mutual.add(entries, 1);
+  EXPECT_EQ(json::parse(flame_json({mutual.profile}))["parent"].size(), 10'001u);
+}
+
+// 100 outer paths of 15 frames; 20,000 callstacks with 5 inner frames of their own.
+TEST(FlameJsonTest, ManyNodesTakeLessThanASecond) {
+  constexpr std::uint64_t kStacks = 20'000;
+  ProfileModel model;
+  for (std::uint64_t i = 0; i < kStacks; ++i) {
+    std::vector<std::uint64_t> entries;
+    for (std::uint64_t own = 0; own < 5; ++own) entries.push_back(1'000'000 + 5 * i + own);
+    for (std::uint64_t depth = 0; depth < 15; ++depth) entries.push_back(100 * depth + i % 100);
+    model.add(entries, 1, i % 2);
+  }
+  const std::string text = flame_json({model.profile});
+  EXPECT_EQ(json::parse(text)["parent"].size(), 1 + 100 * 15 + 5 * kStacks);
+}
+
+TEST(FlameJsonTest, FullTreeLeavesOutTheLightest) {
+  constexpr std::size_t kNodes = 100;
+  ProfileModel model;
+  for (std::uint64_t i = 0; i < 200; ++i) model.add({10 + i, 3}, 1);
+  model.add({1, 2}, 1'000);
+  const json data = json::parse(flame_json({model.profile}, kNodes));
+  EXPECT_EQ(data["parent"].size(), kNodes);
+  EXPECT_EQ(data["totals"]["allocated"][2], 1'200);
+  EXPECT_EQ(data["samples"]["allocated"][2], 1'000) << "the heaviest is whole";
+  const std::size_t with_room = kNodes - 4;  // without the root, f2, f1 and f3
+  EXPECT_EQ(data["samples"]["allocated"][3], 200 - with_room) << "counted at f3";
+}
+
+}  // namespace
+}  // namespace memprofd

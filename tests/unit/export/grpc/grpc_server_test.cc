@@ -1,0 +1,353 @@
+#include "daemon/export/grpc/grpc_server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/client.h"
+#include "daemon/export/api/grpc_convert.h"
+#include "daemon/util/fd.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeService;
+using testing::fixed_target;
+using ::testing::HasSubstr;
+using testing::kSampleBytes;
+
+grpc::ByteBuffer bytes(const std::string& text) {
+  const grpc::Slice slice(text);
+  return {&slice, 1};
+}
+
+std::string text(const grpc::ByteBuffer& buffer) {
+  grpc::Slice slice;
+  return buffer.TrySingleSlice(&slice).ok()
+             ? std::string(reinterpret_cast<const char*>(slice.begin()), slice.size())
+             : "";
+}
+
+class GrpcServerTest : public ::testing::Test {
+ protected:
+  GrpcServerTest() {
+    auto server = GrpcServer::start({socket_, ""}, service_, traces_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
+    stub_ = pb::Profiler::NewStub(channel_);
+  }
+
+  // First message of the answer to a message sent on any method.
+  std::string raw_call(const std::string& method, const std::string& message) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto next = [&] {
+      void* tag;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    const auto call = stub.PrepareCall(&context, method, &queue);
+    grpc::ByteBuffer answer;
+    call->StartCall(nullptr);
+    if (!next()) return "";
+    call->Write(bytes(message), nullptr);
+    if (!next()) return "";
+    call->Read(&answer, nullptr);
+    if (!next()) return "";
+    const std::string out = text(answer);
+    context.TryCancel();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    next();
+    return out;
+  }
+
+  TempDir dir_;
+  const std::string socket_ = dir_.path("run/deep/memprofd.sock");
+  FakeService service_{{fixed_target()}};
+  TraceService traces_{service_, {}};
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::Profiler::Stub> stub_;
+};
+
+TEST_F(GrpcServerTest, SocketIsForOwnerAndGroupOnly) {
+  struct stat status {};
+  ASSERT_EQ(::stat(socket_.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISSOCK(status.st_mode));
+  EXPECT_EQ(status.st_mode & 0777, 0660u);
+  ASSERT_EQ(::stat(dir_.path("run/deep").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0755u);
+  server_.reset();
+  EXPECT_NE(::stat(socket_.c_str(), &status), 0) << "the socket is left behind";
+}
+
+TEST_F(GrpcServerTest, SecondServerOnTheSocketIsRefused) {
+  const auto second = GrpcServer::start({socket_, ""}, service_, traces_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("another memprofd listens there"));
+  pb::ListTargetsResponse response;  // and the first goes on
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub_->ListTargets(&context, {}, &response).ok());
+}
+
+TEST_F(GrpcServerTest, HealthAndReflection) {
+  EXPECT_EQ(raw_call("/grpc.health.v1.Health/Check", ""), "\x08\x01");  // SERVING
+  const std::string services = raw_call(
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", std::string("\x3a\x00", 2));
+  EXPECT_THAT(services, HasSubstr("memprof.v1.Profiler"));
+  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
+}
+
+TEST_F(GrpcServerTest, ListsTargets) {
+  auto odd = fixed_target(4300);
+  odd->info.comm = "b\xFF";
+  odd->info.state = TargetState::kFailed;
+  odd->gc = GcStats{};
+  service_.set({fixed_target(), odd});
+  ctl::Client client({socket_, ""});
+  const auto response = client.list_targets();
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->targets_size(), 2);
+  const pb::Target& target = response->targets(0);
+  EXPECT_EQ(target.pid(), 4242);
+  EXPECT_EQ(target.state(), pb::TARGET_STATE_SAMPLING);
+  EXPECT_EQ(target.allocated().bytes(), 274053 * kSampleBytes);
+  EXPECT_EQ(target.allocated().samples(), 274053u);
+  EXPECT_NEAR(target.allocated().bytes_stderr(), std::sqrt(274053.0) * kSampleBytes, 1);
+  EXPECT_EQ(target.dropped_events(), 9u);
+  ASSERT_EQ(target.drops_size(), 2);
+  EXPECT_EQ(target.drops(0).reason(), "capture_ring_full");
+  EXPECT_EQ(target.gc().heap_bytes(), 64u << 20);
+  EXPECT_EQ(target.gc().minor_pauses().count(), 1053u);
+  EXPECT_DOUBLE_EQ(target.gc().minor_pauses().p50_seconds(), 32.768e-6);
+  EXPECT_DOUBLE_EQ(target.gc().minor_pauses().p99_seconds(), 1.048576e-3);
+  EXPECT_EQ(response->targets(1).comm(), "b\xEF\xBF\xBD");
+  EXPECT_FALSE(response->targets(1).has_gc());
+}
+
+TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
+  ctl::Client client({socket_, ""});
+  pb::ListSitesRequest request;
+  request.set_pid(4242);
+  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_limit(2);
+  const auto response = client.list_sites(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->sites_size(), 2);
+  EXPECT_EQ(response->sites(0).function(), "Parser.token");
+  EXPECT_EQ(response->sites(1).function(), "Cache.fill");
+  const pb::Site& site = response->sites(1);
+  EXPECT_EQ(site.file(), "bin/cache.ml");
+  EXPECT_EQ(site.line(), 58u);
+  EXPECT_EQ(site.samples(), 14000u);
+  EXPECT_EQ(site.live().bytes(), 800 * kSampleBytes);
+  EXPECT_EQ(site.died_young().samples(), 11000u);
+  EXPECT_EQ(site.lifetime().samples(), 13200u);
+  EXPECT_GT(site.lifetime().p90_seconds(), site.lifetime().p50_seconds());
+  ASSERT_EQ(site.lifetime().buckets_size(), 1);
+  EXPECT_EQ(site.lifetime().buckets(0).count(), 13200u);
+  ASSERT_EQ(site.callstack_size(), 3);
+  EXPECT_EQ(site.callstack(2).function(), "Server.loop");
+  EXPECT_EQ(site.callstack(2).start_column(), 4u);
+  EXPECT_EQ(response->time_unix_ns(), 1'700'000'600'000'000'000);
+
+  request.set_pattern("sessions");
+  request.set_no_callstacks(true);
+  const auto matching = client.list_sites(request);
+  ASSERT_EQ(matching->sites_size(), 1);
+  EXPECT_EQ(matching->sites(0).callstack_size(), 0);
+}
+
+TEST_F(GrpcServerTest, BadRequestsAreRefused) {
+  ctl::Client client({socket_, ""});
+  pb::ListSitesRequest sites;
+  sites.set_pid(4242);
+  sites.set_order(static_cast<pb::SiteOrder>(99));
+  EXPECT_EQ(client.list_sites(sites).status().code(), absl::StatusCode::kInvalidArgument);
+  sites.set_order(pb::SITE_ORDER_LIVE);
+  sites.set_pid(1);
+  EXPECT_EQ(client.list_sites(sites).status().code(), absl::StatusCode::kNotFound);
+  for (const double rate : {0.0, -1.0, 1.5, std::nan("")}) {
+    EXPECT_EQ(client.set_rate(4242, rate).status().code(), absl::StatusCode::kInvalidArgument)
+        << rate;
+  }
+  EXPECT_EQ(client.detach(0).status().code(), absl::StatusCode::kInvalidArgument);
+  pb::AttachRequest attach;
+  attach.set_pid(-3);
+  EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kInvalidArgument);
+  attach.set_pid(3);
+  attach.set_sampling_rate(2);
+  EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kInvalidArgument);
+  attach.set_sampling_rate(0);
+  for (const double share : {-0.01, 1.5, std::nan("")}) {
+    attach.set_max_overhead(share);
+    EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kInvalidArgument) << share;
+  }
+  EXPECT_TRUE(service_.calls().empty()) << "a bad request got through";
+}
+
+TEST_F(GrpcServerTest, ControlsTheProfiler) {
+  ctl::Client client({socket_, ""});
+  pb::AttachRequest request;
+  request.set_pid(77);
+  request.set_sampling_rate(0.5);
+  request.set_no_inject(true);
+  const auto target = client.attach(request);
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->pid(), 77);
+  EXPECT_EQ(target->sampling_rate(), 0.5);
+  EXPECT_EQ(client.set_rate(77, 0.25)->pid(), 77);
+  EXPECT_EQ(client.detach(77)->pid(), 77);
+  EXPECT_THAT(service_.calls(), ElementsAre("attach 77 0.5 1", "rate 77 0.25", "detach 77"));
+}
+
+TEST_F(GrpcServerTest, ErrorsKeepTheirCodeAndText) {
+  ctl::Client client({socket_, ""});
+  const absl::StatusCode codes[] = {
+      absl::StatusCode::kInvalidArgument,   absl::StatusCode::kNotFound,
+      absl::StatusCode::kAlreadyExists,     absl::StatusCode::kPermissionDenied,
+      absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition,
+      absl::StatusCode::kAborted,           absl::StatusCode::kUnimplemented,
+      absl::StatusCode::kInternal,          absl::StatusCode::kUnavailable,
+      absl::StatusCode::kDataLoss};
+  for (const absl::StatusCode code : codes) {
+    const std::string message = absl::StrCat("pid 5: because; do that ", static_cast<int>(code));
+    service_.fail_with(absl::Status(code, message));
+    pb::AttachRequest request;
+    request.set_pid(5);
+    EXPECT_EQ(client.attach(request).status(), absl::Status(code, message));
+    EXPECT_EQ(client.detach(5).status().code(), code);
+    EXPECT_EQ(client.set_rate(5, 0.1).status().code(), code);
+  }
+}
+
+TEST_F(GrpcServerTest, WatchSitesStreamsUntilTheTargetIsForgotten) {
+  grpc::ClientContext context;
+  pb::WatchSitesRequest request;
+  request.mutable_query()->set_pid(4242);
+  request.set_interval_seconds(0.1);
+  const auto stream = stub_->WatchSites(&context, request);
+  pb::ListSitesResponse message;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(stream->Read(&message));
+    EXPECT_EQ(message.sites_size(), 4);
+  }
+  service_.set({});
+  while (stream->Read(&message)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcServerTest, WatchSitesEndsWithTheServer) {
+  grpc::ClientContext context;
+  pb::WatchSitesRequest request;
+  request.mutable_query()->set_pid(4242);
+  request.set_interval_seconds(3600);
+  const auto stream = stub_->WatchSites(&context, request);
+  pb::ListSitesResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  const auto before = std::chrono::steady_clock::now();
+  server_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+  EXPECT_FALSE(stream->Read(&message));
+}
+
+TEST_F(GrpcServerTest, WatchSitesRefusesBadIntervals) {
+  for (const double interval : {0.01, -1.0, 1e9, std::nan("")}) {
+    grpc::ClientContext context;
+    pb::WatchSitesRequest request;
+    request.mutable_query()->set_pid(4242);
+    request.set_interval_seconds(interval);
+    const auto stream = stub_->WatchSites(&context, request);
+    pb::ListSitesResponse message;
+    EXPECT_FALSE(stream->Read(&message));
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT) << interval;
+  }
+}
+
+TEST_F(GrpcServerTest, Diagnoses) {
+  ctl::Client client({socket_, ""});
+  const auto findings = client.diagnose(9);
+  ASSERT_EQ(findings->findings_size(), 3);
+  EXPECT_EQ(findings->findings(1).level(), pb::FINDING_LEVEL_WARNING);
+  EXPECT_EQ(findings->findings(2).remedy(), "give the pid of one");
+  EXPECT_EQ(client.diagnose(0)->findings_size(), 2);
+  EXPECT_EQ(client.diagnose(-1).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// ---------------------------------------------------------------- addresses
+
+TEST(GrpcServerStart, RemovesAStaleSocket) {
+  const TempDir dir;
+  const std::string path = dir.path("stale.sock");
+  {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({path, ""}, service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE(ctl::Client({path, ""}).list_targets().ok());
+}
+
+TEST(GrpcServerStart, LeavesOtherFilesAlone) {
+  const TempDir dir;
+  const std::string path = dir.write("precious", "data");
+  FakeService service;
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({path, ""}, service, traces);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(read_file(path), "data");
+  EXPECT_EQ(
+      GrpcServer::start({dir.path(std::string(200, 'x')), ""}, service, traces).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GrpcServer::start({path + "/below/a.sock", ""}, service, traces).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GrpcServerStart, ServesTcpWhenAsked) {
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({"", "127.0.0.1:0"}, service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = absl::StrCat("127.0.0.1:", (*server)->port());
+  EXPECT_EQ(ctl::Client({"", address}).list_targets()->targets_size(), 1);
+  const auto second = GrpcServer::start({"", address}, service, traces);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--grpc.listen-address"));
+  EXPECT_EQ(GrpcServer::start({"", "nonsense"}, service, traces).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Client, SaysWhenNobodyAnswers) {
+  const TempDir dir;
+  const std::string path = dir.path("nobody.sock");
+  const absl::Status status = ctl::Client({path, ""}).list_targets().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("memprofd does not answer at unix:", path,
+                         "; start it (memprofd --pid PID), or say where it is with --grpc.socket "
+                         "or --address"));
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,158 @@
+#include "daemon/export/http/control_routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/util/net_address.h"
+#include "tests/kit/fake_service.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::fixed_target;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+
+class ControlRoutesTest : public ::testing::Test {
+ protected:
+  ControlRoutesTest() { add_control_routes(control_, true, routes_); }
+
+  // What the page sends.
+  static HttpRequest request(std::string body) {
+    HttpRequest out;
+    out.headers = {{"host", "127.0.0.1:9871"},
+                   {"origin", "http://127.0.0.1:9871"},
+                   {"content-type", "application/json"},
+                   {"x-memprofd-control", "1"}};
+    out.body = std::move(body);
+    return out;
+  }
+  HttpResponse post(const std::string& what, const HttpRequest& request) {
+    return routes_.at("POST /api/v1/" + what)(request);
+  }
+  HttpResponse post(const std::string& what, std::string body) {
+    return post(what, request(std::move(body)));
+  }
+  void expect_refusal(int status, const std::string& says, const HttpResponse& response) {
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_THAT(response.body, HasSubstr(says));
+    EXPECT_EQ(response.body.find('\n'), response.body.size() - 1) << "one line";
+    EXPECT_THAT(service_.calls(), IsEmpty());
+  }
+  // With one header changed; empty: without it.
+  HttpRequest with(const std::string& name, const std::string& value) {
+    HttpRequest out = request(R"({"pid": 4242})");
+    if (value.empty()) {
+      out.headers.erase(name);
+    } else {
+      out.headers[name] = value;
+    }
+    return out;
+  }
+
+  testing::FakeService service_{{fixed_target()}};
+  ControlService control_{service_};
+  HttpRoutes routes_;
+};
+
+TEST_F(ControlRoutesTest, DoWhatTheyAreAskedAndAnswerTheTarget) {
+  const HttpResponse rate = post("rate", R"({"pid": 4242, "sampling_rate": 0.0001})");
+  EXPECT_EQ(rate.status, 200) << rate.body;
+  EXPECT_EQ(rate.content_type, "application/json");
+  EXPECT_EQ(Json::parse(rate.body)["target"]["pid"], 4242);
+  EXPECT_EQ(post("detach", R"({"pid": 4242})").status, 200);
+  const HttpResponse attach = post("attach", R"({"pid": 99, "sampling_rate": 0.01})");
+  EXPECT_EQ(Json::parse(attach.body)["target"]["sampling_rate"], 0.01);
+  EXPECT_EQ(post("attach", R"({"pid": 99, "max_overhead": 0.02})").status, 200);
+  EXPECT_THAT(service_.calls(), ElementsAre("rate 4242 0.0001", "detach 4242", "attach 99 0.01 0",
+                                            "attach 99 0 0", "max_overhead 0.02"));
+}
+
+TEST_F(ControlRoutesTest, SayWhatFailed) {
+  service_.fail_with(absl::FailedPreconditionError("pid 4242 is not an OCaml program"));
+  const HttpResponse refused = post("attach", R"({"pid": 4242})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(refused.body, "pid 4242 is not an OCaml program\n");
+  service_.fail_with(absl::NotFoundError("no such process"));
+  EXPECT_EQ(post("detach", R"({"pid": 7})").status, 404);
+  service_.fail_with(absl::PermissionDeniedError("no"));
+  EXPECT_EQ(post("detach", R"({"pid": 7})").status, 403);
+}
+
+TEST_F(ControlRoutesTest, RefuseWhatMakesNoSense) {
+  expect_refusal(400, "positive", post("attach", R"({"pid": 0})"));
+  expect_refusal(400, "positive", post("rate", "{}"));
+  expect_refusal(400, "2", post("rate", R"({"pid": 4242, "sampling_rate": 2})"));
+  expect_refusal(400, "AttachRequest", post("attach", ""));
+  expect_refusal(400, "AttachRequest", post("attach", "pid=4242"));
+  expect_refusal(400, "AttachRequest", post("attach", R"({"pid": 4242, "speed": 3})"));
+  expect_refusal(400, "DetachRequest", post("detach", R"({"pid": "all"})"));
+  expect_refusal(400, "DetachRequest", post("detach", std::string(60'000, '[')));
+}
+
+TEST_F(ControlRoutesTest, RefuseOtherSites) {
+  for (const char* what : {"attach", "detach", "rate"}) {
+    expect_refusal(403, "X-Memprofd-Control", post(what, with("x-memprofd-control", "")));
+    expect_refusal(400, "application/json", post(what, with("content-type", "")));
+    expect_refusal(400, "application/json", post(what, with("content-type", "text/plain")));
+    expect_refusal(403, "evil.example", post(what, with("origin", "http://evil.example")));
+    expect_refusal(403, "null", post(what, with("origin", "null")));
+    expect_refusal(403, "own page", post(what, with("origin", "http://127.0.0.1:8000")));
+    HttpRequest rebound = with("host", "evil.example:9871");
+    rebound.headers["origin"] = "http://evil.example:9871";
+    expect_refusal(403, "evil.example", post(what, rebound));
+    rebound.headers.erase("host");
+    rebound.headers.erase("origin");
+    expect_refusal(403, "--web.config.file", post(what, rebound));
+  }
+}
+
+TEST_F(ControlRoutesTest, WithAPasswordTheNameDoesNotMatter) {
+  HttpRequest named = with("host", "profiler.example");
+  named.headers["origin"] = "https://profiler.example";
+  named.authenticated = true;
+  EXPECT_EQ(post("detach", named).status, 200);
+  named.headers["origin"] = "https://evil.example";
+  EXPECT_EQ(post("detach", named).status, 403);
+}
+
+TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
+  EXPECT_EQ(post("detach", with("origin", "")).status, 200);
+  EXPECT_EQ(post("detach", with("content-type", "application/json; charset=utf-8")).status, 200);
+}
+
+TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
+  HttpRoutes off;
+  add_control_routes(control_, false, off);
+  for (const char* what : {"attach", "detach", "rate"}) {
+    expect_refusal(403, "--web.enable-control",
+                   off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
+  }
+}
+
+TEST(NetAddress, KnowsNamesThatNobodyElseCanMakeUp) {
+  for (const char* host : {"127.0.0.1", "127.0.0.1:9871", "10.1.2.3:80", "[::1]:9871", "[fe80::1]",
+                           "localhost", "LocalHost:9871"}) {
+    EXPECT_TRUE(is_local_name(host)) << host;
+  }
+  for (const char* host : {"", ":", "evil.example", "localhost.evil.example:1", "127.0.0.1.evil",
+                           "[", "[]", "[::1", "::1", "127.0.0.1@evil", "2130706433"}) {
+    EXPECT_FALSE(is_local_name(host)) << host;
+  }
+}
+
+TEST(NetAddress, KnowsWhatOnlyThisMachineReaches) {
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1"}) {
+    EXPECT_TRUE(is_loopback({host, 1})) << host;
+  }
+  for (const char* host : {"", "0.0.0.0", "::", "10.0.0.1", "128.0.0.1"}) {
+    EXPECT_FALSE(is_loopback({host, 1})) << host;
+  }
+}
+
+}  // namespace
+}  // namespace memprofd

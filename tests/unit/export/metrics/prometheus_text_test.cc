@@ -1,0 +1,231 @@
+#include "daemon/export/metrics/prometheus_text.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+using testing::FakeService;
+using testing::fixed_target;
+using testing::kSampleBytes;
+
+// Series with labels as written, to value. Fails the test on a duplicate.
+std::map<std::string, double> parse(const std::string& text) {
+  std::map<std::string, double> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t space = line.rfind(' ');
+    EXPECT_TRUE(out.emplace(line.substr(0, space), std::stod(line.substr(space + 1))).second)
+        << "twice: " << line;
+  }
+  return out;
+}
+
+std::map<std::string, double> scrape(const PrometheusExporter& exporter) {
+  return parse(exporter.text());
+}
+
+TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1.2.3", "v1.2.3-4-gabc"});
+  auto series = scrape(exporter);
+  const auto value = [&](const std::string& name) {
+    EXPECT_TRUE(series.contains(name)) << name;
+    return series[name];
+  };
+  EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\",revision=\"v1.2.3-4-gabc\"}"), 1);
+  EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",comm=\"server.exe\","
+                  "exe=\"/srv/app/server.exe\",runtime_version=\"4.13.1\",mode=\"agent\"}"),
+            1);
+  EXPECT_EQ(value("memprofd_target_up{pid=\"4242\"}"), 1);
+  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}"),
+            274003 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"major\",source=\"marshal\"}"),
+            50 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_promoted_bytes_total{pid=\"4242\"}"), 11550 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_live_bytes{pid=\"4242\"}"), 10403 * kSampleBytes);
+  EXPECT_NEAR(value("memprofd_live_bytes_stderr{pid=\"4242\"}"), std::sqrt(10403.0) * kSampleBytes,
+              1);
+  EXPECT_EQ(value("memprofd_deallocated_bytes_total{pid=\"4242\",heap=\"major\"}"),
+            2320 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_samples_total{pid=\"4242\",event=\"promote\"}"), 11550);
+  const std::string site =
+      "{pid=\"4242\",function=\"Sessions.remember\",location=\"bin/sessions.ml:27\"";
+  EXPECT_EQ(value("memprofd_site_allocated_bytes_total" + site + "}"), 10000 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_site_promoted_bytes_total" + site + "}"), 9000 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_site_live_bytes" + site + "}"), 9500 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_count" + site + "}"), 500);
+  EXPECT_NEAR(value("memprofd_site_lifetime_seconds_sum" + site + "}"), 500 * 0.05, 1e-9);
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + site + ",le=\"+Inf\"}"), 500);
+  EXPECT_EQ(value("memprofd_ocaml_minor_collections_total{pid=\"4242\"}"), 1053);
+  EXPECT_EQ(value("memprofd_ocaml_major_collections_total{pid=\"4242\"}"), 89);
+  EXPECT_EQ(value("memprofd_ocaml_heap_bytes{pid=\"4242\"}"), 64 << 20);
+  EXPECT_EQ(value("memprofd_ocaml_minor_allocated_bytes_total{pid=\"4242\"}"), 2.2e9);
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_count{pid=\"4242\",phase=\"minor\"}"), 1053);
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_sum{pid=\"4242\",phase=\"major_slice\"}"), 0.09);
+  EXPECT_EQ(value("memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}"),
+            7);
+  EXPECT_EQ(value("memprofd_target_paused_seconds_total{pid=\"4242\"}"), 0.00045);
+  EXPECT_EQ(value("memprofd_attach_seconds{pid=\"4242\"}"), 0.0125);
+  EXPECT_EQ(value("memprofd_sampling_rate{pid=\"4242\"}"), 1e-3);
+  EXPECT_EQ(value("memprofd_ring_buffer_used_ratio{pid=\"4242\"}"), 0.25);
+  EXPECT_EQ(value("memprofd_live_samples{pid=\"4242\"}"), 10403);
+  EXPECT_EQ(value("memprofd_cpu_seconds_total"), 12.5);
+  EXPECT_EQ(value("memprofd_events_total"), 123456);
+}
+
+TEST(PrometheusText, HasWhatABudgetHasComeTo) {
+  auto target = fixed_target();
+  target->info.overhead = testing::fixed_overhead();
+  FakeService service({target});
+  auto found = scrape(PrometheusExporter(service, {"1.2.3"}, 2));
+  EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\"}"], 0.0075);
+  EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\"}"], 0.01);
+  EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\"}"], 0);
+  EXPECT_EQ(found["memprofd_requested_sampling_rate{pid=\"4242\"}"], 1e-2);
+  const std::string changes = "memprofd_sampling_rate_changes_total{pid=\"4242\",reason=";
+  EXPECT_EQ(found[changes + "\"over_budget\"}"], 3);
+  EXPECT_EQ(found[changes + "\"below_budget\"}"], 2);
+}
+
+TEST(PrometheusText, SitesAddUpToTheTarget) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1.2.3"}, 2);  // two of four in `other`
+  double allocated = 0, live = 0;
+  for (const auto& [name, value] : scrape(exporter)) {
+    if (name.starts_with("memprofd_site_allocated_bytes_total{")) allocated += value;
+    if (name.starts_with("memprofd_site_live_bytes{")) live += value;
+  }
+  EXPECT_EQ(allocated, 274003 * kSampleBytes);
+  EXPECT_EQ(live, 10403 * kSampleBytes);
+}
+
+TEST(PrometheusText, PassesTheLinterOfPrometheus) {
+  if (::access("/usr/bin/promtool", X_OK) != 0) GTEST_SKIP() << "no promtool";
+  auto odd = fixed_target(77);
+  odd->info.comm = "a\"b\\c\nd\xFF";
+  FakeService service({fixed_target(), odd});
+  const TempDir dir;
+  const std::string file = dir.write("metrics", PrometheusExporter(service, {"1.2.3"}).text());
+  FILE* promtool = ::popen(absl::StrCat("promtool check metrics < ", file, " 2>&1").c_str(), "r");
+  ASSERT_NE(promtool, nullptr);
+  std::string said;
+  for (int c; (c = std::fgetc(promtool)) != EOF;) said += static_cast<char>(c);
+  EXPECT_EQ(::pclose(promtool), 0) << said;
+}
+
+TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
+  auto target = fixed_target();
+  target->info.comm = "a\"b\\c\nd\xFF";
+  FakeService service({target});
+  const std::string text = PrometheusExporter(service, {"1"}).text();
+  EXPECT_NE(text.find("comm=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\""), std::string::npos);
+}
+
+TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
+  auto target = fixed_target();
+  auto symbolizer = testing::fixed_symbolizer();
+  symbolizer->table[2] = testing::location("f\xFE", "a.ml", 1);
+  symbolizer->table[3] = testing::location("f\xFF", "a.ml", 1);
+  target->symbolizer = symbolizer;
+  FakeService service({target});
+  auto series = scrape(PrometheusExporter(service, {"1"}));  // fails on duplicates
+  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",function=\"f\xEF\xBF\xBD\","
+                   "location=\"a.ml:1\"}"],
+            264000 * kSampleBytes);
+}
+
+TEST(PrometheusText, CountersNeverFall) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1"}, 1);
+  const auto first = scrape(exporter);
+  auto later = fixed_target();
+  testing::add_callstack(*later, {3, 4, 5}, {.allocated = 1'000'000, .live = 1'000'000});
+  // Torn or hostile reads of the target's memory.
+  later->gc.minor_collections = 5;
+  later->gc.minor_words = std::nan("");
+  later->gc.major_words = -1;
+  later->gc.pauses[0].count[5] = 0;
+  later->drops.set(Drop::kKernelCaptureRingFull, 1);
+  service.set({later});
+  auto second = scrape(exporter);
+  for (const auto& [name, value] : first) {
+    const std::string family = name.substr(0, name.find('{'));
+    const bool counter = family.ends_with("_total") || family.ends_with("_count") ||
+                         family.ends_with("_bucket") || family.ends_with("_sum");
+    if (!counter) continue;
+    ASSERT_TRUE(second.contains(name)) << name << " has gone";
+    EXPECT_GE(second[name], value) << name;
+  }
+}
+
+TEST(PrometheusText, EndedTargetKeepsItsNumbers) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1"});
+  auto before = scrape(exporter);
+  auto ended = fixed_target();
+  ended->info.state = TargetState::kExited;
+  ended->gc = GcStats{};
+  service.set({ended});
+  auto after = scrape(exporter);
+  EXPECT_EQ(after["memprofd_target_up{pid=\"4242\"}"], 0);
+  before.erase("memprofd_target_up{pid=\"4242\"}");
+  after.erase("memprofd_target_up{pid=\"4242\"}");
+  EXPECT_EQ(before, after);
+}
+
+TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
+  const std::string name =
+      "memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}";
+  FakeService service({fixed_target(1), fixed_target(2)});
+  const PrometheusExporter exporter(service, {"1"});
+  EXPECT_EQ(scrape(exporter)[name], 14);
+  service.set({fixed_target(2)});
+  auto series = scrape(exporter);
+  EXPECT_EQ(series[name], 14);
+  EXPECT_FALSE(series.contains("memprofd_target_up{pid=\"1\"}"));
+  auto again = fixed_target(2);  // another attach to the same pid, 7 new drops
+  again->attached_ns += 1;
+  service.set({again});
+  EXPECT_EQ(scrape(exporter)[name], 21);
+}
+
+TEST(PrometheusText, NewAttachStartsWithoutTheOldSites) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1"});
+  scrape(exporter);
+  auto again = fixed_target();
+  again->attached_ns += 1;
+  again->rows.clear();
+  again->gc = GcStats{};
+  service.set({again});
+  auto series = scrape(exporter);
+  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",function=\"other\","
+                   "location=\"\"}"],
+            0);
+  EXPECT_FALSE(series.contains("memprofd_ocaml_minor_collections_total{pid=\"4242\"}"));
+}
+
+TEST(PrometheusText, OnePidTwiceIsShownOnce) {
+  auto old = fixed_target();
+  old->attached_ns -= 1;
+  old->info.comm = "old";
+  FakeService service({old, fixed_target()});
+  const std::string text = PrometheusExporter(service, {"1"}).text();
+  parse(text);  // fails on duplicates
+  EXPECT_EQ(text.find("comm=\"old\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,171 @@
+#include "daemon/export/metrics/top_sites.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace memprofd {
+namespace {
+
+SiteKey key(const std::string& name) { return {name, name + ".ml:1"}; }
+
+SiteSeries total(double allocated, double live = 0) {
+  SiteSeries series;
+  series.counts.allocated_bytes = allocated;
+  series.live_bytes = live;
+  return series;
+}
+
+double allocated(const SiteSeriesMap& sites, const SiteKey& key) {
+  return sites.contains(key) ? sites.at(key).counts.allocated_bytes : -1;
+}
+
+double other(const SiteSeriesMap& sites) { return allocated(sites, TopSites::other_key()); }
+
+TEST(TopSites, FollowsTheExampleOfItsHeader) {
+  TopSites top(1);
+  SiteSeriesMap shown = top.update({{key("a"), total(100)}, {key("b"), total(30)}});
+  EXPECT_EQ(allocated(shown, key("a")), 100);
+  EXPECT_EQ(allocated(shown, key("b")), -1);
+  EXPECT_EQ(other(shown), 30);
+  shown = top.update({{key("a"), total(110)}, {key("b"), total(200)}});
+  EXPECT_EQ(allocated(shown, key("a")), 110);
+  EXPECT_EQ(allocated(shown, key("b")), 200);
+  EXPECT_EQ(other(shown), 200);
+  shown = top.update({{key("a"), total(110)}, {key("b"), total(260)}});
+  EXPECT_EQ(allocated(shown, key("b")), 260);
+  EXPECT_EQ(other(shown), 200);
+}
+
+TEST(TopSites, NewSiteThatIsLargeLeavesNoTraceInOther) {
+  TopSites top(2);
+  top.update({{key("a"), total(100)}});
+  const SiteSeriesMap shown = top.update({{key("a"), total(110)}, {key("b"), total(200)}});
+  EXPECT_EQ(allocated(shown, key("b")), 200);
+  EXPECT_EQ(other(shown), 0);
+}
+
+TEST(TopSites, SiteStaysWhenOthersOvertakeIt) {
+  TopSites top(1);
+  top.update({{key("a"), total(100)}});
+  const SiteSeriesMap shown = top.update({{key("a"), total(100)}, {key("b"), total(1000)}});
+  EXPECT_EQ(allocated(shown, key("a")), 100);
+  EXPECT_EQ(allocated(shown, key("b")), 1000);
+}
+
+TEST(TopSites, NeverNamesMoreThanTwiceK) {
+  TopSites top(2);
+  SiteSeriesMap sites;
+  SiteSeriesMap shown;
+  for (int i = 1; i <= 20; ++i) {  // each new site is larger than all before
+    sites[key(absl::StrCat("s", i))] = total(i * 1000);
+    shown = top.update(sites);
+    EXPECT_LE(shown.size(), 2 * 2 + 1u);
+  }
+  EXPECT_EQ(shown.size(), 5u);
+  EXPECT_EQ(allocated(shown, key("s4")), 4000);
+  EXPECT_EQ(allocated(shown, key("s5")), -1);
+}
+
+TEST(TopSites, RanksByLivePlusAllocated) {
+  TopSites top(1);
+  const SiteSeriesMap shown =
+      top.update({{key("leak"), total(50, 50)}, {key("churn"), total(90, 0)}});
+  EXPECT_EQ(allocated(shown, key("leak")), 50);
+  EXPECT_EQ(allocated(shown, key("churn")), -1);
+}
+
+TEST(TopSites, LiveBytesAddUpAlsoWhenASiteMovesOutOfOther) {
+  TopSites top(1);
+  top.update({{key("a"), total(100, 10)}, {key("b"), total(30, 30)}});
+  const SiteSeriesMap shown =
+      top.update({{key("a"), total(100, 5)}, {key("b"), total(300, 40)}, {key("c"), total(9, 9)}});
+  double live = 0;
+  for (const auto& [site, series] : shown) live += series.live_bytes;
+  EXPECT_EQ(live, 54);
+  EXPECT_EQ(shown.at(TopSites::other_key()).live_bytes, 9);
+}
+
+TEST(TopSites, SiteThatBearsTheNameOtherIsCountedInIt) {
+  TopSites top(2);
+  const SiteSeriesMap shown =
+      top.update({{TopSites::other_key(), total(500)}, {key("a"), total(100)}});
+  EXPECT_EQ(other(shown), 500);
+  EXPECT_EQ(shown.size(), 2u);
+}
+
+TEST(TopSites, WithoutRoomEverythingIsOther) {
+  TopSites top(0);
+  const SiteSeriesMap shown = top.update({{key("a"), total(100)}, {key("b"), total(30)}});
+  EXPECT_EQ(shown.size(), 1u);
+  EXPECT_EQ(other(shown), 130);
+}
+
+// Random growth: no counter ever falls, and what series grow by adds up to what
+// sites grow by, except for what new series start with.
+TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
+  std::mt19937 random(7);
+  TopSites top(5);
+  SiteSeriesMap sites, shown_before;
+  SiteSeriesMap sites_before;
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 40; ++i) {
+      SiteSeries& site = sites[key(absl::StrCat("s", i * (round + 40) / 240))];
+      const int amount = static_cast<int>(random() % 1000);
+      site.counts.allocated_bytes += amount;
+      site.counts.promoted_bytes += amount / 2;
+      site.counts.lifetime[random() % site.counts.lifetime.size()] += amount;
+      site.counts.lifetime_sum_seconds += amount;
+      site.live_bytes = static_cast<int>(random() % 5000);
+    }
+    const SiteSeriesMap shown = top.update(sites);
+    double growth_of_series = 0, growth_of_sites = 0;
+    for (const auto& [site, before] : shown_before) {
+      const SiteCounts& now = shown.at(site).counts;
+      EXPECT_GE(now.allocated_bytes, before.counts.allocated_bytes);
+      EXPECT_GE(now.promoted_bytes, before.counts.promoted_bytes);
+      EXPECT_GE(now.lifetime_sum_seconds, before.counts.lifetime_sum_seconds);
+      for (std::size_t i = 0; i < now.lifetime.size(); ++i) {
+        EXPECT_GE(now.lifetime[i], before.counts.lifetime[i]);
+      }
+      growth_of_series += now.allocated_bytes - before.counts.allocated_bytes;
+    }
+    for (const auto& [site, now] : sites) {
+      const bool started_named =
+          shown.contains(site) && !shown_before.contains(site) && !sites_before.contains(site);
+      if (started_named) continue;
+      const auto before = sites_before.find(site);
+      growth_of_sites += now.counts.allocated_bytes -
+                         (before == sites_before.end() ? 0 : before->second.counts.allocated_bytes);
+    }
+    if (round > 0) {
+      EXPECT_NEAR(growth_of_series, growth_of_sites, 1e-6);
+    }
+    shown_before = shown;
+    sites_before = sites;
+  }
+  EXPECT_GT(shown_before.size(), 5 + 1u);  // some have moved out of `other`
+  EXPECT_LE(shown_before.size(), 2 * 5 + 1u);
+}
+
+TEST(SiteCounts, RollsLifetimesUpToBoundsWithoutSplitting) {
+  EXPECT_DOUBLE_EQ(lifetime_bound_seconds(0), 1.024e-3);
+  EXPECT_DOUBLE_EQ(lifetime_bound_seconds(11), 4294.967296);
+  LifetimeHistogram histogram;
+  histogram.add(1, 3);                   // below every bound
+  histogram.add(1'023'999, 4);           // just below the first
+  histogram.add(1'024'001, 5);           // just above it
+  histogram.add(4'294'967'290'000, 6);   // just below the last
+  histogram.add(90'000'000'000'000, 7);  // above the last
+  SiteCounts counts;
+  counts.add(histogram);
+  EXPECT_EQ(counts.lifetime[0], 7u);
+  EXPECT_EQ(counts.lifetime[1], 5u);
+  EXPECT_EQ(counts.lifetime[11], 6u);
+  EXPECT_EQ(counts.lifetime[12], 7u);
+}
+
+}  // namespace
+}  // namespace memprofd

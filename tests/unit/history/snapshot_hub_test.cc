@@ -1,0 +1,86 @@
+#include "daemon/history/snapshot_hub.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+namespace memprofd {
+namespace {
+
+using namespace std::chrono_literals;
+
+TargetSnapshotPtr snapshot(int pid, std::uint64_t time_ns = 0) {
+  auto result = std::make_shared<TargetSnapshot>();
+  result->info.pid = pid;
+  result->time_ns = time_ns;
+  return result;
+}
+
+// Polls as the ingest thread does until a reader waits.
+void await_reader(SnapshotHub& hub) {
+  while (!hub.wanted()) std::this_thread::yield();
+}
+
+TEST(SnapshotHubTest, LatestIsOrderedByPid) {
+  SnapshotHub hub;
+  EXPECT_TRUE(hub.latest().empty());
+  hub.publish({snapshot(9), snapshot(3), snapshot(5)});
+  const auto latest = hub.latest();
+  ASSERT_EQ(latest.size(), 3u);
+  EXPECT_EQ(latest[0]->info.pid, 3);
+  EXPECT_EQ(latest[1]->info.pid, 5);
+  EXPECT_EQ(latest[2]->info.pid, 9);
+}
+
+TEST(SnapshotHubTest, ReaderGetsAPublicationThatBeganAfterItAsked) {
+  SnapshotHub hub;
+  hub.publish({snapshot(1, 1)});
+  EXPECT_FALSE(hub.wanted());
+  auto reader = std::async(std::launch::async, [&] { return hub.fresh(1min); });
+  await_reader(hub);
+  hub.publish({snapshot(1, 2)});
+  EXPECT_EQ(reader.get()[0]->time_ns, 2u);
+  EXPECT_FALSE(hub.wanted());
+}
+
+TEST(SnapshotHubTest, PublicationThatBeganBeforeDoesNotAnswer) {
+  SnapshotHub hub;
+  EXPECT_FALSE(hub.wanted());  // gathering begins
+  hub.fresh(0ms);              // a reader asks
+  hub.publish({snapshot(1, 1)});
+  EXPECT_TRUE(hub.wanted()) << "what was gathered before it asked is no answer";
+  hub.publish({snapshot(1, 2)});
+  EXPECT_FALSE(hub.wanted());
+}
+
+TEST(SnapshotHubTest, DeadlineGivesWhatThereIs) {
+  SnapshotHub hub;
+  hub.publish({snapshot(1, 1)});
+  const auto result = hub.fresh(1ms);
+  ASSERT_EQ(result.size(), 1u);
+  EXPECT_EQ(result[0]->time_ns, 1u);
+  EXPECT_TRUE(hub.wanted()) << "it asked";
+}
+
+TEST(SnapshotHubTest, OnePublicationAnswersAllThatAsked) {
+  SnapshotHub hub;
+  constexpr int kReaders = 8;
+  std::vector<std::future<std::vector<TargetSnapshotPtr>>> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.push_back(std::async(std::launch::async, [&] { return hub.fresh(1min); }));
+  }
+  std::uint64_t time = 0;
+  for (auto& reader : readers) {
+    while (reader.wait_for(0s) != std::future_status::ready) {
+      if (hub.wanted()) hub.publish({snapshot(1, ++time)});
+      std::this_thread::yield();
+    }
+    EXPECT_GE(reader.get()[0]->time_ns, 1u);
+  }
+  EXPECT_LE(time, static_cast<std::uint64_t>(kReaders));
+  EXPECT_FALSE(hub.wanted());
+}
+
+}  // namespace
+}  // namespace memprofd

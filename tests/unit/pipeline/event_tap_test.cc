@@ -1,0 +1,191 @@
+#include "daemon/pipeline/event_tap.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kit/ring_events.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+
+constexpr double kRate = 0.01;
+
+class EventTapTest : public ::testing::Test {
+ protected:
+  EventTapTest() { session(1, kRate); }
+
+  void session(std::uint32_t generation, double rate) {
+    generation_ = generation;
+    pipeline_.begin_session(generation, rate);
+    batch({});
+  }
+  // An allocation by OCaml code with that callstack.
+  memprof_record alloc(std::uint64_t id, std::uint64_t stack) {
+    pipeline_.on_ring_record(ring_capture({.header = {.tid = 7, .time_ns = 10 * id - 1},
+                                           .stack_id = stack,
+                                           .alloc_idx = 0,
+                                           .n_frames = 1},
+                                          {stack * 16})
+                                 .bytes());
+    return sample_record(10 * id, id, MEMPROF_ALLOC_MINOR, 1);
+  }
+  void batch(const std::vector<memprof_record>& records) {
+    const std::uint64_t time = records.empty() ? 1 : records.back().time_ns + 1;
+    pipeline_.on_ring_record(
+        ring_batch({.header = {.time_ns = time}, .first_seq = seq_, .generation = generation_},
+                   records)
+            .bytes());
+    seq_ += records.size();
+  }
+  void batch_of(std::uint64_t first_id, std::uint64_t count) {
+    std::vector<memprof_record> records;
+    for (std::uint64_t id = first_id; id < first_id + count; ++id) records.push_back(alloc(id, 1));
+    batch(records);
+  }
+  EventReader reader() { return *EventReader::open(log_); }
+  static EventRead read(EventReader& reader) { return reader.read(1 << 20, milliseconds(0)); }
+
+  std::uint64_t now_ns_ = 1;
+  Pipeline pipeline_;
+  std::shared_ptr<EventLog> log_ =
+      std::make_shared<EventLog>(EventLogOptions{.now_ns = [this] { return now_ns_; }});
+  EventTap tap_{pipeline_, log_};
+  std::uint32_t generation_ = 0;
+  std::uint64_t seq_ = 0;
+};
+
+TEST_F(EventTapTest, ChunksHaveEventsRateAndClasses) {
+  EventReader reads = reader();
+  tap_.update();
+  batch({alloc(1, 5), alloc(2, 6), alloc(3, 5), sample_record(35, 1, MEMPROF_PROMOTE),
+         sample_record(50, 2, MEMPROF_DEALLOC_MINOR)});
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 1u);
+  const EventChunk& chunk = *seen.slices[0].chunk;
+  EXPECT_EQ(chunk.first, 0u);
+  EXPECT_EQ(chunk.rate, kRate);
+  ASSERT_EQ(chunk.events.size(), 5u);
+  EXPECT_EQ(chunk.events[3].record.sample_id, 1u);
+  EXPECT_EQ(chunk.events[3].alloc_time_ns, 10u);
+  EXPECT_EQ(chunk.events[3].alloc_class, chunk.events[0].alloc_class);
+  ASSERT_EQ(chunk.classes.size(), 2u) << "each class once";
+  EXPECT_LT(chunk.classes[0].id, chunk.classes[1].id);
+  const auto stack = [&](int event) {
+    return chunk.find(chunk.events[event].alloc_class)->callstack->hash.value();
+  };
+  EXPECT_EQ(stack(0), 5u);
+  EXPECT_EQ(stack(1), 6u);
+  EXPECT_EQ(stack(4), 6u);
+  EXPECT_EQ(chunk.find(chunk.events[0].alloc_class)->alloc_class.thread, 7u);
+}
+
+TEST_F(EventTapTest, EveryChunkHasItsOwnClasses) {
+  EventReader reads = reader();
+  tap_.update();
+  batch({alloc(1, 5)});
+  tap_.flush();
+  batch({sample_record(35, 1, MEMPROF_PROMOTE), sample_record(40, 99, MEMPROF_PROMOTE)});
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 2u);
+  const EventChunk& second = *seen.slices[1].chunk;
+  EXPECT_EQ(second.first, 1u);
+  ASSERT_EQ(second.classes.size(), 2u);
+  EXPECT_EQ(second.classes[0].id, ClassId()) << "that of a block that is not followed";
+  EXPECT_TRUE(second.classes[0].callstack->entries.empty());
+  EXPECT_EQ(second.classes[1].callstack->hash, StackHash(5));
+}
+
+TEST_F(EventTapTest, NobodyReadsNothingIsKept) {
+  tap_.update();
+  batch_of(1, 100);
+  tap_.flush();
+  EventReader reads = reader();
+  tap_.update();
+  batch_of(101, 3);
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 1u);
+  EXPECT_EQ(seen.slices[0].first(), 100u) << "the numbers count all events";
+  EXPECT_EQ(seen.dropped, 0u);
+}
+
+TEST_F(EventTapTest, AReaderThatComesBackLateIsToldWhatItMissed) {
+  std::optional<EventCursor> cursor;
+  {
+    EventReader reads = reader();
+    tap_.update();
+    batch_of(1, 10);
+    tap_.flush();
+    cursor = read(reads).next;
+  }
+  now_ns_ += 59'000'000'000;
+  tap_.update();
+  batch_of(11, 10);  // still recorded
+  tap_.flush();
+  now_ns_ += 1'000'000'000;
+  tap_.update();
+  batch_of(21, 10);  // not any more
+  tap_.flush();
+  auto again = EventReader::open(log_, cursor);
+  tap_.update();
+  batch_of(31, 10);
+  tap_.flush();
+  const EventRead seen = read(*again);
+  EXPECT_EQ(seen.dropped, 20u);
+  ASSERT_EQ(seen.slices.size(), 1u);
+  EXPECT_EQ(seen.slices[0].first(), 30u);
+}
+
+TEST_F(EventTapTest, SmallBatchesAreOneChunkLargeOnesSeveral) {
+  EventReader reads = reader();
+  tap_.update();
+  for (int i = 0; i < 4; ++i) batch_of(1 + 300 * i, 300);
+  tap_.flush();
+  batch_of(1201, 1);
+  tap_.flush();
+  std::vector<std::size_t> sizes;
+  for (const EventSlice& slice : read(reads).slices) sizes.push_back(slice.events().size());
+  EXPECT_THAT(sizes, ElementsAre(600, 600, 1));
+}
+
+TEST_F(EventTapTest, AChunkHasOneRate) {
+  EventReader reads = reader();
+  tap_.update();
+  batch_of(1, 2);
+  session(2, 0.5);
+  batch_of(3, 3);
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 2u);
+  EXPECT_EQ(seen.slices[0].chunk->rate, kRate);
+  EXPECT_EQ(seen.slices[0].events().size(), 2u);
+  EXPECT_EQ(seen.slices[1].chunk->rate, 0.5);
+  EXPECT_EQ(seen.slices[1].events().size(), 3u);
+}
+
+TEST_F(EventTapTest, CloseGivesTheRestAndLaterLetsGoOfIt) {
+  std::weak_ptr<const EventChunk> kept;
+  {
+    EventReader reads = reader();
+    tap_.update();
+    batch_of(1, 2);
+    tap_.close();
+    const EventRead seen = read(reads);
+    EXPECT_TRUE(seen.ended);
+    ASSERT_EQ(seen.slices.size(), 1u);
+    kept = seen.slices[0].chunk;
+  }
+  tap_.update();
+  EXPECT_FALSE(kept.expired());
+  now_ns_ += 60'000'000'000;
+  tap_.update();
+  EXPECT_TRUE(kept.expired());
+}
+
+}  // namespace
+}  // namespace memprofd
