@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # memprofd: build, test, install. `make help` lists what there is.
 
 MAKEFLAGS += --no-builtin-rules

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
 #include <poll.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages of deploy/packages.txt that are missing.
 #
 #   deploy/install-deps.sh [GROUP...]     default: build run test

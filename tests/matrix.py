@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The tests that make up the support table, on every OCaml: make test-matrix.
 
   tests/matrix.py [--build FOLDER] [VERSION|programs...]     default: all of them

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
@@ -188,7 +189,7 @@ def run_module(path, chosen, report):
         raise KeyboardInterrupt
     signal.signal(signal.SIGTERM, interrupt)
     path = pathlib.Path(path)
-    sys.path[0:0] = [str(path.parent), str(ROOT / "tests/e2e")]
+    sys.path[0:0] = [str(path.parent), str(ROOT / "tests/kit")]
     tests = unittest.defaultTestLoader.loadTestsFromName(f"{path.stem}.{chosen}" if chosen else path.stem)
     result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
     outcome = result.outcome(getattr(sys.modules.get("harness"), "NOTES", []))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tests. Included by the top Makefile; each kind has its own target, `test` runs all.
 
 # Test code is compiled for speed of the compiler, with a precompiled header of its own.

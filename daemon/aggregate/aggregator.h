@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the records of one target into counters and follows its blocks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The allocation classes of one target, each kept once.
 #pragma once
 

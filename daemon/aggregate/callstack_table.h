@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The callstacks of one target, each kept once. When there are too many, further ones are cut:
 // those with the same kCutEntries innermost entries become one, which still tells the site and
 // its nearest callers. With room for two whole ones, and cutting to two entries:

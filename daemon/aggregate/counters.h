@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is counted: per target by heap and source, per allocation class, and losses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many samples of one class died in which heap after which time. Made for
 // size: most classes know a few lifetimes only. Copies share their memory until one
 // of them changes, so that a snapshot of all classes costs little; each copy is for

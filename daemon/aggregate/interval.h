@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happened to each class since the last cut: the raw material of history.
 //
 //   cut                                                  cut

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lifetimes of sampled blocks, allocation to deallocation, on a log scale.
 //
 // Two buckets an octave: bucket i counts lifetimes below kFirstBoundNs * 2^(i/2)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sampled blocks that are followed: allocated, not yet deallocated.
 //
 // Made for size: a block costs a 24-byte slot and one control byte of an open

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of observed hits on a scale of 8 steps an octave, so that history keeps them
 // by few rates. A weight becomes one of its two neighbours by chance, so that its mean
 // is right: sums over hits are unbiased, and what this adds to their variance is below

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/attached_target.h"
 
 #include "absl/strings/cord.h"

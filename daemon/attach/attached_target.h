@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that is being profiled, whichever way: with an agent in it (Attachment) or
 // observed from outside (Observation). Undone by the destructor.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target with an agent: its BPF programs, its agent, and how they came there. Undone in
 // reverse order, also by the destructor.
 //

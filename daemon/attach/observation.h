@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target in observe mode: one probe where the runtime's allocations find no room in
 // the minor heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in
 // it, it is never stopped or traced; detaching takes the probe out and is all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/target_lock.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One memprofd per target: a name in the kernel that dies with its holder.
 #pragma once
 

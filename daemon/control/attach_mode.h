@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which way a program is profiled: with the agent where one can be, else observed.
 #pragma once
 

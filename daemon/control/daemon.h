@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control thread: attaches, watches and detaches targets, and answers the
 // servers' requests. It owns all attachments; the ingest thread owns their data.
 //

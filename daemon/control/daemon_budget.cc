@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the control thread does for targets whose profiling has a budget of their CPU.
 #include "absl/strings/str_cat.h"
 #include "daemon/control/daemon.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the control thread does for each target again and again: bring it to sampling, see
 // that it still does, notice its end, its plugins and its children.
 #include <algorithm>

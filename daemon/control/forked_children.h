@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Children of targets that are to become targets, from the fork until they are worth
 // looking at. Owned by the control thread.
 //

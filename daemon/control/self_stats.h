@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process's own use of the machine.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/target_overhead.h"
 
 #include "daemon/attach/budget/trap_cost.h"

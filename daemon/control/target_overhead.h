@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One target's overhead budget at work: takes measurements window by window and has
 // OverheadBudget judge them. Owned by the control thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What command lines leave open.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gRPC service of a running memprofd, as function calls. Errors are one
 // line for people; when nobody answers, it says where was asked and what to do.
 #pragma once

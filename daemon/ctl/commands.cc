@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands that control memprofd.
 #include "daemon/ctl/commands.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands of memprofctl. Each prints its result to stdout and returns
 // the status that decides the exit code; the caller prints the error.
 #pragma once

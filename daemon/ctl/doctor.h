@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What memprofctl itself has to say about findings.
 #pragma once
 

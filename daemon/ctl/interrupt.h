@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ctrl-C ends a stream, not the program: what was received stays.
 #pragma once
 

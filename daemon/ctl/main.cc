@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memprofctl: the command line client of memprofd.
 #include <grpc/support/log.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that say which blocks a command is about; the same for all.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands that ask a running memprofd or a trace file.
 #include <utility>
 

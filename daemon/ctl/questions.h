@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whom a command asks: a running memprofd, or a trace file. Answers are the same
 // messages, so that all renderings serve both.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How command lines say which target and which time are meant.
 //
 //   TARGET    4242 (a pid), trace.ctf (a file)

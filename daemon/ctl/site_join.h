@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The difference of two answers that come from different sources.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands about traces and events.
 #include <cerrno>
 #include <cstdio>

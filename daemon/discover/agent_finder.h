@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents that are in a process already: linked in, preloaded or injected.
 #pragma once
 

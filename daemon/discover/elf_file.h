@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounded reader of one ELF file: 64-bit little-endian, x86-64 or aarch64.
 //
 // The file is untrusted. Every table has a cap, every reference is checked, what is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table in memory, 8-byte aligned (runtime/caml/stack.h, asmcomp/emitaux.ml):
 //
 //   count                                            u64

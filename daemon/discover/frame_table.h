@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's frame descriptors: which return address has which frame size.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runtime's own numbers, read from outside without its help.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounded reads and writes of another process's memory, or of a fake one in tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a target may claim about its minor heap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where in a function a uprobe goes, and what a hit will cost.
 //
 // The kernel emulates a few instructions under a uprobe and single-steps all

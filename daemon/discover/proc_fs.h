@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What /proc says about a process. Every answer is a snapshot that may be stale
 // when it arrives; pid and start time together name a process.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Is this file an OCaml program that can be profiled, in which mode, and which symbols
 // matter.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What differs between OCaml runtimes, in one place. Offsets are bytes into the
 // runtime's domain state (Caml_state); they are checked against the machine
 // code of the running binary before use (see verify_runtime_abi).

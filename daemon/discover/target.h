@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All that is known about a program before anything is done to it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What memprofd finds in the kernel, in its own privileges and in one program,
 // and what to do about each problem. Looks only; changes nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What doctor finds about a process, whatever program it runs.
 #pragma once
 

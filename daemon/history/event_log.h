@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The latest events of one target, for readers that want every one of them. One
 // writer, the ingest thread, which never waits for a reader; any number of
 // readers, each at its own pace. What a reader was too slow for is counted.

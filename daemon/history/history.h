@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records a target's history; owned by the ingest thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What readers see of a target's history: windows of several widths, the finest
 // for the last minutes only. Immutable.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One window of a target's history: what happened to each class in it, packed.
 //
 // A window is made of parts, one for each sampling rate in it. A part is a run of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading of HistoryWindow; included by history_window.h only.
 #pragma once
 

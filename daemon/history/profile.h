@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a question about the memory of a target is answered from and with.
 #pragma once
 

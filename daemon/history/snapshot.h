@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Immutable views of what is known, published by the ingest thread and shared
 // by every reader.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was aggregated of a target, as readers see it.
 #pragma once
 

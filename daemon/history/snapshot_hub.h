@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where readers and the ingest thread meet: readers ask, the ingest thread
 // publishes. A reader is answered by a publication that began after it asked.
 //

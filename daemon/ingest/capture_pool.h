@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queues of captures that share one bounded pool of nodes: no allocation once
 // the pool has grown to what is needed, and one bound on all of it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring buffer bytes to typed events. Total on any bytes, allocates nothing.
 //
 // A record may be longer than its event: the kernel side reserves fixed-size

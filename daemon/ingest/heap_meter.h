@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Observe mode: how much each domain has allocated between two hits.
 //
 // The runtime counts the words of minor heaps that were collected, and the one in use

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records and callstacks of a packed batch (agent-lib/include/memprof_agent_abi.h).
 // Total on any words, allocates nothing in steady state.
 //

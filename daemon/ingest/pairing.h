@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which captured callstack belongs to which alloc record.
 //
 // The runtime (OCaml 4.11 to 4.14) captures the stack when it samples a block

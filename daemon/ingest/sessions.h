@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sampling sessions of one target: the one whose records arrive and those
 // that were asked for and have not begun.
 //

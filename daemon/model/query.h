@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions: one model behind command line, gRPC and HTTP. The fields mean what
 // proto/memprof/v1/profiler.proto says of those with the same names.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a pipeline's events leave it for the event log. Owned by the ingest
 // thread, like the pipeline. While nobody reads, the pipeline has no observer.
 #pragma once

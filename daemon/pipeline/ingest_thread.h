@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one thread that consumes ring buffers and owns what is made of them.
 #pragma once
 

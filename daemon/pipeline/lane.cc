@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/pipeline/lane.h"
 
 #include "daemon/discover/gc_stats.h"

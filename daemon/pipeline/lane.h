@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way of one target's data through the daemon: its ring buffer and agent in,
 // snapshots out. Owned by the ingest thread, which makes every call here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path of one target's events: decode, pair, aggregate. Owned by the ingest
 // thread; nothing in it is shared. In steady state (callstacks known, live set
 // not growing) no call allocates.

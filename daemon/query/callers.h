@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who calls a function that allocates, and whom it calls.
 //
 // The functions that match are taken together as one, f. A row counts in

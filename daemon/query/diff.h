@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is different between two selections: other minus base.
 #pragma once
 

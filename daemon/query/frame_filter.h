@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Filter made ready: patterns compiled, numbers checked. Its lifetime part is
 // applied where the counts are made (see range.h), all else here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a group of rows is called and what is counted of it.
 #pragma once
 

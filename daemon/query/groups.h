@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Roll-up of rows to sites and other groups, computed on read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sites whose live bytes grow.
 //
 // What is live at the end of a range minus what was live at its begin is growth.

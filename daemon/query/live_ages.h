@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the live bytes is old. A leak is live bytes that get old and stay; what a
 // busy program has just allocated is live too, until the next collections.
 #pragma once

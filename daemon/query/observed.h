@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cannot be told of a target in observe mode: everything but what it allocated.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts of a snapshot's rows in spans of its history.
 //
 // Flows between two window limits are sums over windows. What was live at a limit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a target's snapshot to the rows that a question is about.
 #pragma once
 

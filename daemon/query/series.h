@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures of groups over time, from a target's history.
 #pragma once
 

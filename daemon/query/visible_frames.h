@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frames of one query: hidden locations are left out of callstacks.
 //
 // Example, `List.map` hidden; entries innermost first, 0x20 repeated:

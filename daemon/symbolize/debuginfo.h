@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Debug information that ocamlopt -g puts behind each frame descriptor. Pure functions over memory,
 // which is untrusted: chains and strings have caps, and anything unreadable or out of range is no
 // location.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Symbolizer of one OCaml program, from the program's file and those of its plugins.
 //
 // Frame tables and debuginfo are in .data, never written after the start and

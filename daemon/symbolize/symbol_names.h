@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OCaml names of linker symbols.
 #pragma once
 

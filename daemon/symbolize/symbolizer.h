@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Return addresses to source locations.
 //
 // Locations are numbered: equal ones have one number within a symbolizer, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records a live target: from its event log through a TraceRecording to an
 // output. Only a reader of the log: it holds up nobody, and what it is too slow
 // for is counted.

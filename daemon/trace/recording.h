@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the events of one target into a trace: one file or several in a row.
 //
 //   daemon's event          in the file

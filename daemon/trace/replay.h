@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace file as a target whose life is over: the counts, the history and the
 // callstacks that the daemon would have had, so that every question about a live
 // target can be asked about a file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames of our callstacks as the codes of a trace.
 //
 //   bit 63 .. 61   60 .. 48           47 .. 0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of one recording: STEM.ctf, STEM.1.ctf, STEM.2.ctf and so on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts the events of several domains in the order of time. In a file they are so
 // within a domain only, and domains may be as far apart as a packet is long:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Locations of a trace's codes, which stand in for return addresses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small whole numbers in few bits: Elias gamma codes, lowest bit first.
 //
 // A number of n bits takes 2n - 1: n - 1 zeros, a one, and the bits below its

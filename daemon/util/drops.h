@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every way in which the daemon may lose something, by stage and reason.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Estimates from samples, with their error.
 //
 // Memprof samples every allocated word (headers included) with probability

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exit codes of memprofd and memprofctl. Scripts rely on the numbers.
 #pragma once
 

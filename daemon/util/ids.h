@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distinct types for the numbers that are easy to mix up.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON written as text, for outputs too large to be built as a tree first.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines on stderr, one event a line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "host:port" as servers and clients take it on the command line.
 #pragma once
 

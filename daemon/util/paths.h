@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where daemon and clients meet when nothing is said on the command line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Precompiled for speed only: every file still includes what it uses, which the
 // lint build, without this header, checks.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first items of an order.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences that never move, kept in large pieces. One thread at a time adds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A vector whose elements never move: it grows by blocks, each as large as all
 // before it. One thread at a time appends; others may read, meanwhile and without a
 // lock, the elements that they learned of after their append (by a lock, say).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Early return of errors on the control path.
 #pragma once
 

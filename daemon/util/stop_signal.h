@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lets long waits of request handlers end when the program does.
 #pragma once
 

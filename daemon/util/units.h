@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as people write and read them: sizes, sampling rates, durations.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names from a target (comm, exe, functions, files) are arbitrary bytes. These
 // make them fit for outputs that demand UTF-8 and for terminals.
 #pragma once

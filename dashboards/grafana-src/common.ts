@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all of memprofd's dashboards share: variables, selectors, links, annotations.
 
 import { AnnotationQueryBuilder, CustomVariableBuilder, DashboardBuilder, DashboardCursorSync,

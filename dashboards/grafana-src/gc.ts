@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The garbage collector of one or several programs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';

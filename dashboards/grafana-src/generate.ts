@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the dashboards as JSON: node generate.js FOLDER
 
 import { writeFileSync } from 'node:fs';

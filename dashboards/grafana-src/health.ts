@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memprofd itself: what it reads, loses and costs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All programs that memprofd profiles.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Panels, queries and columns as all of memprofd's dashboards use them.
 
 import * as bargauge from '@grafana/grafana-foundation-sdk/bargauge';

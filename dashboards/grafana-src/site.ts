@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One site, or several functions side by side.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';

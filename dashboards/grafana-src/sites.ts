@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Panels about many sites, on the dashboards of all programs and of one.
 
 import { PROGRAM, UID, linkTo, ofSampled, rate, sumOfErrors } from './common';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One program.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs in a build folder that holds node_modules and links to the sources (see the
 // Makefile), so that building writes nothing beside the sources.
 //

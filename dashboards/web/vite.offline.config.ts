@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page of `memprofctl report -o html`: one script and one style sheet, which
 // memprofd puts into offline.html.
 import { defineConfig } from "vite";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints the Gc.Memprof events of a program that memprofd profiles, as they
 // happen; the same as watch_events.py in C++.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the Gc.Memprof events of a program that memprofd profiles, as they happen.
 
   protoc -Iproto --python_out=/tmp/gen memprof/v1/profiler.proto

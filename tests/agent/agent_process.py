@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A target with the agent in it, watched as a tracer would: through its memory.
 
 The semaphore is raised by writing it, which is what the kernel does for a uprobe

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The in-process agent alone: its ELF contract, its life, and what it must never do."""
 
 import json

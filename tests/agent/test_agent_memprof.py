@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent alone, in programs that call Gc.Memprof.stop: what it says, and that it goes on."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent's protocol of domains, step by step, against a runtime that does what it is told to (fake_domains.c)."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make bench: what memprofd costs, measured on this machine, side by side with what else there is.
 
 Prints tables and writes a JSON file, of which `report.py` makes tables in tests/bench/results; BENCHMARKS.md has
@@ -12,7 +13,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(HERE.parent / "agent")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "kit"), str(HERE.parent / "agent")]
 import bench_context  # noqa: E402
 import harness  # noqa: E402
 import machine  # noqa: E402

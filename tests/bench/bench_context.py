@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all sections of a benchmark share: how much to do, where, and with which options of memprofd."""
 
 import contextlib

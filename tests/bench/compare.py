@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make bench-compare BASE=REVISION: what another revision's memprofd costs, against this tree's.
 
 Builds the revision under BUILD/compare and runs one round of make bench with each in turn, with this tree's programs
@@ -13,7 +14,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "kit")]
 import harness  # noqa: E402
 import machine  # noqa: E402
 from comparison import HEADER, changes  # noqa: E402

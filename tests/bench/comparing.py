@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of one workload under several peers, the first of which is bare, and what they cost over that."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two results of each round, of a base and of this tree: what changed, as ratios within the rounds."""
 
 import dataclasses

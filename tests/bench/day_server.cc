@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves the page and the HTTP API over the simulated day of simulated_day.h: ten
 // thousand sites, 24 hours of history, without waiting a day for them. For the tests of
 // the page's speed in a browser.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory a day's history of ten thousand sites takes, and how long the
 // questions about it take. The model: simulated_day.h. Two cases: sites as busy as
 // Zipf's law says, which is what the goals are for, and all equally busy, the worst.

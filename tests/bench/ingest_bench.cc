@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the daemon spends on one event: decode, pair, aggregate, in one thread.
 // tests/kit/synthetic_target.h makes the events.
 #include <benchmark/benchmark.h>

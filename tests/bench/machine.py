@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On what and how a benchmark was run, so that its numbers can be judged."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to run a workload: alone, under memprofd, and under what else there is to compare with.
 
 watch() comes when the workload waits for its work, look() right after the work, and says what was seen.

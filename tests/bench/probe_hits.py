@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often and how long the BPF programs of a memprofd ran, while the kernel counts that."""
 
 import contextlib

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """make bench-report: writes the results of benchmarks' JSON files, one a run, to a file of tests/bench/results."""
 
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "kit")]
 import harness  # noqa: E402
 from result import Result  # noqa: E402
 from table import section_markdown  # noqa: E402

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a benchmark found: measures in sections, as a JSON file. BENCHMARKS.md describes the file."""
 
 import dataclasses

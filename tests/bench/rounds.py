@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that are compared, interleaved: what the machine does meanwhile meets all of them alike."""
 
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target of ten thousand allocation sites, sampled for 24 hours, in seconds.
 //
 // Sites: each has one callstack of 30 frames; the innermost is its own function,

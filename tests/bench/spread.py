@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Medians and quartiles of what was measured, and ratios within rounds."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections as tables, for terminals and in Markdown: one for each quantity."""
 
 from spread import shown

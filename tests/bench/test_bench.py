@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make bench itself, with hardly any work: every peer runs, and the result has what was asked for."""
 
 import pathlib

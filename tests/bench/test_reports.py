@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What make bench writes: the JSON file, tables, reports and comparisons."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of make bench: medians, quartiles, ratios, and the order of runs."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A memprofd to measure, and how its counters grew."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs with a fixed amount of work, or a server with load for a while.
 
 A workload starts a process that waits; work() has it do its work and measures that; end() ends it.

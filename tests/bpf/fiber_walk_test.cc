@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk over stacks of OCaml 5.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OCaml stacks made by hand, their memory and their frame table, and the
 // plainest possible walk over them to compare with.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven through the DevTools protocol over pipes.
 
 Standard library only. One Browser has one page. Every wait has a deadline; what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles in the format of dashboards/web/src/flame/profile.ts, and the page around one.
 
 What a test expects of the page is computed here, from the profile's columns.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dashboards as Grafana reads them: variables resolved and filled into queries,
 queries asked of a Prometheus.
 

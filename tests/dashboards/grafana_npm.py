@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The npm packages that generate, check and draw the Grafana dashboards.
 
 dashboards/grafana-src/package-lock.json pins them. They are not ours to keep: the
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
 
 import harness  # noqa: E402
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a live memprofd in a headless Chromium: what its tests share."""
 
 import json

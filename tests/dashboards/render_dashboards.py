@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws Grafana dashboards without Grafana, for the documentation.
 
   render_dashboards.py --prometheus URL --out FOLDER [--minutes 30] [--theme dark]
@@ -22,7 +23,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[0:0] = [str(HERE), str(HERE.parent / "e2e")]
+sys.path[0:0] = [str(HERE), str(HERE.parent / "kit")]
 
 import grafana  # noqa: E402
 import grafana_npm  # noqa: E402

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Alerts on a real program: the leak of the demo server is suspected and its cache is
 not, and its end is noticed. The rules are those of dashboards/prometheus, with their
 hours turned into seconds."""

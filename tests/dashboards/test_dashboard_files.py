@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files that Grafana, Prometheus and systemd take, checked against what their
 makers publish: Grafana's schema, promtool, systemd-analyze."""
 

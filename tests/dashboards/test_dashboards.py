@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every query of every dashboard, rule and alert, run against a real Prometheus
 that scrapes two real memprofds on two demo servers."""
 

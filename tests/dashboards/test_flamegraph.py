@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flame graph page (dashboards/web/offline.html) in a real browser, offline."""
 
 import json

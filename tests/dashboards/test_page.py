@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page at / against a live memprofd: overview, memory over time, time shifting,
 comparing, links, export, keyboard. Tables and flame graphs: test_page_sites."""
 

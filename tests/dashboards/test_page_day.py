@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page with ten thousand sites and a day of history (tests/bench/simulated_day.h):
 how fast it reacts. A reaction is measured by the browser itself: from the event to the
 next frame that is painted (the Event Timing API)."""

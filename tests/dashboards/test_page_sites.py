@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page's table of sites, flame graph, callers, filter and search against a live
 memprofd; and the page with 10,000 sites. Charts and time: test_page."""
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Profiles the bundled demo server for about 20 seconds. Run by `make demo`.
 #
 #   tests/e2e/demo.sh BUILD_FOLDER [SECONDS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent stops by itself when nobody watches, seen in the target's memory."""
 
 import os

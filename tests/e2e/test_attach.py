@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memprofd on a program whose allocations are known to the word."""
 
 import os

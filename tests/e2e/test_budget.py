@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--max-overhead: the sampling rate follows the load, and estimates stay right through its changes."""
 
 import re

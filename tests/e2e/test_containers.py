@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Targets in other mount, pid and user namespaces, and behind chroot."""
 
 import pathlib

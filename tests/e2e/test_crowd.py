@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OCaml 5 with more domains than the agent has buffers: all of them are sampled, and nothing is lost."""
 
 import harness

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attached to and let go again and again: busy programs never notice."""
 
 import statistics

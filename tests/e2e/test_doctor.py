@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memprofctl doctor says what it found about a program, and what to do about each problem."""
 
 import os

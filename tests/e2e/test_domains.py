@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OCaml 5: every domain is sampled, those that come later too, and all of them are let go."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input: one clear line, a documented exit code, the target unharmed."""
 
 import os

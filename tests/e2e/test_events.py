@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The event stream of a real target, and the example clients that read it."""
 
 import collections

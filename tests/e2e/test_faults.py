@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Death of either side at random moments, and targets that change under way.
 
 Each random moment comes from a seed that is shown when the test fails. A random

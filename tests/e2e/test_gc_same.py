@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiling changes nothing about the target's garbage collection while the kernel captures."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happened when: ranges of a target's history, against what it really did.
 
 The program works in phases on command. Between two phases it stands still until

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control of a real memprofd over HTTP, and traces of real programs over it."""
 
 import base64

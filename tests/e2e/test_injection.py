@@ -33,7 +33,7 @@ class FilesOfOthers(E2ETest):
 
     def holder(self, file):
         """A program of uid 1000 with an O_PATH descriptor of that file under the copy's name."""
-        command = [*NOBODY, *OWN_NAMESPACES, "/usr/bin/python3", harness.ROOT / "tests/e2e/named_descriptor.py",
+        command = [*NOBODY, *OWN_NAMESPACES, "/usr/bin/python3", harness.ROOT / "tests/kit/named_descriptor.py",
                    self.root, file]
         target = self.process(Contained(command, "/app/known_alloc"))
         links = [str(link.readlink()) for link in pathlib.Path(f"/proc/{target.pid}/fd").iterdir()]

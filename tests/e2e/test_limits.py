@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What memprofd may cost: a day of ten thousand sites, idle targets, a program of Coq's size.
 
 The day: memory of the history, time of the questions; its model is tests/bench/simulated_day.h, the

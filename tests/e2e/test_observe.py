@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Observe mode: allocation sites of programs that nothing may enter.
 
 Programs of OCaml 4 and 5 tell what they allocated; what was observed is compared with

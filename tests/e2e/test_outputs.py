@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users and other programs read: JSON, metrics, gRPC, reports."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code that Dynlink loads, before the attach and after it: stacks through it are complete."""
 
 import unittest

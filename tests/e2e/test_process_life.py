@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that fork, become daemons, replace themselves, stand still or end at once."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles in the formats of other tools, read by those tools: Go's pprof,
 speedscope's schema. The program profiled allocates known amounts."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that call Gc.Memprof.stop while memprofd samples them: they are told of, and sampled on."""
 
 import harness

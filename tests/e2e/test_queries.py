@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One query model: command line, HTTP and gRPC give the same answer to every
 question, and refuse the same ones."""
 

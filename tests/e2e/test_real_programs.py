@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unmodified programs from Debian and npm: stripped, threaded, with their own workloads."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memprofctl top in a real terminal, on a real program; and its frames of text and JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of a program, told by every output: the same numbers.
 
 The program works while a trace is recorded and events are streamed, then it

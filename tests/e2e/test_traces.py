@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces of a real target: recorded over gRPC, by memprofctl and by the daemon."""
 
 import collections

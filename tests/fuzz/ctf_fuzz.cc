@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to the trace reader and checks that what it passes on is
 // consistent, that its summary agrees, and that what it read can be written and
 // read again.

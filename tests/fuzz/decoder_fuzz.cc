@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes through a pipeline as ring buffer records and checks
 // that the sums still agree. Input: a sequence of (u16 length, bytes).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bundled target as a child process with its pipes, for C++ end-to-end tests.
 #pragma once
 

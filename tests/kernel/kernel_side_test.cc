@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real kernel side on a real kernel. Runs as root.
 #include "daemon/attach/kernel/kernel_side.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target for the kernel side that is no OCaml program: a forked child with
 // functions that look to the probes like the runtime's and the agent's, hit on
 // command. Memory at Shared is common to child and test, at one address.

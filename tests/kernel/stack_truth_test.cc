@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every stack that the kernel walked equals the runtime's own, slot by slot.
 //
 // The target runs with an agent that makes the runtime record each sample's

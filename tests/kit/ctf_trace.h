@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces in memory: a recorder of all that a reader passes on, and a source of
 // events like a program's.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events and chunks of them without a target.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TargetProfile made by hand. Return addresses are numbers; rate is 1, so that
 // one sample is one word.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks a FakeService as memprofctl asks a daemon.
 #pragma once
 

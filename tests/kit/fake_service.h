@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ProfilerService without kernel or targets, and a fixed snapshot whose
 // numbers are easy to follow: rate 1e-3, so that one sample is 8,000 bytes.
 #pragma once

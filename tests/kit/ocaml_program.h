@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small OCaml programs, compiled and run by tests of discovery.
 #pragma once
 

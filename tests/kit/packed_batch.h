@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packed batches for tests, as the agent makes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles made by hand: a symbolizer that knows what it is told, rows with
 // counts in round numbers.
 #pragma once

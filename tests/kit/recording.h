@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An aggregator and its history on a clock of their own, for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring buffer records for tests, as the kernel side makes them.
 #pragma once
 

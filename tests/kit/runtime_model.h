@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of how the OCaml 4.11-4.14 runtime captures stacks and calls back,
 // with the truth about which stack each sample has.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A made-up program whose events a Pipeline takes, in steady state: most blocks die
 // young, in the order of their allocation; one in ten is promoted, and for each of those
 // one of the older blocks, any, dies.

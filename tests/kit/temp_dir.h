@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory for one test, removed with all its files at the end.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target's events on their way into a trace, and what memprofd itself counts of
 // them: one aggregator feeds both.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hot path allocates nothing: every way to the heap is counted while batches of a
 // target in steady state are taken in.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Eight threads, four pairs of a client and a server that talk over pipes.
    Every answer is checked, so that a disturbed target shows as errors. A thousand requests
    in a row have always the same answers, so there is one checksum of them.

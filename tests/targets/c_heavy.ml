@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* c_heavy [ROUNDS]: blocks that C code allocates: strings, Bytes, Bigarrays,
    unmarshalled data. Their Memprof callbacks come later than the sample. *)
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* churn [WORDS]: short-lived small blocks, about 150 million words a second, a
    rate that few real programs reach. One block in 64 survives for a while, so
    that the major heap has work too. The same number of words gives the same

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Compiles one of the test programs with another OCaml than the machine's.
 #
 #   tests/targets/compile-with.sh RELEASE OUT 'SOURCE.ml...' [OCAMLOPT OPTIONS...]

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* OCaml 5: more domains than a runtime has by default (OCAMLRUNPARAM=d=N). Commands:
 
      spawn N    starts N domains, which wait for work

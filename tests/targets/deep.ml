@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* deep [WORDS]: small blocks allocated about 90 frames deep, through nine
    functions in turn so that no two neighbouring frames are the same. *)
 

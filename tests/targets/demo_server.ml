@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* The bundled demo: a small HTTP server with three habits worth finding.
 
      Sessions  remembers every visitor and forgets nobody: the leak

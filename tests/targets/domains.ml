@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* domains [SECONDS] [DOMAINS]: OCaml 5. Domains that allocate at sites of their own,
    with threads, effect fibers, marshalling and short-lived domains, one blocked on a
    condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.

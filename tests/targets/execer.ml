@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Allocates until it is told "exec PROGRAM ARGS...", then becomes that program. *)
 
 let[@inline never] allocate () =

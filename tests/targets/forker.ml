@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Forks a child every few milliseconds; the child allocates and ends, the
    parent allocates on. Prints at the end how many children there were and how
    many of them failed. *)

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Forks on command; each process allocates on its own:
      fork         a child that works until its parent's death or a signal; answers its pid
      burst N      N children that end at once; answers when all have ended

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* How every target talks to its test: one line out when it is ready, one
    command a line in. Reading blocks in the kernel and allocates only once a
    line has come, so that a waiting target is truly idle. *)

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Blocks in a read from the start; each line it reads makes it allocate: enough for a
    minor collection or, told to "touch", hardly anything. *)
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Allocates an exactly known number of words at each site, headers included.
 
    Commands, each answered by one line of JSON with what was allocated so far:

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* live_heap [REPLACEMENTS]: a large live heap (about 100 MB) of which a
    pseudo-random part is replaced again and again: long lifetimes, much
    promotion, real major collections. *)

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Allocates as fast as it can, hardly, or not at all, as it is told:
 
      busy   hundreds of millions of words a second

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Threads that block SIGURG and threads that do not:
      masks THREADS    the main thread blocks it and allocates all the time; so many others do not
                       block it and allocate a little now and then

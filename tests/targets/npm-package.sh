@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Unpacks one version of a package of npm, which must be what it was when this was written.
 #
 #   tests/targets/npm-package.sh PACKAGE VERSION SHA256 FOLDER

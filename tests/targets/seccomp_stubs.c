@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Installs a seccomp filter that kills who calls ptrace, and lets all else pass. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

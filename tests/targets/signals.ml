@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Works under a timer signal each millisecond, and whatever SIGUSR1 others send. Prints
    at the end how many came, and how many sums of the work were wrong. *)
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* stacks [ITERATIONS]: allocates under every shape of stack that the runtime
    knows: deep and mutual recursion, callbacks from C, exceptions across frames,
    finalisers, signal handlers, threads, unmarshalling, combined allocations,

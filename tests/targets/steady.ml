@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* One thread that works a little every millisecond, and always the same: an ordinary program
    beside others, some million words and a few percent of a processor a second. Every piece of
    work is checked, so that a disturbed target shows as errors.

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Calls Gc.Memprof.start and stop when it is told to, whoever else samples. Commands:
 
      go N   allocates N triples (4 words each) and collects

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Programs that the tests and the demo profile. Everything compiled goes to
 # $(BUILD)/targets; nothing lands beside the sources.
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Profiles itself with Gc.Memprof. Whoever else comes must leave that alone:
    at the end it prints how many samples it saw, and how many words it allocated. *)
 

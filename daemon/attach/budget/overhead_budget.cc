@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/budget/overhead_budget.h"
 
 #include <algorithm>

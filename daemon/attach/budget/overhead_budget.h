@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides the sampling rate of a target whose profiling may take a certain share of its CPU.
 // Computes only: windows of measurements in, rates out.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What profiling costs a target, from what can be counted outside of it.
 //
 //   cost = samples × the runtime's engine and the agent

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/budget/trap_cost.h"
 
 #include <linux/perf_event.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a probe hit costs on this machine apart from its program: from half a microsecond to
 // several, and most where the processor is a virtual one.
 #pragma once

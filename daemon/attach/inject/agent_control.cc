@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/agent_control.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's control block, from outside (agent-lib/include/memprof_agent_abi.h).
 #pragma once
 

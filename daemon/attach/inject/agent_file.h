@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent as a file on disk: what to check and where its probe is, before any
 // process has loaded it.
 #pragma once

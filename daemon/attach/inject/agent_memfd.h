@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent for a process that does not see its file: a copy in memory that belongs to
 // the process, so that nothing is written into its file system.
 //

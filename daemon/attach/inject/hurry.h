@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a program's next allocation pass the safe point, as the runtime's own signal
 // handlers do: a domain's limit of the minor heap is put where it is passed at once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the agent's code on a thread of the target, at the one place where the
 // OCaml runtime itself runs callbacks.
 //

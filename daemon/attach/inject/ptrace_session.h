@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread of a process under PTRACE_SEIZE, for some milliseconds.
 //
 // Seizing stops nobody. The session belongs to the thread that created it: the

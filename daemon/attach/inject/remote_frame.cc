@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/remote_frame.h"
 
 #include <cpuid.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stack image that makes a stopped thread call two functions and then resume
 // where it was, without anybody's further help.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Is there room on a thread's stack for a few more calls? Asked while the thread is stopped, so
 // without a look at all mappings of the process.
 #pragma once

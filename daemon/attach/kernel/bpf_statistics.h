@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Has the kernel count runs and run time of BPF programs, all of the machine, as long as this
 // lives. It adds some tens of nanoseconds to each run.
 #pragma once

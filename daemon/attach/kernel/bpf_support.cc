@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/bpf_support.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every user of libbpf here needs: owners, silence, errors with a remedy.
 #pragma once
 

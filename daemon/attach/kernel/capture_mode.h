@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who records callstacks: the kernel side by a probe at each sample, or the runtime.
 #pragma once
 

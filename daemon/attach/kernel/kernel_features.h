@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel side needs of the running kernel and of this process's
 // privileges, each with what to do when it is missing. Used by doctor and to
 // explain a failed load.

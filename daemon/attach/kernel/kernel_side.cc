@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/kernel_side.h"
 
 #include <bpf/bpf.h>

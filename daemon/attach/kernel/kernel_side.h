@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The BPF programs of one target: loaded, attached, read, undone.
 //
 // Order of use:

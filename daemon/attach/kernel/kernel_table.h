@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes frame descriptors into the table that BPF programs are walking with.
 //
 // The table only grows: an empty slot gets filled, or the frame size of an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/thread_pointers.h"
 
 #include <bpf/bpf.h>

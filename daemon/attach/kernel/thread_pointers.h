@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The thread pointers (fs bases) of a process, without stopping it.
 #pragma once
 

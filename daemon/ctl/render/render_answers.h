@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers to questions beyond sites, as text for people.
 #pragma once
 

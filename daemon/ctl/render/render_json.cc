@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/render/render_json.h"
 
 #include <map>

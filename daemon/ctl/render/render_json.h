@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers as JSON. Scripts rely on the names; fields may be added.
 //
 //   targets  {"targets": [{pid, comm, exe, runtime_version, mode, state, sampling_rate,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers as text for people. Names from targets are made printable.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values over time in one line of text, and text for terminals that have no UTF-8.
 #pragma once
 

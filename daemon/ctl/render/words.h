@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How single facts are put into words; every rendering uses these.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/top/line_edit.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of a terminal, and a line of text that is edited with them.
 #pragma once
 

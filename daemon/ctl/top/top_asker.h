@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the daemon in a thread, so that a slow one holds up no key.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The filter of `top` as a line to edit: the options of the command line
 // ("--require Server --min-size 1KiB"), and a pattern by itself for --match.
 #pragma once

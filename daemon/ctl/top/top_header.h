@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines above the table of `top`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `top` shows and what keys do to it; asks and draws nothing itself.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `top` for pipes: a frame after the other, as text or as JSON, one line a frame.
 #pragma once
 

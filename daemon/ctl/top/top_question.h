@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `top` looks at, and how the daemon is asked for it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws `top`: the model and the size of a screen in, lines out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The screen of `top`: keys in, pictures out. All that is drawn is drawn here, with ncurses.
 #pragma once
 

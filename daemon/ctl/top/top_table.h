@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of `top`: which columns there are, and which fit.
 #pragma once
 

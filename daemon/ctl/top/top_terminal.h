@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `top` has to know of its terminal before and while it draws.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `memprofctl top`: what a running target does, on a full screen or in frames of text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attach, detach and rate changes as the API's messages: the one implementation
 // behind gRPC and HTTP.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The request of a stream, checked.
 #include <algorithm>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events of a log as the messages of one StreamEvents call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshots to gRPC messages. Pure; strings become valid UTF-8, which proto3
 // demands and a target does not promise.
 #pragma once

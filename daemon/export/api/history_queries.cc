@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The questions of QueryService about what happened when.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles in formats of other tools, for QueryService.
 #include <algorithm>
 #include <string>

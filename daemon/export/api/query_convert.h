@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions and answers as gRPC messages, both ways. Requests come from outside:
 // what makes no sense is refused with kInvalidArgument and one line.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers questions about the memory of targets: the one implementation behind
 // gRPC, HTTP and the command line's trace files.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the servers ask of the rest of the daemon. Implemented by Daemon (and by
 // a fake in unit tests); every call may come from any thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What gRPC clients say and hear of traces.
 #pragma once
 

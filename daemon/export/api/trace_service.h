@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records traces for the methods of memprof.v1.Trace: into files of the daemon,
 // one thread each, or to a caller.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flame graph as one HTML file that needs nothing else: no network, no
 // other file. Its parts are in dashboards/web and built into the program.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data of the flame graph page (flame_html.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles as lists of callstacks: collapsed stacks and speedscope's file format.
 // Callstacks are cut as stack_table.h says. With several targets the outermost
 // frame of each callstack is "comm (pid N)".

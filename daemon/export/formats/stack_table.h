@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Callstacks of profiles as numbers, for formats that list everything once.
 //
 // Worked example: one target with the rows [a, RUN|2, b] and [c, b], where at b

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves memprof.v1.Profiler and Trace, health and reflection.
 //
 // On the Unix socket its file mode (0660) says who may control the daemon. The

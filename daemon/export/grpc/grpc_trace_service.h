@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The methods of memprof.v1.Trace. Slow to compile: include it in grpc_server.cc
 // only.
 #pragma once

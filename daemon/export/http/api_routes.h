@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The questions of the gRPC API over HTTP.
 //
 //   /debug/pprof/heap, /debug/pprof/allocs   pprof; what `go tool pprof` fetches

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Control of memprofd over HTTP, for the page:
 //
 //   POST /api/v1/attach, detach, rate    JSON of AttachRequest, DetachRequest,

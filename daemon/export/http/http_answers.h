@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages and errors as HTTP responses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A response on its way through libmicrohttpd.
 #pragma once
 

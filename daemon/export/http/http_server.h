@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One HTTP port with several endpoints. Handlers return a body, whole or in pieces;
 // the server adds authentication, compression and headers.
 #pragma once

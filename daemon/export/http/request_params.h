@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // URL parameters as request messages of the gRPC API, so that HTTP asks the same
 // questions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The endpoints of the HTTP port that are not the API's: /metrics, /-/healthy and
 // /-/ready.
 #pragma once

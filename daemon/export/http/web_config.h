@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Prometheus web configuration file: TLS and basic authentication for the
 // HTTP server. Understood: tls_server_config (cert_file, key_file, min_version
 // TLS10..TLS13) and basic_auth_users (user: bcrypt hash). Any other key is an

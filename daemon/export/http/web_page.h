@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page at / (dashboards/web, built into the program), and the files it loads. It
 // asks the HTTP API for everything it shows and nothing of any other machine.
 // /api/v1/server tells it the version, and what it may do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Series from the runtime's own counters. They are read from the memory of a
 // process that runs on meanwhile and is not trusted.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects samples into Prometheus metric families, one per name, in the order
 // in which the names first came up.
 #pragma once

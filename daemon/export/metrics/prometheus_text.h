@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that /metrics shows.
 //
 // Counters of one pid never decrease from scrape to scrape, with one exception:

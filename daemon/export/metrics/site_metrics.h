@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Per-site series of one target.
 #pragma once
 

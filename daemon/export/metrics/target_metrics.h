@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Series of one target as a whole: what it is, what was sampled, what it costs.
 #pragma once
 

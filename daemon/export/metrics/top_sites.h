@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which sites of one target get their own Prometheus series, and what the rest
 // sums up to.
 //

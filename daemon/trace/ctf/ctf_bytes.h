@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Little-endian fields and vints in a buffer.
 //
 // vint: 0 ... 252 in one byte; 253 + u16; 254 + u32; 255 + u64. Other readers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counterpart of ctf_callstack_encoder.h, for the files of any writer.
 //
 // After a loss nothing in the table is trusted. What the file then says again

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Callstacks of one domain as codewords.
 //
 // A table of 16,384 buckets holds codes, and for each bucket the one that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace as text, one line per event:
 //
 //   # Memtrace v2, 0.001 samples per word, /srv/app, pid 4242 on host

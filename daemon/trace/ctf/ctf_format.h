@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Memtrace trace format: its numbers and the events that its files carry.
 //
 //   file     = info packet, packet...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Location events: what a code stands for, with names numbered by recency.
 //
 // Writer and reader keep the same tables: 31 files, most recent first, each

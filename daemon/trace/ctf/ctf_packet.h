@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packet headers and the shape of a packet's events, without the meaning that
 // they take from the packets before.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads traces of versions 2 and 3, of any writer, damaged or not.
 //
 // A packet counts as a whole: it is checked before the first of its events is

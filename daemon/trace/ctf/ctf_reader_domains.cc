@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/trace/ctf/ctf_reader_domains.h"
 
 #include <algorithm>

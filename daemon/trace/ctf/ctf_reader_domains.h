@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a reader remembers of each domain from packet to packet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a trace, front to back: memory, or a file or pipe through a window.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a trace, packet by packet, to a sink.
 //
 // Events wait in one open packet per domain and what codes mean in one packet of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a dashboard in JSON has to look like, from the types that Grafana publishes:
 // the dashboard and its panels as in @grafana/schema, options and field settings of
 // each type of panel, overrides included, and queries of the Prometheus data source.

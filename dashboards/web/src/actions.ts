@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Right in the head of the page: link, export, help.
 import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./api";
 import type { App, Exporter, Panel } from "./app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memprofd's HTTP API. Its messages are generated from the proto.
 import type * as pb from "../gen/messages";
 import type { Int64 } from "../gen/messages";

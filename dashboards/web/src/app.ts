@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What panels share, and the tick that keeps them up to date.
 import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
 import { isKnown } from "./names";

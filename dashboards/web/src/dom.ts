@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements in one line. Text from a profile only ever becomes text nodes.
 
 type Properties = { [name: string]: unknown };

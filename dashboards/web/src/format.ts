@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers in words, the same words as memprofctl prints (daemon/util/units.cc).
 
 type Unit = readonly [name: string, scale: number];

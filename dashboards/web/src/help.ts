@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialog with keys, and what numbers mean.
 import { button, make } from "./dom";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import "./theme.css";
 import "./page.css";
 import { mountActions, pinned } from "./actions";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The view: everything that decides what the page shows. It is in location.hash, so
 // that the address of the page reproduces it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The views below the charts: one is shown at a time.
 import type { App, Panel } from "./app";
 import { make } from "./dom";

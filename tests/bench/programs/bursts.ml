@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* bursts [WORDS]: ten bursts of small blocks, which make up so many words, with as much time
    after each in which nothing is allocated: what a sampling rate that follows the load has to
    follow. *)

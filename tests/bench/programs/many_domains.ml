@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* many_domains [WORDS]: OCaml 5. Two domains that each allocate so many words in small
    blocks. One block in 64 survives for a while. *)
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* many_threads [REQUESTS]: four threads that each parse and answer so many requests: small
    blocks and strings on stacks of their own, and the runtime's lock handed around. *)
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* What a user writes who has only Gc.Memprof: a tracker in the program that writes each
    event, with its callstack, to a file. For comparison with memprofd.
 

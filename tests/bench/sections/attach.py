@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attach to a busy program with 8 threads: how long it takes, and how long the program is stopped."""
 
 import harness

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a budget of target CPU (--max-overhead) comes to: CPU over bare, and whether estimates stay right."""
 
 import subprocess

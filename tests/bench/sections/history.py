@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A day of 10,000 sites, simulated: memory, and CPU time of the questions about it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Probe hits for each sample, counted by the kernel."""
 
 import peers

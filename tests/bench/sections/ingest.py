@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Daemon CPU per event: of a busy target at 1e-2, and of made-up events alone."""
 
 import json

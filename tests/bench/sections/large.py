@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Daemon CPU of an attach to coqc with many plugins, and what its frames take in the kernel."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ocsigenserver under wrk, 8 connections: latency, throughput and CPU over bare."""
 
 import shutil

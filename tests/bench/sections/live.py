@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Daemon memory for each sampled block that lives: a large live heap at a high rate."""
 
 import daemon_cost

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Target CPU and wall time over bare, and CPU per sample, of all workloads and peers."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the target CPU of a sample goes at 1e-3: ns by part."""
 
 import agent_process

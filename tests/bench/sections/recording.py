@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost of a recording at 1e-3, on the workload with the most samples a second: recorded over not recorded."""
 
 import peers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attach, detach and stop time against the size of the program's frame table."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory and CPU of memprofd for each idle target, of 1 to 100, sampled at the default rate."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is written for each sample at 1e-3, and what writing it costs, beside other tools' files."""
 
 import peers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time series panels, drawn by uPlot, and heat maps.
 'use strict';
 

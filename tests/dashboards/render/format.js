@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers with units, named by Grafana's ids of units.
 'use strict';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a panel says about its series: names, colours, overrides.
 'use strict';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lays a dashboard out as Grafana does: 24 columns, rows of 30 pixels, 8 between.
 'use strict';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Panels of numbers: stat, bar gauge, table.
 'use strict';
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Builds plugin_host and its plugins, with the host's OCaml or that of a Debian release.
 #
 #   tests/targets/plugins/build.sh host|SUITE OUT-FOLDER

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Loads plugins and runs them, on command: load FILE.cmxs | go N | minor | exit. *)
 
 let[@inline never] site_in_host n =

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
 (* Compiled under several names. Allocates, and has the host allocate under its frames. *)
 
 let[@inline never] site_in_plugin n =

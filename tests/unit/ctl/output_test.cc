@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/output.h"
 
 #include <gmock/gmock.h>

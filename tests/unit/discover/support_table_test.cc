@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table "OCaml versions" of docs/compatibility.md says what runtime_abi_for() does, and
 // which tests prove it.
 

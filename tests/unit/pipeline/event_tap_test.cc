@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/pipeline/event_tap.h"
 
 #include <gmock/gmock.h>

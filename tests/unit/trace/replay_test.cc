@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces as targets: what a recording says must be what the daemon had counted.
 #include "daemon/trace/replay.h"
 

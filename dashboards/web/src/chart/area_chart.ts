@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacked areas with the heap and all that lives as lines, in uPlot.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One chart with its heading and legend: asks for the history it shows.
 import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../api";
 import { TICK_MS, type App } from "../app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory over time: the chart of the view, and others to compare on the same axis.
 import "./charts.css";
 import type { App, Panel } from "../app";

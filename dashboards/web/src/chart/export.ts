@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the main chart can be saved.
 import type { App, Exporter } from "../app";
 import { paletteOf } from "./palette";

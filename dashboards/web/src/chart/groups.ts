@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way from a group to what it is made of, and back.
 import type { Site } from "../api";
 import { belowOf, groupName, isCallstack, numberFields, numberFilter, patternOf, type GroupBy } from "../names";

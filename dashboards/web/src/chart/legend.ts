@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list beside a chart: what the areas are, how much at a moment, and the way down.
 import { bytes, count, estimate } from "../format";
 import { button, make } from "../dom";

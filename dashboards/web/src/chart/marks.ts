@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is drawn on a chart besides its areas: ranges below them, collections in a lane
 // under zero, and the cursor over them.
 import type uPlot from "uplot";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A history answer as stacked areas: series in an order and with colours that stay
 // while the page is live.
 import { msOf, type HistoryAnswer, type HistoryPoint, type Site } from "../api";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chart as SVG: with its title, axes and legend, to be read without the page.
 import { bytes, estimate } from "../format";
 import { isFlow, unitOf, type Measure } from "../names";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two trees that are drawn, of one measure each.
 //
 //   profile            CallTree          CallerTree

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of a few: buttons side by side.
 import { button, make } from "../dom";
 

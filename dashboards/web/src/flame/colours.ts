@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Colours of frames: by module, by how long blocks live, or by how much they
 // changed. They are pixels as a canvas has them: red in the lowest byte, then
 // green, blue, and how opaque.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line above the graph: what is drawn and how, and what the search found.
 import type { App } from "../app";
 import { button, make } from "../dom";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a graph shows, for scripts and tests.
 import { changeOf } from "./colours";
 import type { Box, FlameGraph } from "./flame_graph";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two profiles of the same program as one that shows their difference.
 //
 // A frame is as wide as what is in it after, before, or half of both together, in which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph as a picture or as text: all rows of the layout, also those scrolled out of
 // sight.
 import { css, FADED } from "./colours";

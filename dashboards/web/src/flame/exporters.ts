@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the page's export menu offers of the graph.
 import type { App } from "../app";
 import type { GraphView } from "./flame_graph";

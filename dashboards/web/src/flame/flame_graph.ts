@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flame graph on a canvas: draws one tree, and tells what is pointed at.
 //
 //   const graph = new FlameGraph(element, { onPoint, onZoom });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be done with a function, from a frame of the graph or a row of a table.
 import type { App } from "../app";
 import type { Choice } from "./menu";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which frames are seen, row by row; row 0 is the root's.
 //
 // Above the zoomed node only its callers, each over the full width; below it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page that `memprofctl report -o html` writes: one view of one profile, and the
 // controls that change it. The profile is the JSON in the element #data (see profile.ts).
 //

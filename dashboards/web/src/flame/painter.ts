@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws the frames of a layout on a canvas, of which it may show only a part.
 import type { Tree } from "./call_tree";
 import { faded } from "./colours";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tab with the flame graph: of the view's range, or the difference between two ranges.
 import { isAbort } from "../api";
 import type { App, Panel } from "../app";

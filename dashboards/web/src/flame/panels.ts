@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is around the graph: built anew from the view each time.
 import { make, button } from "../dom";
 import * as format from "../format";

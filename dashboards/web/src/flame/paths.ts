@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names for nodes that hold also in a later profile of the same program, where nodes and
 // functions have other numbers: made from the functions' names and places.
 import type { Tree } from "./call_tree";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A profile as it was read: checked columns, names of functions, search.
 
 // What memprofd writes as format=flame_json (daemon/export/formats/flame_json.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Searching a profile by regular expression.
 import type { Profile } from "./profile";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The profiles that panels draw and search in, asked for once and shared.
 import { Api, filterParams, rangeParams } from "../api";
 import type { App } from "../app";

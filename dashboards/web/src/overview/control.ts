@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attach, detach and the sampling rate, where the server allows it.
 import { Api, type Target } from "../api";
 import type { App } from "../app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All targets: what they allocate, hold and lose, now.
 import "./overview.css";
 import { enumText, msOf, type Overhead, type Target } from "../api";

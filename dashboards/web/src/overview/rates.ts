@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast targets allocate and collect, from their counters at two moments.
 import type { Target } from "../api";
 import { NO_ESTIMATE } from "../names";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion of what is typed into an input: a list below it, as ARIA's combobox.
 //
 // Down and up move, Enter or a click takes, Escape closes. Without a choice Enter is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search field at the top: a regular expression that the sites table shows, the flame
 // graph marks, and the page of callers looks at. It is in the address as x.search.
 import type { App, Panel } from "../app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be searched for in a profile: its functions, files and modules, by how much of
 // a measure is below them.
 import type { Profile } from "../flame/profile";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tab with one function: who calls it, what it allocates, and what it calls.
 import { Api, isAbort, selectionParams, type CallersAnswer, type Estimate, type Site } from "../api";
 import type { App, Panel } from "../app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The columns of the table in each of its modes.
 import type { Estimate, MeasureInfo, Site } from "../api";
 import * as format from "../format";

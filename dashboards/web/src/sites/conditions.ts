@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The conditions of the view's filter in words, and without one of them.
 import * as format from "../format";
 import type { View } from "../state";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of the table as CSV: numbers as they are, bytes and samples.
 import { estimateOf, measures } from "../names";
 import type { Row } from "./rows";

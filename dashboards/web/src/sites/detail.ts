@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The details of one row: its numbers, its lifetimes, and the callstacks that lead to it.
 import { Api, isAbort, selectionParams, type Location, type Site } from "../api";
 import type { App } from "../app";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The filter that all panels share: its conditions, each with a way to remove it, and an
 // editor for more.
 import { AGE_FIELDS } from "../api";

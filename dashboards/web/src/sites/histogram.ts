@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histograms of lifetimes: time on a logarithmic axis, samples upwards.
 import type { Lifetime } from "../api";
 import * as format from "../format";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tab with the table of sites, and the details of the one that is opened.
 import { Api, isAbort } from "../api";
 import type { App, Panel } from "../app";

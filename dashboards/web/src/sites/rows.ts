@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of the table: sites or other groups as they are, what changed between two
 // ranges, or what grows.
 import { Api, filterParams, rangeParams, selectionParams, type Int64, type Leak, type Params, type Site,

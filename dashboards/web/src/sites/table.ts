@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of any length: only the rows in sight are elements.
 //
 // Keys: up, down, page up and down, Home and End move, Enter opens, the menu key or the

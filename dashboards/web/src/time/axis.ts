@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time axis that all charts share, and words for times.
 import type { Range, View } from "../state";
 

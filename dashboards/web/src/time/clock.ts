@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is recorded of each target and what time it is there: the daemon's clock need
 // not be the browser's.
 import { msOf, type HistoryAnswer } from "../api";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways through time: changes of the view.
 import type { Range, View } from "../state";
 import { showing, shifted, zoomed, type Recorded } from "./axis";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays recorded time: moves the cursor forward until it is at the present.
 import type { App } from "../app";
 import { at, live } from "./moves";

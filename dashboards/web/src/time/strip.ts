@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All that is recorded, in one narrow picture, with the cursor on it: a slider.
 import { Api, isAbort, type HistoryAnswer } from "../api";
 import type { App } from "../app";

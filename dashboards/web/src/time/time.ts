@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time: live or at a moment of the past, replay, the range that is counted and the one
 // it is compared with.
 import "./time.css";

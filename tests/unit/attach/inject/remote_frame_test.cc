@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stack image is run for real here: a thread of this process is made to call
 // two functions and to resume, with nobody's help after the registers are set.
 

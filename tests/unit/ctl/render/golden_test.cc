@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The outputs that scripts and dashboards rely on, for one fixed snapshot.
 #include "tests/kit/golden.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answers as text; whole ones are in tests/golden.
 #include "daemon/ctl/render/render_answers.h"
 

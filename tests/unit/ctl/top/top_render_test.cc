@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/top/top_render.h"
 
 #include <gmock/gmock.h>

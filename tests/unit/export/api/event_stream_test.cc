@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/event_stream.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamEvents over a real connection; what the messages say is the business of
 // event_stream_test.cc.
 #include <gmock/gmock.h>

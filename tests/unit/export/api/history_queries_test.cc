@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles and history of QueryService; query_service_test.cc has the other questions.
 #include <gtest/gtest.h>
 

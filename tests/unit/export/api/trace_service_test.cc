@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of targets that are logs filled by the test.
 #include "daemon/export/api/trace_service.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/formats/flat_profiles.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/metrics/top_sites.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces that were cut off, damaged or mixed up: how much is kept, that what is
 // kept is right, and that the summary says what is not.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fuzz target under pseudo-random mutations of well-formed traces, the same
 // in every run.
 #include <gtest/gtest.h>

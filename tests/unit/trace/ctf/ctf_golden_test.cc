@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces in tests/golden: reference_v2.ctf was made by the reference tracer in a
 // program of ours, and its dump was compared with the reference's; the others are
 // this writer's.

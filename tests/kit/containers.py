@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small root file systems and the programs that run in them, for tests."""
 
 import os

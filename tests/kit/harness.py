@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts targets, memprofd and memprofctl, and waits for conditions.
 
 Every wait has a deadline and ends as soon as its condition holds; nothing

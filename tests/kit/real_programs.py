@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real programs as targets, as Debian and npm ship them, each with work to do."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schema of speedscope's file format, from the npm package of speedscope.
 
 It is not ours to keep: the first use fetches it with `npm pack` into the build

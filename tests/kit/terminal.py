@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program in a pseudo terminal, and what its screen shows.
 
 The screen is pyte's (Debian's python3-pyte), with what ncurses uses of an xterm and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's gRPC and HTTP interfaces, as the tests ask them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What targets cost memprofd, measured; for make bench and for the tests that hold it to the limits."""
 
 import os
