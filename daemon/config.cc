@@ -5,6 +5,7 @@
 #include <map>
 
 #include "daemon/util/exit_codes.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/units.h"
 #include "daemon/util/version.h"
@@ -27,88 +28,92 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name,
 }
 
 void add_target_options(CLI::App& app, Config& config) {
-  app.add_option("--pid", config.pids, "Program to profile; may be given several times")
+  app.add_option("--pid", config.pids, "Profile this program; may be given several times")
       ->check(CLI::PositiveNumber)
       ->type_name("PID");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
-                          "Samples per allocated word (default 1e-5)")
+                          "Take so many samples per allocated word (default: 1e-5)")
                    ->type_name("RATE");
   add_parsed(app, "--sampling-interval", parse_sampling_interval, config.sampling_rate,
-             "The same as bytes per sample, for example 512KiB")
+             "Take a sample per so many bytes instead, such as 512KiB")
       ->type_name("SIZE")
       ->excludes(rate);
   add_parsed(app, "--max-overhead", parse_percent, config.max_overhead,
              "Lower the sampling rate as far as needed for profiling to take at most so much of a "
-             "program's CPU, for example 1% (default: no limit)")
+             "program's CPU, such as 1% (default: no limit)")
       ->type_name("PERCENT");
-  app.add_flag("--no-inject", config.no_inject, "Only use an agent that is already in the program");
+  app.add_flag("--no-inject", config.no_inject, "Use only an agent that is in the program already");
   app.add_flag("--follow-forks", config.follow_forks,
-               "Also profile the children that programs fork (default: left alone)");
-  app.add_option("--mode", config.mode,
-                 "auto: with the agent, or observed where that is impossible; agent; observe: "
-                 "nothing enters the program, allocations only")
-      ->transform(
-          CLI::Transformer(std::map<std::string, AttachMode>{{"auto", AttachMode::kAuto},
-                                                             {"agent", AttachMode::kAgent},
-                                                             {"observe", AttachMode::kObserve}}))
+               "Profile also the children that programs fork (default: they are left alone)");
+  app.add_option(
+         "--mode", config.mode,
+         "Choose auto: with the agent, or observed where that is impossible; agent; observe: "
+         "nothing enters the program, allocations only")
+      ->transform(one_of<AttachMode>({{"auto", AttachMode::kAuto},
+                                      {"agent", AttachMode::kAgent},
+                                      {"observe", AttachMode::kObserve}}))
       ->default_str("auto")
       ->type_name("MODE");
   app.add_option("--capture", config.capture,
-                 "Who records callstacks. kernel: a probe at each sample; runtime: the program's "
-                 "own runtime, cheaper for many samples; auto: by the rate")
-      ->transform(
-          CLI::Transformer(std::map<std::string, CaptureMode>{{"auto", CaptureMode::kAuto},
-                                                              {"kernel", CaptureMode::kKernel},
-                                                              {"runtime", CaptureMode::kRuntime}}))
+                 "Choose who records callstacks. kernel: a probe at each sample; runtime: the "
+                 "program's own runtime, cheaper for many samples; auto: by the rate")
+      ->transform(one_of<CaptureMode>({{"auto", CaptureMode::kAuto},
+                                       {"kernel", CaptureMode::kKernel},
+                                       {"runtime", CaptureMode::kRuntime}}))
       ->default_str("auto")
       ->type_name("WHO");
-  app.add_option("--agent", config.agent_path, "Agent library to inject")->type_name("FILE");
-  app.add_option("--max-frames", config.max_frames, "Frames kept of a callstack")
+  app.add_option("--agent", config.agent_path, "Inject this agent library")->type_name("FILE");
+  app.add_option("--max-frames", config.max_frames, "Keep so many frames of a callstack")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--ring-bytes", config.ring_bytes,
-                 "Ring buffer of a target (default: 1MiB, above a rate of 1e-4 4MiB)")
+  app.add_option(
+         "--ring-bytes", config.ring_bytes,
+         "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
 }
 
 void add_output_options(CLI::App& app, Config& config) {
-  app.add_option("--web.listen-address", config.web_listen_address, "Where /metrics is served")
+  app.add_option("--web.listen-address", config.web_listen_address,
+                 "Serve the page and /metrics here")
       ->capture_default_str()
       ->type_name("HOST:PORT");
   app.add_option("--web.config.file", config.web_config_file,
-                 "TLS and basic authentication, in the form of Prometheus exporters")
+                 "Read TLS and basic authentication from this file, in the form of Prometheus "
+                 "exporters")
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
                "Let the page attach, detach and set rates (off by default)");
-  app.add_option("--grpc.socket", config.grpc_socket, "Unix socket of the gRPC service")
+  app.add_option("--grpc.socket", config.grpc_socket, "Serve gRPC on this Unix socket")
       ->capture_default_str()
       ->type_name("PATH");
   app.add_option("--grpc.listen-address", config.grpc_listen_address,
-                 "Also serve gRPC on TCP (off by default)")
+                 "Serve gRPC on TCP too (off by default)")
       ->type_name("HOST:PORT");
-  app.add_option("--top-sites", config.top_sites, "Sites that get Prometheus series of their own")
+  app.add_option("--top-sites", config.top_sites,
+                 "Give so many sites Prometheus series of their own")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
   app.add_option("--history.memory", config.history_bytes,
-                 "Memory for what happened when, all targets together")
+                 "Keep at most so much of what happened when, of all targets together")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_option("--history.retention", config.retention_seconds,
-                 "How long the counts of a target that has ended stay, in seconds")
+                 "Keep the counts of a target that has ended for so many seconds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->type_name("SECONDS");
   app.add_option("--trace.directory", config.trace_directory,
-                 "Where gRPC clients may have traces written (off by default)")
+                 "Let gRPC clients have traces written here (off by default)")
       ->type_name("DIR");
-  app.add_option("--log.level", config.log_level, "debug, info, warn or error")
+  app.add_option("--log.level", config.log_level,
+                 "Log from this level on: debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  app.add_option("--log.format", config.log_format, "logfmt or json")
+  app.add_option("--log.format", config.log_format, "Write the log as logfmt or json")
       ->check(CLI::IsMember({"logfmt", "json"}))
       ->capture_default_str();
 }

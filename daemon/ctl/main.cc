@@ -13,6 +13,7 @@
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/top/top_help.h"
 #include "daemon/util/exit_codes.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/version.h"
 
@@ -33,10 +34,11 @@ class CommandLine {
     app_.set_version_flag("--version",
                           "memprofctl " + memprofd::version_text(memprofd::program_version()));
     options_.endpoint.socket = memprofd::find_grpc_socket();
-    app_.add_option("--grpc.socket", options_.endpoint.socket, "Unix socket of memprofd")
+    app_.add_option("--grpc.socket", options_.endpoint.socket,
+                    "Reach memprofd through this Unix socket")
         ->capture_default_str();
     app_.add_option("--address", options_.endpoint.address,
-                    "host:port of memprofd, instead of the socket");
+                    "Reach memprofd at HOST:PORT, instead of the socket");
     add_control_commands();
     add_question_commands();
     add_stream_commands();
@@ -64,16 +66,28 @@ class CommandLine {
     return sub;
   }
 
+  // It is a format in all other commands.
+  static void refuse_output(CLI::App* sub) {
+    sub->add_option("-o,--output")
+        ->group("")
+        ->expected(1)
+        ->check(CLI::Validator(
+            [](const std::string&) { return std::string("chooses a format; write --out FILE"); },
+            ""));
+  }
+
   void add_pid(CLI::App* sub) {
-    sub->add_option("pid,--pid", options_.pid, "Process; may be omitted when there is one target");
+    sub->add_option("pid,--pid", options_.pid,
+                    "Name the process; may be omitted when there is one target");
   }
   void add_rate(CLI::App* sub, const char* rate_names) {
-    sub->add_option(rate_names, options_.rate, "Samples per word, such as 1e-5");
+    sub->add_option(rate_names, options_.rate,
+                    "Take so many samples per allocated word, such as 1e-5");
     sub->add_option("--sampling-interval", options_.interval,
-                    "Bytes per sample instead, such as 512KiB");
+                    "Take a sample per so many bytes instead, such as 512KiB");
   }
   void add_format(CLI::App* sub, const std::vector<std::string>& formats) {
-    std::string help = "table (default)";
+    std::string help = "Print as table (default)";
     for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
     sub->add_option("-o,--output", options_.format, help)
         ->check(CLI::IsMember(formats))
@@ -85,7 +99,7 @@ class CommandLine {
     add_range(*sub, options_.query);
     add_filter(*sub, options_.query, with_lifetimes);
     add_order(*sub, options_.query);
-    sub->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
+    sub->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     return sub;
   }
 
@@ -93,33 +107,34 @@ class CommandLine {
     add_format(add("targets", "List the programs that are profiled", &ctl::run_targets),
                {ctl::kTable, ctl::kJson});
     CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
-    attach->add_option("pid,--pid", options_.pid, "Process")->required();
+    attach->add_option("pid,--pid", options_.pid, "Name the process")->required();
     add_rate(attach, "--sampling-rate,--rate");
     attach
         ->add_option("--max-overhead", options_.max_overhead,
-                     "Most of the program's CPU that profiling may take, such as 1%; the sampling "
-                     "rate is lowered for it; default: memprofd's")
+                     "Lower the sampling rate so that profiling takes at most so much of the "
+                     "program's CPU, such as 1% (default: as memprofd was told)")
         ->type_name("PERCENT");
     add_format(attach, {ctl::kTable, ctl::kJson});
     attach->add_flag("--no-inject", options_.no_inject,
-                     "Only use an agent that is in the program already");
+                     "Use only an agent that is in the program already");
     attach->add_flag("--follow-forks", options_.follow_forks,
-                     "Also profile the children that it forks, each as a program of its own");
+                     "Profile also the children that it forks, each as a program of its own");
     attach
         ->add_option("--mode", options_.mode,
-                     "auto, agent, or observe: nothing enters the program, allocations only; "
-                     "default: memprofd's")
-        ->transform(CLI::Transformer(std::map<std::string, ::memprof::v1::AttachMode>{
-            {"auto", ::memprof::v1::ATTACH_MODE_AUTO},
-            {"agent", ::memprof::v1::ATTACH_MODE_AGENT},
-            {"observe", ::memprof::v1::ATTACH_MODE_OBSERVE}}))
+                     "Choose auto, agent, or observe: nothing enters the program, allocations "
+                     "only (default: as memprofd was told)")
+        ->transform(memprofd::one_of<::memprof::v1::AttachMode>(
+            {{"auto", ::memprof::v1::ATTACH_MODE_AUTO},
+             {"agent", ::memprof::v1::ATTACH_MODE_AGENT},
+             {"observe", ::memprof::v1::ATTACH_MODE_OBSERVE}}))
         ->type_name("MODE");
     CLI::App* detach = add("detach", "Stop profiling; the program runs on, counts stay readable",
                            &ctl::run_detach);
     add_pid(detach);
     add_format(detach, {ctl::kTable, ctl::kJson});
     CLI::App* rate = add("rate", "Change the sampling rate", &ctl::run_rate);
-    rate->add_option("--pid", options_.pid, "Process; may be omitted when there is one target");
+    rate->add_option("--pid", options_.pid,
+                     "Name the process; may be omitted when there is one target");
     add_rate(rate, "rate,--sampling-rate");
     add_format(rate, {ctl::kTable, ctl::kJson});
     CLI::App* doctor =
@@ -135,29 +150,32 @@ class CommandLine {
     add_grouping(*sites, options_.query);
     add_format(sites, {ctl::kTable, ctl::kJson});
     sites->add_flag("--callstacks", options_.callstacks, "Show the callstack of each site");
-    CLI::App* report = add_question("report", "Full report of a target or trace file, or a profile",
-                                    &ctl::run_report, true);
+    CLI::App* report =
+        add_question("report", "Print a report of a target or trace file, or write a profile",
+                     &ctl::run_report, true);
     add_grouping(*report, options_.query);
     add_format(report, ctl::report_formats());
-    report->add_flag("--leaks", options_.leaks, "Sites whose live bytes grow");
+    report->add_flag("--leaks", options_.leaks, "Show the sites whose live bytes grow");
     add_diff();
     CLI::App* callers =
-        add("callers", "Who calls a function, and whom it calls", &ctl::run_callers);
-    callers->add_option("function", options_.function, "Of the function's name")
+        add("callers", "Show who calls a function, and whom it calls", &ctl::run_callers);
+    callers->add_option("function", options_.function, "Match the function's name")
         ->type_name("REGEX")
         ->required();
     add_target(*callers, options_.query);
     add_range(*callers, options_.query);
     add_filter(*callers, options_.query, true);
     add_order(*callers, options_.query);
-    callers->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
+    callers->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     add_format(callers, {ctl::kTable, ctl::kJson});
-    CLI::App* history = add_question("history", "Counts over time", &ctl::run_history, false);
+    CLI::App* history = add_question("history", "Show counts over time", &ctl::run_history, false);
     add_grouping(*history, options_.query);
     add_format(history, {ctl::kTable, ctl::kJson});
-    history->add_option("--points", options_.points, "Steps at most")->capture_default_str();
-    CLI::App* top = add("top", "What a program does now, and did; h on the screen has the keys",
-                        &ctl::run_top_command);
+    history->add_option("--points", options_.points, "Show at most so many steps")
+        ->capture_default_str();
+    CLI::App* top =
+        add("top", "Watch what a program does now, and did; h on the screen has the keys",
+            &ctl::run_top_command);
     add_target(*top, options_.query);
     add_filter(*top, options_.query, false);
     add_order(*top, options_.query);
@@ -169,15 +187,16 @@ class CommandLine {
 
   void add_diff() {
     CLI::App* diff =
-        add("diff", "What is different between two targets, ranges or files", &ctl::run_diff);
-    diff->add_option("base", options_.base, "PID, FILE, @FROM..TO or PID@FROM..TO")
+        add("diff", "Show what is different between two targets, ranges or files", &ctl::run_diff);
+    diff->add_option("base", options_.base, "Compare with PID, FILE, @FROM..TO or PID@FROM..TO")
         ->type_name("BASE")
         ->required();
-    diff->add_option("other", options_.other, "The same; what is new is in here")
+    diff->add_option("other", options_.other, "Name the later one in the same way")
         ->type_name("OTHER")
         ->required();
-    diff->add_flag("--per-second", options_.per_second, "For ranges of unequal length");
-    diff->add_option("--out", options_.out, "Write to a file")->type_name("FILE");
+    diff->add_flag("--per-second", options_.per_second,
+                   "Divide by the ranges' lengths, for ranges of unequal length");
+    diff->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     add_filter(*diff, options_.query, true);
     add_order(*diff, options_.query);
     add_grouping(*diff, options_.query);
@@ -186,56 +205,64 @@ class CommandLine {
 
   void add_trace_options(CLI::App* sub) {
     add_target(*sub, options_.query);
-    sub->add_option("--duration", options_.duration, "End after so long")->type_name("DURATION");
-    sub->add_option("--max-size", options_.max_bytes, "Of a file")->type_name("SIZE");
+    sub->add_option("--duration", options_.duration, "Stop after so long")->type_name("DURATION");
+    sub->add_option("--max-size", options_.max_bytes, "Stop when the file has this size")
+        ->type_name("SIZE");
     sub->add_option("--format-version", options_.trace_version,
-                    "2 for programs with one domain, 3 for others")
+                    "Write version 2 (default for programs with one domain) or 3 (for others)")
         ->check(CLI::IsMember({2, 3}));
   }
 
   void add_stream_commands() {
     CLI::App* record = add("record", "Record a trace in Memtrace's format", &ctl::run_record);
     add_trace_options(record);
-    record->add_option("-o,--output", options_.trace_file, "File to write")
+    record->add_option("--out", options_.trace_file, "Write to this file")
         ->type_name("FILE")
         ->required();
+    refuse_output(record);
     CLI::App* dump = add("dump", "Print every event of a trace file", &ctl::run_dump);
-    dump->add_option("file", options_.trace_file)->type_name("FILE")->required();
+    dump->add_option("file", options_.trace_file, "Read this trace file")
+        ->type_name("FILE")
+        ->required();
     CLI::App* events = add("events", "Print events as they happen", &ctl::run_events);
     add_target(*events, options_.query);
     add_filter(*events, options_.query, true);
     add_format(events, {ctl::kTable, ctl::kJson});
-    events->add_flag("--callstacks", options_.full_callstacks, "Whole callstacks");
-    events->add_option("-n,--limit", options_.event_limit, "End after so many");
-    CLI::App* trace = app_.add_subcommand("trace", "Traces written by memprofd itself");
+    events->add_flag("--callstacks", options_.full_callstacks, "Print whole callstacks");
+    events->add_option("-n,--limit", options_.event_limit, "Stop after so many events");
+    CLI::App* trace = app_.add_subcommand("trace", "Have memprofd itself write traces");
     trace->require_subcommand(1);
-    CLI::App* start = add_to(*trace, "start", "Begin one", &ctl::run_trace_start);
+    CLI::App* start =
+        add_to(*trace, "start", "Start a trace on the daemon's disk", &ctl::run_trace_start);
     add_trace_options(start);
     start->add_option("--max-files", options_.max_files,
-                      "With --max-size: keep so many, begin a new one when one is full");
-    CLI::App* stop = add_to(*trace, "stop", "End one", &ctl::run_trace_stop);
-    stop->add_option("id", options_.trace_id, "From `memprofctl trace list`")->required();
+                      "Keep so many files: with --max-size a new one begins when one is full");
+    CLI::App* stop = add_to(*trace, "stop", "Stop a trace", &ctl::run_trace_stop);
+    stop->add_option("id", options_.trace_id, "Name it as `memprofctl trace list` does")
+        ->required();
     add_format(start, {ctl::kTable, ctl::kJson});
     add_format(stop, {ctl::kTable, ctl::kJson});
-    add_format(add_to(*trace, "list", "List them", &ctl::run_trace_list),
+    add_format(add_to(*trace, "list", "List traces", &ctl::run_trace_list),
                {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {
-    top->add_option("-d,--interval", options_.top.interval_seconds, "Seconds between frames")
+    top->add_option("-d,--interval", options_.top.interval_seconds,
+                    "Draw a frame each so many seconds")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
-    top->add_option("-w,--window", options_.top.window,
-                    "What rates and lifetimes are of: the last DURATION, or all since the attach")
+    top->add_option(
+           "-w,--window", options_.top.window,
+           "Count rates and lifetimes over the last DURATION, or over all since the attach")
         ->type_name("DURATION")
         ->capture_default_str();
     top->add_flag("--plain", options_.top.plain,
-                  "Frames of text; the default when not on a terminal");
-    CLI::Option* iterations =
-        top->add_option("--iterations", options_.top.iterations, "Frames; 0: no limit")
-            ->capture_default_str();
+                  "Print frames of text; the default when not on a terminal");
+    CLI::Option* iterations = top->add_option("--iterations", options_.top.iterations,
+                                              "Stop after so many frames (0: never)")
+                                  ->capture_default_str();
     top->add_flag_callback(
-           "--once", [this] { options_.top.iterations = 1; }, "One frame")
+           "--once", [this] { options_.top.iterations = 1; }, "Print one frame")
         ->excludes(iterations);
   }
 

@@ -62,34 +62,36 @@ void add_patterns(CLI::App& app, const std::string& name, Add add, const std::st
 void add_lifetimes(CLI::App& app, QueryOptions& options) {
   pb::Filter& filter = options.filter;
   app.add_option("--min-lifetime", options.min_lifetime,
-                 "Blocks that lived at least so long, or live and are so old")
+                 "Count only blocks that lived at least so long, or live and are so old")
       ->type_name("DURATION");
-  app.add_option("--max-lifetime", options.max_lifetime, "Blocks that lived at most so long")
+  app.add_option("--max-lifetime", options.max_lifetime,
+                 "Count only blocks that lived at most so long")
       ->type_name("DURATION");
   add_choice(
       app, "--fate", kFates, [&](pb::Fate fate) { filter.set_fate(fate); },
-      "dead or alive at the end of the range");
+      "Count only blocks that are dead or alive at the end of the range");
   app.add_flag_callback(
       "--new", [&] { filter.set_allocated_in_range(true); },
-      "Only blocks allocated in the range; live: still alive at its end");
+      "Count only blocks allocated in the range; live: still alive at its end");
 }
 
 }  // namespace
 
 void add_target(CLI::App& app, QueryOptions& options) {
   app.add_option("target,-p,--pid", options.target,
-                 "Process or trace file, TARGET[@FROM..TO]; may be omitted when there is one")
+                 "Ask of a process or trace file, TARGET[@FROM..TO]; may be omitted when there is "
+                 "one")
       ->type_name("TARGET");
 }
 
 void add_range(CLI::App& app, QueryOptions& options) {
   app.add_option("--range", options.range,
-                 "Only what happened FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
+                 "Count only what happened FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
       ->type_name("RANGE");
-  app.add_option("--last", options.last, "Only the last DURATION, such as 5m")
+  app.add_option("--last", options.last, "Count only the last DURATION, such as 5m")
       ->type_name("DURATION")
       ->excludes("--range");
-  app.add_flag("--peak", options.until_peak, "As it was when the most bytes were live")
+  app.add_flag("--peak", options.until_peak, "Show it as it was when the most bytes were live")
       ->excludes("--range")
       ->excludes("--last");
 }
@@ -98,45 +100,47 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
   pb::Filter& filter = options.filter;
   app.add_option_function<std::string>(
          "-m,--match", [&](const std::string& text) { filter.set_pattern(text); },
-         "Only sites whose function or file matches")
+         "Count only sites whose function or file matches")
       ->type_name("REGEX");
   add_patterns(
       app, "--require", [&](const std::string& p) { filter.add_require(p); },
-      "Only callstacks with such a frame; repeatable");
+      "Count only callstacks with such a frame; repeatable");
   add_patterns(
       app, "--forbid", [&](const std::string& p) { filter.add_forbid(p); },
-      "Only callstacks without such a frame; repeatable");
+      "Count only callstacks without such a frame; repeatable");
   add_patterns(
       app, "--hide", [&](const std::string& p) { filter.add_hide(p); },
       "Leave such frames out; repeatable");
-  app.add_option("--min-size", options.min_size, "Of blocks")->type_name("SIZE");
-  app.add_option("--max-size", options.max_size, "Of blocks")->type_name("SIZE");
+  app.add_option("--min-size", options.min_size, "Count only blocks of at least SIZE")
+      ->type_name("SIZE");
+  app.add_option("--max-size", options.max_size, "Count only blocks of at most SIZE")
+      ->type_name("SIZE");
   add_choice(
       app, "--heap", kHeaps, [&](pb::BlockHeap heap) { filter.set_heap(heap); },
-      "Allocated in the minor or the major heap");
+      "Count only blocks allocated in the minor or the major heap");
   add_choice(
       app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
-      "How allocated: normal, marshal or custom");
+      "Count only blocks allocated so: normal, marshal or custom");
   add_repeatable<std::uint32_t>(
       app, "--thread", [&](std::uint32_t id) { filter.add_threads(id); },
-      "Only of this thread; repeatable");
+      "Count only this thread; repeatable");
   add_repeatable<std::uint32_t>(
       app, "--domain", [&](std::uint32_t id) { filter.add_domains(id); },
-      "Only of this domain; repeatable");
+      "Count only this domain; repeatable");
   if (with_lifetimes) add_lifetimes(app, options);
 }
 
 void add_grouping(CLI::App& app, QueryOptions& options) {
   add_choice(
       app, "-g,--group-by", group_words(), [&](pb::GroupBy group) { options.group_by = group; },
-      "Default site");
+      "Group by KEY (default: site)");
 }
 
 void add_order(CLI::App& app, QueryOptions& options) {
   add_choice(
       app, "-s,--sort", order_words(), [&](pb::SiteOrder order) { options.order = order; },
-      "By what, largest first; default live");
-  app.add_option("-n,--limit", options.limit, "So many at most; 0: all")
+      "Sort by MEASURE, largest first (default: live)");
+  app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
       ->check(CLI::Range(0, 1'000'000'000));
 }
 

@@ -50,7 +50,7 @@ class Recording:
         self.file = file
         file.unlink(missing_ok=True)
         self.process = harness.Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket,
-                                        "record", "--pid", pid, "-o", file])
+                                        "record", "--pid", pid, "--out", file])
         harness.eventually(lambda: file.exists() and file.stat().st_size > 0, "the recording begins")
 
     def finish(self):

@@ -60,7 +60,7 @@ class Phases:
         """Records a trace until it is interrupted."""
         recording = harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", self.daemon.socket, "record", "--pid", self.pid,
-             "-o", path], stdin=subprocess.DEVNULL)
+             "--out", path], stdin=subprocess.DEVNULL)
         eventually(lambda: path.exists() and path.stat().st_size > 0, "the recording begins")
         return recording
 

@@ -125,7 +125,7 @@ class OneModel(QueryTest):
         cls.file = pathlib.Path(cls.shared.name) / "run.ctf"
         recording = harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", cls.memprofd.socket, "record", "--pid", cls.pid,
-             "-o", cls.file], stdin=subprocess.DEVNULL)
+             "--out", cls.file], stdin=subprocess.DEVNULL)
         cls.addClassCleanup(recording.kill)
         eventually(lambda: cls.file.exists() and cls.file.stat().st_size > 0, "the recording begins")
         cls.program.command("go 2", timeout=120)
@@ -454,7 +454,7 @@ class Leaks(QueryTest):
         path = self.folder / "server.ctf"
         recording = self.process(harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket, "record", "--pid", self.pid,
-             "-o", path], stdin=subprocess.DEVNULL))
+             "--out", path], stdin=subprocess.DEVNULL))
 
         def leaks(*arguments):
             """Functions of the suspects, the most suspect first, and the answer."""

@@ -117,7 +117,7 @@ class Totals(E2ETest):
         cls.file = f"{cls.shared.name}/run.ctf"
         recording = harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", cls.memprofd.socket, "record",
-             "--pid", cls.pid, "-o", cls.file], stdin=subprocess.DEVNULL)
+             "--pid", cls.pid, "--out", cls.file], stdin=subprocess.DEVNULL)
         cls.addClassCleanup(recording.kill)
         cls.stream = Stream(cls.pb, cls.api.channel, cls.pb.StreamEventsRequest(pid=cls.pid))
         eventually(lambda: os.path.exists(cls.file) and os.path.getsize(cls.file) > 0,

@@ -272,7 +272,7 @@ class Traces(E2ETest):
         path = self.folder / "b.ctf"
         done = []
         recording = threading.Thread(target=lambda: done.append(
-            self.memprofd.ctl("record", "--pid", self.pid, "-o", path, "--duration", "3s")))
+            self.memprofd.ctl("record", "--pid", self.pid, "--out", path, "--duration", "3s")))
         began = time.monotonic()
         recording.start()
         eventually(lambda: path.exists() and path.stat().st_size > 0, "the recording begins")
@@ -313,7 +313,7 @@ class Traces(E2ETest):
         path = self.folder / "c.ctf"
         recording = self.process(harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket, "record",
-             "--pid", self.pid, "-o", path], stdin=subprocess.DEVNULL))
+             "--pid", self.pid, "--out", path], stdin=subprocess.DEVNULL))
         eventually(lambda: path.exists() and path.stat().st_size > 0, "the recording begins")
         self.work()
         eventually(lambda: lines_by_kind(path)[0]["alloc"] > 1_000, "events are in the file")
