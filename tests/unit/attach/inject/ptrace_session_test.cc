@@ -63,8 +63,8 @@ TEST(PtraceSession, ATracerThatIsThereIsNamedAsSuch) {
 
 TEST(PtraceSession, TellsWhoSentASignalAndPassesOthersOn) {
   static volatile int handled;
+  ::signal(SIGUSR1, [](int) { handled = 1; });  // before the child begins, which inherits it
   const Child child([] {
-    ::signal(SIGUSR1, [](int) { handled = 1; });
     while (!handled) ::usleep(100);
     ::raise(SIGURG);
     ::pause();
@@ -84,6 +84,7 @@ TEST(PtraceSession, TellsWhoSentASignalAndPassesOthersOn) {
       break;
     }
   }
+  ::signal(SIGUSR1, SIG_DFL);
   ASSERT_FALSE(session.gone());
   EXPECT_EQ(session.release(), absl::OkStatus());
 }
