@@ -100,6 +100,11 @@ absl::Status Attachment::prepare_agent(const AttachOptions& options) {
           absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
     }
     session_.generation = std::max(status.generation, status.requested_generation);
+    // Its files are read here, not by the thread that cares for all targets. Without a thread that
+    // can be borrowed its own next collection does.
+    auto libc = libc_functions();
+    may_inject_ = may_inject_ && libc.ok();
+    if (libc.ok()) libc_ = *std::move(libc);
     return absl::OkStatus();
   }
   if (options.no_inject) {
@@ -161,7 +166,7 @@ memprof_capture_by Attachment::choose_capture(double requested_rate) {
   if (capture_at(requested_rate, capture_mode_) == MEMPROF_CAPTURE_BY_RUNTIME)
     return MEMPROF_CAPTURE_BY_RUNTIME;
   if (begun_ && requested_rate == requested_rate_) return session_.capture;
-  const FileId program = file_id(target_.program_file->get());
+  const FileId program = file_id(target_.program_file->get()).value_or(FileId());
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
   if (capture_mode_ == CaptureMode::kKernel) {
     kernel_capture_ = KernelCapture::insist(program);
@@ -325,9 +330,6 @@ absl::Status Attachment::start_injection() {
       return kernel_->probes().attach(Probe::kBatch,
                                       {copy, file_->probe_offset, file_->semaphore_offset});
     };
-  }
-  if (libc_.restorer == 0) {
-    ASSIGN_OR_RETURN(libc_, libc_functions());
   }
   injection.libc = libc_;
   if (control_) {

@@ -88,7 +88,7 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
     const std::string path = path_of_mapping(proc_, pid_, mapping);
     const Found found = read_plugin(path, mapping, memory, budget_, room_, plugin);
     if (found == Found::kNotReady) continue;
-    known_.emplace(FileId(mapping.device, mapping.inode), mapping.begin);
+    known_.emplace(FileId{mapping.device, mapping.inode}, mapping.begin);
     if (found == Found::kNothing) continue;
     if (found == Found::kPlugin && plugins_ < kMaxPlugins) {
       keep(std::move(plugin), plugins);

@@ -19,6 +19,7 @@
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/file_id.h"
 
 namespace memprofd {
 
@@ -56,8 +57,6 @@ class PluginFinder {
   std::size_t files_known() const { return known_.size(); }
 
  private:
-  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
-
   void forget_unmapped(const std::vector<Mapping>& maps);
   bool is_candidate(const Mapping& mapping) const;
   void keep(OcamlCode plugin, std::vector<OcamlCode>& plugins);

@@ -19,6 +19,7 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/program_check.h"
+#include "daemon/util/file_id.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -214,10 +215,6 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
 // Between exec and the start of the runtime a program is neither the one before nor yet this one.
 bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
 
-bool same_file(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 absl::StatusOr<Target> look_at(const ProcFs& proc, int pid, const std::stop_token& stop) {
   Target target;
   target.pid = pid;
@@ -257,12 +254,10 @@ bool has_exited(const Target& target) {
 absl::Status check_same_program(const Target& target) {
   const absl::Status memory = target.memory->check();
   if (absl::IsDeadlineExceeded(memory)) return memory;
-  struct stat now = {}, then = {};
-  const bool runs = ::stat(ProcFs().path(target.pid, "exe").c_str(), &now) == 0 &&
-                    ::fstat(target.program_file->get(), &then) == 0;
+  const auto now = file_id(ProcFs().path(target.pid, "exe"));
   // While it dies its program and its memory go before its pidfd says so.
-  if (!runs || has_exited(target)) return gone(target.pid);
-  if (memory.ok() && same_file(now, then)) return absl::OkStatus();
+  if (!now || has_exited(target)) return gone(target.pid);
+  if (memory.ok() && now == file_id(target.program_file->get())) return absl::OkStatus();
   return exec_seen(target.pid);
 }
 

@@ -200,5 +200,47 @@ class SlowPluginLooks(SlowFile):
         self.assertEqual(harness.OK, self.memprofd.stop())
 
 
+class ProgramOnAFileSystemThatHangs(SlowFile):
+    """The file of a program that is sampled, of which the kernel keeps the pages and not the attributes."""
+
+    FOLDER = harness.TARGETS / "plugins"
+    FILE_SYSTEM = ("--async", "--ask-again")
+
+    def mount(self):
+        self.file_of_it = self.folder / "mount/page"
+        folder = self.file_of_it.parent
+        folder.mkdir()
+        server = self.process(Process([ROOT / "tests/hostile/fuse_hang.py", *self.FILE_SYSTEM, folder,
+                                       self.FOLDER / "plugin_host"]))
+        self.assertRegex(server.read_line(), "^ready ")
+        server.send("answer")
+        self.addCleanup(server.kill)
+        return server
+
+    def sampled_target(self):
+        (self.folder / "plugin_host").symlink_to(self.file_of_it)
+        target = self.target("plugin_host", self.FOLDER / "plugin_early.cmxs", folder=self.folder)
+        self.memprofd.attach(target.pid)
+        self.sample_on_command(self.memprofd, target)
+        self.file_of_it.read_bytes()  # all its pages are kept
+        return target
+
+    def test_others_go_on_and_memprofd_ends(self):
+        self.profiled_other()
+        target = self.sampled_target()
+        self.file_system.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.file_system.send_signal, signal.SIGCONT)
+        target.send(f"load {self.FOLDER / 'plugin_late.cmxs'}")
+        eventually(lambda: "plugin_late.cmxs has" in self.memprofd.said(), "the plugin is known")
+        self.memprofd.set_rate(target.pid, 2 * RATE)
+        self.assert_others_go_on()
+        self.memprofd.send_signal(signal.SIGTERM)
+        for pid in (target.pid, self.other.pid):
+            eventually(lambda: f"pid {pid}: memprofd stops" in self.memprofd.said(), "it is let go")
+        # The kernel closes the program's file for it, which asks the file system.
+        self.file_system.send_signal(signal.SIGCONT)
+        self.assertEqual(harness.OK, self.memprofd.wait())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -3,11 +3,12 @@
 """A file system of one file whose reads are not answered: what a hung FUSE server or a dead
 NFS server is to everybody who touches a page of it.
 
-    fuse_hang.py [--async] FOLDER [CONTENTS]
+    fuse_hang.py [--async] [--ask-again] FOLDER [CONTENTS]
 
 mounts itself over FOLDER, which then holds the file `page`: what is in the file CONTENTS, or
 a page of zeros. With --async, as libfuse has it, who waits for a read can be killed; without it
-the kernel holds the reader until the answer. Prints "ready CONNECTION" once it is there. Lines on standard input:
+the kernel holds the reader until the answer. With --ask-again the kernel keeps no attributes: it asks for them
+at each stat. Prints "ready CONNECTION" once it is there. Lines on standard input:
 
     answer    reads are answered from now on, those that wait too
     hold      reads wait from now on, which is how it begins
@@ -48,9 +49,9 @@ def check(result, what):
 
 
 class Server:
-    def __init__(self, folder, contents, flags):
+    def __init__(self, folder, contents, flags, attributes_s):
         self.folder, self.contents = os.path.realpath(folder), contents
-        self.flags = flags
+        self.flags, self.attributes_s = flags, attributes_s
         self.answering, self.delay = False, 0.0
         self.announced = False
         self.held = []  # (unique, offset, size)
@@ -60,7 +61,7 @@ class Server:
         check(libc.mount(b"fuse_hang", self.folder.encode(), b"fuse", 6, options.encode()), "mount")
 
     def attributes(self, node):
-        mode = stat.S_IFDIR | 0o755 if node == ROOT_NODE else stat.S_IFREG | 0o644
+        mode = stat.S_IFDIR | 0o755 if node == ROOT_NODE else stat.S_IFREG | 0o755
         size = 0 if node == ROOT_NODE else len(self.contents)
         return struct.pack("<6Q10I", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0,
                            mode, 1, 0, 0, 0, 4096, 0)
@@ -90,11 +91,11 @@ class Server:
         if opcode == INIT:
             self.answer(unique, struct.pack("<4I2H2I2H8I", 7, 31, 0, self.flags, 16, 12, 65536, 1, 1, 0, *[0] * 8))
         elif opcode == LOOKUP and body.rstrip(b"\0") == b"page":
-            self.answer(unique, struct.pack("<4Q2I", PAGE_NODE, 0, 3600, 3600, 0, 0) + self.attributes(PAGE_NODE))
+            self.answer(unique, struct.pack("<4Q2I", PAGE_NODE, 0, 3600, self.attributes_s, 0, 0) + self.attributes(PAGE_NODE))
         elif opcode == LOOKUP:
             self.answer(unique, error=errno.ENOENT)
         elif opcode == GETATTR:
-            self.answer(unique, struct.pack("<Q2I", 3600, 0, 0) + self.attributes(node))
+            self.answer(unique, struct.pack("<Q2I", self.attributes_s, 0, 0) + self.attributes(node))
         elif opcode in (OPEN, OPENDIR):
             self.answer(unique, struct.pack("<Q2I", 0, 0, 0))
         elif opcode == READ:
@@ -155,12 +156,13 @@ class Server:
 
 
 def main():
-    words = [word for word in sys.argv[1:] if word != "--async"]
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     contents = bytes(4096)
     if len(words) > 1:
         with open(words[1], "rb") as source:
             contents = source.read()
-    server = Server(words[0], contents, FUSE_ASYNC_READ if "--async" in sys.argv else 0)
+    server = Server(words[0], contents, FUSE_ASYNC_READ if "--async" in sys.argv else 0,
+                    0 if "--ask-again" in sys.argv else 3600)
     try:
         server.serve()
     except OSError as gone:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/kernel_captures.h"
 
-#include <sys/stat.h>
-
 #include <map>
 #include <mutex>
 
@@ -28,12 +26,6 @@ bool count(const FileId& program, bool bounded) {
 }
 
 }  // namespace
-
-FileId file_id(int descriptor) {
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
 
 std::optional<KernelCapture> KernelCapture::take(const FileId& program) {
   if (!count(program, true)) return std::nullopt;

@@ -10,17 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/util/file_id.h"
+
 namespace memprofd {
 
 inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
-
-struct FileId {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  auto operator<=>(const FileId&) const = default;
-};
-// Of an open file.
-FileId file_id(int descriptor);
 
 // One of a program's captures by the kernel, counted while it lives. On any thread.
 class KernelCapture {

@@ -43,7 +43,7 @@ TEST(KernelCaptures, ThatAreInsistedOnCountToo) {
 
 TEST(KernelCaptures, FilesAreToldApart) {
   EXPECT_EQ(file_id(0), file_id(0));
-  EXPECT_EQ(file_id(-1), FileId{});
+  EXPECT_EQ(file_id(-1), std::nullopt);
 }
 
 }  // namespace

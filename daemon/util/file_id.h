@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which file it is, asked of the kernel alone: the file's own server (FUSE, NFS), which may never
+// answer, is not asked for attributes that have grown old. So any thread may ask.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace memprofd {
+
+struct FileId {
+  std::uint64_t device = 0;  // as in struct stat
+  std::uint64_t inode = 0;
+  auto operator<=>(const FileId&) const = default;
+};
+
+// Of an open file. Nothing when the descriptor is none.
+std::optional<FileId> file_id(int descriptor);
+// Of what a link of /proc/PID names, such as exe: other paths ask their servers for each name.
+std::optional<FileId> file_id(const std::string& path);
+
+}  // namespace memprofd
