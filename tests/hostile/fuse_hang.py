@@ -48,6 +48,22 @@ def check(result, what):
         raise OSError(error, f"{what}: {os.strerror(error)}")
 
 
+def unmount_at_the_end(folder):
+    """By a process of its own, which also sees the end of one that is killed."""
+    read_end, write_end = os.pipe()
+    os.set_inheritable(write_end, False)
+    if os.fork() != 0:
+        os.close(read_end)  # the other end stays open for as long as this process lives
+        return
+    os.setsid()
+    os.close(write_end)
+    for descriptor in range(3):
+        os.close(descriptor)
+    os.read(read_end, 1)
+    libc.umount2(folder.encode(), MNT_DETACH)
+    os._exit(0)
+
+
 class Server:
     def __init__(self, folder, contents, flags, attributes_s):
         self.folder, self.contents = os.path.realpath(folder), contents
@@ -56,6 +72,7 @@ class Server:
         self.announced = False
         self.held = []  # (unique, offset, size)
         self.delayed = []  # heap of (time, unique, offset, size)
+        unmount_at_the_end(self.folder)
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},allow_other"
         check(libc.mount(b"fuse_hang", self.folder.encode(), b"fuse", 6, options.encode()), "mount")
@@ -150,10 +167,6 @@ class Server:
                 return fields[2].split(":")[1]
         return "?"
 
-    def end(self):
-        os.close(self.device)
-        libc.umount2(self.folder.encode(), MNT_DETACH)
-
 
 def main():
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
@@ -168,8 +181,6 @@ def main():
     except OSError as gone:
         if gone.errno != errno.ENODEV:  # unmounted by somebody else
             raise
-    finally:
-        server.end()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/event_ring.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,14 +26,11 @@ absl::StatusOr<std::unique_ptr<EventRing>> EventRing::open(int map_fd, std::uint
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::unique_ptr<EventRing> ring(new EventRing);
   ring->total_bytes_ = total_bytes;
-  ring->map_.reset(::fcntl(map_fd, F_DUPFD_CLOEXEC, 0));
-  if (!ring->map_) return absl::ErrnoToStatus(errno, "cannot keep the ring buffer");
-  const int fd = ring->map_.get();
   ASSIGN_OR_RETURN(ring->consumer_page_,
-                   MappedPages::map(fd, page, PROT_READ, 0, "the ring buffer"));
+                   MappedPages::map(map_fd, page, PROT_READ, 0, "the ring buffer"));
   ASSIGN_OR_RETURN(ring->producer_page_,
-                   MappedPages::map(fd, page, PROT_READ, page, "the ring buffer"));
-  ring->ring_.reset(ring_buffer__new(fd, &EventRing::on_record, ring.get(), nullptr));
+                   MappedPages::map(map_fd, page, PROT_READ, page, "the ring buffer"));
+  ring->ring_.reset(ring_buffer__new(map_fd, &EventRing::on_record, ring.get(), nullptr));
   if (ring->ring_ == nullptr) return bpf_load_error(errno);
   return ring;
 }

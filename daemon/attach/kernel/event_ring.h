@@ -14,14 +14,13 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/attach/kernel/mapped_pages.h"
-#include "daemon/util/fd.h"
 
 namespace memprofd {
 
 class EventRing {
  public:
-  // map_fd: of a BPF_MAP_TYPE_RINGBUF with room for total_bytes. kResourceExhausted,
-  // kPermissionDenied.
+  // map_fd: of a BPF_MAP_TYPE_RINGBUF with room for total_bytes; it may be closed later, as the
+  // mappings hold the ring. kResourceExhausted, kPermissionDenied.
   static absl::StatusOr<std::unique_ptr<EventRing>> open(int map_fd, std::uint64_t total_bytes);
   EventRing(const EventRing&) = delete;
   EventRing& operator=(const EventRing&) = delete;
@@ -40,7 +39,6 @@ class EventRing {
   EventRing() = default;
   static int on_record(void* self, void* data, std::size_t bytes);
 
-  UniqueFd map_;
   std::uint64_t total_bytes_ = 0;
   MappedPages consumer_page_;  // the two positions, for the fill
   MappedPages producer_page_;
