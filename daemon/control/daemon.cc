@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <future>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/self_stats.h"
+#include "daemon/control/wait_for.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -22,43 +24,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTickWaiting{10};
 constexpr milliseconds kTickSteady{200};
-// How long an attach request keeps its caller until it answers "waiting".
-constexpr milliseconds kAttachPatience{1500};
-// How long it waits at most, whatever the control thread is at.
+// How long an attach request waits at most, whatever the control thread is at.
 constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
-// How long the agent may take to stop at its next callback.
-constexpr milliseconds kStopPatience{300};
-constexpr milliseconds kRatePatience{500};
-constexpr milliseconds kPollInterval{1};
 constexpr milliseconds kSnapshotTimeout{2000};
 // Numbers that are so old are told to be: longer than a publication of many targets takes.
 constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
-
-// Until condition() or the deadline; true when the condition came.
-template <typename Condition>
-bool wait_for(milliseconds patience, Condition condition) {
-  const auto deadline = Clock::now() + patience;
-  while (!condition()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(kPollInterval);
-  }
-  return true;
-}
-
-absl::Status took_too_long(int pid) {
-  return absl::DeadlineExceededError(absl::StrCat(
-      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
-      " s and was given up; attach again when the file system of its files answers (FUSE, NFS), or "
-      "with fewer plugins"));
-}
-
-absl::Status stands_still(int pid) {
-  return absl::DeadlineExceededError(
-      absl::StrCat("pid ", pid,
-                   ": memprofd's thread that takes in samples stands still; attach again when the "
-                   "machine is less busy"));
-}
+// Children that are targets at the same time, all parents together.
+constexpr int kMaxFollowedChildren = 64;
 
 // The snapshot, with a word on its age when it is not of now.
 TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
@@ -72,20 +45,6 @@ TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
                                      std::chrono::duration_cast<std::chrono::seconds>(age).count(),
                                      " s old: memprofd is overloaded or stands still, see its log");
   return stale;
-}
-
-TargetInfo describe(const AttachedTarget& attachment, double rate) {
-  const Target& target = attachment.target();
-  TargetInfo info;
-  info.pid = target.pid;
-  info.container_pid = target.container_pid;
-  info.comm = target.comm;
-  info.ocamlrunparam = target.ocamlrunparam;
-  info.exe = target.exe;
-  info.runtime_version = target.abi.version;
-  info.mode = attachment.observes() ? kObserveMode : kAgentMode;
-  info.sampling_rate = attachment.observes() ? 0 : rate;
-  return info;
 }
 
 }  // namespace
@@ -127,117 +86,115 @@ void Daemon::loop() {
     } else {
       hasten();
     }
-    if (any_waiting()) next_tick = std::min(next_tick, Clock::now() + kTickWaiting);
+    next_tick = std::min(next_tick, Clock::now() + tick_interval());
   }
   stop_all();
 }
 
-bool Daemon::any_waiting() const {
-  if (!children_.empty()) return true;
-  for (const auto& [pid, profiled] : targets_) {
-    if (profiled.attachment && !profiled.sampling) return true;
-  }
-  return false;
+milliseconds Daemon::tick_interval() const {
+  const bool waiting = std::any_of(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second->state() == TargetSession::State::kWaiting;
+  });
+  return waiting || !children_.empty() ? kTickWaiting : kTickSteady;
 }
 
 bool Daemon::anybody_waits() const {
   return std::any_of(targets_.begin(), targets_.end(),
-                     [](const auto& entry) { return entry.second.answer.awaited(); });
+                     [](const auto& entry) { return entry.second->answer_awaited(); });
 }
 
 void Daemon::tick() {
   take_over_looks();
-  for (auto& [pid, profiled] : targets_) {
-    if (profiled.attachment) tick(profiled);
-    give_answer(profiled);
+  for (auto& [pid, session] : targets_) {
+    if (session->attached()) session->tick();
+    session->give_answer();
   }
   follow_child();
   forget_ended();
 }
 
 void Daemon::hasten() {
-  for (auto& [pid, profiled] : targets_) {
-    if (!profiled.answer.awaited()) continue;
-    if (profiled.attachment && !profiled.sampling) tick(profiled);
-    give_answer(profiled);
+  for (auto& [pid, session] : targets_) {
+    if (!session->answer_awaited()) continue;
+    if (session->state() == TargetSession::State::kWaiting) session->tick();
+    session->give_answer();
   }
 }
 
-// Its caller hears how far it has come, if it takes long.
-void Daemon::give_answer(Profiled& profiled) {
-  if (!profiled.answer.awaited()) return;
-  const bool waits = profiled.attachment && !profiled.sampling;
-  if (waits && Clock::now() - profiled.requested_at < kAttachPatience) return;
-  profiled.answer.give(attach_result(profiled));
+void Daemon::take_over_looks() {
+  for (auto& [pid, session] : targets_) {
+    if (session->state() != TargetSession::State::kLooking || !session->look_over()) continue;
+    const absl::Status begun = session->take_over_look();
+    const int parent = session->forked_from();
+    if (parent == 0) continue;
+    if (begun.ok()) {
+      spdlog::info("pid {}: forked by pid {}, followed", pid, parent);
+    } else if (!absl::IsNotFound(begun)) {
+      leave_alone(parent, LeftAlone::kRefused, std::string(begun.message()));
+    }
+  }
 }
 
-// Also what nobody has an answer to yet: looks end by themselves.
-void Daemon::drop_requests() {
-  openings_.clear();
-  for (auto& [pid, profiled] : targets_) profiled.answer.give(ControlQueue::closed());
+// One at a time: whoever asks something in between gets an answer.
+void Daemon::follow_child() {
+  const auto child = children_.next(Clock::now());
+  if (!child) return;
+  const auto followed = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second->attached() && entry.second->forked_from() != 0;
+  });
+  if (followed >= kMaxFollowedChildren) {
+    children_.look_over(child->pid);
+    return leave_alone(child->parent, LeftAlone::kTooManyFollowed,
+                       absl::StrCat("pid ", child->pid, ": left alone, ", followed,
+                                    " forked children are followed already"));
+  }
+  const absl::Status begun = open_target({.pid = child->pid,
+                                          .sampling_rate = child->rate,
+                                          .follow_forks = true,
+                                          .max_overhead = child->max_overhead},
+                                         child->parent)
+                                 .status();
+  if (begun.ok()) return;
+  children_.look_over(child->pid);
+  if (!absl::IsAlreadyExists(begun)) {
+    leave_alone(child->parent, LeftAlone::kRefused, std::string(begun.message()));
+  }
+}
+
+void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string& why) {
+  const auto found = targets_.find(parent);
+  if (found == targets_.end() || found->second->leave_alone(reason)) spdlog::warn("{}", why);
+}
+
+// Those that ended too long ago, the oldest of too many, and those that never began.
+void Daemon::forget_ended() {
+  std::erase_if(targets_, [](const auto& entry) {
+    return entry.second->state() == TargetSession::State::kEnded && !entry.second->has_counts();
+  });
+  for (;;) {
+    std::size_t ended = 0;
+    auto oldest = targets_.end();
+    for (auto it = targets_.begin(); it != targets_.end(); ++it) {
+      if (it->second->state() != TargetSession::State::kEnded) continue;
+      ++ended;
+      if (oldest == targets_.end() || it->second->ended_at() < oldest->second->ended_at()) {
+        oldest = it;
+      }
+    }
+    if (oldest == targets_.end()) return;
+    if (ended <= kMaxEnded && Clock::now() - oldest->second->ended_at() <= options_.retention) {
+      return;
+    }
+    oldest->second->forget();
+    targets_.erase(oldest);
+  }
 }
 
 // ------------------------------------------------------------------- requests
 
-absl::Status Daemon::start_session(Profiled& profiled, double rate) {
-  AttachedTarget& attachment = *profiled.attachment;
-  double requested_rate = rate;
-  if (!attachment.observes()) {
-    const std::uint32_t generation = attachment.next_generation();
-    const bool told = ingest_.run([lane = profiled.lane, generation, rate] {
-      lane->pipeline().begin_session(generation, rate);
-    });
-    if (!told) return stands_still(attachment.target().pid);
-  }
-  if (profiled.overhead) {
-    profiled.overhead->end_window();
-    requested_rate = profiled.overhead->budget().ceiling();
-  }
-  RETURN_IF_ERROR(attachment.begin(rate, requested_rate));
-  profiled.lane->update_info(
-      [&](TargetInfo& info) { info.capture = capture_name(attachment.capture()); });
-  return absl::OkStatus();
-}
-
-void Daemon::use(Profiled& profiled, Prepared prepared, double rate) {
-  profiled.attachment = std::move(prepared.target);
-  profiled.why_observed = std::move(prepared.why_observed);
-  profiled.plugins = std::move(prepared.plugins);
-  TargetInfo info = describe(*profiled.attachment, rate);
-  if (profiled.overhead) info.overhead = profiled.overhead->info();
-  info.forked_from = profiled.forked_from;
-  profiled.lane =
-      std::make_shared<Lane>(profiled.attachment, std::move(prepared.symbolizer), std::move(info));
-  ingest_.run([this, lane = profiled.lane] { ingest_.add(lane); });
-  keep_lease(*profiled.attachment);
-}
-
-// The agent is in the program and stays idle: it found that it cannot sample.
-void Daemon::observe_instead(Profiled& profiled, const absl::Status& why) {
-  const int pid = profiled.attachment->target().pid;
-  Opening opening;
-  opening.profiled.forked_from = profiled.forked_from;
-  opening.profiled.follow_forks = profiled.follow_forks;
-  opening.profiled.requested_at = profiled.requested_at;
-  opening.profiled.mode = profiled.mode;
-  opening.profiled.answer = std::move(profiled.answer);
-  opening.why_instead = why;
-  end(profiled, TargetState::kFailed, std::string(why.message()));
-  const auto look = [pid, options = options_.attach, why](const std::stop_token& stop) {
-    return prepare_instead(pid, options, why, stop);
-  };
-  if (!start_look(pid, opening, look).ok()) opening.profiled.answer.give(why);
-}
-
-void Daemon::do_attach(const AttachRequest& request, AttachAnswer answer) {
-  const absl::Status begun = open_target(request, answer);
-  if (!begun.ok()) answer.give(begun);
-}
-
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
-  if (openings_.contains(request.pid) ||
-      (existing != targets_.end() && existing->second.attachment)) {
+  if (existing != targets_.end() && existing->second->state() != TargetSession::State::kEnded) {
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
   }
@@ -249,209 +206,72 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::Status Daemon::open_target(const AttachRequest& request, AttachAnswer& answer,
-                                 int forked_from) {
-  Opening opening;
-  opening.requested_rate =
-      request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate;
-  opening.max_overhead = request.max_overhead != 0 ? request.max_overhead : options_.max_overhead;
-  RETURN_IF_ERROR(check_rate(opening.requested_rate));
+absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from) {
+  SessionOptions options{
+      .pid = request.pid,
+      .attach = options_.attach,
+      .mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode,
+      .rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate,
+      .max_overhead = request.max_overhead != 0 ? request.max_overhead : options_.max_overhead,
+      .forked_from = forked_from};
+  RETURN_IF_ERROR(check_rate(options.rate));
   RETURN_IF_ERROR(check_request(request));
-  AttachOptions options = options_.attach;
-  options.no_inject |= request.no_inject;
-  options.follow_forks |= request.follow_forks;
-  if (options.ring_bytes == 0) options.ring_bytes = ring_bytes_for(opening.requested_rate);
-  Profiled& profiled = opening.profiled;
-  profiled.forked_from = forked_from;
-  profiled.follow_forks = options.follow_forks;
-  profiled.requested_at = Clock::now();
-  profiled.mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode;
-  profiled.answer = std::move(answer);
-  const auto look = [pid = request.pid, options,
-                     mode = profiled.mode](const std::stop_token& stop) {
-    return prepare_target(pid, options, mode, stop);
-  };
-  absl::Status started = start_look(request.pid, opening, look);
-  if (!started.ok()) answer = std::move(opening.profiled.answer);
-  return started;
+  options.attach.no_inject |= request.no_inject;
+  options.attach.follow_forks |= request.follow_forks;
+  if (options.attach.ring_bytes == 0) options.attach.ring_bytes = ring_bytes_for(options.rate);
+  const auto before = targets_.find(request.pid);
+  ASSIGN_OR_RETURN(auto session,
+                   TargetSession::open(std::move(options), context_,
+                                       before == targets_.end() ? nullptr : before->second.get()));
+  return (targets_[request.pid] = std::move(session)).get();
 }
 
-// ---------------------------------------------------------------------- looks
-
-// Leaves the opening as it is when that is impossible.
-absl::Status Daemon::start_look(int pid, Opening& opening, LookFunction look) {
-  auto started =
-      Look<absl::StatusOr<Prepared>>::start(std::move(look), [queue = queue_] { queue->wake(); });
-  if (!started.ok()) return started.status();
-  opening.look.emplace(*std::move(started));
-  openings_.emplace(pid, std::move(opening));
-  return absl::OkStatus();
-}
-
-void Daemon::take_over_looks() {
-  for (auto next = openings_.begin(); next != openings_.end();) {
-    const auto here = next++;
-    if (!here->second.look->done() && !here->second.look->over_budget()) continue;
-    auto taken = openings_.extract(here);
-    take_over(taken.key(), std::move(taken.mapped()));
-  }
-}
-
-void Daemon::take_over(int pid, Opening opening) {
-  absl::StatusOr<Prepared> prepared =
-      opening.look->done() ? opening.look->take() : took_too_long(pid);
-  const int parent = opening.profiled.forked_from;
-  const absl::Status begun =
-      prepared.ok() ? begin(opening, *std::move(prepared)) : prepared.status();
-  if (!begun.ok()) {
-    opening.profiled.answer.give(opening.why_instead.ok() ? begun : opening.why_instead);
-    if (parent != 0 && !absl::IsNotFound(begun)) {
-      leave_alone(parent, LeftAlone::kRefused, std::string(begun.message()));
-    }
-  } else if (parent != 0) {
-    spdlog::info("pid {}: forked by pid {}, followed", pid, parent);
-  }
-}
-
-// What the look has found is of use as long as that program runs.
-absl::Status Daemon::begin(Opening& opening, Prepared prepared) {
-  RETURN_IF_ERROR(check_same_program(prepared.target->target()));
-  const int pid = prepared.target->target().pid;
-  Profiled& profiled = opening.profiled;
-  RETURN_IF_ERROR(
-      set_budget(profiled, *prepared.target, opening.max_overhead, opening.requested_rate));
-  const double rate =
-      profiled.overhead ? profiled.overhead->budget().rate() : opening.requested_rate;
-  use(profiled, std::move(prepared), rate);
-  if (const auto ended = targets_.find(pid); ended != targets_.end()) {
-    ingest_.run([this, lane = ended->second.lane] { ingest_.remove(lane.get()); });
-    targets_.erase(ended);
-  }
-  Profiled& kept = targets_.emplace(pid, std::move(profiled)).first->second;
-  if (absl::Status status = start_session(kept, rate); !status.ok()) {
-    end(kept, TargetState::kFailed, std::string(status.message()));
-    kept.answer.give(status);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<TargetInfo> Daemon::attach_result(const Profiled& profiled) {
-  const TargetInfo info = profiled.lane->info();
-  if (info.state == TargetState::kFailed) return absl::FailedPreconditionError(info.message);
-  if (info.state == TargetState::kExited) {
-    return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
-  }
-  return info;
-}
-
-absl::Status Daemon::do_set_rate(int pid, double rate) {
-  RETURN_IF_ERROR(check_rate(rate));
-  ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
-  if (profiled->attachment->observes()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", pid,
-        " has no sampling rate: it is in observe mode, where minor collections set the "
-        "pace (",
-        profiled->why_observed, ")"));
-  }
-  if (profiled->overhead) {
-    profiled->overhead->budget().set_ceiling(rate);
-    rate = profiled->overhead->budget().rate();
-  }
-  // A new session would forget the blocks that are followed.
-  if (profiled->sampling && profiled->lane->info().sampling_rate == rate) return absl::OkStatus();
-  RETURN_IF_ERROR(start_session(*profiled, rate));
-  profiled->sampling = false;
-  profiled->lane->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
-  wait_for(kRatePatience, [&] {
-    if (profiled->attachment && !profiled->sampling) tick(*profiled);
-    return !profiled->attachment || profiled->sampling;
-  });
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Daemon::Profiled*> Daemon::find_attached(int pid) {
+absl::StatusOr<TargetSession*> Daemon::find_attached(int pid) {
   const auto found = targets_.find(pid);
-  if (found == targets_.end() || !found->second.attachment) {
+  if (found == targets_.end() || !found->second->attached()) {
     return absl::NotFoundError(
         absl::StrCat("pid ", pid, " is not being profiled; `memprofctl targets` lists what is"));
   }
-  return &found->second;
+  return found->second.get();
 }
 
 absl::Status Daemon::do_detach(int pid) {
-  if (auto opening = openings_.extract(pid)) {
-    opening.mapped().profiled.answer.give(absl::AbortedError(
+  const auto found = targets_.find(pid);
+  if (found != targets_.end() && found->second->state() == TargetSession::State::kLooking) {
+    found->second->give_up_look(absl::AbortedError(
         absl::StrCat("pid ", pid, " was detached while it was being looked at")));
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(Profiled* const profiled, find_attached(pid));
-  profiled->attachment->request_stop();
-  wait_for(kStopPatience, [&] {
-    return profiled->attachment->stopped() || has_exited(profiled->attachment->target());
-  });
-  end(*profiled, TargetState::kDetached, "detached on request");
+  ASSIGN_OR_RETURN(TargetSession* const session, find_attached(pid));
+  session->detach();
   return absl::OkStatus();
 }
 
-// Everything the target has told is taken in first, then all is undone.
-void Daemon::end(Profiled& profiled, TargetState state, const std::string& message) {
-  const int pid = profiled.attachment->target().pid;
-  spdlog::info("pid {}: {}", pid, message);
-  leases_.drop(pid);
-  if (profiled.left_alone.unsaid() != 0) {
-    spdlog::info("pid {}: {} more of its children were left alone", pid,
-                 profiled.left_alone.unsaid());
-  }
-  ingest_.run([lane = profiled.lane] { lane->catch_up(); });
-  profiled.attachment->detach_probes();
-  profiled.lane->update_info([&](TargetInfo& info) {
-    info.state = state;
-    info.message = message;
-    info.paused_seconds = profiled.attachment->paused_seconds();
-  });
-  ingest_.run([this, lane = profiled.lane] { ingest_.finish(*lane); });
-  profiled.attachment.reset();
-  profiled.plugins = PluginFollower();
-  profiled.sampling = false;
-  profiled.ended_at = Clock::now();
-}
-
-// Those that ended too long ago, and the oldest of too many.
-void Daemon::forget_ended() {
-  for (;;) {
-    std::size_t ended = 0;
-    auto oldest = targets_.end();
-    for (auto it = targets_.begin(); it != targets_.end(); ++it) {
-      if (it->second.attachment) continue;
-      ++ended;
-      if (oldest == targets_.end() || it->second.ended_at < oldest->second.ended_at) oldest = it;
+// Also what nobody has an answer to yet: looks end by themselves.
+void Daemon::drop_requests() {
+  for (auto& [pid, session] : targets_) {
+    if (session->state() == TargetSession::State::kLooking) {
+      session->give_up_look(ControlQueue::closed());
+    } else {
+      session->drop_answer();
     }
-    if (oldest == targets_.end()) return;
-    if (ended <= kMaxEnded && Clock::now() - oldest->second.ended_at <= options_.retention) return;
-    ingest_.run([this, lane = oldest->second.lane] { ingest_.remove(lane.get()); });
-    targets_.erase(oldest);
   }
 }
 
 // All are asked before any is waited for, and all probes go before any is waited for.
 void Daemon::stop_all() {
   drop_requests();
-  for (auto& [pid, profiled] : targets_) {
-    if (profiled.attachment) profiled.attachment->request_stop();
+  std::vector<TargetSession*> attached;
+  for (auto& [pid, session] : targets_) {
+    if (session->attached()) attached.push_back(session.get());
   }
+  for (TargetSession* session : attached) session->request_stop();
   wait_for(kStopPatience, [&] {
-    for (auto& [pid, profiled] : targets_) {
-      if (profiled.attachment && !profiled.attachment->stopped()) return false;
-    }
-    return true;
+    return std::all_of(attached.begin(), attached.end(),
+                       [](const TargetSession* session) { return session->stopped(); });
   });
-  for (auto& [pid, profiled] : targets_) {
-    if (profiled.attachment) profiled.attachment->kernel().probes().begin_detach();
-  }
-  for (auto& [pid, profiled] : targets_) {
-    if (profiled.attachment) end(profiled, TargetState::kDetached, "memprofd stops");
-  }
+  for (TargetSession* session : attached) session->begin_detach();
+  for (TargetSession* session : attached) session->end(TargetState::kDetached, "memprofd stops");
 }
 
 // ------------------------------------------------- ProfilerService, any thread
@@ -474,8 +294,11 @@ absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   std::promise<AttachAnswer::Result> promise;
   auto answer = promise.get_future();
   auto waiting = std::make_shared<AttachAnswer>(std::move(promise));
-  queue_->post(
-      [this, request, waiting = std::move(waiting)] { do_attach(request, std::move(*waiting)); });
+  queue_->post([this, request, waiting = std::move(waiting)] {
+    const auto opened = open_target(request);
+    if (!opened.ok()) return waiting->give(opened.status());
+    (*opened)->set_answer(std::move(*waiting));
+  });
   const bool answered = answer.wait_for(kAttachDeadline) == std::future_status::ready;
   return answered ? answer.get() : ControlQueue::late();
 }
@@ -485,7 +308,11 @@ absl::Status Daemon::detach(int pid) {
 }
 
 absl::Status Daemon::set_rate(int pid, double rate) {
-  return queue_->call([this, pid, rate] { return do_set_rate(pid, rate); });
+  return queue_->call([this, pid, rate]() -> absl::Status {
+    RETURN_IF_ERROR(check_rate(rate));
+    ASSIGN_OR_RETURN(TargetSession* const session, find_attached(pid));
+    return session->set_rate(rate);
+  });
 }
 
 std::vector<Finding> Daemon::diagnose(int pid) {

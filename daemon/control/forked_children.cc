@@ -16,16 +16,25 @@ bool ForkedChildren::add(ForkedChild child) {
 }
 
 std::optional<ForkedChild> ForkedChildren::next(std::chrono::steady_clock::time_point now) {
+  if (looked_at_) return std::nullopt;
   const ProcFs proc;
   while (!waiting_.empty() && now - waiting_.front().seen_at >= kPatience) {
     ForkedChild child = std::move(waiting_.front());
     waiting_.pop_front();
-    if (proc.exists(child.pid) && proc.exe(child.pid).value_or("") == child.exe) return child;
+    if (proc.exists(child.pid) && proc.exe(child.pid).value_or("") == child.exe) {
+      looked_at_ = child;
+      return child;
+    }
   }
   return std::nullopt;
 }
 
+void ForkedChildren::look_over(int pid) {
+  if (looked_at_ && looked_at_->pid == pid) looked_at_.reset();
+}
+
 bool ForkedChildren::any_of(int parent) const {
+  if (looked_at_ && looked_at_->parent == parent) return true;
   return std::any_of(waiting_.begin(), waiting_.end(),
                      [&](const ForkedChild& child) { return child.parent == parent; });
 }

@@ -29,14 +29,19 @@ class ForkedChildren {
 
   // False when there are too many already.
   bool add(ForkedChild child);
-  // The next one whose time has come and that lives on in its parent's program. Those
-  // that do not are dropped.
+  // The next one whose time has come and that lives on in its parent's program, to be looked at;
+  // none while one is. Those that do not live on are dropped.
   std::optional<ForkedChild> next(std::chrono::steady_clock::time_point now);
+  // The look at a child has ended, whatever it found. Any other pid means nothing.
+  void look_over(int pid);
+  // Whether children of it wait or are looked at.
   bool any_of(int parent) const;
+  // Whether none waits.
   bool empty() const { return waiting_.empty(); }
 
  private:
   std::deque<ForkedChild> waiting_;  // in the order of their coming
+  std::optional<ForkedChild> looked_at_;
 };
 
 // Whether this process sees pids as the kernel counts them.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// One target from the request to attach until it is forgotten. Control thread only.
+//
+//                     .---- a new rate, a budget, the agent stopped by itself ----.
+//                     v                                                           |
+//   kLooking ----> kWaiting ------------------- it samples -------------------> kSampling
+//    |    ^           |  |                                                        |
+//    |    '-observe---'  '------- detach, exec, exit, failure --------.-----------'
+//    |      instead                                                   v
+//    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
+//
+//   kLooking   has look_: a thread of its own looks at the program, to which nothing is done yet.
+//              lane_ has what is left of a session before at this pid, or is null.
+//   kWaiting   has attached_ and lane_: a rate was asked for, at which nothing is sampled yet.
+//   kSampling  has attached_ and lane_: what was asked for last runs.
+//   kEnded     lane_ has the final counts; null, when there never were any.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/attachment.h"
+#include "daemon/control/attach_answer.h"
+#include "daemon/control/attach_mode.h"
+#include "daemon/control/forked_children.h"
+#include "daemon/control/lease_keeper.h"
+#include "daemon/control/left_alone.h"
+#include "daemon/control/look.h"
+#include "daemon/control/plugin_follower.h"
+#include "daemon/control/target_overhead.h"
+#include "daemon/model/control.h"
+#include "daemon/pipeline/ingest_thread.h"
+#include "daemon/pipeline/lane.h"
+
+namespace memprofd {
+
+// What a session was asked for.
+struct SessionOptions {
+  int pid = 0;
+  AttachOptions attach;
+  AttachMode mode = AttachMode::kAuto;  // not kDefault
+  double rate = 0;
+  double max_overhead = 0;  // share of the target's CPU; 0: no budget
+  int forked_from = 0;      // the target that it is a child of; 0: none
+};
+
+// What all sessions share. It outlives them.
+struct SessionContext {
+  IngestThread& ingest;
+  LeaseKeeper& leases;
+  ForkedChildren& children;
+  std::function<void()> wake;  // ends the control thread's wait; any thread
+};
+
+class TargetSession {
+ public:
+  enum class State { kLooking, kWaiting, kSampling, kEnded };
+
+  // Begins to look at the program. before: what has ended at this pid, or null; its counts are
+  // shown until there are new ones. An error leaves it as it is.
+  static absl::StatusOr<std::unique_ptr<TargetSession>> open(SessionOptions options,
+                                                             const SessionContext& context,
+                                                             TargetSession* before);
+  ~TargetSession();
+  TargetSession(const TargetSession&) = delete;
+  TargetSession& operator=(const TargetSession&) = delete;
+
+  State state() const { return state_; }
+  bool attached() const { return state_ == State::kWaiting || state_ == State::kSampling; }
+  int forked_from() const { return options_.forked_from; }
+
+  // Whoever asked for it is told when it samples, has ended, or takes long.
+  void set_answer(AttachAnswer answer) { answer_ = std::move(answer); }
+  bool answer_awaited() const { return attached() && answer_.awaited(); }
+  void give_answer();
+  void drop_answer() { answer_.give(ControlQueue::closed()); }
+
+  // While kLooking: whether the look has ended or taken too long.
+  bool look_over() const { return look_->done() || look_->over_budget(); }
+  // What the look has found becomes a session; the error that made it impossible, and the end.
+  absl::Status take_over_look();
+  // While kLooking: nobody waits for what the look finds.
+  void give_up_look(const absl::Status& why);
+
+  // While attached, again and again: brings it to sampling, sees that it still does, notices
+  // its end, its plugins and its children.
+  void tick();
+  // While attached. Waits a moment for the target to follow.
+  absl::Status set_rate(double rate);
+  // While attached. Waits a moment for the agent to stop.
+  void detach();
+  // While attached: asks the agent to stop; whether it has.
+  void request_stop() { attached_->target->request_stop(); }
+  bool stopped() const { return attached_->target->stopped(); }
+  // While attached: the probes begin to go, all targets' at the same time.
+  void begin_detach() { attached_->target->kernel().probes().begin_detach(); }
+  // While attached. Everything the target has told is taken in first, then all is undone.
+  void end(TargetState state, const std::string& message);
+
+  // While kEnded.
+  bool has_counts() const { return lane_ != nullptr; }
+  std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
+  // Takes its counts out of sight.
+  void forget();
+
+  // A child of it is not followed; whether that is the first for this reason.
+  bool leave_alone(LeftAlone::Reason reason) { return left_alone_.add(reason); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using TimePoint = Clock::time_point;
+  using TargetLook = Look<absl::StatusOr<Prepared>>;
+  using LookFunction = std::function<absl::StatusOr<Prepared>(std::stop_token)>;
+
+  // From what the look has found until the end.
+  struct Attached {
+    std::shared_ptr<AttachedTarget> target;
+    PluginFollower plugins;
+    std::unique_ptr<TargetOverhead> overhead;  // null: no budget
+    std::string why_observed;                  // one line, in observe mode
+    std::string why_rate;                      // for the log, when the budget has changed it
+    std::string why_ended;  // the session before the one that runs, by itself; as logged
+    bool said_exhausted = false;
+    TimePoint sampling_since;
+    TimePoint kept_alive_at;
+  };
+
+  TargetSession(SessionOptions options, const SessionContext& context)
+      : options_(std::move(options)), context_(context) {}
+
+  void enter(State state);
+  absl::Status look(LookFunction look);
+  absl::Status begin(Prepared prepared);
+  void use(Prepared prepared, double rate);
+  absl::Status start_session(double rate);
+  void end_attached(TargetState state, const std::string& message);
+  void observe_instead(const absl::Status& why);
+  absl::StatusOr<TargetInfo> attach_result() const;
+
+  // target_session_watch.cc
+  void advance();
+  void end_failed_attach(const absl::Status& why);
+  void show_progress();
+  void check_probes();
+  void note_children();
+  void end_exited();
+  void keep_lease();
+  void keep_alive();
+  absl::StatusOr<std::unique_ptr<TargetOverhead>> start_budget(const AttachedTarget& target) const;
+  void show_budget();
+  void keep_to_budget();
+  void start_again(double rate);
+
+  const SessionOptions options_;
+  const SessionContext& context_;
+  State state_ = State::kEnded;
+  std::optional<TargetLook> look_;
+  std::optional<Attached> attached_;
+  std::shared_ptr<Lane> lane_;
+  absl::Status why_instead_;  // in observe mode, as the agent found that it cannot sample
+  AttachAnswer answer_;       // until it samples, has ended, or kAttachPatience is over
+  LeftAlone left_alone_;      // of the children since it was attached to
+  TimePoint requested_at_ = Clock::now();
+  TimePoint ended_at_;
+};
+
+}  // namespace memprofd

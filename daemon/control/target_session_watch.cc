@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done for a session again and again: bring it to sampling, see that it still does,
+// keep it to its budget, notice its end, its plugins and its children.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/control/target_session.h"
+#include "daemon/util/units.h"
+#include "spdlog/spdlog.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After this many samples without a capture the capture probe is known not to work.
+constexpr std::uint64_t kSelfTestSamples = 64;
+constexpr milliseconds kAnnouncePatience{2000};
+constexpr milliseconds kKeepAliveInterval{1000};
+// How long a target's memory may take to answer.
+constexpr std::chrono::seconds kSilentPatience{10};
+
+// One line; empty for a target with an agent.
+std::string observe_words(const std::string& why) {
+  return why.empty() ? "" : absl::StrCat("observe mode: ", why);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// "profiling took 14 % of its CPU, the budget is 1.0 %".
+std::string overhead_words(const OverheadInfo& overhead) {
+  return absl::StrCat("profiling took ", format_share(overhead.measured, 1),
+                      " of its CPU, the budget is ", format_share(overhead.budget, 1));
+}
+
+void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
+  spdlog::warn(
+      "pid {}: {} even at {}, the lowest that a budget leads to; raise --max-overhead, or detach",
+      pid, overhead_words(overhead), format_rate(rate));
+}
+
+}  // namespace
+
+void TargetSession::tick() {
+  note_children();
+  if (has_exited(attached_->target->target())) {
+    end_exited();
+  } else if (lane_->signals().exec_seen) {
+    end(TargetState::kExited, "the program replaced itself (exec)");
+  } else if (const auto& memory = *attached_->target->target().memory;
+             memory.silent_for() > kSilentPatience) {
+    end(TargetState::kFailed, std::string(memory.silent().message()));
+  } else if (state_ == State::kWaiting) {
+    advance();
+  } else {
+    check_probes();
+    if (attached()) keep_to_budget();
+  }
+  if (attached() && !attached_->target->injecting()) {
+    attached_->plugins.follow(lane_->signals().frametables_registered, *attached_->target,
+                              context_.wake);
+  }
+  if (attached()) keep_alive();
+}
+
+void TargetSession::advance() {
+  AttachedTarget& target = *attached_->target;
+  const bool had_agent = target.agent() != nullptr;
+  const auto progress = target.advance();
+  if (!had_agent && target.agent() != nullptr) {
+    context_.ingest.run([lane = lane_, agent = *target.agent()] { lane->set_agent(agent); });
+    keep_lease();
+  }
+  if (is_no_agent_possible(progress.status()) && options_.mode == AttachMode::kAuto) {
+    return observe_instead(progress.status());
+  }
+  if (!progress.ok()) return end_failed_attach(progress.status());
+  if (*progress == AttachedTarget::Progress::kSampling) {
+    enter(State::kSampling);
+    attached_->sampling_since = Clock::now();
+  }
+  show_progress();
+}
+
+void TargetSession::end_failed_attach(const absl::Status& why) {
+  const absl::Status same = check_same_program(attached_->target->target());
+  const bool replaced = absl::IsFailedPrecondition(same);
+  const bool gone = absl::IsNotFound(same) || absl::IsNotFound(why);
+  end(gone || replaced ? TargetState::kExited : TargetState::kFailed,
+      replaced ? "the program replaced itself (exec) during the attach"
+      : gone   ? "the program ended during the attach"
+               : std::string(why.message()));
+}
+
+void TargetSession::show_progress() {
+  const AttachedTarget& target = *attached_->target;
+  const bool sampling = state_ == State::kSampling;
+  lane_->update_info([&](TargetInfo& info) {
+    info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
+    info.message = sampling ? observe_words(attached_->why_observed) : target.waiting_for();
+    info.paused_seconds = target.paused_seconds();
+    if (sampling && info.attach_seconds == 0) info.attach_seconds = seconds_since(requested_at_);
+  });
+  if (!sampling) return;
+  spdlog::info("pid {}: sampling {}{}{}", options_.pid, target.target().comm,
+               target.observes() ? absl::StrCat(", ", observe_words(attached_->why_observed))
+                                 : absl::StrCat(" at ", format_rate(lane_->info().sampling_rate)),
+               std::exchange(attached_->why_rate, ""));
+}
+
+// Some kernels accept a probe that then never fires; trust only what arrives. The
+// agent announces each session by the probe; captures come before samples, and are looked
+// at after them.
+void TargetSession::check_probes() {
+  if (attached_->target->observes()) return;  // a program may allocate nothing for long
+  const LaneSignals& signals = lane_->signals();
+  const char* silent = nullptr;
+  if (signals.batches_seen == 0 && Clock::now() - attached_->sampling_since > kAnnouncePatience) {
+    silent = "the agent's probe";
+  } else if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
+    silent = "the capture probe";
+  }
+  if (silent == nullptr) return;
+  end(TargetState::kFailed,
+      absl::StrCat(silent,
+                   " does not fire on this kernel; try another kernel and report this one"));
+}
+
+void TargetSession::note_children() {
+  const TargetInfo info = lane_->info();
+  for (const int pid : lane_->take_children()) {
+    if (context_.children.add({.pid = pid,
+                               .parent = info.pid,
+                               .exe = info.exe,
+                               .rate = info.requested_rate(),
+                               .max_overhead = info.overhead.budget,
+                               .seen_at = Clock::now()})) {
+      continue;
+    }
+    if (leave_alone(LeftAlone::kTooManyForks)) {
+      spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
+    }
+  }
+}
+
+// The children of its children are heard of through it as long as those are not followed
+// themselves: a program that becomes a daemon ends before its grandchild has begun.
+void TargetSession::end_exited() {
+  if (options_.attach.follow_forks) {
+    context_.ingest.run([lane = lane_] { lane->catch_up(); });
+    note_children();
+    if (context_.children.any_of(options_.pid)) return;
+  }
+  end(TargetState::kExited, "the program ended");
+}
+
+// Once there is an agent. What is not asked to sample takes no harm.
+void TargetSession::keep_lease() {
+  const AttachedTarget& target = *attached_->target;
+  if (target.agent() == nullptr) return;
+  const std::shared_ptr<const TargetMemory> memory = target.target().memory;
+  context_.leases.keep(options_.pid, [memory, agent = target.agent()->through(memory->quick())] {
+    (void)agent.renew();
+  });
+}
+
+void TargetSession::keep_alive() {
+  if (Clock::now() - attached_->kept_alive_at < kKeepAliveInterval) return;
+  attached_->kept_alive_at = Clock::now();
+  const std::string why_ended = attached_->target->keep_alive(state_ == State::kSampling);
+  if (why_ended.empty() || has_exited(attached_->target->target())) return;
+  // Once: a program may stop Memprof again and again.
+  if (std::exchange(attached_->why_ended, why_ended) != why_ended) {
+    spdlog::warn("pid {}: {}; starting again", options_.pid, why_ended);
+  }
+  start_again(lane_->info().sampling_rate);
+}
+
+// --------------------------------------------------------------------- budget
+
+absl::StatusOr<std::unique_ptr<TargetOverhead>> TargetSession::start_budget(
+    const AttachedTarget& target) const {
+  if (options_.max_overhead == 0) return nullptr;
+  if (target.observes()) {
+    spdlog::warn(
+        "pid {}: --max-overhead has no effect in observe mode, where minor collections set the "
+        "pace",
+        options_.pid);
+    return nullptr;
+  }
+  return TargetOverhead::start(options_.max_overhead, options_.rate, options_.attach.capture);
+}
+
+void TargetSession::show_budget() {
+  TargetOverhead& overhead = *attached_->overhead;
+  lane_->update_info([&](TargetInfo& info) {
+    info.overhead = overhead.info();
+    info.sampling_rate = overhead.budget().rate();
+  });
+}
+
+void TargetSession::keep_to_budget() {
+  if (!attached_->overhead) return;
+  using Change = OverheadBudget::Change;
+  TargetOverhead& overhead = *attached_->overhead;
+  const bool was_exhausted = overhead.budget().exhausted();
+  const Change change =
+      overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
+  show_budget();
+  const OverheadInfo now = overhead.info();
+  const double rate = overhead.budget().rate();
+  if (now.exhausted && !was_exhausted && !attached_->said_exhausted) {
+    say_exhausted(options_.pid, rate, now);
+    attached_->said_exhausted = true;
+  }
+  if (change == Change::kNone) return;
+  attached_->why_rate =
+      absl::StrCat(change == Change::kLowered ? ", lowered: " : ", raised: ", overhead_words(now));
+  start_again(rate);
+}
+
+// A session like the one that ran, or at another rate; the end, if that is impossible.
+void TargetSession::start_again(double rate) {
+  const absl::Status status = start_session(rate);
+  if (!status.ok()) return end(TargetState::kFailed, std::string(status.message()));
+  enter(State::kWaiting);
+}
+
+}  // namespace memprofd
