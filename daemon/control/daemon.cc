@@ -30,8 +30,6 @@ constexpr milliseconds kSnapshotTimeout{2000};
 // Numbers that are so old are told to be: longer than a publication of many targets takes.
 constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
-// Children that are targets at the same time, all parents together.
-constexpr int kMaxFollowedChildren = 64;
 
 // The snapshot, with a word on its age when it is not of now.
 TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
@@ -95,7 +93,7 @@ milliseconds Daemon::tick_interval() const {
   const bool waiting = std::any_of(targets_.begin(), targets_.end(), [](const auto& entry) {
     return entry.second->state() == TargetSession::State::kWaiting;
   });
-  return waiting || !children_.empty() ? kTickWaiting : kTickSteady;
+  return waiting || children_.waiting() ? kTickWaiting : kTickSteady;
 }
 
 bool Daemon::anybody_waits() const {
@@ -137,28 +135,43 @@ void Daemon::take_over_looks() {
 
 // One at a time: whoever asks something in between gets an answer.
 void Daemon::follow_child() {
-  const auto child = children_.next(Clock::now());
-  if (!child) return;
-  const auto followed = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second->attached() && entry.second->forked_from() != 0;
+  const auto due = children_.next(Clock::now());
+  if (!due) return;
+  const auto& [family, child] = *due;
+  if (may_follow(*family, child)) {
+    const absl::Status begun = open_target({.pid = child.pid,
+                                            .sampling_rate = child.rate,
+                                            .follow_forks = true,
+                                            .max_overhead = child.max_overhead},
+                                           child.parent, family)
+                                   .status();
+    if (begun.ok()) return;
+    if (!absl::IsAlreadyExists(begun)) {
+      leave_alone(child.parent, LeftAlone::kRefused, std::string(begun.message()));
+    }
+  }
+  children_.look_over(child.pid, /*given_up=*/false);
+}
+
+bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
+  const auto followed = std::count_if(targets_.begin(), targets_.end(), [&](const auto& entry) {
+    return entry.second->attached() && entry.second->forked_from() != 0 &&
+           entry.second->family() == &family;
   });
-  if (followed >= kMaxFollowedChildren) {
-    children_.look_over(child->pid);
-    return leave_alone(child->parent, LeftAlone::kTooManyFollowed,
-                       absl::StrCat("pid ", child->pid, ": left alone, ", followed,
-                                    " forked children are followed already"));
+  if (followed >= ForkFamily::kMaxFollowed) {
+    leave_alone(child.parent, LeftAlone::kTooManyFollowed,
+                absl::StrCat("pid ", child.pid, ": left alone, ", followed,
+                             " forked children are followed already"));
+    return false;
   }
-  const absl::Status begun = open_target({.pid = child->pid,
-                                          .sampling_rate = child->rate,
-                                          .follow_forks = true,
-                                          .max_overhead = child->max_overhead},
-                                         child->parent)
-                                 .status();
-  if (begun.ok()) return;
-  children_.look_over(child->pid);
-  if (!absl::IsAlreadyExists(begun)) {
-    leave_alone(child->parent, LeftAlone::kRefused, std::string(begun.message()));
+  if (family.given_up()) {
+    leave_alone(child.parent, LeftAlone::kTooManyLooks,
+                absl::StrCat("pid ", child.pid, ": left alone, looks at ", ForkFamily::kMaxGivenUp,
+                             " other children of the program were given up; attach to its parent "
+                             "again when the file system of its files answers (FUSE, NFS)"));
+    return false;
   }
+  return true;
 }
 
 void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string& why) {
@@ -206,14 +219,16 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from) {
+absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from,
+                                                   ForkFamilyPtr family) {
   SessionOptions options{
       .pid = request.pid,
       .attach = options_.attach,
       .mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode,
       .rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate,
       .max_overhead = request.max_overhead != 0 ? request.max_overhead : options_.max_overhead,
-      .forked_from = forked_from};
+      .forked_from = forked_from,
+      .family = std::move(family)};
   RETURN_IF_ERROR(check_rate(options.rate));
   RETURN_IF_ERROR(check_request(request));
   options.attach.no_inject |= request.no_inject;
@@ -295,7 +310,7 @@ absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   auto answer = promise.get_future();
   auto waiting = std::make_shared<AttachAnswer>(std::move(promise));
   queue_->post([this, request, waiting = std::move(waiting)] {
-    const auto opened = open_target(request);
+    const auto opened = open_target(request, 0, std::make_shared<ForkFamily>());
     if (!opened.ok()) return waiting->give(opened.status());
     (*opened)->set_answer(std::move(*waiting));
   });

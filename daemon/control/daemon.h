@@ -68,12 +68,14 @@ class Daemon : public ProfilerService {
   void tick();
   void take_over_looks();
   void follow_child();
+  bool may_follow(const ForkFamily& family, const ForkedChild& child);
   // why: with the child's pid.
   void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
   void forget_ended();
 
   // Begins to look at it. forked_from: the target that it is a child of, or 0.
-  absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from = 0);
+  absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
+                                             ForkFamilyPtr family);
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(int pid);
   absl::Status do_detach(int pid);

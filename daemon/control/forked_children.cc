@@ -3,40 +3,73 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
-
-#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 
-bool ForkedChildren::add(ForkedChild child) {
-  if (waiting_.size() >= kMaxWaiting) return false;
-  waiting_.push_back(std::move(child));
+bool ForkedChildren::add(const ForkFamilyPtr& family, ForkedChild child) {
+  if (family->waiting_.size() >= ForkFamily::kMaxWaiting) return false;
+  if (!family->in_use()) families_.push_back(family);
+  family->waiting_.push_back(std::move(child));
   return true;
 }
 
-std::optional<ForkedChild> ForkedChildren::next(std::chrono::steady_clock::time_point now) {
-  if (looked_at_) return std::nullopt;
-  const ProcFs proc;
-  while (!waiting_.empty() && now - waiting_.front().seen_at >= kPatience) {
-    ForkedChild child = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (proc.exists(child.pid) && proc.exe(child.pid).value_or("") == child.exe) {
-      looked_at_ = child;
+std::optional<std::pair<ForkFamilyPtr, ForkedChild>> ForkedChildren::next(
+    std::chrono::steady_clock::time_point now) {
+  if (looks() >= kMaxLooks) return std::nullopt;
+  for (auto here = families_.begin(); here != families_.end();) {
+    const ForkFamilyPtr family = *here;
+    if (auto child = take(*family, now)) {
+      families_.splice(families_.end(), families_, here);
+      return std::pair(family, *std::move(child));
+    }
+    here = family->in_use() ? std::next(here) : families_.erase(here);
+  }
+  return std::nullopt;
+}
+
+std::optional<ForkedChild> ForkedChildren::take(ForkFamily& family,
+                                                std::chrono::steady_clock::time_point now) {
+  if (family.looked_at_) return std::nullopt;
+  auto& waiting = family.waiting_;
+  while (!waiting.empty() && now - waiting.front().seen_at >= kPatience) {
+    ForkedChild child = std::move(waiting.front());
+    waiting.pop_front();
+    if (proc_.exists(child.pid) && proc_.exe(child.pid).value_or("") == child.exe) {
+      family.looked_at_ = child;
       return child;
     }
   }
   return std::nullopt;
 }
 
-void ForkedChildren::look_over(int pid) {
-  if (looked_at_ && looked_at_->pid == pid) looked_at_.reset();
+void ForkedChildren::look_over(int pid, bool given_up) {
+  for (auto here = families_.begin(); here != families_.end(); ++here) {
+    ForkFamily& family = **here;
+    if (!family.looked_at_ || family.looked_at_->pid != pid) continue;
+    family.looked_at_.reset();
+    if (given_up) ++family.given_up_;
+    if (!family.in_use()) families_.erase(here);
+    return;
+  }
 }
 
 bool ForkedChildren::any_of(int parent) const {
-  if (looked_at_ && looked_at_->parent == parent) return true;
-  return std::any_of(waiting_.begin(), waiting_.end(),
-                     [&](const ForkedChild& child) { return child.parent == parent; });
+  const auto is_of = [&](const ForkedChild& child) { return child.parent == parent; };
+  return std::any_of(families_.begin(), families_.end(), [&](const ForkFamilyPtr& family) {
+    return (family->looked_at_ && is_of(*family->looked_at_)) ||
+           std::any_of(family->waiting_.begin(), family->waiting_.end(), is_of);
+  });
+}
+
+bool ForkedChildren::waiting() const {
+  return std::any_of(families_.begin(), families_.end(),
+                     [](const ForkFamilyPtr& family) { return !family->waiting_.empty(); });
+}
+
+int ForkedChildren::looks() const {
+  return static_cast<int>(
+      std::count_if(families_.begin(), families_.end(),
+                    [](const ForkFamilyPtr& family) { return family->looked_at_.has_value(); }));
 }
 
 bool in_initial_pid_namespace() {

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of targets that are to become targets, from the fork until they are worth
-// looking at. Owned by the control thread.
+// Children of targets that are to become targets, from the fork until they have been looked at.
+// Owned by the control thread.
 //
 // Many a child runs a command or ends at once. One that is still there after a moment,
 // and still runs its parent's program, is meant to stay.
+//
+// A target that somebody asked for and all that descend from it are a family. Each family has a
+// queue, a share of targets and one look at a time, and they take turns: a program that forks
+// without end, or whose children take long to look at, is in its own family's way only.
 #pragma once
 
 #include <chrono>
 #include <deque>
+#include <list>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 
@@ -22,26 +31,55 @@ struct ForkedChild {
   std::chrono::steady_clock::time_point seen_at;
 };
 
+class ForkFamily {
+ public:
+  static constexpr std::size_t kMaxWaiting = 1024;
+  static constexpr int kMaxFollowed = 64;  // children that are targets at the same time
+  // Looks that may be given up. Each may keep a thread for ever, of which there are few (look.h).
+  static constexpr int kMaxGivenUp = 2;
+
+  bool given_up() const { return given_up_ >= kMaxGivenUp; }
+
+ private:
+  friend class ForkedChildren;
+  bool in_use() const { return looked_at_.has_value() || !waiting_.empty(); }
+
+  std::deque<ForkedChild> waiting_;  // in the order of their coming
+  std::optional<ForkedChild> looked_at_;
+  int given_up_ = 0;
+};
+
+// Shared by the targets of the family.
+using ForkFamilyPtr = std::shared_ptr<ForkFamily>;
+
 class ForkedChildren {
  public:
   static constexpr std::chrono::milliseconds kPatience{100};
-  static constexpr std::size_t kMaxWaiting = 4096;
+  static constexpr int kMaxLooks = 8;  // at children of all families
 
-  // False when there are too many already.
-  bool add(ForkedChild child);
-  // The next one whose time has come and that lives on in its parent's program, to be looked at;
-  // none while one is. Those that do not live on are dropped.
-  std::optional<ForkedChild> next(std::chrono::steady_clock::time_point now);
-  // The look at a child has ended, whatever it found. Any other pid means nothing.
-  void look_over(int pid);
+  // proc is that of a fake tree in tests.
+  explicit ForkedChildren(ProcFs proc = ProcFs()) : proc_(std::move(proc)) {}
+
+  // False when too many of its family wait already.
+  bool add(const ForkFamilyPtr& family, ForkedChild child);
+  // One whose time has come and that lives on in its parent's program, of the family whose turn
+  // it is. It is being looked at until look_over() says otherwise. Those that do not live on are
+  // dropped.
+  std::optional<std::pair<ForkFamilyPtr, ForkedChild>> next(
+      std::chrono::steady_clock::time_point now);
+  // The look at a child has ended, or is waited for no longer. Any other pid means nothing.
+  void look_over(int pid, bool given_up);
   // Whether children of it wait or are looked at.
   bool any_of(int parent) const;
-  // Whether none waits.
-  bool empty() const { return waiting_.empty(); }
+  // Whether some wait.
+  bool waiting() const;
 
  private:
-  std::deque<ForkedChild> waiting_;  // in the order of their coming
-  std::optional<ForkedChild> looked_at_;
+  std::optional<ForkedChild> take(ForkFamily& family, std::chrono::steady_clock::time_point now);
+  int looks() const;
+
+  ProcFs proc_;
+  std::list<ForkFamilyPtr> families_;  // those in use, the next in turn first
 };
 
 // Whether this process sees pids as the kernel counts them.

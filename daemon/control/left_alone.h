@@ -11,7 +11,7 @@ namespace memprofd {
 
 class LeftAlone {
  public:
-  enum Reason { kTooManyForks, kTooManyFollowed, kRefused, kReasons };
+  enum Reason { kTooManyForks, kTooManyFollowed, kTooManyLooks, kRefused, kReasons };
 
   // Counts one; whether it is the first for this reason.
   bool add(Reason reason) { return counts_[reason]++ == 0; }

@@ -69,8 +69,8 @@ TargetSession::~TargetSession() { enter(State::kEnded); }
 
 void TargetSession::enter(State state) {
   if (state_ == State::kLooking) {
-    look_.reset();
-    context_.children.look_over(options_.pid);
+    const bool given_up = std::exchange(look_, std::nullopt).has_value();
+    context_.children.look_over(options_.pid, given_up);
   }
   state_ = state;
 }
@@ -89,7 +89,8 @@ void TargetSession::give_up_look(const absl::Status& why) {
 }
 
 absl::Status TargetSession::take_over_look() {
-  absl::StatusOr<Prepared> prepared = look_->done() ? look_->take() : took_too_long(options_.pid);
+  absl::StatusOr<Prepared> prepared = took_too_long(options_.pid);
+  if (look_->done()) prepared = std::exchange(look_, std::nullopt)->take();
   absl::Status begun = prepared.ok() ? begin(*std::move(prepared)) : prepared.status();
   if (!begun.ok()) give_up_look(why_instead_.ok() ? begun : why_instead_);
   return begun;

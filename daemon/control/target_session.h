@@ -47,6 +47,7 @@ struct SessionOptions {
   double rate = 0;
   double max_overhead = 0;  // share of the target's CPU; 0: no budget
   int forked_from = 0;      // the target that it is a child of; 0: none
+  ForkFamilyPtr family;     // that it belongs to
 };
 
 // What all sessions share. It outlives them.
@@ -73,6 +74,7 @@ class TargetSession {
   State state() const { return state_; }
   bool attached() const { return state_ == State::kWaiting || state_ == State::kSampling; }
   int forked_from() const { return options_.forked_from; }
+  const ForkFamily* family() const { return options_.family.get(); }
 
   // Whoever asked for it is told when it samples, has ended, or takes long.
   void set_answer(AttachAnswer answer) { answer_ = std::move(answer); }

@@ -131,12 +131,12 @@ void TargetSession::check_probes() {
 void TargetSession::note_children() {
   const TargetInfo info = lane_->info();
   for (const int pid : lane_->take_children()) {
-    if (context_.children.add({.pid = pid,
-                               .parent = info.pid,
-                               .exe = info.exe,
-                               .rate = info.requested_rate(),
-                               .max_overhead = info.overhead.budget,
-                               .seen_at = Clock::now()})) {
+    if (context_.children.add(options_.family, {.pid = pid,
+                                                .parent = info.pid,
+                                                .exe = info.exe,
+                                                .rate = info.requested_rate(),
+                                                .max_overhead = info.overhead.budget,
+                                                .seen_at = Clock::now()})) {
       continue;
     }
     if (leave_alone(LeftAlone::kTooManyForks)) {

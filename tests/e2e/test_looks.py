@@ -4,6 +4,7 @@
 All other targets are cared for meanwhile, who asked gets an answer, and memprofd can end.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,11 @@ from harness import BUILD, ROOT, UNAVAILABLE, E2ETest, Process, eventually, sum_
 
 RATE = 1e-3
 LOOK_BUDGET = 30  # daemon/control/look.h
+
+
+def kill(pid):
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
 
 
 class SlowFile(E2ETest):
@@ -148,6 +154,44 @@ class HeldLooks(SlowLooks):
         self.memprofd = self.daemon("--pid", self.other.pid, "--pid", slow.pid, rate=RATE, wait=False)
         self.assertRegex(self.file_system.read_line(), "^read 0 ")
         self.memprofd_ends_when_the_file_answers()
+
+
+class SlowLooksAtChildren(SlowFile):
+    """A target maps the file after the attach: the looks at its children stand still, at each for
+    long, at no other's."""
+
+    GIVEN_UP = 2  # ForkFamily::kMaxGivenUp, daemon/control/forked_children.h
+
+    def child_of(self, target):
+        pid = target.command("fork")["pid"]
+        self.addCleanup(kill, pid)
+        return pid
+
+    def attached(self, **options):
+        target = self.target("forks", **options)
+        self.memprofd.attach(target.pid)
+        self.memprofd.wait_state(target.pid, "sampling")
+        return target
+
+    def slow_target(self):
+        target = self.attached(env=dict(self.map_env, MAP_FILE=str(self.folder / "appears")))
+        (self.folder / "appears").symlink_to(self.folder / "mount/page")
+        eventually((self.folder / "mapped").exists, "the file is mapped")
+        return target
+
+    def test_children_of_others_are_followed(self):
+        self.memprofd = self.daemon("--follow-forks", rate=RATE)
+        other = self.attached()
+        slow = self.slow_target()
+        children = [self.child_of(slow) for _ in range(self.GIVEN_UP + 2)]
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+        self.memprofd.wait_state(self.child_of(other), "sampling")
+        self.assertNotIn("given up", self.memprofd.said())
+        eventually(lambda: "left alone, looks" in self.memprofd.said(), "its children are left alone",
+                   timeout=(self.GIVEN_UP + 1) * LOOK_BUDGET)
+        self.memprofd.wait_state(self.child_of(other), "sampling")
+        self.assertFalse(set(children) & set(self.memprofd.targets()))
+        slow.kill()
 
 
 class SlowPluginLooks(SlowFile):

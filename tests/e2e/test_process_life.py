@@ -11,6 +11,8 @@ import unittest
 import harness
 from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status, sum_sites
 
+FOLLOWED = 64  # ForkFamily::kMaxFollowed, daemon/control/forked_children.h
+
 
 def kernel_objects(pid):
     """Descriptors of what is no file: BPF programs and maps, probes, processes. The program
@@ -109,6 +111,23 @@ class Forks(E2ETest):
         self.assertEqual("S", proc_status(child, "State")[0])
         os.kill(child, signal.SIGKILL)  # it holds the target's standard output
         target.exit()
+
+
+    def test_a_crowd_of_children_takes_nothing_from_other_targets(self):
+        target, daemon = self.attached("--follow-forks")
+        self.assertEqual(FOLLOWED + 1, target.command(f"crowd {FOLLOWED + 1}")["pid"])
+        eventually(lambda: f"left alone, {FOLLOWED} forked children" in daemon.said(), "its share is taken",
+                   timeout=60)
+        other = self.target("forks", folder=self.FOLDER)
+        daemon.attach(other.pid)
+        daemon.wait_state(other.pid, "sampling")
+        child = self.child(other)
+        daemon.wait_state(child, "sampling")
+        self.check_grows(daemon, child, "child_work")
+        followed = [t["forked_from"] for t in daemon.targets().values() if t["state"] in ("waiting", "sampling")]
+        self.assertEqual((FOLLOWED, 1), (followed.count(target.pid), followed.count(other.pid)))
+        target.exit()
+        other.exit()
 
 
 class ForksOfOcaml5(Forks):

@@ -1,6 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Forks on command; each process allocates on its own:
      fork         a child that works until its parent's death or a signal; answers its pid
+     crowd N      N children that do next to nothing until then; answers how many
      burst N      N children that end at once; answers when all have ended
      daemon       leaves the terminal as a daemon does (fork, setsid, fork); answers the
                   daemon's pid, and ends
@@ -17,6 +18,10 @@ let rec work_while_parent parent =
   child_work ();
   ignore (Unix.select [] [] [] 0.001);
   if Unix.getppid () = parent then work_while_parent parent
+
+let rec idle_while_parent parent =
+  ignore (Unix.select [] [] [] 0.2);
+  if Unix.getppid () = parent then idle_while_parent parent
 
 let rec work_as_daemon () =
   child_work ();
@@ -57,6 +62,9 @@ let rec run () =
     let children = List.init (int_of_string n) (fun _ -> fork_child ignore) in
     List.iter (fun pid -> ignore (Unix.waitpid [] pid)) children;
     answer (List.length children);
+    run ()
+  | Some [ "crowd"; n ] ->
+    answer (List.length (List.init (int_of_string n) (fun _ -> fork_child idle_while_parent)));
     run ()
   | Some [ "daemon" ] -> become_daemon ()
   | Some _ | None -> reap (); run ()
