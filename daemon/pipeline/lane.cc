@@ -66,11 +66,11 @@ void Lane::set_agent(const AgentControl& agent) {
   agent_ = agent.through(attachment_->target().memory->quick());
 }
 
-int Lane::consume() {
+int Lane::consume(std::uint64_t end) {
   tap_.update();
   if (finished()) return 0;
   const int records = ring_->consume(
-      [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); });
+      [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }, end);
   tap_.flush();
   if (records <= 0) return 0;
   last_data_ = Clock::now();
@@ -100,7 +100,8 @@ void Lane::catch_up() {
   if (agent_) tails = agent_->tails().value_or(std::vector<AgentTail>());
   const std::uint64_t read_at_ns = monotonic_ns();
   const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
-  while (consume() > 0) {
+  const std::uint64_t end = ring_->written();
+  while (consume(end) > 0) {
   }
   if (tails.empty()) return;
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,10 +42,11 @@ class Lane {
   // The agent appeared in the process.
   void set_agent(const AgentControl& agent);
 
-  // Takes what the ring holds; answers with the number of records.
-  int consume();
-  // Also takes the agent's unflushed records, so that nothing that has happened
-  // in the target is missing.
+  // Takes what the ring holds, a turn at most (EventRing::consume): other targets wait meanwhile.
+  // Answers with the number of records.
+  int consume(std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
+  // Takes all that the ring holds at this moment and the agent's unflushed records, so that
+  // nothing that has happened in the target is missing. What comes meanwhile is left.
   void catch_up();
   bool catch_up_due(std::chrono::steady_clock::time_point now) const;
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -38,21 +39,30 @@ absl::StatusOr<std::unique_ptr<EventRing>> EventRing::open(int map_fd, std::uint
 int EventRing::on_record(void* self, void* data, std::size_t bytes) {
   auto& ring = *static_cast<EventRing*>(self);
   (*ring.fn_)({static_cast<const std::byte*>(data), bytes});
-  return ++ring.consumed_ < kConsumeRecords ? 0 : kStop;
+  ++ring.consumed_;
+  // libbpf moves the position, over the padding to 8 bytes too, after this call.
+  const std::uint64_t begin = load_position(ring.consumer_page_);
+  return begin + BPF_RINGBUF_HDR_SZ + bytes + 7 < ring.end_ ? 0 : kStop;
 }
 
-int EventRing::consume(const std::function<void(std::span<const std::byte>)>& fn) {
+int EventRing::consume(const std::function<void(std::span<const std::byte>)>& fn,
+                       std::uint64_t end) {
+  const std::uint64_t begin = load_position(consumer_page_);
+  if (begin >= end) return 0;
   fn_ = &fn;
   consumed_ = 0;
+  end_ = std::min(end, begin + kConsumeBytes);
   (void)ring_buffer__consume(ring_.get());
   fn_ = nullptr;
   return consumed_;
 }
 
+std::uint64_t EventRing::written() const { return load_position(producer_page_); }
+
 std::uint64_t EventRing::used_bytes() const {
   // Consumer first: it never overtakes the producer.
   const std::uint64_t consumed = load_position(consumer_page_);
-  return load_position(producer_page_) - consumed;
+  return written() - consumed;
 }
 
 }  // namespace memprofd

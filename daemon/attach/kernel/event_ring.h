@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -25,10 +26,14 @@ class EventRing {
   EventRing(const EventRing&) = delete;
   EventRing& operator=(const EventRing&) = delete;
 
-  // Calls fn for records available now, in order, at most kConsumeRecords; the
-  // span is valid during the call. Returns the number of records.
-  static constexpr int kConsumeRecords = 65536;
-  int consume(const std::function<void(std::span<const std::byte>)>& fn);
+  // Calls fn for records available now, in order; the span is valid during the call. Returns the
+  // number of records. However fast more of them come, it ends with the one that reaches
+  // kConsumeBytes, which bounds the samples (8 bytes each at least), or the position `end`.
+  static constexpr std::uint64_t kConsumeBytes = 1u << 20;
+  int consume(const std::function<void(std::span<const std::byte>)>& fn,
+              std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
+  // Where the next record will be written: what was written before this call lies before it.
+  std::uint64_t written() const;
   // Readable when the ring is a quarter full; before that, poll every few ms.
   int epoll_fd() const { return ring_buffer__epoll_fd(ring_.get()); }
 
@@ -47,6 +52,7 @@ class EventRing {
   // Only while consume runs.
   const std::function<void(std::span<const std::byte>)>* fn_ = nullptr;
   int consumed_ = 0;
+  std::uint64_t end_ = 0;
 };
 
 }  // namespace memprofd
