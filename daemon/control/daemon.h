@@ -90,7 +90,9 @@ class Daemon : public ProfilerService {
   IngestThread ingest_;
   LeaseKeeper leases_;
   ForkedChildren children_;  // control thread only
-  const SessionContext context_{ingest_, leases_, children_, [queue = queue_] { queue->wake(); }};
+  FiredProbes fired_;
+  const SessionContext context_{ingest_, leases_, children_, fired_,
+                                [queue = queue_] { queue->wake(); }};
   Sessions targets_;  // control thread only
   std::thread control_;
 };

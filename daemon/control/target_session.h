@@ -50,11 +50,18 @@ struct SessionOptions {
   ForkFamilyPtr family;     // that it belongs to
 };
 
+// Probes that have fired for any target: it is not the kernel that keeps them silent.
+struct FiredProbes {
+  bool agent = false;
+  bool capture = false;
+};
+
 // What all sessions share. It outlives them.
 struct SessionContext {
   IngestThread& ingest;
   LeaseKeeper& leases;
   ForkedChildren& children;
+  FiredProbes& fired;
   std::function<void()> wake;  // ends the control thread's wait; any thread
 };
 

@@ -112,20 +112,30 @@ void TargetSession::show_progress() {
 
 // Some kernels accept a probe that then never fires; trust only what arrives. The
 // agent announces each session by the probe; captures come before samples, and are looked
-// at after them.
+// at after them. Where a probe fires for others, it is the program that is not what it says.
 void TargetSession::check_probes() {
   if (attached_->target->observes()) return;  // a program may allocate nothing for long
   const LaneSignals& signals = lane_->signals();
+  FiredProbes& fired = context_.fired;
+  fired.agent |= signals.batches_seen > 0;
+  fired.capture |=
+      signals.captures_seen > 0 && attached_->target->capture() == MEMPROF_CAPTURE_BY_KERNEL;
   const char* silent = nullptr;
+  bool elsewhere = false;
   if (signals.batches_seen == 0 && Clock::now() - attached_->sampling_since > kAnnouncePatience) {
     silent = "the agent's probe";
+    elsewhere = fired.agent;
   } else if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
     silent = "the capture probe";
+    elsewhere = fired.capture;
   }
   if (silent == nullptr) return;
   end(TargetState::kFailed,
-      absl::StrCat(silent,
-                   " does not fire on this kernel; try another kernel and report this one"));
+      absl::StrCat(silent, elsewhere
+                               ? " does not fire in this program, but in others: its agent or its "
+                                 "runtime is not what it says; attach with --mode observe"
+                               : " does not fire on this kernel; try another kernel and report "
+                                 "this one"));
 }
 
 void TargetSession::note_children() {

@@ -126,8 +126,23 @@ class DaemonStart(E2ETest):
         target = self.target("busy_threads")
         daemon = self.daemon("--pid", target.pid, agent=agent_with_a_dead_probe(self.folder))
         daemon.wait_state(target.pid, "failed")
-        self.assertIn("probe does not fire", daemon.targets()[target.pid]["message"])
+        self.assertIn("probe does not fire on this kernel", daemon.targets()[target.pid]["message"])
         self.assertEqual(0, target.exit()["errors"])
+
+    def test_a_probe_that_fires_for_others_is_no_fault_of_the_kernel(self):
+        honest = self.target("busy_threads")
+        daemon = self.daemon("--pid", honest.pid)
+        daemon.wait_state(honest.pid, "sampling")
+        eventually(lambda: daemon.metrics().total("memprofd_samples_total", pid=honest.pid, event="alloc") > 0,
+                   "the probe has fired")
+        other = self.target("busy_threads", env=dict(os.environ, LD_PRELOAD=str(agent_with_a_dead_probe(self.folder))))
+        daemon.attach(other.pid, check=False)
+        daemon.wait_state(other.pid, "failed")
+        message = daemon.targets()[other.pid]["message"]
+        self.assert_one_line(message, "the agent's probe does not fire in this program", "--mode observe")
+        self.assertNotIn("kernel", message)
+        self.assertEqual("sampling", daemon.state(honest.pid))
+        self.assertEqual(0, other.exit()["errors"])
 
     def test_preloaded_agent_of_another_build(self):
         agent = agent_of_another_build(self.folder)

@@ -23,6 +23,7 @@ class Liars(StoppedAtTheEnd):
             told = self.memprofd.ctl(question, *(("--pid", target.pid) if question != "targets" else ()), check=False)
             self.assertRegex(told.stdout + told.stderr, r"\A[\n\x20-\x7e\u0080-\U0010ffff]*\Z")
         drops = self.memprofd.targets()[target.pid]["drops"]
+        self.assertNotIn("kernel", self.memprofd.targets()[target.pid]["message"])
         if KINDS[kind]:
             self.assertIn(KINDS[kind], {drop["reason"] for drop in drops})
         self.let_go(target)
