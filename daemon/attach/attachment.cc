@@ -9,6 +9,7 @@
 #include "daemon/attach/inject/hurry.h"
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -63,6 +64,8 @@ absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
     return no_agent_possible(
         absl::FailedPreconditionError(absl::StrCat("pid ", target.pid, ": ", target.why_no_agent)));
   }
+  RETURN_IF_ERROR(check_free_files(
+      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
   ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Attachment> attachment(new Attachment(std::move(target), std::move(lock)));
   attachment->capture_mode_ = options.capture;

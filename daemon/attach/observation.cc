@@ -2,6 +2,7 @@
 #include "daemon/attach/observation.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -26,6 +27,8 @@ absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
     return absl::FailedPreconditionError(
         absl::StrCat("pid ", target.pid, " cannot be observed: ", target.why_no_observe));
   }
+  RETURN_IF_ERROR(check_free_files(
+      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
   ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Observation> observation(new Observation(std::move(target), std::move(lock)));
   const Target& kept = observation->target_;

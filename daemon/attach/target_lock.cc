@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/open_files.h"
 #include "spdlog/spdlog.h"
 
 namespace memprofd {
@@ -25,13 +26,12 @@ struct Holder {
 };
 
 // Anybody may bind the name: only a process of our user, or root's, that listens counts.
-Holder find_holder(const sockaddr_un& address, socklen_t length) {
-  UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return {.is_memprofd = true};
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
+// socket: one that could not be bound to it.
+Holder find_holder(int socket, const sockaddr_un& address, socklen_t length) {
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
   ucred peer{};
   socklen_t size = sizeof(peer);
-  if (::getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
   return {.is_memprofd = peer.uid == 0 || peer.uid == ::geteuid(), .pid = peer.pid};
 }
 
@@ -43,16 +43,15 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return absl::InternalError(absl::StrCat("socket: ", strerror(errno)));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const std::string action = absl::StrCat("cannot take the name @", name, " of pid ", pid);
+  if (!socket) return file_error(errno, action);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
       ::listen(socket.get(), kBacklog) == 0) {
     return TargetLock(std::move(socket));
   }
-  if (errno != EADDRINUSE) {
-    return absl::InternalError(absl::StrCat("bind @", name, ": ", strerror(errno)));
-  }
-  const Holder holder = find_holder(address, length);
+  if (errno != EADDRINUSE) return file_error(errno, action);
+  const Holder holder = find_holder(socket.get(), address, length);
   if (!holder.is_memprofd) {
     spdlog::warn("pid {}: another user's process ({}) has taken the name @{}, it is ignored", pid,
                  holder.pid, name);

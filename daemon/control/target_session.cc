@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/util/status_macros.h"
@@ -29,6 +30,12 @@ absl::Status stands_still(int pid) {
       absl::StrCat("pid ", pid,
                    ": memprofd's thread that takes in samples stands still; attach again when the "
                    "machine is less busy"));
+}
+
+// Whoever asked for several targets is to know which one an answer is about.
+absl::Status about_pid(int pid, const absl::Status& status) {
+  if (absl::StrContains(status.message(), absl::StrCat("pid ", pid))) return status;
+  return absl::Status(status.code(), absl::StrCat("pid ", pid, ": ", status.message()));
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
@@ -84,7 +91,7 @@ absl::Status TargetSession::look(LookFunction look) {
 }
 
 void TargetSession::give_up_look(const absl::Status& why) {
-  answer_.give(why);
+  answer_.give(about_pid(options_.pid, why));
   enter(State::kEnded);
 }
 
@@ -108,7 +115,7 @@ absl::Status TargetSession::begin(Prepared prepared) {
   enter(State::kWaiting);
   if (absl::Status status = start_session(rate); !status.ok()) {
     end(TargetState::kFailed, std::string(status.message()));
-    answer_.give(status);
+    answer_.give(about_pid(options_.pid, status));
   }
   return absl::OkStatus();
 }
@@ -154,7 +161,9 @@ void TargetSession::give_answer() {
 
 absl::StatusOr<TargetInfo> TargetSession::attach_result() const {
   const TargetInfo info = lane_->info();
-  if (info.state == TargetState::kFailed) return absl::FailedPreconditionError(info.message);
+  if (info.state == TargetState::kFailed) {
+    return about_pid(info.pid, absl::FailedPreconditionError(info.message));
+  }
   if (info.state == TargetState::kExited) {
     return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
   }

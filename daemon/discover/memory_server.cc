@@ -15,7 +15,9 @@
 #include <cstring>
 #include <mutex>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/open_files.h"
 
 namespace memprofd {
 namespace {
@@ -180,20 +182,25 @@ struct SocketPair {
   UniqueFd ours, theirs;
 };
 
-absl::StatusOr<SocketPair> make_sockets() {
+absl::StatusOr<SocketPair> make_sockets(int pid) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0) {
     return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
   }
-  return absl::ErrnoToStatus(errno, "cannot make a socket to read a target's memory");
+  return file_error(errno, absl::StrCat("cannot make a socket to read the memory of pid ", pid));
 }
 
-absl::Status fork_nursery() {
-  auto sockets = make_sockets();
+// for_pid: the target that it is forked for.
+absl::Status fork_nursery(int for_pid) {
+  auto sockets = make_sockets(for_pid);
   if (!sockets.ok()) return sockets.status();
   const pid_t pid = ::fork();
   if (pid == 0) run_nursery(sockets->theirs.get());
-  if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork to read a target's memory");
+  if (pid < 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot fork to read the memory of pid ", for_pid,
+                            ", raise the limit of processes (TasksMax=, ulimit -u)"));
+  }
   if (nursery_socket >= 0) ::close(nursery_socket);
   nursery_socket = sockets->ours.release();
   return absl::OkStatus();
@@ -214,16 +221,16 @@ bool send(int nursery, const Service& service) {
 
 void start_memory_nursery() {
   std::lock_guard lock(nursery_mutex);
-  if (nursery_socket < 0) (void)fork_nursery();
+  if (nursery_socket < 0) (void)fork_nursery(0);
 }
 
 absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
-  auto sockets = make_sockets();
+  auto sockets = make_sockets(files.pid);
   if (!sockets.ok()) return sockets.status();
   const Service sent{files.pid, {sockets->theirs.get(), files.mem.get(), files.maps.get()}};
   std::lock_guard lock(nursery_mutex);
   if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
-  if (absl::Status forked = fork_nursery(); !forked.ok()) return forked;
+  if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;
   if (send(nursery_socket, sent)) return std::move(sockets->ours);
   return absl::UnavailableError("the process that reads targets' memory does not live");
 }

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "daemon/util/fd.h"
+#include "daemon/util/open_files.h"
 
 namespace memprofd {
 namespace {
@@ -137,13 +138,7 @@ absl::Status process_error(int pid, int error, std::string_view action) {
         fmt::format("not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE",
                     action, pid));
   }
-  if (error == EMFILE) {
-    return absl::ResourceExhaustedError(
-        fmt::format("cannot {} of pid {}: memprofd has too many files open; raise its limit "
-                    "(ulimit -n, LimitNOFILE)",
-                    action, pid));
-  }
-  return absl::ErrnoToStatus(error, fmt::format("cannot {} of pid {}", action, pid));
+  return file_error(error, fmt::format("cannot {} of pid {}", action, pid));
 }
 
 absl::StatusOr<ProcessStatus> parse_status(std::string_view text) {

@@ -36,6 +36,7 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   const std::string absolute = std::filesystem::canonical(path, error).string();
   if (error) return unusable(path, error.message());
   auto file = ElfFile::open(absolute, absolute);
+  if (absl::IsResourceExhausted(file.status())) return file.status();
   if (!file.ok()) return unusable(path, std::string(file.status().message()));
   const auto control = (*file)->find_symbol("memprof_agent_control");
   const auto poll = (*file)->find_symbol("memprof_agent_poll");

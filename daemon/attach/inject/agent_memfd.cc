@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -44,7 +45,7 @@ absl::Status refused(const char* why) {
 }
 
 absl::Status failed(const char* action) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", action, " the agent's copy"));
+  return file_error(errno, absl::StrCat("cannot ", action, " the agent's copy"));
 }
 
 absl::Status write_all(int fd, std::span<const std::byte> contents) {
@@ -94,7 +95,7 @@ absl::StatusOr<std::vector<std::byte>> read_whole_file(const std::string& path) 
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0)
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    return file_error(errno, absl::StrCat("cannot read ", path));
   std::vector<std::byte> contents(static_cast<std::size_t>(info.st_size));
   const ssize_t n = ::read(file.get(), contents.data(), contents.size());
   if (n != info.st_size) return absl::DataLossError(absl::StrCat("cannot read all of ", path));

@@ -20,6 +20,7 @@
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -242,7 +243,9 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   ASSIGN_OR_RETURN(injector->safe_point_,
                    SafePoint::attach(target.pid, site_in_program(target, target.safe_point)));
   injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!injector->cancel_) return absl::ErrnoToStatus(errno, "cannot create an eventfd");
+  if (!injector->cancel_) {
+    return file_error(errno, absl::StrCat("cannot create an eventfd for pid ", target.pid));
+  }
   injector->look_for_stack();
   ASSIGN_OR_RETURN(injector->thread_, start_thread([self = injector.get()] { self->run(); }));
   return injector;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/util/open_files.h"
 
 namespace memprofd {
 namespace {
@@ -39,6 +40,7 @@ absl::string_view view(std::string_view text) { return {text.data(), text.size()
 void route_libbpf_messages() { libbpf_set_print(print_to_log); }
 
 absl::Status bpf_load_error(int error) {
+  if (!out_of_files(error).empty()) return file_error(error, "cannot load the BPF programs");
   const std::string cause = std::strerror(error);
   const std::string missing = missing_kernel_features(check_kernel_features());
   if (is_permission(error) && missing.empty())
@@ -59,8 +61,9 @@ absl::Status bpf_load_error(int error) {
 }
 
 absl::Status bpf_attach_error(std::string_view what, std::string_view where, int error) {
-  const std::string text =
-      absl::StrCat("cannot attach ", view(what), " to ", view(where), ": ", std::strerror(error));
+  const std::string action = absl::StrCat("cannot attach ", view(what), " to ", view(where));
+  if (!out_of_files(error).empty()) return file_error(error, action);
+  const std::string text = absl::StrCat(action, ": ", std::strerror(error));
   if (is_permission(error))
     return absl::PermissionDeniedError(
         absl::StrCat(text, "; run as root, or, where probes are perf events, with CAP_SYS_ADMIN"));
@@ -69,9 +72,6 @@ absl::Status bpf_attach_error(std::string_view what, std::string_view where, int
   if (error == EINVAL || error == ENOTSUP || error == ENOSYS)
     return absl::UnimplementedError(absl::StrCat(
         text, "; the kernel needs uprobe events and semaphores (4.20), see memprofctl doctor"));
-  if (error == EMFILE || error == ENFILE)
-    return absl::ResourceExhaustedError(
-        absl::StrCat(text, "; raise the limit of open files (ulimit -n)"));
   return absl::UnavailableError(absl::StrCat(text, "; try again, or see --log.level debug"));
 }
 

@@ -13,9 +13,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 #include "safe_point.skel.h"
 
@@ -62,6 +64,8 @@ SafePoint::SafePoint(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 SafePoint::~SafePoint() { close(); }
 
 absl::StatusOr<std::unique_ptr<SafePoint>> SafePoint::attach(int pid, const ProbeSite& site) {
+  RETURN_IF_ERROR(
+      check_free_files(kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", pid)));
   const ProcFs proc;
   ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
   struct stat space {};

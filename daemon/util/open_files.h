@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an error of a call that opens something means, when it is that no descriptor is left.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace memprofd {
+
+// Of EMFILE and ENFILE: cause and remedy, one line without end; empty for any other errno.
+std::string out_of_files(int error);
+
+// "ACTION: why", kResourceExhausted with the remedy when that is it. action: "cannot open FILE".
+absl::Status file_error(int error, std::string_view action);
+
+// What an attached target takes, its plugins aside.
+inline constexpr int kFilesOfTarget = 40;
+
+// The same error when that many cannot be opened now. For who hands over to a library that takes
+// the lack of descriptors for the lack of something else.
+absl::Status check_free_files(int number, std::string_view action);
+
+}  // namespace memprofd
