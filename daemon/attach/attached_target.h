@@ -4,7 +4,7 @@
 //
 //     Waiting --advance()--> Sampling --request_stop()/advance()--> stopped
 //        |                      |
-//        +------- error --------+---> the caller drops it
+//        +-- error, no agent ---+---> the caller drops it
 //
 // Owned by the control thread; the ingest thread takes kernel()'s ring and reads its counters.
 #pragma once
@@ -31,10 +31,13 @@ class AttachedTarget {
   // user asked for, which a budget may have lowered; it decides who captures.
   virtual absl::Status begin(double rate, double requested_rate) = 0;
 
-  enum class Progress { kWaiting, kSampling };
+  enum class Progress { kWaiting, kSampling, kNoAgent };
   // Takes the next step towards sampling; to be called again and again while it
-  // answers kWaiting. The status says why an attach is impossible.
+  // answers kWaiting. kNoAgent: the agent is there and cannot sample; observe mode is left. The
+  // status says why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
+  // After kNoAgent, one line that begins with the pid.
+  virtual std::string why_no_agent() const = 0;
   // To be called every second: repeats the request for a session until it has been heard.
   // Why the session has ended by itself although it ran (`sampling`), one line; empty: it has not.
   virtual std::string keep_alive(bool sampling) const = 0;
@@ -48,6 +51,9 @@ class AttachedTarget {
   virtual void detach_probes() = 0;
 
   virtual const Target& target() const = 0;
+  // For a session of the other mode. After detach_probes(); the destructor alone comes after it,
+  // while the target's memory is still there.
+  virtual Target release_target() = 0;
   virtual KernelSide& kernel() = 0;
   // Null until there is one in the process.
   virtual const AgentControl* agent() const = 0;
@@ -60,9 +66,5 @@ class AttachedTarget {
   // Whether observe mode: there never is an agent, nor a sampling rate.
   virtual bool observes() const = 0;
 };
-
-// Marks an error as one that leaves observe mode: no agent can be in this program.
-absl::Status no_agent_possible(const absl::Status& status);
-bool is_no_agent_possible(const absl::Status& status);
 
 }  // namespace memprofd

@@ -41,6 +41,8 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
+  RETURN_IF_ERROR(check_free_files(
+      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
   const KernelFrameTable table =
       build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
@@ -58,18 +60,13 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
   return kernel;
 }
 
-absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target,
+absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target, TargetLock lock,
+                                                                AgentPlan plan,
                                                                 const AttachOptions& options) {
-  if (!target.why_no_agent.empty()) {
-    return no_agent_possible(
-        absl::FailedPreconditionError(absl::StrCat("pid ", target.pid, ": ", target.why_no_agent)));
-  }
-  RETURN_IF_ERROR(check_free_files(
-      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
-  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
-  std::unique_ptr<Attachment> attachment(new Attachment(std::move(target), std::move(lock)));
+  std::unique_ptr<Attachment> attachment(
+      new Attachment(std::move(target), std::move(lock), std::move(plan)));
   attachment->capture_mode_ = options.capture;
-  RETURN_IF_ERROR(attachment->prepare_agent(options));
+  if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
 }
@@ -80,79 +77,11 @@ Attachment::~Attachment() {
   if (claimed_) release_agent(*control_);
 }
 
-absl::Status Attachment::prepare_agent(const AttachOptions& options) {
-  const int pid = target_.pid;
-  const absl::Status injectable = check_injectable();
-  may_inject_ = !options.no_inject && injectable.ok();
-  // What could not be found out is no reason to wait for an agent that never comes.
-  if (!injectable.ok() && !absl::IsFailedPrecondition(injectable) &&
-      !absl::IsAlreadyExists(injectable))
-    return injectable;
-  if (target_.agents.size() > 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", pid, " holds the agent ", target_.agents.size(), " times (", target_.agents[0].path,
-        ", ", target_.agents[1].path, "); restart it with one of them"));
-  }
-  if (target_.agents.size() == 1) {
-    adopt(target_.agents[0]);
-    ASSIGN_OR_RETURN(const AgentStatus status, control_->status());
-    RETURN_IF_ERROR(claim_agent(*control_, pid, Claim::kSettled));
-    claimed_ = true;
-    if (status.state == MEMPROF_AGENT_UNSUPPORTED) {
-      return no_agent_possible(absl::FailedPreconditionError(
-          absl::StrCat("pid ", pid, ": its agent found no usable Memprof in this runtime")));
-    }
-    session_.generation = std::max(status.generation, status.requested_generation);
-    // Its files are read here, not by the thread that cares for all targets. Without a thread that
-    // can be borrowed its own next collection does.
-    auto libc = libc_functions();
-    may_inject_ = may_inject_ && libc.ok();
-    if (libc.ok()) libc_ = *std::move(libc);
-    return absl::OkStatus();
-  }
-  if (options.no_inject) {
-    return no_agent_possible(absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid,
-                     " holds no agent and injection is forbidden; start it with "
-                     "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
-                     "injection")));
-  }
-  RETURN_IF_ERROR(injectable);
-  ASSIGN_OR_RETURN(file_, open_agent_file(options.agent_path));
-  auto libc = libc_functions();
-  if (absl::IsFailedPrecondition(libc.status())) return no_agent_possible(libc.status());
-  ASSIGN_OR_RETURN(libc_, std::move(libc));
-  copy_file_ = !sees_file(ProcFs(), pid, file_->path);
-  if (!copy_file_) return absl::OkStatus();
-  const absl::Status proc = check_proc_inside(ProcFs(), pid);
-  return absl::IsFailedPrecondition(proc) ? no_agent_possible(proc) : proc;
-}
-
-absl::StatusOr<LibcFunctions> Attachment::libc_functions() const {
-  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
-  return find_libc_functions(target_.pid, maps);
-}
-
-absl::Status Attachment::check_injectable() const {
-  const int pid = target_.pid;
-  ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
-  if (status.tracer_pid != 0) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
-  }
-  if (status.seccomp != 0) {
-    return no_agent_possible(absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid,
-                     " runs under a seccomp filter, which might kill it during an "
-                     "injection; start it with LD_PRELOAD=libmemprof_agent.so instead")));
-  }
-  if (status.shadow_stack) {
-    return no_agent_possible(absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid,
-                     " runs with a shadow stack, which forbids to borrow a thread; start it with "
-                     "LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
-                     "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)")));
-  }
+absl::Status Attachment::claim_agent_there() {
+  adopt(target_.agents[0]);
+  RETURN_IF_ERROR(claim_agent(*control_, target_.pid, Claim::kSettled));
+  claimed_ = true;
+  session_.generation = std::max(plan_.there->generation, plan_.there->requested_generation);
   return absl::OkStatus();
 }
 
@@ -236,17 +165,18 @@ absl::Status Attachment::request(const AgentControl& control, const SessionReque
 // The semaphore of an agent that is there rises now; that of an injected one when it
 // is mapped. A copy gets its probe when there is one.
 absl::Status Attachment::attach_batch() {
-  if (copy_file_) return absl::OkStatus();
-  if (file_) {
+  if (plan_.copy_file) return absl::OkStatus();
+  if (plan_.file) {
     return kernel_->probes().attach(
-        Probe::kBatch, {file_->elf->descriptor(), file_->probe_offset, file_->semaphore_offset});
+        Probe::kBatch,
+        {plan_.file->elf->descriptor(), plan_.file->probe_offset, plan_.file->semaphore_offset});
   }
   const AgentLocation& agent = target_.agents[0];
   return kernel_->probes().attach(Probe::kBatch,
                                   {agent.file, agent.probe_offset, agent.semaphore_offset});
 }
 
-absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
+absl::StatusOr<Attachment::Progress> Attachment::agent_progress() {
   if (!control_) return Progress::kWaiting;
   const absl::StatusOr<AgentStatus> now = control_->status();
   if (absl::IsDeadlineExceeded(now.status())) return Progress::kWaiting;
@@ -260,13 +190,14 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() const {
     case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
-      return no_agent_possible(absl::FailedPreconditionError(
-          absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone")));
+      why_no_agent_ =
+          absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone");
+      return Progress::kNoAgent;
     case MEMPROF_AGENT_UNSUPPORTED:
-      return no_agent_possible(absl::FailedPreconditionError(
-          absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
-                       " runtime is a modified build: a domain's profile is not where it is "
-                       "expected")));
+      why_no_agent_ = absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
+                                   " runtime is a modified build: a domain's profile is not where "
+                                   "it is expected");
+      return Progress::kNoAgent;
     default:
       return Progress::kWaiting;
   }
@@ -288,7 +219,7 @@ absl::Status Attachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
     // A stopped program is left as its user wants it until it goes on.
-    if (!may_inject_ || injected_ || starts_by_itself(now) || is_stopped()) {
+    if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(start_injection());
@@ -326,15 +257,15 @@ absl::Status Attachment::start_injection() {
   Injection injection;
   injection.target = &target_;
   injection.removal = &removal_;
-  if (!control_) injection.agent_path = file_->path;
-  if (!control_ && copy_file_) {
-    ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(file_->path));
+  if (!control_) injection.agent_path = plan_.file->path;
+  if (!control_ && plan_.copy_file) {
+    ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
     injection.on_copied = [this](const SharedFd& copy) {
-      return kernel_->probes().attach(Probe::kBatch,
-                                      {copy, file_->probe_offset, file_->semaphore_offset});
+      return kernel_->probes().attach(
+          Probe::kBatch, {copy, plan_.file->probe_offset, plan_.file->semaphore_offset});
     };
   }
-  injection.libc = libc_;
+  injection.libc = plan_.libc;
   if (control_) {
     injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
   } else {
@@ -348,13 +279,13 @@ absl::Status Attachment::start_injection() {
 
 // While the target stands still: reads its mappings only when its dynamic linker does not say.
 std::optional<AgentLocation> Attachment::find_loaded_agent(const std::string& name) const {
-  const std::string path = copy_file_ ? std::string(kAgentMemfdMapping) : file_->path;
-  if (libc_.loaded_list != 0) {
-    const auto bias = load_bias_of(*target_.memory, libc_.loaded_list, name);
-    if (bias) return agent_loaded_at(*file_, *bias, path);
+  const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
+  if (plan_.libc.loaded_list != 0) {
+    const auto bias = load_bias_of(*target_.memory, plan_.libc.loaded_list, name);
+    if (bias) return agent_loaded_at(*plan_.file, *bias, path);
   }
   const auto maps = target_.memory->maps();
-  return maps.ok() ? locate_agent(*file_, *maps, path) : std::nullopt;
+  return maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
 }
 
 // On the injector's thread: touches only what is constant while it runs.
@@ -363,7 +294,7 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest
   const auto agent = find_loaded_agent(name);
   if (!agent) {
     return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
-                                            file_->path,
+                                            plan_.file->path,
                                             "; is the file readable inside the target?"));
   }
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
@@ -405,7 +336,7 @@ std::string Attachment::waiting_for() const {
     case Obstacle::kNone:
       break;
   }
-  if (control_ && !may_inject_) return "waiting for the program's next minor collection";
+  if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
 }
 

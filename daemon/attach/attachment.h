@@ -16,11 +16,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/attach/agent_plan.h"
+#include "daemon/attach/attach_options.h"
 #include "daemon/attach/attached_target.h"
 #include "daemon/attach/inject/agent_control.h"
-#include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/inject/injector.h"
-#include "daemon/attach/inject/libc_functions.h"
 #include "daemon/attach/kernel/capture_mode.h"
 #include "daemon/attach/kernel/kernel_captures.h"
 #include "daemon/attach/kernel/kernel_side.h"
@@ -29,16 +29,7 @@
 
 namespace memprofd {
 
-struct AttachOptions {
-  std::string agent_path;
-  bool no_inject = false;
-  bool follow_forks = false;  // tell of children
-  CaptureMode capture = CaptureMode::kKernel;
-  std::uint32_t max_frames = 0;
-  std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
-};
-
-// Of both modes.
+// What both modes ask of the kernel's side.
 KernelConfig kernel_config(const Target& target, const AttachOptions& options);
 // With the probes that both modes have: the process's life, its plugins.
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
@@ -46,16 +37,18 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
 
 class Attachment final : public AttachedTarget {
  public:
-  // Takes the target, loads and attaches everything but the agent. Nothing has
-  // been done to the process when this fails. Errors as in exit_codes.h, marked with
-  // no_agent_possible() where that is the reason.
-  static absl::StatusOr<std::unique_ptr<Attachment>> prepare(Target target,
+  // Takes the target and its plan, in which an agent is possible; loads and attaches everything but
+  // the agent. Nothing has been done to the process when this fails, but that an agent that is
+  // there was claimed for a moment. Errors as in exit_codes.h.
+  static absl::StatusOr<std::unique_ptr<Attachment>> prepare(Target target, TargetLock lock,
+                                                             AgentPlan plan,
                                                              const AttachOptions& options);
   ~Attachment() override;
 
   std::uint32_t next_generation() const override { return session_.generation + 1; }
   absl::Status begin(double rate, double requested_rate) override;
   absl::StatusOr<Progress> advance() override;
+  std::string why_no_agent() const override { return why_no_agent_; }
   std::string keep_alive(bool sampling) const override;
   std::string waiting_for() const override;
 
@@ -64,6 +57,7 @@ class Attachment final : public AttachedTarget {
   void detach_probes() override;
 
   const Target& target() const override { return target_; }
+  Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
   bool injecting() const override { return injector_ != nullptr; }
@@ -72,9 +66,10 @@ class Attachment final : public AttachedTarget {
   bool observes() const override { return false; }
 
  private:
-  Attachment(Target target, TargetLock lock) : target_(std::move(target)), lock_(std::move(lock)) {}
+  Attachment(Target target, TargetLock lock, AgentPlan plan)
+      : target_(std::move(target)), lock_(std::move(lock)), plan_(std::move(plan)) {}
 
-  absl::Status prepare_agent(const AttachOptions& options);
+  absl::Status claim_agent_there();
   absl::Status load_kernel_side(const AttachOptions& options);
   memprof_capture_by choose_capture(double requested_rate);
   absl::Status attach_capture();
@@ -82,9 +77,7 @@ class Attachment final : public AttachedTarget {
   absl::Status tell_session() const;
   // On any thread.
   absl::Status request(const AgentControl& control, const SessionRequest& session) const;
-  absl::Status check_injectable() const;
-  absl::StatusOr<LibcFunctions> libc_functions() const;
-  absl::StatusOr<Progress> agent_progress() const;
+  absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
@@ -96,10 +89,7 @@ class Attachment final : public AttachedTarget {
 
   Target target_;
   TargetLock lock_;
-  std::optional<AgentFile> file_;  // to inject; empty when the agent was there
-  bool copy_file_ = false;         // the process does not see it
-  LibcFunctions libc_;
-  bool may_inject_ = false;
+  AgentPlan plan_;
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentControl> control_;
   AgentLocation agent_;   // of control_
@@ -114,6 +104,7 @@ class Attachment final : public AttachedTarget {
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
   std::chrono::steady_clock::time_point hurried_at_;
   bool injected_ = false;
+  std::string why_no_agent_;
   double paused_seconds_ = 0;
 };
 

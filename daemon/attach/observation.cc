@@ -2,7 +2,6 @@
 #include "daemon/attach/observation.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -21,15 +20,12 @@ KernelConfig observe_config(const Target& target, const AttachOptions& options) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target,
+absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target, TargetLock lock,
                                                                   const AttachOptions& options) {
   if (!target.why_no_observe.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("pid ", target.pid, " cannot be observed: ", target.why_no_observe));
   }
-  RETURN_IF_ERROR(check_free_files(
-      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
-  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(target.pid, target.start_time_ticks));
   std::unique_ptr<Observation> observation(new Observation(std::move(target), std::move(lock)));
   const Target& kept = observation->target_;
   ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, observe_config(kept, options)));

@@ -15,13 +15,15 @@ namespace memprofd {
 
 class Observation final : public AttachedTarget {
  public:
-  // Takes the target and loads everything; the probe comes with begin().
-  static absl::StatusOr<std::unique_ptr<Observation>> prepare(Target target,
+  // Takes the target and loads everything; the probe comes with begin(). kFailedPrecondition when
+  // the program cannot be observed.
+  static absl::StatusOr<std::unique_ptr<Observation>> prepare(Target target, TargetLock lock,
                                                               const AttachOptions& options);
 
   std::uint32_t next_generation() const override { return 1; }
   absl::Status begin(double rate, double requested_rate) override;  // there is no rate
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
+  std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }
   std::string waiting_for() const override { return ""; }
   void request_stop() override { kernel_->probes().detach(); }
@@ -29,6 +31,7 @@ class Observation final : public AttachedTarget {
   void detach_probes() override { kernel_->probes().detach(); }
 
   const Target& target() const override { return target_; }
+  Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
   bool injecting() const override { return false; }

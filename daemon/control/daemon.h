@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/attach/attachment.h"
+#include "daemon/attach/attach_options.h"
 #include "daemon/control/control_queue.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"

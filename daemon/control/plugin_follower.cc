@@ -96,9 +96,22 @@ void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
   const std::string name = plugin.code.file->display_name();
   spdlog::info("pid {}: plugin {} has {} frame descriptors", pid, name,
                plugin.code.frames.descriptors().size());
+  added_.emplace_back(name, plugin.code.frames);
   symbolizer_->add(std::move(plugin.code.file), plugin.code.load_bias, plugin.code.frames);
-  const absl::Status status = target.kernel().add_frames(plugin.table);
-  if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
+  walk_through(plugin.table, name, target);
+}
+
+void PluginFollower::add_again(AttachedTarget& target) {
+  for (const auto& [name, frames] : added_) {
+    walk_through(build_kernel_frame_table(frames), name, target);
+  }
+}
+
+void PluginFollower::walk_through(const KernelFrameTable& table, const std::string& name,
+                                  AttachedTarget& target) {
+  const absl::Status status = target.kernel().add_frames(table);
+  if (status.ok()) return;
+  spdlog::warn("pid {}: {}: {}", target.target().pid, name, std::string(status.message()));
 }
 
 void PluginFollower::say_left_out(int pid) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/attach/attached_target.h"
@@ -27,6 +28,8 @@ class PluginFollower {
   // Adds those that were found: to be called before the first session, for its samples to
   // be walked through them.
   void add_found(AttachedTarget& target);
+  // The same for those that were added before, when the target is attached to in another way.
+  void add_again(AttachedTarget& target);
   // Looks for plugins, in a thread of its own that calls wake in the end, when the program has
   // registered frame tables since the last look, and in the first call: `registered` counts
   // them. Takes over what the last look has found. To be called again and again.
@@ -47,10 +50,12 @@ class PluginFollower {
   void start_look(const AttachedTarget& target, const std::function<void()>& wake);
   void take_over(AttachedTarget& target);
   void add(Plugin plugin, AttachedTarget& target);
+  void walk_through(const KernelFrameTable& table, const std::string& name, AttachedTarget& target);
   void say_left_out(int pid);
 
-  PluginFinder finder_;        // but while a look has it
-  std::vector<Plugin> found_;  // not yet added
+  PluginFinder finder_;                                    // but while a look has it
+  std::vector<Plugin> found_;                              // not yet added
+  std::vector<std::pair<std::string, FrameTable>> added_;  // by name; shared with the symbolizer
   std::shared_ptr<OcamlSymbolizer> symbolizer_;
   std::optional<std::uint64_t> seen_;  // registrations taken account of
   std::optional<Look<Found>> look_;

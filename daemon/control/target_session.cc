@@ -96,15 +96,16 @@ void TargetSession::give_up_look(const absl::Status& why) {
 }
 
 absl::Status TargetSession::take_over_look() {
-  absl::StatusOr<Prepared> prepared = took_too_long(options_.pid);
+  absl::StatusOr<PreparedTarget> prepared = took_too_long(options_.pid);
   if (look_->done()) prepared = std::exchange(look_, std::nullopt)->take();
   absl::Status begun = prepared.ok() ? begin(*std::move(prepared)) : prepared.status();
-  if (!begun.ok()) give_up_look(why_instead_.ok() ? begun : why_instead_);
+  if (!begun.ok())
+    give_up_look(why_no_agent_.empty() ? begun : absl::FailedPreconditionError(why_no_agent_));
   return begun;
 }
 
 // What the look has found is of use as long as that program runs.
-absl::Status TargetSession::begin(Prepared prepared) {
+absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
   ASSIGN_OR_RETURN(auto overhead, start_budget(*prepared.target));
   const double rate = overhead ? overhead->budget().rate() : options_.rate;
@@ -120,16 +121,16 @@ absl::Status TargetSession::begin(Prepared prepared) {
   return absl::OkStatus();
 }
 
-void TargetSession::use(Prepared prepared, double rate) {
+void TargetSession::use(PreparedTarget prepared, double rate) {
   attached_->target = std::move(prepared.target);
+  attached_->symbolizer = std::move(prepared.symbolizer);
   attached_->why_observed = std::move(prepared.why_observed);
   attached_->plugins = std::move(prepared.plugins);
   TargetInfo info = describe(*attached_->target, rate);
   if (attached_->overhead) info.overhead = attached_->overhead->info();
   info.forked_from = options_.forked_from;
   const auto before = std::exchange(
-      lane_,
-      std::make_shared<Lane>(attached_->target, std::move(prepared.symbolizer), std::move(info)));
+      lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer, std::move(info)));
   context_.ingest.run([&ingest = context_.ingest, before, lane = lane_] {
     ingest.add(lane);
     if (before) ingest.remove(before.get());
@@ -137,17 +138,20 @@ void TargetSession::use(Prepared prepared, double rate) {
   keep_lease();
 }
 
-// The agent is in the program and stays idle: it found that it cannot sample.
-void TargetSession::observe_instead(const absl::Status& why) {
-  end_attached(TargetState::kFailed, std::string(why.message()));
-  why_instead_ = why;
+// The agent is in the program and stays idle: it found that it cannot sample. What the look has
+// found is used again.
+void TargetSession::observe_instead(const std::string& why_no_agent) {
+  Attached before = end_attached(TargetState::kFailed, why_no_agent);
+  if (before.target.use_count() != 1) return give_up_look(stands_still(options_.pid));
+  why_no_agent_ = why_no_agent;
+  const auto found = std::make_shared<FoundProgram>(
+      before.target->release_target(), std::move(before.symbolizer), std::move(before.plugins));
+  before.target.reset();
   const absl::Status looks =
-      look([pid = options_.pid, attach = options_.attach, why](const std::stop_token& stop) {
-        return prepare_instead(pid, attach, why, stop);
+      look([found, attach = options_.attach, why_no_agent](const std::stop_token&) {
+        return prepare_instead(std::move(*found), attach, why_no_agent);
       });
-  if (looks.ok()) return;
-  answer_.give(why);
-  enter(State::kEnded);
+  if (!looks.ok()) give_up_look(absl::FailedPreconditionError(why_no_agent));
 }
 
 // -------------------------------------------------------------------- answers
@@ -225,10 +229,9 @@ void TargetSession::detach() {
 void TargetSession::end(TargetState state, const std::string& message) {
   end_attached(state, message);
   enter(State::kEnded);
-  ended_at_ = Clock::now();
 }
 
-void TargetSession::end_attached(TargetState state, const std::string& message) {
+TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
   const int pid = options_.pid;
   spdlog::info("pid {}: {}", pid, message);
   context_.leases.drop(pid);
@@ -243,7 +246,10 @@ void TargetSession::end_attached(TargetState state, const std::string& message) 
     info.paused_seconds = attached_->target->paused_seconds();
   });
   context_.ingest.run([&ingest = context_.ingest, lane = lane_] { ingest.finish(*lane); });
+  Attached before = *std::move(attached_);
   attached_.reset();
+  ended_at_ = Clock::now();
+  return before;
 }
 
 void TargetSession::forget() {

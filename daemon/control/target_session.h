@@ -24,14 +24,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/attach/attachment.h"
+#include "daemon/attach/attach_options.h"
+#include "daemon/attach/attached_target.h"
 #include "daemon/control/attach_answer.h"
-#include "daemon/control/attach_mode.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
 #include "daemon/control/left_alone.h"
 #include "daemon/control/look.h"
 #include "daemon/control/plugin_follower.h"
+#include "daemon/control/prepare_target.h"
 #include "daemon/control/target_overhead.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
@@ -93,7 +94,7 @@ class TargetSession {
   bool look_over() const { return look_->done() || look_->over_budget(); }
   // What the look has found becomes a session; the error that made it impossible, and the end.
   absl::Status take_over_look();
-  // While kLooking: nobody waits for what the look finds.
+  // The end of a session that is not attached; nobody waits any longer for what a look finds.
   void give_up_look(const absl::Status& why);
 
   // While attached, again and again: brings it to sampling, sees that it still does, notices
@@ -123,12 +124,13 @@ class TargetSession {
  private:
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
-  using TargetLook = Look<absl::StatusOr<Prepared>>;
-  using LookFunction = std::function<absl::StatusOr<Prepared>(std::stop_token)>;
+  using TargetLook = Look<absl::StatusOr<PreparedTarget>>;
+  using LookFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
 
   // From what the look has found until the end.
   struct Attached {
     std::shared_ptr<AttachedTarget> target;
+    std::shared_ptr<OcamlSymbolizer> symbolizer;
     PluginFollower plugins;
     std::unique_ptr<TargetOverhead> overhead;  // null: no budget
     std::string why_observed;                  // one line, in observe mode
@@ -144,16 +146,16 @@ class TargetSession {
 
   void enter(State state);
   absl::Status look(LookFunction look);
-  absl::Status begin(Prepared prepared);
-  void use(Prepared prepared, double rate);
+  absl::Status begin(PreparedTarget prepared);
+  void use(PreparedTarget prepared, double rate);
   absl::Status start_session(double rate);
-  void end_attached(TargetState state, const std::string& message);
-  void observe_instead(const absl::Status& why);
+  Attached end_attached(TargetState state, const std::string& message);
+  void observe_instead(const std::string& why_no_agent);
   absl::StatusOr<TargetInfo> attach_result() const;
 
   // target_session_watch.cc
   void advance();
-  void end_failed_attach(const absl::Status& why);
+  void end_attach(const absl::Status& why);
   void show_progress();
   void check_probes();
   void note_children();
@@ -171,7 +173,7 @@ class TargetSession {
   std::optional<TargetLook> look_;
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;
-  absl::Status why_instead_;  // in observe mode, as the agent found that it cannot sample
+  std::string why_no_agent_;  // it was in the program, and found that it cannot sample
   AttachAnswer answer_;       // until it samples, has ended, or kAttachPatience is over
   LeftAlone left_alone_;      // of the children since it was attached to
   TimePoint requested_at_ = Clock::now();

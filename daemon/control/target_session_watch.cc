@@ -73,10 +73,11 @@ void TargetSession::advance() {
     context_.ingest.run([lane = lane_, agent = *target.agent()] { lane->set_agent(agent); });
     keep_lease();
   }
-  if (is_no_agent_possible(progress.status()) && options_.mode == AttachMode::kAuto) {
-    return observe_instead(progress.status());
+  if (!progress.ok()) return end_attach(progress.status());
+  if (*progress == AttachedTarget::Progress::kNoAgent) {
+    if (options_.mode == AttachMode::kAuto) return observe_instead(target.why_no_agent());
+    return end_attach(absl::FailedPreconditionError(target.why_no_agent()));
   }
-  if (!progress.ok()) return end_failed_attach(progress.status());
   if (*progress == AttachedTarget::Progress::kSampling) {
     enter(State::kSampling);
     attached_->sampling_since = Clock::now();
@@ -84,7 +85,7 @@ void TargetSession::advance() {
   show_progress();
 }
 
-void TargetSession::end_failed_attach(const absl::Status& why) {
+void TargetSession::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   const bool replaced = absl::IsFailedPrecondition(same);
   const bool gone = absl::IsNotFound(same) || absl::IsNotFound(why);

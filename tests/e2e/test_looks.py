@@ -12,6 +12,7 @@ import unittest
 
 import harness
 from harness import BUILD, ROOT, UNAVAILABLE, E2ETest, Process, eventually, sum_sites
+from stepping import SteppedDaemon
 
 RATE = 1e-3
 LOOK_BUDGET = 30  # daemon/control/look.h
@@ -154,6 +155,34 @@ class HeldLooks(SlowLooks):
         self.memprofd = self.daemon("--pid", self.other.pid, "--pid", slow.pid, rate=RATE, wait=False)
         self.assertRegex(self.file_system.read_line(), "^read 0 ")
         self.memprofd_ends_when_the_file_answers()
+
+
+class OneLook(E2ETest):
+    """An attach looks at the program once, in whichever mode it ends. Each look opens a pidfd."""
+
+    def assert_one_look(self, name, mode, *options, folder=None):
+        target = self.target(name, folder=folder)
+        daemon = self.process(SteppedDaemon(self.folder, *options, rate=RATE))
+        daemon.stop_at(1_000_000, "pidfd_open")  # counted, never held
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual({"pidfd_open": 1}, daemon.off())
+        self.assertEqual(mode, daemon.targets()[target.pid]["mode"])
+        target.exit()
+
+    def test_with_an_agent(self):
+        self.assert_one_look("busy_threads", "agent")
+
+    def test_observe_mode_on_request(self):
+        self.assert_one_look("busy_threads", "observe", "--mode", "observe")
+
+    def test_observe_mode_as_no_agent_can_be_there(self):
+        self.assert_one_look("busy_threads", "observe", "--no-inject")
+        self.assert_one_look("seccomp", "observe")
+
+    def test_observe_mode_as_the_agent_cannot_sample(self):
+        self.assert_one_look("uses_memprof", "observe")
+        self.assert_one_look("uses_memprof", "observe", folder=harness.TARGETS5)
 
 
 class SlowLooksAtChildren(SlowFile):

@@ -79,6 +79,25 @@ class Plugins(E2ETest):
         self.assertEqual(0, sum_sites(sites, "(unknown)")["samples"])
         target.exit()
 
+    def test_observe_mode_goes_through_plugins(self):
+        """Also when the agent was there before, and found that it cannot sample."""
+        target = self.target("plugin_host", self.plugin("early"), folder=self.FOLDER)
+        target.command("memprof")
+        daemon = self.daemon("--pid", target.pid)
+        def observed():
+            target.command(f"go {self.BLOCKS}")
+            return daemon.state(target.pid) == "sampling"
+        eventually(observed, "it is observed")
+        self.assertIn("uses Gc.Memprof itself", daemon.targets()[target.pid]["message"])
+        def through_plugin():
+            target.command(f"go {self.BLOCKS}")
+            return [stack for stack in self.stacks(daemon, target) if "Plugin_early.through_plugin" in stack]
+        stacks = eventually(through_plugin, "samples under the plugin")
+        for stack in stacks:
+            self.assertTrue(any("Plugin_host.round" in name for name in stack), stack)
+        self.assertEqual(1, daemon.said().count("plugin_early.cmxs has"))
+        target.exit()
+
     def test_before_it_is_known_a_plugin_ends_the_stack(self):
         """Samples under a plugin may come first; no stack goes on behind it with wrong frames."""
         target, daemon = self.attached()

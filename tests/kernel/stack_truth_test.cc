@@ -105,7 +105,12 @@ class StackTruth : public ::testing::Test {
     options.capture = capture;
     options.max_frames = MEMPROF_MAX_FRAMES;
     options.ring_bytes = 32 << 20;
-    auto attachment = Attachment::prepare(*std::move(target), options);
+    auto plan = plan_agent(*target, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    auto lock = TargetLock::acquire(target->pid, target->start_time_ticks);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    auto attachment =
+        Attachment::prepare(*std::move(target), *std::move(lock), *std::move(plan), options);
     ASSERT_TRUE(attachment.ok()) << attachment.status();
     attachment_ = *std::move(attachment);
     ring_ = attachment_->kernel().take_ring();

@@ -1,5 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Loads plugins and runs them, on command: load FILE.cmxs | go N | minor | exit. *)
+(* Loads plugins and runs them, on command: load FILE.cmxs | go N | minor | memprof | exit.
+   memprof: it uses Gc.Memprof itself from then on. *)
 
 let[@inline never] site_in_host n =
   for i = 1 to n do ignore (Sys.opaque_identity (i, i)) done
@@ -14,6 +15,7 @@ let rec serve () =
   | words ->
     (match words with
     | [ "load"; file ] -> Dynlink.loadfile_private file
+    | [ "memprof" ] -> ignore (Gc.Memprof.start ~sampling_rate:1e-6 Gc.Memprof.null_tracker)
     | [ "go"; n ] -> round (int_of_string n)
     | _ -> Gc.minor ());
     Printf.printf "{\"plugins\":%d}\n%!" (List.length !Plugin_api.all);

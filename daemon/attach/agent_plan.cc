@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/agent_plan.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+AgentPlan no_agent(std::string why) { return {.why_none = std::move(why)}; }
+
+// Why no thread of the process is borrowed, one line; empty: one may be. kAlreadyExists when it
+// cannot be, as the process is traced.
+absl::StatusOr<std::string> why_not_borrowed(int pid) {
+  ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
+  if (status.tracer_pid != 0) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
+  }
+  if (status.seccomp != 0) {
+    return absl::StrCat("pid ", pid,
+                        " runs under a seccomp filter, which might kill it during an "
+                        "injection; start it with LD_PRELOAD=libmemprof_agent.so instead");
+  }
+  if (status.shadow_stack) {
+    return absl::StrCat("pid ", pid,
+                        " runs with a shadow stack, which forbids to borrow a thread; start it "
+                        "with LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
+                        "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)");
+  }
+  return std::string();
+}
+
+absl::StatusOr<LibcFunctions> libc_of(const Target& target) {
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  return find_libc_functions(target.pid, maps);
+}
+
+// Without a thread that can be borrowed its own next collection makes it start.
+absl::StatusOr<AgentPlan> use_agent_there(const Target& target, bool may_borrow) {
+  AgentPlan plan;
+  const AgentControl control(target.pid, *target.memory, target.agents[0].control_address);
+  ASSIGN_OR_RETURN(plan.there, control.status());
+  if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
+    return no_agent(
+        absl::StrCat("pid ", target.pid, ": its agent found no usable Memprof in this runtime"));
+  }
+  auto libc = libc_of(target);
+  plan.may_inject = may_borrow && libc.ok();
+  if (libc.ok()) plan.libc = *std::move(libc);
+  return plan;
+}
+
+absl::StatusOr<AgentPlan> inject_agent(const Target& target, const AttachOptions& options) {
+  AgentPlan plan{.may_inject = true};
+  ASSIGN_OR_RETURN(plan.file, open_agent_file(options.agent_path));
+  auto libc = libc_of(target);
+  if (absl::IsFailedPrecondition(libc.status())) {
+    return no_agent(std::string(libc.status().message()));
+  }
+  ASSIGN_OR_RETURN(plan.libc, std::move(libc));
+  plan.copy_file = !sees_file(ProcFs(), target.pid, plan.file->path);
+  if (!plan.copy_file) return plan;
+  const absl::Status proc = check_proc_inside(ProcFs(), target.pid);
+  if (absl::IsFailedPrecondition(proc)) return no_agent(std::string(proc.message()));
+  RETURN_IF_ERROR(proc);
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options) {
+  const int pid = target.pid;
+  if (!target.why_no_agent.empty()) {
+    return no_agent(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
+  }
+  const absl::StatusOr<std::string> obstacle = why_not_borrowed(pid);
+  // What could not be found out is no reason to wait for an agent that never comes.
+  if (!obstacle.ok() && !absl::IsAlreadyExists(obstacle.status())) return obstacle.status();
+  if (target.agents.size() > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid, " holds the agent ", target.agents.size(), " times (", target.agents[0].path,
+        ", ", target.agents[1].path, "); restart it with one of them"));
+  }
+  if (target.agents.size() == 1) {
+    return use_agent_there(target, !options.no_inject && obstacle.ok() && obstacle->empty());
+  }
+  if (options.no_inject) {
+    return no_agent(
+        absl::StrCat("pid ", pid,
+                     " holds no agent and injection is forbidden; start it with "
+                     "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
+                     "injection"));
+  }
+  RETURN_IF_ERROR(obstacle.status());
+  if (!obstacle->empty()) return no_agent(*obstacle);
+  return inject_agent(target, options);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an agent can be in a program and how it gets there, decided before anything is done to
+// the process.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/attach_options.h"
+#include "daemon/attach/inject/agent_control.h"
+#include "daemon/attach/inject/agent_file.h"
+#include "daemon/attach/inject/libc_functions.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+struct AgentPlan {
+  // One line that begins with the pid. Not empty: no agent can be there, which leaves observe mode;
+  // the rest means nothing then.
+  std::string why_none;
+  std::optional<AgentStatus> there;  // of the agent that is in the process, target.agents[0]
+  std::optional<AgentFile> file;     // the agent to inject, when there is none
+  bool copy_file = false;            // the process does not see that file
+  bool may_inject = false;  // a thread may be borrowed, also to hurry an agent that is there
+  LibcFunctions libc;       // of the process, when a thread may be borrowed
+};
+
+// Reads files of the process, so not for the thread that cares for all targets. An error means that
+// the program can be profiled in no mode now:
+//   kAlreadyExists       a debugger traces it
+//   kFailedPrecondition  it has the agent twice
+//   kDataLoss            our agent's file, or the agent that is there, is another build's
+absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options);
+
+}  // namespace memprofd

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an attach is told besides the target.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/attach/kernel/capture_mode.h"
+
+namespace memprofd {
+
+struct AttachOptions {
+  std::string agent_path;
+  bool no_inject = false;
+  bool follow_forks = false;  // tell of children
+  CaptureMode capture = CaptureMode::kKernel;
+  std::uint32_t max_frames = 0;
+  std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
+};
+
+}  // namespace memprofd

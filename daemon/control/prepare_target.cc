@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/prepare_target.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/attach/agent_plan.h"
+#include "daemon/attach/attachment.h"
+#include "daemon/attach/observation.h"
+#include "daemon/attach/target_lock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// What nobody waits for any more must not get as far as to take the target's lock.
+absl::StatusOr<FoundProgram> find_program(int pid, const std::stop_token& stop) {
+  absl::StatusOr<Target> found = discover_target(pid, "/proc", stop);
+  if (stop.stop_requested()) return absl::CancelledError("given up");
+  ASSIGN_OR_RETURN(Target target, std::move(found));
+  FoundProgram program;
+  program.symbolizer = std::make_shared<OcamlSymbolizer>(
+      std::move(target.program), target.load_bias, target.frames,
+      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
+  program.plugins = PluginFollower(target, program.symbolizer);
+  program.target = std::move(target);
+  return program;
+}
+
+absl::StatusOr<TargetLock> take_lock(const Target& target) {
+  return TargetLock::acquire(target.pid, target.start_time_ticks);
+}
+
+PreparedTarget with_code(std::shared_ptr<AttachedTarget> target, FoundProgram found,
+                         std::string why_observed) {
+  found.plugins.add_found(*target);
+  return {.target = std::move(target),
+          .symbolizer = std::move(found.symbolizer),
+          .plugins = std::move(found.plugins),
+          .why_observed = std::move(why_observed)};
+}
+
+absl::StatusOr<PreparedTarget> prepare_agent(FoundProgram found, TargetLock lock, AgentPlan plan,
+                                             const AttachOptions& options) {
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<AttachedTarget> target,
+      Attachment::prepare(std::move(found.target), std::move(lock), std::move(plan), options));
+  return with_code(std::move(target), std::move(found), "");
+}
+
+absl::StatusOr<PreparedTarget> prepare_observation(FoundProgram found, TargetLock lock,
+                                                   const AttachOptions& options, std::string why) {
+  ASSIGN_OR_RETURN(std::shared_ptr<AttachedTarget> target,
+                   Observation::prepare(std::move(found.target), std::move(lock), options));
+  return with_code(std::move(target), std::move(found), std::move(why));
+}
+
+// What is said of a pid without the pid.
+std::string reason(int pid, absl::string_view text) {
+  if (absl::ConsumePrefix(&text, absl::StrCat("pid ", pid))) {
+    if (!absl::ConsumePrefix(&text, ": ")) absl::ConsumePrefix(&text, " ");
+  }
+  return std::string(text);
+}
+
+absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lock,
+                                               const AttachOptions& options,
+                                               const std::string& why_no_agent) {
+  std::string why = reason(found.target.pid, why_no_agent);
+  auto prepared = prepare_observation(std::move(found), std::move(lock), options, std::move(why));
+  if (!absl::IsFailedPrecondition(prepared.status())) return prepared;
+  return absl::FailedPreconditionError(why_no_agent);
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
+                                              AttachMode mode, const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(FoundProgram found, find_program(pid, stop));
+  ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));
+  if (mode == AttachMode::kObserve) {
+    return prepare_observation(std::move(found), std::move(held), options, "asked for");
+  }
+  ASSIGN_OR_RETURN(AgentPlan plan, plan_agent(found.target, options));
+  if (plan.why_none.empty()) {
+    return prepare_agent(std::move(found), std::move(held), std::move(plan), options);
+  }
+  if (mode == AttachMode::kAgent) return absl::FailedPreconditionError(plan.why_none);
+  return observe_instead(std::move(found), std::move(held), options, plan.why_none);
+}
+
+absl::StatusOr<PreparedTarget> prepare_instead(FoundProgram found, const AttachOptions& options,
+                                               const std::string& why_no_agent) {
+  ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));
+  auto prepared = observe_instead(std::move(found), std::move(held), options, why_no_agent);
+  if (prepared.ok()) prepared->plugins.add_again(*prepared->target);
+  return prepared;
+}
+
+}  // namespace memprofd

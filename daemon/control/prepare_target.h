@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a pid to what a session begins with: the program is looked at once, then it is decided
+// whether an agent can be in it or it is observed, then that way is prepared.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/attach_options.h"
+#include "daemon/attach/attached_target.h"
+#include "daemon/control/plugin_follower.h"
+#include "daemon/discover/target.h"
+#include "daemon/model/control.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
+
+namespace memprofd {
+
+struct PreparedTarget {
+  std::shared_ptr<AttachedTarget> target;
+  std::shared_ptr<OcamlSymbolizer> symbolizer;
+  PluginFollower plugins;
+  std::string why_observed;  // one line; empty: it is not
+};
+
+// Looks at the program, which may take long. Nothing has been done to the process yet. mode is
+// not kDefault.
+absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
+                                              AttachMode mode, const std::stop_token& stop = {});
+
+// What a look has found, without what was attached to it. The target's file and plugins have gone
+// to the other two.
+struct FoundProgram {
+  Target target;
+  std::shared_ptr<OcamlSymbolizer> symbolizer;
+  PluginFollower plugins;
+};
+
+// In observe mode, without another look: the agent that was in the program has found that it
+// cannot sample. why_no_agent begins with the pid, and is the error, as kFailedPrecondition, when
+// the program cannot be observed either.
+absl::StatusOr<PreparedTarget> prepare_instead(FoundProgram found, const AttachOptions& options,
+                                               const std::string& why_no_agent);
+
+}  // namespace memprofd
