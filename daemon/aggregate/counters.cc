@@ -14,4 +14,12 @@ Counters& Counters::operator+=(const Counters& other) {
   return *this;
 }
 
+double TargetCounters::gone_words() const {
+  double words = -live.words;
+  for (const auto& of_heap : allocated) {
+    for (const Estimate& of_source : of_heap) words += of_source.words;
+  }
+  return words;
+}
+
 }  // namespace memprofd

@@ -50,6 +50,9 @@ struct TargetCounters {
   std::uint64_t alloc_events = 0;
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
+
+  // Of all that was allocated: dead or no longer followed.
+  double gone_words() const;
 };
 
 }  // namespace memprofd

@@ -2,12 +2,30 @@
 #include "daemon/history/history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "daemon/history/history_merge.h"
 
 namespace memprofd {
+namespace {
+
+// The highest of many estimates is high by chance, the more so the more independent ones
+// there are: of n differences, each with one standard error, the largest is about
+// sqrt(2 ln n) of them. What is live is another estimate each time that as much as was
+// live has gone; while nothing goes, each growth is one. Blocks that are live at both
+// moments are in both and add nothing to the error: those of the peak that cannot have gone.
+bool is_higher(const Estimate& live, double gone_words, const PeakLive& peak) {
+  const double renewals = std::max(0.0, gone_words - peak.gone_words) / peak.live.words;
+  const double shared = std::max(0.0, 1 - renewals) * peak.live.variance_words2;
+  const double variance = live.variance_words2 + peak.live.variance_words2 - 2 * shared;
+  const double chance = std::sqrt(2 * std::log1p(renewals) * std::max(0.0, variance));
+  return live.words - peak.live.words > chance;
+}
+
+}  // namespace
+
 bool History::due(std::uint64_t now_ns) const {
   const std::uint64_t width = kHistoryTierLimits[0].width_ns;
   return now_ns / width > last_cut_ns_ / width;
@@ -89,15 +107,16 @@ bool History::shed() {
   return false;
 }
 
-void History::see_live(std::uint64_t now_ns, const Estimate& total,
-                       const std::vector<Counters>& live) {
-  if (total.samples == 0 || (peak_ != nullptr && total.words <= peak_->live.words)) return;
+void History::see_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
+                       const std::vector<Counters>& by_class) {
+  if (live.samples == 0 || (peak_ != nullptr && !is_higher(live, gone_words, *peak_))) return;
   auto peak = std::make_shared<PeakLive>();
   peak->time_ns = now_ns;
-  peak->live = total;
-  for (std::uint32_t id = 0; id < live.size(); ++id) {
-    if (live[id].live.samples == 0) continue;
-    peak->classes.push_back({ClassId(id), live[id].live, live[id].live_objects});
+  peak->live = live;
+  peak->gone_words = gone_words;
+  for (std::uint32_t id = 0; id < by_class.size(); ++id) {
+    if (by_class[id].allocated.samples == 0) continue;
+    peak->classes.push_back({ClassId(id), by_class[id]});
   }
   peak_ = std::move(peak);
 }

@@ -39,8 +39,10 @@ class History {
   bool due(std::uint64_t now_ns) const;
   // Ends the window that runs. now_ns never goes back.
   void cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
-  // To be told after each cut: keeps the highest. live: by ClassId.
-  void see_live(std::uint64_t now_ns, const Estimate& total, const std::vector<Counters>& live);
+  // To be told after each cut: keeps the highest. gone_words: allocated so far and no
+  // longer live. by_class: by ClassId.
+  void see_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
+                const std::vector<Counters>& by_class);
 
   HistoryView view() const;
   // The same with a last window up to now made from the source, which is not kept.

@@ -22,6 +22,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/aggregate/counters.h"
 #include "daemon/history/history_window.h"
 #include "daemon/model/query.h"
 
@@ -29,16 +30,16 @@ namespace memprofd {
 
 inline constexpr int kHistoryTiers = 5;
 
-// What was alive when the most bytes were.
+// All counts from the begin to the moment when the most bytes were live.
 struct PeakLive {
   struct Class {
     ClassId id;
-    Estimate live;
-    double objects;
+    Counters counters;
   };
-  std::uint64_t time_ns = 0;  // CLOCK_REALTIME; 0: nothing was ever live
+  std::uint64_t time_ns = 0;  // CLOCK_REALTIME, where a window of the finest tier ended
   Estimate live;
-  std::vector<Class> classes;  // by id
+  double gone_words = 0;       // of all blocks by then: allocated and no longer live
+  std::vector<Class> classes;  // those with any count, by id
 };
 
 struct HistoryView {

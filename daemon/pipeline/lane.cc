@@ -191,7 +191,8 @@ void Lane::cut_history() {
   history_.cut(
       now_ns, [this](const auto& use) { pipeline_.cut(use); }, history_point());
   const Aggregator& aggregator = pipeline_.aggregator();
-  history_.see_live(now_ns, aggregator.totals().live, aggregator.by_class());
+  const TargetCounters& totals = aggregator.totals();
+  history_.see_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
 }
 
 // Nothing happens after the end: the last window is the one that finish() cut.

@@ -210,7 +210,8 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(span_ns);
   const std::vector<Growth> growths = growths_of(snapshot, counter, range, ages, grouping);
-  ASSIGN_OR_RETURN(const TargetProfile at_end, select(snapshot, range, filter));
+  ASSIGN_OR_RETURN(const TargetProfile at_end,
+                   select(snapshot, {range.begin_ns, range.end_ns}, filter));
 
   GroupedRows rows(at_end, query.group_by);
   std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);

@@ -84,11 +84,24 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
   return result;
 }
 
+// What was counted when it was the peak: its moment needs no window limit.
+RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot) {
+  const PeakLive& peak = *snapshot.history.peak;
+  std::vector<Counters> counters(snapshot.rows.size());
+  for (const PeakLive::Class& of : peak.classes) {
+    if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
+  }
+  return assemble(snapshot, {counter.begin_ns(), peak.time_ns, true}, std::move(counters));
+}
+
 }  // namespace
 
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
                         const LifetimeFilter& lifetime) {
   const RangeCounter counter(snapshot);
+  if (asked.until_peak && snapshot.history.peak != nullptr && lifetime.takes_all()) {
+    return until_peak(counter, snapshot);
+  }
   const TimeRange range = counter.resolve(asked);
   if (!lifetime.takes_all()) {
     return assemble(snapshot, range, count_filtered(counter, snapshot, range, lifetime));

@@ -116,7 +116,7 @@ TimeRange RangeCounter::resolve(const TimeRange& asked) const {
     return time_ns >= now_ns_ ? now_ns_ : view_.snap(time_ns);
   };
   if (asked.until_peak) {
-    return {begin_ns_, view_.peak == nullptr ? now_ns_ : view_.peak->time_ns, true};
+    return {begin_ns_, view_.peak == nullptr ? now_ns_ : limit(view_.peak->time_ns, now_ns_), true};
   }
   TimeRange range{limit(asked.begin_ns, begin_ns_), limit(asked.end_ns, now_ns_)};
   range.begin_ns = std::min(range.begin_ns, range.end_ns);
@@ -167,12 +167,6 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
 
 std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   std::vector<Portion> result(snapshot_.rows.size());
-  if (view_.peak != nullptr && time_ns == view_.peak->time_ns) {
-    for (const PeakLive::Class& live : view_.peak->classes) {
-      if (const int row = row_of(live.id); row >= 0) result[row].add(live.live);
-    }
-    return result;
-  }
   if (time_ns <= begin_ns_) return result;  // nothing was followed yet
   for (std::size_t row = 0; row < result.size(); ++row) {
     result[row].add(snapshot_.rows[row].counters.live);

@@ -240,7 +240,8 @@ class SimulatedDay {
     history_->cut(
         now_ns_, [this](const auto& use) { use(interval_, kRate); }, point());
     interval_.clear();
-    history_->see_live(now_ns_, live_, by_class_);
+    history_->see_live(now_ns_, live_, static_cast<double>(samples_) / kRate - live_.words,
+                       by_class_);
   }
 
   HistoryPoint point() const { return {.live = live_, .heap_words = 1 << 27}; }

@@ -228,7 +228,9 @@ class Ranges(HistoryTest):
         self.assertTrue(answer.range.until_peak)
         self.assertEqual(history.peak_unix_ns, answer.range.end_unix_ns)
         self.assertAlmostEqual(history.peak_live_bytes, answer.total.live.bytes, delta=1e-3)
-        self.assertGreaterEqual(history.peak_live_bytes, max(p.live_bytes for p in history.points[:-1]))
+        chance = 4 * history.peak_live_bytes_stderr
+        self.assertGreater(chance, 0)
+        self.assertGreater(history.peak_live_bytes + chance, max(p.live_bytes for p in history.points[:-1]))
 
     # ------------------------------------------------------------ what became of blocks
 
@@ -389,7 +391,7 @@ class Ranges(HistoryTest):
 
     def test_history_for_people(self):
         text = self.memprofd.ctl("history", "--pid", self.pid).stdout
-        self.assertRegex(text, r"most live: [\d.]+ MiB at ")
+        self.assertRegex(text, r"most live: [\d.]+ MiB ± [\d.]+ at ")
         self.assertRegex(text, r"(?m)^\s*0 B\s+[78]\.\d+ MiB\s+[▁-█]+\s+Known_alloc\.site_live ")
 
 

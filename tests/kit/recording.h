@@ -37,7 +37,8 @@ class Recording {
     now_ += ns;
     if (!history_.due(now_)) return;
     history_.cut(now_, [&](const auto& use) { aggregator_.cut(use); }, {});
-    history_.see_live(now_, aggregator_.totals().live, aggregator_.by_class());
+    const TargetCounters& totals = aggregator_.totals();
+    history_.see_live(now_, totals.live, totals.gone_words(), aggregator_.by_class());
   }
   TargetSnapshot snapshot() const {
     TargetSnapshot result;

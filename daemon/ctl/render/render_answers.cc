@@ -96,8 +96,9 @@ std::string history_text(const pb::GetHistoryResponse& response,
   std::string out =
       absl::StrCat(range_words(response.range()), ", ", response.points_size(), " steps\n");
   if (response.peak_unix_ns() > 0) {
-    absl::StrAppend(&out, "most live: ", format_bytes(response.peak_live_bytes()), " at ",
-                    utc_words(response.peak_unix_ns()), "\n");
+    absl::StrAppend(&out, "most live: ",
+                    format_estimate(response.peak_live_bytes(), response.peak_live_bytes_stderr()),
+                    " at ", utc_words(response.peak_unix_ns()), "\n");
   }
   TextTable table(
       {{"LAST", Align::kRight}, {"HIGHEST", Align::kRight}, {"FROM 0 TO HIGHEST"}, {"WHAT"}});

@@ -60,6 +60,7 @@ pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot
   if (target.history.peak != nullptr) {
     out.set_peak_unix_ns(static_cast<std::int64_t>(target.history.peak->time_ns));
     out.set_peak_live_bytes(target.history.peak->live.bytes());
+    out.set_peak_live_bytes_stderr(target.history.peak->live.stderr_bytes());
   }
   return out;
 }

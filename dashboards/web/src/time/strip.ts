@@ -4,7 +4,7 @@ import { Api, isAbort, type HistoryAnswer } from "../api";
 import type { App } from "../app";
 import { paletteOf } from "../chart/palette";
 import { make } from "../dom";
-import { bytes } from "../format";
+import { estimate } from "../format";
 import type { Range, View } from "../state";
 import { clock } from "./axis";
 import { at, live, stepOf } from "./moves";
@@ -172,7 +172,7 @@ export class Strip {
     this.element.setAttribute("aria-valuemax", String(Math.round(now)));
     this.element.setAttribute("aria-valuenow", String(Math.round(cursor)));
     this.element.setAttribute("aria-valuetext", view.live ? "live" : clock(cursor));
-    const top = this.answer && peak > 0 ? ` Red mark: most live, ${bytes(this.answer.peak_live_bytes)} at ${clock(peak)}.` : "";
+    const top = this.answer && peak > 0 ? ` Red mark: most live, ${estimate(this.answer.peak_live_bytes, this.answer.peak_live_bytes_stderr)} at ${clock(peak)}.` : "";
     this.element.title = `Drag: move the cursor through ${clock(begin)} – ${clock(now)}. Double-click: live.${top}`;
   }
 }

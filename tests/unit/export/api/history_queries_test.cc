@@ -132,7 +132,9 @@ TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
   EXPECT_DOUBLE_EQ(*series.stderrs().rbegin(), std::sqrt(30) * kBytes);
   EXPECT_EQ(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart));
   EXPECT_EQ(answer->oldest_unix_ns(), static_cast<std::int64_t>(kStart));
-  EXPECT_DOUBLE_EQ(answer->peak_live_bytes(), 30 * kBytes);
+  EXPECT_NEAR(answer->peak_live_bytes(), 30 * kBytes, 5 * kBytes);
+  const double samples = answer->peak_live_bytes() / kBytes;
+  EXPECT_DOUBLE_EQ(answer->peak_live_bytes_stderr(), std::sqrt(samples) * kBytes);
   EXPECT_GT(answer->peak_unix_ns(), answer->range().begin_unix_ns());
   for (int i = 1; i < answer->points_size(); ++i) {
     EXPECT_GT(answer->points(i).time_unix_ns(), answer->points(i - 1).time_unix_ns());
