@@ -177,7 +177,7 @@ HistoryPoint Lane::history_point() const {
           .minor_collections = gc_.minor_collections,
           .major_collections = gc_.major_collections,
           .compactions = gc_.compactions,
-          .dropped_events = pipeline_.drops().total()};
+          .dropped_events = pipeline_.drops().lost()};
 }
 
 void Lane::keep_history() {

@@ -21,7 +21,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.runtime_version = snapshot.info.runtime_version;
   profile.sampling_rate = snapshot.info.sampling_rate;
   profile.follows_blocks = snapshot.info.follows_blocks();
-  profile.dropped_events = snapshot.drops.total();
+  profile.dropped_events = snapshot.drops.lost();
   profile.range = counted.range;
   profile.rows = std::move(counted.rows);
   profile.callstacks = snapshot.callstacks;

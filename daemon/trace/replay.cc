@@ -182,7 +182,7 @@ void Replayer::advance(std::uint64_t time_ns) {
 
 void Replayer::cut(std::uint64_t time_ns) {
   history_.cut(time_ns, [this](const auto& use) { aggregator_.cut(use); },
-               {.live = aggregator_.totals().live, .dropped_events = drops_.total()});
+               {.live = aggregator_.totals().live, .dropped_events = drops_.lost()});
   const TargetCounters& totals = aggregator_.totals();
   history_.see_live(time_ns, totals.live, totals.gone_words(), aggregator_.by_class());
   while (history_.memory_bytes() > kHistoryBytes && history_.shed()) {

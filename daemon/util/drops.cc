@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/util/drops.h"
 
-#include <numeric>
-
 #include "bpf/events.h"
 
 namespace memprofd {
@@ -27,15 +25,15 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"decode", "bad_record"},
     {"decode", "bad_counters"},
     {"pair", "no_capture"},
-    {"pair", "unused_capture"},
+    {"pair", "unused_capture", true},
     {"pair", "queue_full"},
     {"pair", "unknown_stack"},
     {"pair", "broken_stack"},
     {"follow", "lost_records"},
-    {"follow", "unknown_sample"},
-    {"follow", "live_set_full"},
-    {"follow", "session_end"},
-    {"follow", "stale_session"},
+    {"follow", "unknown_sample", true},
+    {"follow", "live_set_full", true},
+    {"follow", "session_end", true},
+    {"follow", "stale_session", true},
     {"follow", "callstacks_cut"},
     {"follow", "callstacks_full"},
     {"follow", "classes_full"},
@@ -55,8 +53,10 @@ static_assert(!kNames.back().reason.empty());
 
 DropName drop_name(Drop drop) { return kNames[static_cast<int>(drop)]; }
 
-std::uint64_t DropCounters::total() const {
-  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+std::uint64_t DropCounters::sum(bool given_up) const {
+  std::uint64_t result = 0;
+  for (int i = 0; i < kDrops; ++i) result += kNames[i].given_up == given_up ? counts_[i] : 0;
+  return result;
 }
 
 }  // namespace memprofd

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way in which the daemon may lose something, by stage and reason.
+// Every way in which the daemon may lose something, by stage and reason. What it gives up
+// on purpose, and what follows from that or from another loss, is counted apart: nothing
+// went wrong then.
 #pragma once
 
 #include <array>
@@ -54,6 +56,7 @@ inline constexpr int kDrops = static_cast<int>(Drop::kCount);
 struct DropName {
   std::string_view stage;   // kernel, decode, pair, follow, agent, symbolize
   std::string_view reason;  // snake_case
+  bool given_up = false;    // no loss of its own
 };
 DropName drop_name(Drop drop);
 
@@ -62,9 +65,14 @@ class DropCounters {
   void add(Drop drop, std::uint64_t n = 1) { counts_[static_cast<int>(drop)] += n; }
   void set(Drop drop, std::uint64_t n) { counts_[static_cast<int>(drop)] = n; }
   std::uint64_t get(Drop drop) const { return counts_[static_cast<int>(drop)]; }
-  std::uint64_t total() const;
+  // Sums over losses, and over what was given up.
+  std::uint64_t lost() const { return sum(false); }
+  std::uint64_t given_up() const { return sum(true); }
+  std::uint64_t total() const { return lost() + given_up(); }
 
  private:
+  std::uint64_t sum(bool given_up) const;
+
   std::array<std::uint64_t, kDrops> counts_{};
 };
 

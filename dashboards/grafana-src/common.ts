@@ -40,6 +40,12 @@ export const withProgram = (expr: string) =>
   `label_join((${expr}) * on (job, instance, pid) group_left (comm) ` +
   `memprofd_target_info{${PROGRAM}}, "program", " ", "comm", "pid")`;
 
+// Of the sampled allocations, promotions and deallocations those that were lost, or whose
+// callstack was; as the rule instance:memprofd_dropped_events:ratio5m.
+const lostOf = (which: string) => `sum(${rate('memprofd_dropped_events_total', `${DAEMON},${which}`)})`;
+export const LOST_SHARE = `${lostOf('stage=~"decode|pair|follow"')} / (sum(${rate('memprofd_samples_total', PROGRAM)}) + ` +
+  `${lostOf('reason="lost_records"')} > 0) or vector(0)`;
+
 // ---------------------------------------------------------------- variables
 
 const datasource = () => new DatasourceVariableBuilder('datasource').label('Data source').type('prometheus');

@@ -2,11 +2,8 @@
 // memprofd itself: what it reads, loses and costs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, DAEMON, PROGRAM, UID, VARIABLES, dashboard, rate, withProgram } from './common';
+import { ANNOTATIONS, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, rate, withProgram } from './common';
 import { UNIT, bars, dashed, grid, numbers, series } from './panels';
-
-const LOST = `sum(${rate('memprofd_dropped_events_total', DAEMON)})`;
-const READ = `sum(${rate('memprofd_events_total', DAEMON)})`;
 
 function summary() {
   return [
@@ -14,9 +11,9 @@ function summary() {
                            legend: 'answer' },
                          { expr: `sum(memprofd_target_up{${DAEMON}})`, legend: 'programs' }],
             { unit: UNIT.count, description: 'Daemons that answer, and programs that they sample.' }),
-    numbers('Events lost', [{ expr: `${LOST} / (${READ} > 0) or vector(0)`, legend: 'lost' }],
-            { unit: UNIT.share, thresholds: [[0.001, 'yellow'], [0.01, 'red']], description: 'Lost events as a share of ' +
-              'records read. More than a percent: lower the sampling rate of busy programs (memprofctl rate).' }),
+    numbers('Events lost', [{ expr: LOST_SHARE, legend: 'lost' }],
+            { unit: UNIT.share, thresholds: [[0.001, 'yellow'], [0.01, 'red']], description: 'Share of the sampled ' +
+              'events that was lost. More than a percent: lower the sampling rate of busy programs (memprofctl rate).' }),
     numbers('CPU', [{ expr: `sum(${rate('memprofd_cpu_seconds_total', DAEMON)})`, legend: 'cores' }],
             { unit: UNIT.share, decimals: 2, description: 'Share of one core.' }),
     numbers('Memory', [{ expr: `sum(memprofd_resident_memory_bytes{${DAEMON}})`, legend: 'resident' },
@@ -42,6 +39,10 @@ function events() {
     bars('Lost in the time range, by reason', { legend: '{{stage}}: {{reason}}',
       expr: `topk(10, sum by (stage, reason) (increase(memprofd_dropped_events_total{${DAEMON}}[$__range])))` },
          { unit: UNIT.count, width: 12, description: 'The ten reasons with the most lost events.' }),
+    bars('Given up in the time range, by reason', { legend: '{{stage}}: {{reason}}',
+      expr: `topk(10, sum by (stage, reason) (increase(memprofd_given_up_events_total{${DAEMON}}[$__range])))` },
+         { unit: UNIT.count, width: 24, description: 'What was not followed further on purpose: sampling began anew, or as ' +
+           'many blocks were followed as may be. No losses.' }),
   ];
 }
 

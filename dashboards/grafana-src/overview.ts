@@ -2,7 +2,7 @@
 // All programs that memprofd profiles.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, DAEMON, PROGRAM, UID, VARIABLES, dashboard, linkTo, ofSampled, rate, sumOfErrors,
+import { ANNOTATIONS, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, linkTo, ofSampled, rate, sumOfErrors,
          withProgram } from './common';
 import { Column, UNIT, grid, numbers, series } from './panels';
 import { allocationBySite, liveBySite, siteTable } from './sites';
@@ -25,10 +25,9 @@ function summary() {
     numbers('Most time in GC', [{ expr: `max(${PAUSES})`, legend: 'paused' }],
             { unit: UNIT.share, thresholds: [[0.1, 'yellow'], [0.25, 'red']],
               description: 'Share of time that the program with the most of it spends paused by the collector.' }),
-    numbers('Events lost', [{ expr: `sum(${rate('memprofd_dropped_events_total', DAEMON)}) / ` +
-                                    `(sum(${rate('memprofd_events_total', DAEMON)}) > 0) or vector(0)`, legend: 'lost' }],
+    numbers('Events lost', [{ expr: LOST_SHARE, legend: 'lost' }],
             { unit: UNIT.share, thresholds: [[0.001, 'yellow'], [0.01, 'red']],
-              description: 'Events lost as a share of records read. More than a percent: lower the sampling rate.' }),
+              description: 'Share of the sampled events that was lost. More than a percent: lower the sampling rate.' }),
     numbers('Alerts', [{ expr: `count(ALERTS{alertstate="firing",alertname=~"Ocaml.*|Memprofd.*",${DAEMON}}) or vector(0)`,
                          legend: 'firing' }],
             { unit: UNIT.count, thresholds: [[1, 'red']], description: 'Alerts of memprofd\'s rules that fire now. ' +

@@ -37,9 +37,11 @@ class Growth:
 
     def lost(self):
         """{reason: events dropped}, without reasons that every session has."""
-        reasons = {sample.labels["reason"] for sample in self.after.find("memprofd_dropped_events_total")}
-        lost = {reason: self.total("memprofd_dropped_events_total", reason=reason)
-                for reason in sorted(reasons - harness.EXPECTED_DROPS)}
+        lost = {}
+        for name in ("memprofd_dropped_events_total", "memprofd_given_up_events_total"):
+            reasons = {sample.labels["reason"] for sample in self.after.find(name)}
+            for reason in sorted(reasons - harness.EXPECTED_DROPS):
+                lost[reason] = self.total(name, reason=reason)
         return {reason: count for reason, count in lost.items() if count}
 
 

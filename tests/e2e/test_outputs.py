@@ -37,6 +37,7 @@ SERIES = {
     "memprofd_ocaml_heap_bytes": {"pid"},
     "memprofd_ocaml_gc_pause_seconds_bucket": {"pid", "phase", "le"},
     "memprofd_dropped_events_total": {"stage", "reason"},
+    "memprofd_given_up_events_total": {"stage", "reason"},
     "memprofd_target_paused_seconds_total": {"pid"},
     "memprofd_attach_seconds": {"pid"},
 }

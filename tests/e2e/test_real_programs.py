@@ -23,7 +23,8 @@ class RealProgram(E2ETest):
         unknown = sum(site["samples"] for site in sites if site["function"] in ("", "(unknown)"))
         self.assertLessEqual(unknown, 0.005 * samples)
         self.assertLessEqual(daemon.targets()[pid]["dropped_events"], 0.005 * samples)
-        drops = daemon.metrics().find("memprofd_dropped_events_total")
+        drops = [s for name in ("memprofd_dropped_events_total", "memprofd_given_up_events_total")
+                 for s in daemon.metrics().find(name)]
         wrong = {s.labels["reason"]: s.value for s in drops
                  if s.value > 0 and s.labels["reason"] not in EXPECTED_DROPS}
         self.assertEqual({}, wrong)

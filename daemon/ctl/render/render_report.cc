@@ -118,6 +118,7 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
        absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
                     " in all, attached in ", format_duration(target.attach_seconds())));
   fact(out, "losses", losses_words(target));
+  if (target.given_up_events() > 0) fact(out, "given up", given_up_words(target));
 }
 
 // Says so when the sites are not of the whole time.

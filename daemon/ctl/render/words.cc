@@ -15,6 +15,20 @@
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
+namespace {
+
+// "12 events (kernel/ring_full 12)", n of them.
+std::string drops_words(const pb::Target& target, std::uint64_t n, bool given_up) {
+  std::vector<std::string> reasons;
+  for (const pb::Drop& drop : target.drops()) {
+    if (drop.given_up() != given_up) continue;
+    reasons.push_back(
+        absl::StrCat(drop.stage(), "/", drop.reason(), " ", format_count(drop.count())));
+  }
+  return absl::StrCat(format_count(n), " events (", absl::StrJoin(reasons, ", "), ")");
+}
+
+}  // namespace
 
 std::string_view level_word(pb::FindingLevel level) {
   switch (level) {
@@ -45,14 +59,13 @@ std::string location_words(const std::string& file, std::uint32_t line) {
 }
 
 std::string losses_words(const pb::Target& target) {
-  if (target.dropped_events() == 0) return "none";
-  std::vector<std::string> reasons;
-  for (const pb::Drop& drop : target.drops()) {
-    reasons.push_back(
-        absl::StrCat(drop.stage(), "/", drop.reason(), " ", format_count(drop.count())));
-  }
-  return absl::StrCat(format_count(target.dropped_events()), " events (",
-                      absl::StrJoin(reasons, ", "), ")");
+  return target.dropped_events() == 0 ? "none"
+                                      : drops_words(target, target.dropped_events(), false);
+}
+
+std::string given_up_words(const pb::Target& target) {
+  return target.given_up_events() == 0 ? ""
+                                       : drops_words(target, target.given_up_events(), true);
 }
 
 std::string utc_words(std::int64_t unix_ns) {

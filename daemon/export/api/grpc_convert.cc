@@ -24,7 +24,8 @@ Estimate total_allocated(const TargetCounters& counters) {
 }
 
 void fill_drops(const DropCounters& drops, pb::Target& out) {
-  out.set_dropped_events(drops.total());
+  out.set_dropped_events(drops.lost());
+  out.set_given_up_events(drops.given_up());
   for (int i = 0; i < kDrops; ++i) {
     const Drop drop = static_cast<Drop>(i);
     if (drops.get(drop) == 0) continue;
@@ -32,6 +33,7 @@ void fill_drops(const DropCounters& drops, pb::Target& out) {
     message.set_stage(std::string(drop_name(drop).stage));
     message.set_reason(std::string(drop_name(drop).reason));
     message.set_count(drops.get(drop));
+    message.set_given_up(drop_name(drop).given_up);
   }
 }
 

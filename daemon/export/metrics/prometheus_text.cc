@@ -25,6 +25,8 @@ constexpr MetricName kEvents{"memprofd_events_total",
                              "Ring buffer records memprofd has consumed, all targets."};
 constexpr MetricName kDropped{"memprofd_dropped_events_total",
                               "Events lost, by stage and reason, all targets."};
+constexpr MetricName kGivenUp{"memprofd_given_up_events_total",
+                              "Events given up on purpose, by stage and reason, all targets."};
 
 // One of each pid, the latest attach.
 std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> targets) {
@@ -101,7 +103,7 @@ void PrometheusExporter::collect_drops(MetricFamilies& out) const {
     std::uint64_t n = retired_drops_.get(drop);
     for (const auto& [pid, memory] : targets_) n += memory.drops.get(drop);
     const DropName name = drop_name(drop);
-    out.counter(kDropped,
+    out.counter(name.given_up ? kGivenUp : kDropped,
                 {{"stage", std::string(name.stage)}, {"reason", std::string(name.reason)}},
                 static_cast<double>(n));
   }

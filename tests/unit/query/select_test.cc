@@ -32,6 +32,7 @@ class SelectTest : public ::testing::Test {
     snapshot_.attached_ns = 1'000'000'000;
     snapshot_.time_ns = 61'000'000'000;
     snapshot_.drops.set(Drop::kPairNoCapture, 4);
+    snapshot_.drops.set(Drop::kFollowSessionEnd, 1000);  // on purpose
     snapshot_.rows = fake_.profile.rows;
     snapshot_.symbolizer = fake_.symbolizer;
   }

@@ -131,7 +131,8 @@ class Row {
       gc?.major_slice_pauses ? `minor collections; slices of major work: ${duration(gc.major_slice_pauses.p99_seconds)}` : "");
     if (document.activeElement !== this.rate) this.rate.value = target.sampling_rate.toExponential();
     const lost = Number(target.dropped_events);
-    set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n }) => `${stage} ${reason}: ${count(Number(n))}`).join("\n"));
+    set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n, given_up }) => `${stage} ${reason}: ${count(Number(n))}` +
+      (given_up ? ", given up on purpose" : "")).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
     this.showBudget(runs ? target.overhead : undefined);
     this.detach.hidden = !runs;

@@ -204,6 +204,15 @@ TEST(Words, LocationsAndLosses) {
   EXPECT_EQ(losses_words({}), "none");
   EXPECT_EQ(losses_words(to_proto(*fixed_target())),
             "9 events (kernel/capture_ring_full 7, pair/no_capture 2)");
+  TargetSnapshot restarted;
+  restarted.drops.set(Drop::kFollowSessionEnd, 3000);
+  restarted.drops.set(Drop::kFollowStaleSession, 237);
+  EXPECT_EQ(losses_words(to_proto(restarted)), "none") << "on purpose";
+  EXPECT_EQ(given_up_words(to_proto(restarted)),
+            "3,237 events (follow/session_end 3,000, follow/stale_session 237)");
+  restarted.drops.set(Drop::kFollowLostRecords, 5);
+  EXPECT_EQ(losses_words(to_proto(restarted)), "5 events (follow/lost_records 5)");
+  EXPECT_EQ(given_up_words(to_proto(*fixed_target())), "");
   EXPECT_EQ(utc_words(1'700'000'000'000'000'000), "2023-11-14 22:13:20 UTC");
 }
 

@@ -186,6 +186,18 @@ TEST(PrometheusText, EndedTargetKeepsItsNumbers) {
   EXPECT_EQ(before, after);
 }
 
+TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {
+  auto target = std::make_shared<TargetSnapshot>(*fixed_target());
+  target->drops.set(Drop::kFollowSessionEnd, 3000);
+  FakeService service({target});
+  const auto series = scrape(PrometheusExporter(service, {"1"}));
+  const std::string labels = "{stage=\"follow\",reason=\"session_end\"}";
+  EXPECT_EQ(series.at("memprofd_given_up_events_total" + labels), 3000);
+  EXPECT_FALSE(series.contains("memprofd_dropped_events_total" + labels));
+  EXPECT_FALSE(series.contains(
+      "memprofd_given_up_events_total{stage=\"follow\",reason=\"lost_records\"}"));
+}
+
 TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
   const std::string name =
       "memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}";
