@@ -74,7 +74,7 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
     totals_.live.add(record.n_samples, rate_);
     counters.add_live(record.n_samples, rate_, words);
   } else {
-    cell.forgotten += record.n_samples;
+    cell.never_followed += record.n_samples;
     drops_.add(inserted == LiveSet::Inserted::kFull ? Drop::kFollowLiveSetFull
                                                     : Drop::kDecodeBadRecord);
   }
@@ -135,7 +135,7 @@ void Aggregator::observe(const ObservedHit& hit) {
   if (observed_.size() <= *step) observed_.resize(*step + 1);
   IntervalCell& cell = observed_[*step].cell(id);
   ++cell.allocated;
-  ++cell.forgotten;
+  ++cell.never_followed;
 }
 
 void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {

@@ -19,7 +19,7 @@ void Interval::clear() {
   for (std::size_t i = 0; i < used_; ++i) {
     IntervalCell& cell = cells_[i];
     index_[cell.alloc_class.value()] = 0;
-    cell.allocated = cell.promoted = cell.forgotten = 0;
+    cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 0;
     cell.deaths.clear();
   }
   used_ = 0;

@@ -17,12 +17,14 @@
 
 namespace memprofd {
 
-// Samples of one class. What is live grows by allocated - deaths - forgotten.
+// Samples of one class. What is live grows by allocated - never_followed -
+// deaths - forgotten.
 struct IntervalCell {
   ClassId alloc_class;
   std::uint32_t allocated = 0;
   std::uint32_t promoted = 0;
-  std::uint32_t forgotten = 0;  // no longer followed, or never
+  std::uint32_t never_followed = 0;  // of allocated
+  std::uint32_t forgotten = 0;       // followed no longer; born then or before
   DeathCounts deaths;           // sum_ns is not kept in history
 };
 

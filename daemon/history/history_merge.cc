@@ -59,6 +59,7 @@ class PartMerger {
       const WindowCell& cell = *heads_[i];
       sum_.allocated += cell.allocated;
       sum_.promoted += cell.promoted;
+      sum_.never_followed += cell.never_followed;
       sum_.forgotten += cell.forgotten;
       for (int heap = 0; heap < kHeaps; ++heap) sum_.died[heap] += cell.died[heap];
       deaths_.add(cell.deaths);

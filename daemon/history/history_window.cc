@@ -62,12 +62,15 @@ void HistoryWindow::add_cell(const WindowCell& cell) {
   const std::uint32_t passed = cell.alloc_class.value() - next_class_;
   next_class_ = cell.alloc_class.value() + 1;
   const std::int64_t difference = std::int64_t{cell.allocated} - young - cell.promoted;
+  const std::uint64_t unfollowed =
+      std::uint64_t{cell.never_followed} << 1 | (cell.forgotten != 0 ? 1 : 0);
   counts_.push_back(static_cast<std::uint8_t>(
       (passed != 0 ? 1 : 0) | (cell.promoted != 0 ? 2 : 0) | (old != 0 ? 4 : 0) |
-      (cell.forgotten != 0 ? 8 : 0) | (difference != 0 ? 16 : 0) | std::min(young, 7u) << 5));
+      (unfollowed != 0 ? 8 : 0) | (difference != 0 ? 16 : 0) | std::min(young, 7u) << 5));
   if (passed != 0) put_count(passed);
   if (cell.promoted != 0) put_count(cell.promoted);
   if (old != 0) put_count(old);
+  if (unfollowed != 0) put_count(unfollowed);
   if (cell.forgotten != 0) put_count(cell.forgotten);
   if (difference != 0) put_count(zigzag(difference));
   if (young >= 7) put_count(young - 7);
@@ -83,6 +86,7 @@ void HistoryWindow::add_part(const Interval& interval, double rate) {
     add_cell({.alloc_class = id,
               .allocated = cell->allocated,
               .promoted = cell->promoted,
+              .never_followed = cell->never_followed,
               .forgotten = cell->forgotten,
               .deaths = cell->deaths.entries()});
   }

@@ -9,7 +9,8 @@
 //                    how many were passed over (the first class is 0)
 //           bit 1    promoted: a varint follows
 //           bit 2    died old: a varint follows
-//           bit 3    forgotten: a varint follows
+//           bit 3    never followed or forgotten: a varint follows, twice how many were
+//                    never followed, and 1 if another varint follows: forgotten
 //           bit 4    allocated is not died young + promoted: a varint follows, the
 //                    difference (0, -1, 1, -2 ... as 0, 1, 2, 3 ...)
 //           bits 5-7 died young: 0 to 6, 7: a varint follows, how many above 6
@@ -55,7 +56,8 @@ struct WindowCell {
   ClassId alloc_class;
   std::uint32_t allocated = 0;
   std::uint32_t promoted = 0;
-  std::uint32_t forgotten = 0;
+  std::uint32_t never_followed = 0;  // of allocated
+  std::uint32_t forgotten = 0;       // of what was live
   std::array<std::uint32_t, kHeaps> died{};  // by heap: sums of deaths
   // By code; those of a heap are missing when they are not read.
   std::span<const DeathCounts::Entry> deaths;

@@ -21,7 +21,9 @@ class WindowPartReader {
     cell_.alloc_class = ClassId(class_++);
     cell_.promoted = (head & 2) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
     cell_.died[kOld] = (head & 4) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
-    cell_.forgotten = (head & 8) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
+    const std::uint64_t unfollowed = (head & 8) != 0 ? varint() : 0;
+    cell_.never_followed = static_cast<std::uint32_t>(unfollowed >> 1);
+    cell_.forgotten = (unfollowed & 1) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
     const std::uint64_t difference = (head & 16) != 0 ? varint() : 0;
     cell_.died[kYoung] = head >> 5;
     if (cell_.died[kYoung] == 7) cell_.died[kYoung] += static_cast<std::uint32_t>(varint());

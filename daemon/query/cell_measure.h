@@ -21,8 +21,8 @@ inline double cell_samples(const WindowCell& cell, Blocks blocks) {
     case Blocks::kPromoted:
       return cell.promoted;
     case Blocks::kLive:
-      return static_cast<double>(cell.allocated) - cell.forgotten - died(Heap::kMinor) -
-             died(Heap::kMajor);
+      return static_cast<double>(cell.allocated) - cell.never_followed - cell.forgotten -
+             died(Heap::kMinor) - died(Heap::kMajor);
     case Blocks::kDiedYoung:
       return died(Heap::kMinor);
     case Blocks::kDiedOld:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/history/history_merge.h"
+#include "daemon/query/cell_measure.h"
 
 namespace memprofd {
 namespace {
@@ -43,6 +44,10 @@ double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t t
   const double beyond = LifetimeHistogram::share_within(bucket, 0, span.max_ns) * (oldest - to);
   const double below = LifetimeHistogram::share_within(bucket, 0, span.min_ns) * (oldest - from);
   return std::max(0.0, between + beyond - below) / ns_between(window.begin_ns(), window.end_ns());
+}
+
+double followed(const WindowCell& cell) {
+  return static_cast<double>(cell.allocated) - cell.never_followed;
 }
 
 double share_of(const WindowCell& cell, const Shares& shares) {
@@ -181,8 +186,8 @@ void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
     window->for_each_count([&](const WindowCell& cell, double rate) {
       const int row = row_of(cell.alloc_class);
       if (row < 0) return;
-      const double gone = static_cast<double>(cell.died[0]) + cell.died[1] + cell.forgotten;
-      if (gone != cell.allocated) live[row].add(gone - cell.allocated, rate);
+      const double grown = cell_samples(cell, Blocks::kLive);
+      if (grown != 0) live[row].add(-grown, rate);
     });
   }
 }
@@ -243,7 +248,7 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
     for_each_cell(
         *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
         [&](int row, const WindowCell& cell, double rate) {
-          if (window->end_ns() <= until_ns) result[row].add(cell.allocated, rate);
+          if (window->end_ns() <= until_ns) result[row].add(followed(cell), rate);
           take(result[row], share_of(cell, born_then) + cell.forgotten, rate);
         });
   }

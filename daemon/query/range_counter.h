@@ -4,7 +4,10 @@
 // Flows between two window limits are sums over windows. What was live at a limit
 // is what is live now, taken back through the windows since:
 //
-//   live(t) = live(now) - allocated(t, now] + died(t, now] + forgotten(t, now]
+//   live(t) = live(now) - followed(t, now] + died(t, now] + forgotten(t, now]
+//
+// where followed are those of the allocated blocks that were followed at all. When sampling
+// begins anew all that is live is forgotten, however old.
 //
 // Blocks born between x and y and still alive at b are those allocated then, less
 // the deaths up to b whose lifetime tells that they were born then. A window does

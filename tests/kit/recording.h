@@ -18,7 +18,9 @@ inline constexpr std::uint64_t kStart = 1'700'000'000 * kSecond + kSecond / 3;
 // The clock starts at kStart. Callstack n has one frame, of address n.
 class Recording {
  public:
-  Recording() { aggregator_.begin_session(rate_); }
+  explicit Recording(const AggregatorLimits& limits = {}) : aggregator_(limits, drops_) {
+    aggregator_.begin_session(rate_);
+  }
 
   std::uint64_t now() const { return now_; }
   void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
@@ -71,7 +73,7 @@ class Recording {
 
   DropCounters drops_;
   double rate_ = 0.01;
-  Aggregator aggregator_{{}, drops_};
+  Aggregator aggregator_;
   History history_{kStart};
   std::uint64_t now_ = kStart;
 };

@@ -197,7 +197,7 @@ TEST_F(AggregatorTest, CellsExplainWhatIsLive) {
   dealloc(2, MEMPROF_DEALLOC_MINOR);
   std::uint64_t live = 0;
   for (const auto& [cell, rate] : cut(aggregator_)) {
-    live += cell.allocated - cell.forgotten;
+    live += cell.allocated - cell.never_followed - cell.forgotten;
     for (const auto& death : cell.deaths.entries()) live -= death.n;
   }
   EXPECT_EQ(live, totals().live.samples);

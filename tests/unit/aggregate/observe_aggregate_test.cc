@@ -77,7 +77,7 @@ TEST(ObserveAggregate, HistoryAddsUpToTheTotals) {
     for (const IntervalCell& cell : interval.cells()) {
       told += cell.allocated / rate;
       variance += cell.allocated / (rate * rate);
-      live += cell.allocated - cell.forgotten;
+      live += cell.allocated - cell.never_followed;
     }
   };
   double weights = 0;

@@ -18,6 +18,7 @@ void add(Sums& sums, const WindowCell& cell, double rate) {
   sum["allocated"] += cell.allocated;
   sum["promoted"] += cell.promoted;
   sum["forgotten"] += cell.forgotten;
+  sum["never followed"] += cell.never_followed;
   for (const DeathCounts::Entry& death : cell.deaths) sum[std::to_string(death.code)] += death.n;
 }
 
@@ -31,6 +32,7 @@ HistoryWindowPtr random_window(std::mt19937& random, std::uint64_t second, bool 
       cell.allocated += random() % 3;
       cell.promoted += random() % 2;
       cell.forgotten += random() % 7 == 0 ? 5 : 0;
+      cell.never_followed += random() % 3 == 0 ? 1 : 0;
       for (std::uint32_t d = random() % 4; d > 0; --d) {
         cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31, 3);
       }
@@ -80,10 +82,10 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
     WindowPartReader old = window->read(part, {false, true});
     while (const WindowCell* cell = all.next()) {
       const WindowCell &counts = *none.next(), &some = *old.next();
-      EXPECT_EQ(std::tie(counts.alloc_class, counts.allocated, counts.promoted, counts.forgotten,
-                         counts.died),
-                std::tie(cell->alloc_class, cell->allocated, cell->promoted, cell->forgotten,
-                         cell->died));
+      EXPECT_EQ(std::tie(counts.alloc_class, counts.allocated, counts.promoted,
+                         counts.never_followed, counts.forgotten, counts.died),
+                std::tie(cell->alloc_class, cell->allocated, cell->promoted,
+                         cell->never_followed, cell->forgotten, cell->died));
       EXPECT_TRUE(counts.deaths.empty());
       std::uint32_t died_old = 0;
       for (const DeathCounts::Entry& death : some.deaths) {

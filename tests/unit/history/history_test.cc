@@ -29,6 +29,7 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
     cell.allocated += random() % 4 == 0 ? random() : random() % 4;
     cell.promoted += random() % 3;
     cell.forgotten += random() % 5 == 0 ? 1000 : 0;
+    cell.never_followed += random() % 4 == 0 ? 1 + random() % 300 : 0;
     for (std::uint32_t d = random() % 30; d > 0; --d) {
       cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31,
                       1 + random() % 300);
@@ -46,6 +47,7 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
     EXPECT_EQ(cell.allocated, next->second.allocated);
     EXPECT_EQ(cell.promoted, next->second.promoted);
     EXPECT_EQ(cell.forgotten, next->second.forgotten);
+    EXPECT_EQ(cell.never_followed, next->second.never_followed);
     ASSERT_EQ(cell.deaths.size(), next->second.deaths.entries().size());
     for (std::size_t i = 0; i < cell.deaths.size(); ++i) {
       EXPECT_EQ(cell.deaths[i].code, next->second.deaths.entries()[i].code);

@@ -6,11 +6,11 @@
 namespace memprofd {
 namespace {
 
-// 100 allocated; 12 died young, 3 old, 2 forgotten.
+// 100 allocated; 12 died young, 3 old, 2 forgotten, 5 never followed.
 class CellMeasureTest : public ::testing::Test {
  protected:
   const WindowCell cell_{
-      .alloc_class = ClassId(1), .allocated = 100, .promoted = 11, .forgotten = 2, .died = {12, 3}};
+      .alloc_class = ClassId(1), .allocated = 100, .promoted = 11, .never_followed = 5, .forgotten = 2, .died = {12, 3}};
 };
 
 TEST_F(CellMeasureTest, SamplesOfEachKindOfBlocks) {
@@ -19,13 +19,13 @@ TEST_F(CellMeasureTest, SamplesOfEachKindOfBlocks) {
   EXPECT_EQ(cell_samples(cell_, Blocks::kDiedYoung), 12);
   EXPECT_EQ(cell_samples(cell_, Blocks::kDiedOld), 3);
   EXPECT_EQ(cell_samples(cell_, Blocks::kDied), 12 + 3);
-  EXPECT_EQ(cell_samples(cell_, Blocks::kLive), 100 - 12 - 3 - 2);
+  EXPECT_EQ(cell_samples(cell_, Blocks::kLive), 100 - 12 - 3 - 2 - 5);
 }
 
 TEST_F(CellMeasureTest, LevelsFallWhenMoreDiesThanIsBorn) {
   WindowCell cell = cell_;
   cell.allocated = 0;
-  EXPECT_EQ(cell_samples(cell, Blocks::kLive), -17);
+  EXPECT_EQ(cell_samples(cell, Blocks::kLive), -22);
   EXPECT_EQ(cell_samples({}, Blocks::kLive), 0);
 }
 

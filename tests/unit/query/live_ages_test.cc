@@ -70,6 +70,24 @@ TEST_F(LiveAgesTest, OfACacheNothingIsOlderThanItKeeps) {
   EXPECT_LE(cache.older[1].bytes, kSampleBytes);
 }
 
+// Later blocks that are not followed, since there is no room, take nothing from the old ones.
+TEST(LiveAges, WhatIsNeverFollowedWasNeverOld) {
+  Recording recording({.live_samples = 1000});
+  for (std::uint64_t id = 1; id <= 1000; ++id) recording.alloc(id, 1);
+  for (std::uint64_t second = 0; second < 200; ++second) {
+    for (std::uint64_t id = 0; id < 10; ++id) recording.alloc(10'000 + second * 10 + id, 1);
+    recording.advance(kSecond);
+  }
+  const TargetSnapshot snapshot = recording.snapshot();
+  const LiveAges ages = live_ages(snapshot);
+  EXPECT_DOUBLE_EQ(ages.older[0].front().samples, 1000);
+  const RangeCounter counter(snapshot);
+  const std::uint64_t middle = counter.resolve({kStart + 100 * kSecond, 0}).begin_ns;
+  EXPECT_DOUBLE_EQ(counter.survivors(kStart, middle, counter.now_ns()).front().samples, 1000);
+  const std::uint64_t later = counter.resolve({kStart + 50 * kSecond, 0}).begin_ns;
+  EXPECT_DOUBLE_EQ(counter.survivors(later, middle, counter.now_ns()).front().samples, 0);
+}
+
 TEST_F(LiveAgesTest, WhatDiesAtOnceIsNeverOld) {
   run(200);
   for (const SiteSeries::Older& older : site("Cache.fill").older) EXPECT_EQ(older.bytes, 0);
