@@ -37,7 +37,7 @@ void Aggregator::forget_live() {
   for (std::uint32_t id = 0; id < by_class_.size(); ++id) {
     Counters& counters = by_class_[id];
     if (counters.live.samples == 0) continue;
-    interval_.cell(ClassId(id)).forgotten += static_cast<std::uint32_t>(counters.live.samples);
+    interval_.cell(ClassId(id)).forgotten += counters.live.samples;
     counters.live = {};
     counters.live_objects = 0;
   }

@@ -26,17 +26,19 @@ struct Counters {
   DeathCounts deaths;
 
   // words: of one block, header not counted.
-  void add_allocated(std::uint32_t n_samples, double rate, double words) {
+  void add_allocated(std::uint64_t n_samples, double rate, double words) {
     allocated.add(n_samples, rate);
-    allocated_objects += n_samples / (rate * (words + 1));
+    allocated_objects += static_cast<double>(n_samples) / (rate * (words + 1));
   }
-  void add_live(std::uint32_t n_samples, double rate, double words) {
+  void add_live(std::uint64_t n_samples, double rate, double words) {
     live.add(n_samples, rate);
-    live_objects += n_samples / (rate * (words + 1));
+    live_objects += static_cast<double>(n_samples) / (rate * (words + 1));
   }
-  void remove_live(std::uint32_t n_samples, double rate, double words) {
+  void remove_live(std::uint64_t n_samples, double rate, double words) {
     live.subtract(n_samples, rate);
-    live_objects = live.samples == 0 ? 0 : live_objects - n_samples / (rate * (words + 1));
+    live_objects = live.samples == 0
+                       ? 0
+                       : live_objects - static_cast<double>(n_samples) / (rate * (words + 1));
   }
   Counters& operator+=(const Counters& other);
 };

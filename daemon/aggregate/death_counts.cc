@@ -2,16 +2,11 @@
 #include "daemon/aggregate/death_counts.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace memprofd {
 namespace {
 
 using Entry = DeathCounts::Entry;
-
-void add_saturating(std::uint32_t& to, std::uint32_t n) {
-  if (__builtin_add_overflow(to, n, &to)) to = std::numeric_limits<std::uint32_t>::max();
-}
 
 // Both are sorted.
 void merge(std::vector<Entry>& entries, std::span<const Entry> added) {
@@ -25,7 +20,7 @@ void merge(std::vector<Entry>& entries, std::span<const Entry> added) {
     if (at == entries.end() || at->code != death.code) {
       at = entries.insert(at, death);
     } else {
-      add_saturating(at->n, death.n);
+      at->n += death.n;
     }
   }
 }
@@ -37,7 +32,7 @@ DeathCounts::Counts& DeathCounts::copy() {
   return *counts_;
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns) {
+void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double sum_ns) {
   Counts& counts = own();
   counts.sum_ns += sum_ns;
   if (n_samples == 0) return;
@@ -46,24 +41,25 @@ void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples, double su
   if (entry == counts.entries.end() || entry->code != code) {
     counts.entries.insert(entry, {code, n_samples});
   } else {
-    add_saturating(entry->n, n_samples);
+    entry->n += n_samples;
   }
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint32_t n_samples) {
+void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples) {
   const int bucket = Entry{code, 0}.bucket();
-  add_code(code, n_samples, LifetimeHistogram::middle_ns(bucket) * n_samples);
+  add_code(code, n_samples, LifetimeHistogram::middle_ns(bucket) * static_cast<double>(n_samples));
 }
 
-void DeathCounts::remove_code(std::uint8_t code, std::uint32_t n_samples) {
+void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples) {
   if (empty()) return;
   Counts& counts = own();
   const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
   if (found == counts.entries.end()) return;
-  const std::uint32_t removed = std::min(found->n, n_samples);
+  const std::uint64_t removed = std::min<std::uint64_t>(found->n, n_samples);
   found->n -= removed;
-  counts.sum_ns -= std::min(counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * removed);
+  counts.sum_ns -= std::min(
+      counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * static_cast<double>(removed));
   if (found->n > 0) return;
   counts.entries.erase(found);
   if (counts.entries.empty()) counts.sum_ns = 0;
@@ -74,7 +70,7 @@ void DeathCounts::add_codes(std::span<const Entry> deaths) {
   Counts& counts = own();
   merge(counts.entries, deaths);
   for (const Entry& death : deaths) {
-    counts.sum_ns += LifetimeHistogram::middle_ns(death.bucket()) * death.n;
+    counts.sum_ns += LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n);
   }
 }
 

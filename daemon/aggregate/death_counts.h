@@ -18,30 +18,31 @@ namespace memprofd {
 
 class DeathCounts {
  public:
-  // Where and after what time; n in samples, saturating.
+  // Where and after what time; n in samples.
   struct Entry {
-    std::uint8_t code = 0;  // heap and bucket of LifetimeHistogram
-    std::uint32_t n = 0;
+    std::uint8_t code = 0;     // heap and bucket of LifetimeHistogram
+    std::uint64_t n : 56 = 0;  // a sample each nanosecond for two years
 
     Heap heap() const { return (code & 0x80) != 0 ? Heap::kMajor : Heap::kMinor; }
     int bucket() const { return code & 0x7f; }
   };
+  static_assert(sizeof(Entry) == 8);
   static_assert(LifetimeHistogram::kBuckets <= 0x80);
   static constexpr std::uint8_t code_of(Heap heap, int bucket) {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
-  void add(Heap heap, std::uint64_t lifetime_ns, std::uint32_t n_samples) {
+  void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples) {
     add_code(code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples,
-             static_cast<double>(lifetime_ns) * n_samples);
+             static_cast<double>(lifetime_ns) * static_cast<double>(n_samples));
   }
   // For lifetimes known by their bucket only, which count with its middle.
-  void add_code(std::uint8_t code, std::uint32_t n_samples);
+  void add_code(std::uint8_t code, std::uint64_t n_samples);
   // The same for several, by ascending code.
   void add_codes(std::span<const Entry> deaths);
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
-  void remove_code(std::uint8_t code, std::uint32_t n_samples);
+  void remove_code(std::uint8_t code, std::uint64_t n_samples);
   // Keeps the memory, unless it is shared.
   void clear();
 
@@ -59,7 +60,7 @@ class DeathCounts {
     double sum_ns = 0;
   };
 
-  void add_code(std::uint8_t code, std::uint32_t n_samples, double sum_ns);
+  void add_code(std::uint8_t code, std::uint64_t n_samples, double sum_ns);
   // Not shared with any other.
   Counts& own() {
     if (counts_ != nullptr && counts_.use_count() == 1) {

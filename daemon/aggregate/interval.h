@@ -21,11 +21,11 @@ namespace memprofd {
 // deaths - forgotten.
 struct IntervalCell {
   ClassId alloc_class;
-  std::uint32_t allocated = 0;
-  std::uint32_t promoted = 0;
-  std::uint32_t never_followed = 0;  // of allocated
-  std::uint32_t forgotten = 0;       // followed no longer; born then or before
-  DeathCounts deaths;           // sum_ns is not kept in history
+  std::uint64_t allocated = 0;
+  std::uint64_t promoted = 0;
+  std::uint64_t never_followed = 0;  // of allocated
+  std::uint64_t forgotten = 0;       // followed no longer; born then or before
+  DeathCounts deaths;                // sum_ns is not kept in history
 };
 
 // All of one sampling rate. In steady state nothing allocates.

@@ -21,11 +21,6 @@ Bounds make_bounds() {
 
 const Bounds kBounds = make_bounds();
 
-std::uint32_t saturating_add(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint32_t>::max() : sum;
-}
-
 // The value at the given fraction of a bucket; the first bucket begins at 0 and
 // is linear, the last one has no end and answers its beginning.
 double interpolate(int bucket, double fraction) {
@@ -84,34 +79,31 @@ double LifetimeHistogram::mean_share_below(int bucket, double from_ns, double to
 
 double LifetimeHistogram::middle_ns(int bucket) { return kMiddles[bucket]; }
 
-void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint32_t n_samples) {
+void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint64_t n_samples) {
   add_bucket(bucket_of(lifetime_ns), n_samples);
-  sum_ns_ += static_cast<double>(lifetime_ns) * n_samples;
+  sum_ns_ += static_cast<double>(lifetime_ns) * static_cast<double>(n_samples);
 }
 
-void LifetimeHistogram::add_bucket(int bucket, std::uint32_t n_samples) {
+void LifetimeHistogram::add_bucket(int bucket, std::uint64_t n_samples) {
   total_ += n_samples;
-  counts_[bucket] = saturating_add(counts_[bucket], n_samples);
+  counts_[bucket] += n_samples;
 }
 
 LifetimeHistogram& LifetimeHistogram::operator+=(const LifetimeHistogram& other) {
   total_ += other.total_;
   sum_ns_ += other.sum_ns_;
-  for (int i = 0; i < kBuckets; ++i) counts_[i] = saturating_add(counts_[i], other.counts_[i]);
+  for (int i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
   return *this;
 }
 
 double LifetimeHistogram::quantile_ns(double q) const {
-  double counted = 0;  // not total_: a saturated bucket holds less
-  for (std::uint32_t count : counts_) counted += count;
-  if (counted == 0) return 0;
-  const double wanted = std::clamp(q, 0.0, 1.0) * counted;
+  if (total_ == 0) return 0;
+  const double wanted = std::clamp(q, 0.0, 1.0) * static_cast<double>(total_);
   double below = 0;
   for (int i = 0; i < kBuckets; ++i) {
-    if (counts_[i] != 0 && below + counts_[i] >= wanted) {
-      return interpolate(i, (wanted - below) / counts_[i]);
-    }
-    below += counts_[i];
+    const auto here = static_cast<double>(counts_[i]);
+    if (here > 0 && below + here >= wanted) return interpolate(i, (wanted - below) / here);
+    below += here;
   }
   return kBounds[kBuckets - 2];
 }

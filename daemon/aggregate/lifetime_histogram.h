@@ -30,9 +30,9 @@ class LifetimeHistogram {
   // What stands for every lifetime in a bucket, in ns.
   static double middle_ns(int bucket);
 
-  void add(std::uint64_t lifetime_ns, std::uint32_t n_samples);
+  void add(std::uint64_t lifetime_ns, std::uint64_t n_samples);
   // Samples whose lifetimes are known by bucket; their sum is told by itself.
-  void add_bucket(int bucket, std::uint32_t n_samples);
+  void add_bucket(int bucket, std::uint64_t n_samples);
   void set_sum_ns(double sum_ns) { sum_ns_ = sum_ns; }
   LifetimeHistogram& operator+=(const LifetimeHistogram& other);
 
@@ -46,7 +46,7 @@ class LifetimeHistogram {
  private:
   std::uint64_t total_ = 0;
   double sum_ns_ = 0;
-  std::array<std::uint32_t, kBuckets> counts_{};
+  std::array<std::uint64_t, kBuckets> counts_{};
 };
 
 }  // namespace memprofd

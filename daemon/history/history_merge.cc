@@ -35,7 +35,7 @@ class DeathSum {
   }
 
  private:
-  std::array<std::uint32_t, 256> n_{};
+  std::array<std::uint64_t, 256> n_{};
   std::array<std::uint64_t, 4> used_{};
   std::vector<DeathCounts::Entry> entries_;
 };

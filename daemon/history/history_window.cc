@@ -35,38 +35,37 @@ void HistoryWindow::begin_part(double rate, const LongestBuckets& longest) {
   next_class_ = 0;
 }
 
-// How many died; what does not fit 32 bits is left out.
-std::uint32_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap) {
-  std::uint32_t all = 0;
+// How many died.
+std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap) {
+  std::uint64_t all = 0;
   for (const DeathCounts::Entry& death : deaths) {
-    if (death.heap() == heap) all += std::min(death.n, ~all);
+    if (death.heap() == heap) all += death.n;
   }
   BitWriter& out = lifetimes_[static_cast<int>(heap)];
   int before = parts_.back().longest[static_cast<int>(heap)] + 1;
-  std::uint32_t left = all;
+  std::uint64_t left = all;
   for (auto death = deaths.rbegin(); death != deaths.rend() && left > 0; ++death) {
     if (death->heap() != heap) continue;
-    out.put_gamma(static_cast<std::uint32_t>(before - death->bucket()));
+    out.put_gamma(static_cast<std::uint64_t>(before - death->bucket()));
     before = death->bucket();
-    const std::uint32_t n = std::min(death->n, left);
-    if (left > 1) out.put_gamma(n);
-    left -= n;
+    if (left > 1) out.put_gamma(death->n);
+    left -= death->n;
   }
   return all;
 }
 
 void HistoryWindow::add_cell(const WindowCell& cell) {
   ++parts_.back().cells;
-  const std::uint32_t old = put_lifetimes(cell.deaths, Heap::kMajor);
-  const std::uint32_t young = put_lifetimes(cell.deaths, Heap::kMinor);
+  const std::uint64_t old = put_lifetimes(cell.deaths, Heap::kMajor);
+  const std::uint64_t young = put_lifetimes(cell.deaths, Heap::kMinor);
   const std::uint32_t passed = cell.alloc_class.value() - next_class_;
   next_class_ = cell.alloc_class.value() + 1;
-  const std::int64_t difference = std::int64_t{cell.allocated} - young - cell.promoted;
-  const std::uint64_t unfollowed =
-      std::uint64_t{cell.never_followed} << 1 | (cell.forgotten != 0 ? 1 : 0);
-  counts_.push_back(static_cast<std::uint8_t>(
-      (passed != 0 ? 1 : 0) | (cell.promoted != 0 ? 2 : 0) | (old != 0 ? 4 : 0) |
-      (unfollowed != 0 ? 8 : 0) | (difference != 0 ? 16 : 0) | std::min(young, 7u) << 5));
+  const auto difference = static_cast<std::int64_t>(cell.allocated - young - cell.promoted);
+  const std::uint64_t unfollowed = cell.never_followed << 1 | (cell.forgotten != 0 ? 1 : 0);
+  counts_.push_back(static_cast<std::uint8_t>((passed != 0 ? 1 : 0) | (cell.promoted != 0 ? 2 : 0) |
+                                              (old != 0 ? 4 : 0) | (unfollowed != 0 ? 8 : 0) |
+                                              (difference != 0 ? 16 : 0) |
+                                              std::min<std::uint64_t>(young, 7) << 5));
   if (passed != 0) put_count(passed);
   if (cell.promoted != 0) put_count(cell.promoted);
   if (old != 0) put_count(old);

@@ -54,11 +54,11 @@ struct HistoryPoint {
 // Samples of one class in one window; deaths are borrowed from the reader.
 struct WindowCell {
   ClassId alloc_class;
-  std::uint32_t allocated = 0;
-  std::uint32_t promoted = 0;
-  std::uint32_t never_followed = 0;  // of allocated
-  std::uint32_t forgotten = 0;       // of what was live
-  std::array<std::uint32_t, kHeaps> died{};  // by heap: sums of deaths
+  std::uint64_t allocated = 0;
+  std::uint64_t promoted = 0;
+  std::uint64_t never_followed = 0;          // of allocated
+  std::uint64_t forgotten = 0;               // of what was live
+  std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
   // By code; those of a heap are missing when they are not read.
   std::span<const DeathCounts::Entry> deaths;
 };
@@ -85,7 +85,7 @@ class HistoryWindow {
   // Only before the window is shared. rate in samples per word.
   void add_part(const Interval& interval, double rate);
   // The same cell by cell: by ascending class, deaths by ascending code, no bucket
-  // above the longest, all of which together are below 2^32. died is not looked at.
+  // above the longest. died is not looked at.
   void begin_part(double rate, const LongestBuckets& longest);
   void add_cell(const WindowCell& cell);
   // No part may follow. Always called before reading.
@@ -114,7 +114,7 @@ class HistoryWindow {
   };
 
   void put_count(std::uint64_t value);
-  std::uint32_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap);
+  std::uint64_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap);
 
   std::uint64_t begin_ns_;
   std::uint64_t end_ns_;

@@ -19,17 +19,16 @@ class WindowPartReader {
     const std::uint8_t head = *next_++;
     if ((head & 1) != 0) class_ += static_cast<std::uint32_t>(varint());
     cell_.alloc_class = ClassId(class_++);
-    cell_.promoted = (head & 2) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
-    cell_.died[kOld] = (head & 4) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
+    cell_.promoted = (head & 2) != 0 ? varint() : 0;
+    cell_.died[kOld] = (head & 4) != 0 ? varint() : 0;
     const std::uint64_t unfollowed = (head & 8) != 0 ? varint() : 0;
-    cell_.never_followed = static_cast<std::uint32_t>(unfollowed >> 1);
-    cell_.forgotten = (unfollowed & 1) != 0 ? static_cast<std::uint32_t>(varint()) : 0;
+    cell_.never_followed = unfollowed >> 1;
+    cell_.forgotten = (unfollowed & 1) != 0 ? varint() : 0;
     const std::uint64_t difference = (head & 16) != 0 ? varint() : 0;
     cell_.died[kYoung] = head >> 5;
-    if (cell_.died[kYoung] == 7) cell_.died[kYoung] += static_cast<std::uint32_t>(varint());
-    // Modulo 2^32: the sums fit.
-    cell_.allocated = cell_.died[kYoung] + cell_.promoted +
-                      static_cast<std::uint32_t>((difference >> 1) ^ (0 - (difference & 1)));
+    if (cell_.died[kYoung] == 7) cell_.died[kYoung] += varint();
+    cell_.allocated =
+        cell_.died[kYoung] + cell_.promoted + ((difference >> 1) ^ (0 - (difference & 1)));
     if (to_read_ != kNoDeaths) read_deaths();
     return &cell_;
   }
@@ -46,9 +45,9 @@ class WindowPartReader {
       const int i = static_cast<int>(heap);
       if (!to_read_[i]) continue;
       int bucket = longest_[i] + 1;
-      for (std::uint32_t left = cell_.died[i]; left > 0;) {
+      for (std::uint64_t left = cell_.died[i]; left > 0;) {
         bucket -= static_cast<int>(lifetimes_[i].gamma());
-        const std::uint32_t n = left == 1 ? 1 : lifetimes_[i].gamma();
+        const std::uint64_t n = left == 1 ? 1 : lifetimes_[i].gamma();
         *--first = {DeathCounts::code_of(heap, bucket), n};
         left -= n;
       }

@@ -14,15 +14,17 @@ namespace memprofd {
 absl::Status check_summable(Measure measure);
 // Samples of such blocks; below zero when what is live falls.
 inline double cell_samples(const WindowCell& cell, Blocks blocks) {
-  const auto died = [&](Heap heap) -> double { return cell.died[static_cast<int>(heap)]; };
+  const auto died = [&](Heap heap) {
+    return static_cast<double>(cell.died[static_cast<int>(heap)]);
+  };
   switch (blocks) {
     case Blocks::kAllocated:
-      return cell.allocated;
+      return static_cast<double>(cell.allocated);
     case Blocks::kPromoted:
-      return cell.promoted;
+      return static_cast<double>(cell.promoted);
     case Blocks::kLive:
-      return static_cast<double>(cell.allocated) - cell.never_followed - cell.forgotten -
-             died(Heap::kMinor) - died(Heap::kMajor);
+      return static_cast<double>(cell.allocated) - static_cast<double>(cell.never_followed) -
+             static_cast<double>(cell.forgotten) - died(Heap::kMinor) - died(Heap::kMajor);
     case Blocks::kDiedYoung:
       return died(Heap::kMinor);
     case Blocks::kDiedOld:

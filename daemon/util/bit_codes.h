@@ -18,8 +18,8 @@ class BitWriter {
   // What a reader may touch behind the last bit, in bytes.
   static constexpr std::size_t kPadding = 16;
 
-  // value at least 1.
-  void put_gamma(std::uint32_t value) {
+  // value at least 1, below 2^57.
+  void put_gamma(std::uint64_t value) {
     const int low_bits = std::bit_width(value) - 1;
     put(std::uint64_t{1} << low_bits, low_bits + 1);
     put(value & ((std::uint64_t{1} << low_bits) - 1), low_bits);
@@ -34,7 +34,7 @@ class BitWriter {
   }
 
  private:
-  // count at most 32, no bit of value above it.
+  // count at most 57, no bit of value above it.
   void put(std::uint64_t value, int count) {
     if (bits_ / 8 + sizeof value > bytes_.size()) bytes_.resize(bytes_.size() * 3 / 2 + kPadding);
     std::uint64_t word;
@@ -54,14 +54,14 @@ class BitReader {
   BitReader(const std::uint8_t* bytes, std::uint64_t position)
       : bytes_(bytes), position_(position) {}
 
-  std::uint32_t gamma() {
+  std::uint64_t gamma() {
     const std::uint64_t bits = peek();
-    const int low_bits = std::countr_zero(bits | std::uint64_t{1} << 31);
+    const int low_bits = std::countr_zero(bits | std::uint64_t{1} << 56);
     const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
     position_ += static_cast<std::uint64_t>(low_bits) + 1;
     const std::uint64_t rest = low_bits < 28 ? bits >> (low_bits + 1) : peek();
     position_ += static_cast<std::uint64_t>(low_bits);
-    return static_cast<std::uint32_t>(mask + 1 + (rest & mask));
+    return mask + 1 + (rest & mask);
   }
 
  private:

@@ -22,17 +22,19 @@ struct Estimate {
   double words = 0;
   double variance_words2 = 0;
 
-  void add(std::uint32_t n_samples, double rate) {
+  void add(std::uint64_t n_samples, double rate) {
+    const auto n = static_cast<double>(n_samples);
     samples += n_samples;
-    words += n_samples / rate;
-    variance_words2 += n_samples / (rate * rate);
+    words += n / rate;
+    variance_words2 += n / (rate * rate);
   }
   // Takes back what add() with the same arguments added. At zero samples the
   // value is exactly zero again: no rounding residue.
-  void subtract(std::uint32_t n_samples, double rate) {
+  void subtract(std::uint64_t n_samples, double rate) {
+    const auto n = static_cast<double>(n_samples);
     samples -= n_samples;
-    words = samples == 0 ? 0 : words - n_samples / rate;
-    variance_words2 = samples == 0 ? 0 : variance_words2 - n_samples / (rate * rate);
+    words = samples == 0 ? 0 : words - n / rate;
+    variance_words2 = samples == 0 ? 0 : variance_words2 - n / (rate * rate);
   }
   Estimate& operator+=(const Estimate& other) {
     samples += other.samples;

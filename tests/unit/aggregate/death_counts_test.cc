@@ -107,11 +107,15 @@ TEST(DeathCounts, SumOfTwo) {
   EXPECT_DOUBLE_EQ(a.sum_ns(), 2 * (500 + 5 * 600));
 }
 
-TEST(DeathCounts, SaturatesInsteadOfWrapping) {
+TEST(DeathCounts, NeitherStopNorWrapAt32Bits) {
   DeathCounts deaths;
   deaths.add(Heap::kMinor, 1, kMost);
   deaths.add(Heap::kMinor, 1, 10);
-  EXPECT_EQ(deaths.entries().front().n, kMost);
+  EXPECT_EQ(deaths.entries().front().n, kMost + 10ull);
+  deaths += deaths;
+  EXPECT_EQ(deaths.entries().front().n, 2 * (kMost + 10ull));
+  deaths.remove_code(deaths.entries().front().code, kMost + 10ull);
+  EXPECT_EQ(deaths.histogram().count(0), kMost + 10ull);
 }
 
 TEST(DeathCounts, HistogramIsOfBothHeaps) {

@@ -84,8 +84,8 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
       const WindowCell &counts = *none.next(), &some = *old.next();
       EXPECT_EQ(std::tie(counts.alloc_class, counts.allocated, counts.promoted,
                          counts.never_followed, counts.forgotten, counts.died),
-                std::tie(cell->alloc_class, cell->allocated, cell->promoted,
-                         cell->never_followed, cell->forgotten, cell->died));
+                std::tie(cell->alloc_class, cell->allocated, cell->promoted, cell->never_followed,
+                         cell->forgotten, cell->died));
       EXPECT_TRUE(counts.deaths.empty());
       std::uint32_t died_old = 0;
       for (const DeathCounts::Entry& death : some.deaths) {
@@ -98,11 +98,11 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
   }
 }
 
-TEST(HistoryMerge, WhatIsTooManyForACellIsLeftOut) {
+TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
   constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
   Interval interval;
   IntervalCell& cell = interval.cell(ClassId(1'000'000));
-  cell.allocated = cell.promoted = cell.forgotten = kMost;
+  cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 3ull * kMost;
   cell.deaths.add(Heap::kMinor, 5, kMost);
   cell.deaths.add(Heap::kMinor, 1u << 30, kMost);
   interval.cell(ClassId(0)).deaths.add(Heap::kMajor, 5, 2);
@@ -110,14 +110,42 @@ TEST(HistoryMerge, WhatIsTooManyForACellIsLeftOut) {
   window.add_part(interval, 1);
   window.finish();
   WindowPartReader reader = window.read(0, kAllDeaths);
-  EXPECT_EQ(reader.next()->died, (std::array<std::uint32_t, kHeaps>{0, 2}));
+  EXPECT_EQ(reader.next()->died, (std::array<std::uint64_t, kHeaps>{0, 2}));
   const WindowCell* last = reader.next();
   EXPECT_EQ(last->alloc_class, ClassId(1'000'000));
-  EXPECT_EQ(last->allocated, kMost);
-  EXPECT_EQ(last->promoted, kMost);
-  EXPECT_EQ(last->died, (std::array<std::uint32_t, kHeaps>{kMost, 0}));
-  EXPECT_EQ(last->deaths.size(), 1u);
+  EXPECT_EQ(last->allocated, 3ull * kMost);
+  EXPECT_EQ(last->promoted, 3ull * kMost);
+  EXPECT_EQ(last->never_followed, 3ull * kMost);
+  EXPECT_EQ(last->forgotten, 3ull * kMost);
+  EXPECT_EQ(last->died, (std::array<std::uint64_t, kHeaps>{2ull * kMost, 0}));
+  EXPECT_EQ(last->deaths.size(), 2u);
   EXPECT_EQ(reader.next(), nullptr);
+}
+
+// A day of hours, each of which fits 32 bits.
+TEST(HistoryMerge, SumsMayTakeMoreThan32Bits) {
+  constexpr std::uint64_t kHours = 29, kEach = 300'000'000;
+  std::vector<HistoryWindowPtr> windows;
+  for (std::uint64_t hour = 0; hour < kHours; ++hour) {
+    Interval interval;
+    IntervalCell& cell = interval.cell(ClassId(1));
+    cell.allocated = cell.promoted = kEach;
+    cell.deaths.add(Heap::kMajor, 5, kEach);
+    auto window = std::make_shared<HistoryWindow>(hour, hour + 1, HistoryPoint{});
+    window->add_part(interval, 1);
+    window->finish();
+    windows.push_back(std::move(window));
+  }
+  const auto check = [&](const WindowCell& cell) {
+    EXPECT_EQ(cell.allocated, kHours * kEach);
+    EXPECT_EQ(cell.promoted, kHours * kEach);
+    EXPECT_EQ(cell.died[1], kHours * kEach);
+    ASSERT_EQ(cell.deaths.size(), 1u);
+    EXPECT_EQ(cell.deaths[0].n, kHours * kEach);
+  };
+  sum_windows(windows, [&](const WindowCell& cell, double) { check(cell); });
+  const auto merged = merge_windows(windows, 0, kHours);
+  merged->for_each_cell([&](const WindowCell& cell, double) { check(cell); });
 }
 
 }  // namespace

@@ -10,24 +10,22 @@ namespace memprofd {
 namespace {
 
 TEST(BitCodes, NumbersComeBack) {
-  std::vector<std::uint32_t> numbers{1, 2, 3, 4, std::numeric_limits<std::uint32_t>::max()};
-  for (int bit = 0; bit < 32; ++bit) {
-    numbers.push_back(1u << bit);
-    numbers.push_back((2u << bit) - 1);
+  std::vector<std::uint64_t> numbers{1, 2, 3, 4, std::numeric_limits<std::uint32_t>::max()};
+  for (int bit = 0; bit < 57; ++bit) {
+    numbers.push_back(std::uint64_t{1} << bit);
+    numbers.push_back((std::uint64_t{2} << bit) - 1);
   }
-  std::mt19937 random(1);
-  for (int i = 0; i < 10'000; ++i) {
-    numbers.push_back(1 + static_cast<std::uint32_t>(random() >> random() % 32 >> 1));
-  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10'000; ++i) numbers.push_back(1 + (random() >> 8 >> random() % 56));
   BitWriter writer;
   std::vector<std::uint64_t> positions;
-  for (const std::uint32_t number : numbers) {
+  for (const std::uint64_t number : numbers) {
     positions.push_back(writer.position());
     writer.put_gamma(number);
   }
   writer.finish();
   BitReader reader(writer.bytes().data(), 0);
-  for (const std::uint32_t number : numbers) ASSERT_EQ(reader.gamma(), number);
+  for (const std::uint64_t number : numbers) ASSERT_EQ(reader.gamma(), number);
   for (std::size_t i = 0; i < numbers.size(); i += 97) {
     EXPECT_EQ(BitReader(writer.bytes().data(), positions[i]).gamma(), numbers[i]);
   }
