@@ -48,10 +48,7 @@ struct Grouping {
   void add(const std::vector<Portion>& rows, Member member) const {
     for (std::size_t row = 0; row < rows.size(); ++row) {
       if (group_of_row[row] == kNoGroup) continue;
-      Portion& to = member(group_of_row[row]);
-      to.samples += rows[row].samples;
-      to.words += rows[row].words;
-      to.variance_words2 += rows[row].variance_words2;
+      member(group_of_row[row]) += rows[row];
     }
   }
 };
@@ -136,8 +133,9 @@ double steadiness(const std::vector<double>& live) {
 
 LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
   LeakGrowth out;
-  const double born = std::max(0.0, growth.end.variance_words2 - growth.old.variance_words2);
-  const double died = std::max(0.0, growth.begin.variance_words2 - growth.old.variance_words2);
+  const double old = std::max(0.0, growth.old.variance_words2);
+  const double born = std::max(0.0, growth.end.variance_words2 - old);
+  const double died = std::max(0.0, growth.begin.variance_words2 - old);
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
   if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();

@@ -9,8 +9,8 @@ namespace memprofd {
 namespace {
 
 bool any(const Counters& counters) {
-  return counters.allocated.samples + counters.live.samples + counters.promoted.samples +
-             counters.deallocated[0].samples + counters.deallocated[1].samples >
+  return counters.allocated.words + counters.live.words + counters.promoted.words +
+             counters.deallocated[0].words + counters.deallocated[1].words >
          0;
 }
 
@@ -51,6 +51,16 @@ std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
   return counter.survivors(after_ns, until_ns, range.end_ns);
 }
 
+// All that was born in the range when nothing else is asked: blocks that are neither alive
+// nor dead as far as is known, since they are followed no longer, are in it too.
+Estimate allocated(const Counters& passed, const Counters* born, const LifetimeFilter& filter) {
+  const bool all = filter.fate == Fate::kAny && filter.min_seconds <= 0 && filter.max_seconds <= 0;
+  if (born != nullptr && all) return born->allocated;
+  Estimate sum = passed.live;
+  for (const Estimate& heap : passed.deallocated) sum += heap;
+  return sum;
+}
+
 std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                      const TimeRange& range, const LifetimeFilter& filter) {
   LifetimeSpan span{filter.min_seconds * 1e9};
@@ -62,19 +72,23 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
                           filter.allocated_in_range ? range.begin_ns : 0);
   }
   if (filter.fate != Fate::kDead && filter.max_seconds <= 0) live = alive(counter, range, filter);
+  std::vector<Counters> born;
+  if (filter.allocated_in_range) born = counter.flows(range.begin_ns, range.end_ns);
+  SampleRounding of_live;
+  std::array<SampleRounding, kHeaps> of_dead;
   std::vector<Counters> result(snapshot.rows.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
     Counters& counters = result[i];
     const ProfileRow& row = snapshot.rows[i];
-    if (!live.empty()) counters.live = live[i].estimate();
+    if (!born.empty() && born[i].allocated.samples == 0) continue;
+    if (!live.empty()) counters.live = live[i].estimate(of_live);
     if (!dead.empty()) {
       for (int heap = 0; heap < kHeaps; ++heap) {
-        counters.deallocated[heap] = dead[i].by_heap[heap].estimate();
+        counters.deallocated[heap] = dead[i].by_heap[heap].estimate(of_dead[heap]);
       }
       counters.deaths = std::move(dead[i].counts);
     }
-    counters.allocated = counters.live;
-    for (const Estimate& heap : counters.deallocated) counters.allocated += heap;
+    counters.allocated = allocated(counters, born.empty() ? nullptr : &born[i], filter);
     if (row.alloc_class.heap == Heap::kMinor) {
       counters.promoted = counters.deallocated[static_cast<int>(Heap::kMajor)];
     }

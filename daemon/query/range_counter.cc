@@ -50,10 +50,19 @@ double followed(const WindowCell& cell) {
   return static_cast<double>(cell.allocated) - cell.never_followed;
 }
 
-double share_of(const WindowCell& cell, const Shares& shares) {
+// A share of the deaths in a cell.
+struct Taken {
   double samples = 0;
-  for (const DeathCounts::Entry& death : cell.deaths) samples += death.n * shares[death.bucket()];
-  return samples;
+  double squares = 0;  // samples by share: what leaves the variance, a share being a guess
+};
+Taken share_of(const WindowCell& cell, const Shares& shares) {
+  Taken taken;
+  for (const DeathCounts::Entry& death : cell.deaths) {
+    const double samples = static_cast<double>(death.n) * shares[death.bucket()];
+    taken.samples += samples;
+    taken.squares += samples * shares[death.bucket()];
+  }
+  return taken;
 }
 
 // Those that have any share.
@@ -74,11 +83,16 @@ void add_cell(Counters& to, const WindowCell& cell, double rate, double words) {
 }
 
 // Nothing is left of blocks that are forgotten: a session's end forgets older ones too.
-void take(Portion& from, double samples, double rate) {
-  if (samples >= from.samples) {
+void take(Portion& from, const Taken& died, const WindowCell& cell, double rate) {
+  from.samples -= died.samples;
+  from.words -= died.samples / rate;
+  from.variance_words2 -= died.squares / (rate * rate);
+  const auto forgotten = static_cast<double>(cell.forgotten);
+  if (forgotten == 0) return;
+  if (forgotten >= from.samples) {
     from = {};
-  } else if (samples > 0) {
-    from.add(-samples, rate);
+  } else {
+    from.add(-forgotten, rate);
   }
 }
 
@@ -96,10 +110,10 @@ void subtract_cell(Counters& from, const WindowCell& cell, double rate, double w
 
 }  // namespace
 
-Estimate Portion::estimate() const {
-  const double whole = std::round(samples);
-  if (whole < 1) return {};
-  return {static_cast<std::uint64_t>(whole), std::max(0.0, words), std::max(0.0, variance_words2)};
+Estimate Portion::estimate(SampleRounding& rounding) const {
+  constexpr double kNothing = 1e-6;  // samples; what floating point leaves of a difference
+  if (samples < kNothing || words <= 0) return {};
+  return {rounding.whole(samples), words, std::max(0.0, variance_words2)};
 }
 
 RangeCounter::RangeCounter(const TargetSnapshot& snapshot)
@@ -196,15 +210,16 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
                                                        const LifetimeSpan& span,
                                                        std::uint64_t born_after_ns) const {
   std::vector<Deaths> result(snapshot_.rows.size());
-  const auto add = [](Deaths& to, const DeathCounts::Entry& death, double share, double words,
-                      double variance) {
+  std::vector<PartialDeaths> parts(result.size());
+  const auto add = [&](std::size_t row, const DeathCounts::Entry& death, double share, double words,
+                       double variance) {
     if (share <= 0) return;
-    const double n = death.n * share;
-    Portion& heap = to.by_heap[static_cast<int>(death.heap())];
+    const double n = static_cast<double>(death.n) * share;
+    Portion& heap = result[row].by_heap[static_cast<int>(death.heap())];
     heap.samples += n;
     heap.words += n * words;
-    heap.variance_words2 += n * variance;
-    to.counts.add_code(death.code, static_cast<std::uint32_t>(std::lround(n)));
+    heap.variance_words2 += n * (2 - share) * variance;  // whether each counts is a guess
+    parts[row].add(death.code, n);
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
     for (std::size_t row = 0; row < result.size(); ++row) {
@@ -212,28 +227,44 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
       for (const DeathCounts::Entry& death : all.deaths.entries()) {
         const Estimate& heap = all.deallocated[static_cast<int>(death.heap())];
         const auto samples = static_cast<double>(std::max<std::uint64_t>(heap.samples, 1));
-        add(result[row], death,
-            LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
+        add(row, death, LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
             heap.words / samples, heap.variance_words2 / samples);
       }
     }
-    return result;
+  } else {
+    for_each_death(
+        begin_ns, end_ns,
+        [&](const HistoryWindow& window) {
+          return shares([&](int bucket) {
+            return born_after_ns <= begin_ns_
+                       ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
+                       : share_born_after(bucket, window, born_after_ns, span);
+          });
+        },
+        [&](std::size_t row, const DeathCounts::Entry& death, double share, double rate) {
+          add(row, death, share, 1 / rate, 1 / (rate * rate));
+        });
   }
-  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
-    const Shares by_bucket = shares([&](int bucket) {
-      return born_after_ns <= begin_ns_
-                 ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
-                 : share_born_after(bucket, *window, born_after_ns, span);
-    });
-    window->for_each_cell([&](const WindowCell& cell, double rate) {
-      const int row = row_of(cell.alloc_class);
-      if (row < 0) return;
-      for (const DeathCounts::Entry& death : cell.deaths) {
-        add(result[row], death, by_bucket[death.bucket()], 1 / rate, 1 / (rate * rate));
-      }
-    });
+  std::array<SampleRounding, kHeaps> rounding;
+  for (std::size_t row = 0; row < result.size(); ++row) {
+    result[row].counts = parts[row].whole(rounding);
   }
   return result;
+}
+
+template <typename SharesOf, typename Fn>
+void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, SharesOf shares_of,
+                                  Fn fn) const {
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    const Shares by_bucket = shares_of(*window);
+    for_each_cell(
+        *window, [&](const LongestBuckets&) { return kAllDeaths; },
+        [&](int row, const WindowCell& cell, double rate) {
+          for (const DeathCounts::Entry& death : cell.deaths) {
+            fn(static_cast<std::size_t>(row), death, by_bucket[death.bucket()], rate);
+          }
+        });
+  }
 }
 
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,
@@ -249,7 +280,7 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
         *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
         [&](int row, const WindowCell& cell, double rate) {
           if (window->end_ns() <= until_ns) result[row].add(followed(cell), rate);
-          take(result[row], share_of(cell, born_then) + cell.forgotten, rate);
+          take(result[row], share_of(cell, born_then), cell, rate);
         });
   }
   return result;
@@ -303,7 +334,7 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
       [&](int row, const WindowCell& cell, double rate) {
         if (cell.deaths.empty() && cell.forgotten == 0) return;
         for (std::size_t i = 0; i < live.size(); ++i) {
-          take(live[i][row], share_of(cell, by_time[i]) + cell.forgotten, rate);
+          take(live[i][row], share_of(cell, by_time[i]), cell, rate);
         }
       });
 }

@@ -27,6 +27,7 @@
 
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/query/partial_deaths.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
@@ -47,8 +48,19 @@ struct Portion {
     words += estimate.words * share;
     variance_words2 += estimate.variance_words2 * share;
   }
-  // Nothing below zero.
-  Estimate estimate() const;
+  Portion& operator+=(const Portion& other) {
+    samples += other.samples;
+    words += other.words;
+    variance_words2 += other.variance_words2;
+    return *this;
+  }
+  // Nothing below zero, which shared out deaths may lead to: only to be asked of the sum
+  // that is shown. samples are rounded, words are not.
+  Estimate estimate(SampleRounding& rounding) const;
+  Estimate estimate() const {
+    SampleRounding alone;
+    return estimate(alone);
+  }
 };
 
 // Lifetimes from min (inclusive) to max, in ns.
@@ -76,11 +88,12 @@ class RangeCounter {
   // Deaths in the range, by heap. born_after_ns: only of blocks born later.
   struct Deaths {
     std::array<Portion, kHeaps> by_heap;
-    DeathCounts counts;
+    DeathCounts counts;  // in whole samples
   };
   std::vector<Deaths> deaths(std::uint64_t begin_ns, std::uint64_t end_ns, const LifetimeSpan& span,
                              std::uint64_t born_after_ns) const;
-  // Blocks born in (after_ns, until_ns] that are alive at at_ns >= until_ns.
+  // Blocks born in (after_ns, until_ns] that are alive at at_ns >= until_ns. May be a little
+  // below zero, as born_before().
   std::vector<Portion> survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                  std::uint64_t at_ns) const;
 
@@ -105,6 +118,11 @@ class RangeCounter {
   // choose(longest buckets of the part) answers.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
+  // fn(row, death, share, rate) for the deaths in a span, with the share that
+  // shares_of(window) answers for its bucket.
+  template <typename SharesOf, typename Fn>
+  void for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, SharesOf shares_of,
+                      Fn fn) const;
   std::vector<Counters> flows_since_begin(std::uint64_t end_ns) const;
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;

@@ -58,11 +58,13 @@ SiteSeries series_of(const Counters& counters) {
 void add_ages(const LiveAges& ages, const GroupedRows& rows, std::vector<SiteSeries>& series) {
   for (SiteSeries& site : series) site.known_ages = ages.known;
   for (int age = 0; age < ages.known; ++age) {
+    std::vector<Portion> sums(series.size());
     for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
-      const Estimate older = ages.older[age][row].estimate();
-      SiteSeries::Older& sum = series[rows.group_of_row(row)].older[age];
-      sum.bytes += older.bytes();
-      sum.variance_bytes2 += older.variance_words2 * kSquared;
+      sums[rows.group_of_row(row)] += ages.older[age][row];
+    }
+    for (std::size_t site = 0; site < series.size(); ++site) {
+      const Estimate older = sums[site].estimate();
+      series[site].older[age] = {older.bytes(), older.variance_words2 * kSquared};
     }
   }
 }

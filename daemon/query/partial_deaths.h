@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deaths of which only a part counts, and how they become whole samples.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/aggregate/death_counts.h"
+
+namespace memprofd {
+
+// Rounds numbers of samples so that sums stay: what one is rounded by goes to the next.
+class SampleRounding {
+ public:
+  std::uint64_t whole(double samples) {
+    const double wanted = samples + rest_;
+    const double n = std::max(0.0, std::round(wanted));
+    rest_ = std::max(wanted - n, -1.0);
+    return static_cast<std::uint64_t>(n);
+  }
+
+ private:
+  double rest_ = 0;
+};
+
+// Of one row, by code.
+class PartialDeaths {
+ public:
+  void add(std::uint8_t code, double samples) {
+    const auto at =
+        std::lower_bound(parts_.begin(), parts_.end(), code,
+                         [](const auto& part, std::uint8_t sought) { return part.first < sought; });
+    if (at != parts_.end() && at->first == code) {
+      at->second += samples;
+    } else {
+      parts_.insert(at, {code, samples});
+    }
+  }
+  DeathCounts whole(std::array<SampleRounding, kHeaps>& rounding) const {
+    DeathCounts result;
+    for (const auto& [code, samples] : parts_) {
+      const Heap heap = DeathCounts::Entry{code, 0}.heap();
+      const std::uint64_t n = rounding[static_cast<int>(heap)].whole(samples);
+      if (n > 0) result.add_code(code, n);
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::pair<std::uint8_t, double>> parts_;
+};
+
+}  // namespace memprofd
