@@ -38,6 +38,10 @@ struct TargetSnapshot {
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
+
+  // The end of what is known on the clock that ranges are of: that of the attach plus the
+  // time since. It does not know when the system's clock was set in between.
+  std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
 };
 using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
 

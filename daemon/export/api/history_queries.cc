@@ -75,7 +75,8 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
   RETURN_IF_ERROR(check_follows_blocks(*target, "live bytes, and so leaks,"));
-  ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.selection().range(), target->time_ns));
+  ASSIGN_OR_RETURN(const TimeRange range,
+                   from_proto(request.selection().range(), target->now_ns()));
   ASSIGN_OR_RETURN(const LeakAnswer answer, find_leaks(*target, range, filter, query));
   pb::ListLeaksResponse out;
   for (const LeakSuspect& suspect : answer.suspects) *out.add_leaks() = to_proto(suspect);
@@ -94,7 +95,8 @@ absl::StatusOr<pb::GetHistoryResponse> QueryService::get_history(
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
   RETURN_IF_ERROR(check_known(*target, query.measure));
   RETURN_IF_ERROR(check_known(*target, filter));
-  ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.selection().range(), target->time_ns));
+  ASSIGN_OR_RETURN(const TimeRange range,
+                   from_proto(request.selection().range(), target->now_ns()));
   ASSIGN_OR_RETURN(const SeriesAnswer answer, history_series(*target, range, filter, query));
   return to_proto(answer, *target);
 }

@@ -39,6 +39,13 @@ bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
          static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
 }
 
+// A range that begins at a time of the system's clock.
+pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range) {
+  const std::uint64_t set_by_ns = target.time_ns - target.now_ns();  // modulo 2^64
+  range.set_begin_unix_ns(range.begin_unix_ns() - static_cast<std::int64_t>(set_by_ns));
+  return range;
+}
+
 // Of all programs those about which the question can be answered in full, if there are any.
 void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
                bool followed_only) {
@@ -51,7 +58,7 @@ void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& ran
 }  // namespace
 
 absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
-    const pb::GetProfileRequest& request) {
+    const pb::GetProfileRequest& request, bool system_clock) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
   // Formats with several values have those that are known, whatever the measure.
@@ -70,7 +77,9 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   for (const TargetSnapshotPtr& target : targets) {
     if (!several) RETURN_IF_ERROR(check_known(*target, measure));
     RETURN_IF_ERROR(check_known(*target, filter));
-    ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target->time_ns));
+    const pb::TimeRange asked =
+        system_clock ? on_history_clock(*target, request.range()) : request.range();
+    ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target->now_ns()));
     ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));
     result.push_back(std::move(profile));
   }
@@ -78,9 +87,9 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
 }
 
 absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
-    const pb::GetProfileRequest& request) {
+    const pb::GetProfileRequest& request, bool system_clock) {
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
-  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request));
+  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request, system_clock));
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
   ASSIGN_OR_RETURN(std::string data, format->render(selected, measure));
   pb::GetProfileResponse out;

@@ -14,7 +14,7 @@ namespace {
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
                                      const Filter& filter) {
   RETURN_IF_ERROR(check_known(target, filter));
-  ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.time_ns));
+  ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.now_ns()));
   if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
   return memprofd::select(target, range, filter);
 }
@@ -46,7 +46,7 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
   pb::ListSitesResponse out;
   *out.mutable_target() = to_proto(*target);
   for (const Group& group : result.groups) *out.add_sites() = to_proto(group);
-  out.set_time_unix_ns(static_cast<std::int64_t>(target->time_ns));
+  out.set_time_unix_ns(static_cast<std::int64_t>(target->now_ns()));
   *out.mutable_range() = to_proto(profile.range);
   *out.mutable_total() = to_proto(result.total);
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));

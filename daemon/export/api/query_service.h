@@ -31,8 +31,10 @@ class QueryService {
       const ::memprof::v1::ListLeaksRequest& request);
   absl::StatusOr<::memprof::v1::GetHistoryResponse> get_history(
       const ::memprof::v1::GetHistoryRequest& request);
+  // system_clock: the range begins at a time that the system's clock showed after the
+  // last time that it was set.
   absl::StatusOr<::memprof::v1::GetProfileResponse> get_profile(
-      const ::memprof::v1::GetProfileRequest& request);
+      const ::memprof::v1::GetProfileRequest& request, bool system_clock = false);
   ::memprof::v1::ListTargetsResponse list_targets();
 
   // What the other answers are made from.
@@ -40,7 +42,7 @@ class QueryService {
 
  private:
   absl::StatusOr<std::vector<TargetProfile>> profiles(
-      const ::memprof::v1::GetProfileRequest& request);
+      const ::memprof::v1::GetProfileRequest& request, bool system_clock);
 
   SnapshotSource& source_;
 };

@@ -63,7 +63,7 @@ absl::Status wait_for_delta(const std::string& text, QueryService& queries, Stop
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   request.mutable_filter()->set_allocated_in_range(true);
-  RETURN_IF_ERROR(queries.get_profile(request).status());
+  RETURN_IF_ERROR(queries.get_profile(request, true).status());
   if (!stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return absl::UnavailableError("memprofd stops");
   }
@@ -82,8 +82,9 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::SiteOrde
   pb::GetProfileRequest request;
   request.set_measure(measure);
   RETURN_IF_ERROR(fill_from_params(params, request));
-  if (!seconds.empty()) RETURN_IF_ERROR(wait_for_delta(seconds, queries, stop, request));
-  return queries.get_profile(request);
+  if (seconds.empty()) return queries.get_profile(request);
+  RETURN_IF_ERROR(wait_for_delta(seconds, queries, stop, request));
+  return queries.get_profile(request, true);
 }
 
 // The next packets of the trace, waiting for them; empty at its end.

@@ -141,6 +141,47 @@ TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
   }
 }
 
+// 30 s were recorded; then the system's clock is set an hour on, or ten minutes back.
+TEST_F(HistoryQueriesTest, StepsOfTheClockDoNotMoveRanges) {
+  const auto last_of = [&](std::uint64_t system_ns, double seconds) {
+    auto target = std::make_shared<TargetSnapshot>(*service_.snapshot(77).value());
+    target->time_ns = system_ns;
+    service_.set({target});
+    pb::ListSitesRequest sites;
+    sites.set_pid(77);
+    sites.mutable_range()->set_last_seconds(seconds);
+    const auto answer = queries_.list_sites(sites);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->time_unix_ns(), answer->range().end_unix_ns()) << "the last counts";
+    history_.mutable_selection()->mutable_range()->set_last_seconds(seconds);
+    EXPECT_EQ(queries_.get_history(history_)->range().DebugString(), answer->range().DebugString());
+    leaks_.mutable_selection()->mutable_range()->set_last_seconds(seconds);
+    EXPECT_EQ(queries_.list_leaks(leaks_)->range().DebugString(), answer->range().DebugString());
+    return answer->total().allocated().samples();
+  };
+  const std::uint64_t now_ns = service_.snapshot(77).value()->time_ns;
+  EXPECT_EQ(last_of(now_ns, 5), 10u);
+  EXPECT_EQ(last_of(now_ns + 3600 * kSecond, 5), 10u);
+  EXPECT_EQ(last_of(now_ns - 600 * kSecond, 5), 10u);
+}
+
+TEST_F(HistoryQueriesTest, ADeltaBeginsWhenTheSystemsClockSaysSo) {
+  auto target = std::make_shared<TargetSnapshot>(*service_.snapshot(77).value());
+  const std::uint64_t ten_before = target->time_ns - 10 * kSecond;
+  target->time_ns += 3600 * kSecond;
+  service_.set({target});
+  pb::GetProfileRequest delta;
+  delta.add_pids(77);
+  delta.set_format(pb::PROFILE_FORMAT_COLLAPSED);
+  delta.set_measure(pb::SITE_ORDER_SAMPLES);
+  delta.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(ten_before));
+  const std::string expected = queries_.get_profile(delta)->data();
+  delta.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(ten_before + 3600 * kSecond));
+  EXPECT_EQ(queries_.get_profile(delta).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(queries_.get_profile(delta, true)->data(), expected);
+  EXPECT_NE(expected, "");
+}
+
 TEST_F(HistoryQueriesTest, CallstacksAreNamedByTheirFrames) {
   history_.set_group_by(pb::GROUP_BY_CALLSTACK);
   const auto answer = queries_.get_history(history_);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/query/range.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tests/kit/recording.h"
+
+namespace memprofd {
+namespace {
+
+// Sums over all rows.
+Counters sum(const RangeRows& rows) {
+  Counters total;
+  for (const ProfileRow& row : rows.rows) total += row.counters;
+  return total;
+}
+
+// What is forgotten at a change of the rate was allocated all the same.
+TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
+  Recording recording;
+  std::uint64_t id = 0;
+  const auto run = [&](int seconds) {
+    for (int second = 0; second < seconds; ++second) {
+      for (std::uint32_t callstack = 1; callstack <= 100; ++callstack) {
+        recording.alloc(++id, callstack);
+        if (id > 500) recording.die(id - 500);  // after 5 s
+      }
+      recording.advance(kSecond);
+    }
+  };
+  run(20);
+  const std::uint64_t begin = recording.now();
+  run(12);
+  recording.set_rate(0.02);
+  run(12);
+  const TargetSnapshot snapshot = recording.snapshot();
+  const Counters plain = sum(rows_in_range(snapshot, {begin, 0}, {}));
+  const Counters fresh = sum(rows_in_range(snapshot, {begin, 0}, {.allocated_in_range = true}));
+  EXPECT_DOUBLE_EQ(plain.allocated.words, 1200 * 100 + 1200 * 50);
+  EXPECT_DOUBLE_EQ(fresh.allocated.words, plain.allocated.words);
+  EXPECT_EQ(fresh.allocated.samples, plain.allocated.samples);
+  EXPECT_DOUBLE_EQ(fresh.allocated_objects, plain.allocated_objects);
+  EXPECT_NEAR(fresh.live.words, 500 * 50, 10 * 50);
+}
+
+// 1.3 s, of whose bucket 61 % is above 1.2 s.
+TEST(Range, SharesOfDeathsAreRoundedOnceAtTheEnd) {
+  Recording recording;
+  std::uint64_t id = 0;
+  for (int second = 0; second < 120; ++second) {
+    const std::uint64_t born_before = id;
+    for (std::uint32_t callstack = 1; callstack <= 10; ++callstack)
+      recording.alloc(++id, callstack);
+    recording.advance(3 * kSecond / 10);
+    for (std::uint64_t old = born_before;
+         old > born_before - std::min<std::uint64_t>(born_before, 10);) {
+      recording.die(old--);
+    }
+    recording.advance(7 * kSecond / 10);
+  }
+  for (const int seconds : {1, 100}) {
+    const std::uint64_t begin = recording.now() - static_cast<std::uint64_t>(seconds) * kSecond;
+    const Counters counters = sum(
+        rows_in_range(recording.snapshot(), {begin, 0}, {.min_seconds = 1.2, .fate = Fate::kDead}));
+    const double all = 10 * seconds;
+    EXPECT_NEAR(counters.deallocated[0].words, 0.61 * all * 100, 0.01 * all * 100);
+    EXPECT_NEAR(static_cast<double>(counters.deallocated[0].samples), 0.61 * all, 0.01 * all + 1);
+    EXPECT_NEAR(static_cast<double>(counters.deaths.histogram().total()), 0.61 * all,
+                0.01 * all + 1);
+    EXPECT_GT(counters.deallocated[0].variance_words2, 1.2 * counters.deallocated[0].words * 100)
+        << "which of them count is a guess";
+  }
+}
+
+}  // namespace
+}  // namespace memprofd
