@@ -16,7 +16,10 @@
 namespace memprofd {
 namespace {
 
+constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr double kQuantile95 = 1.645;
+// Of the suspects, those that may be there by chance.
+constexpr double kFalseDiscoveries = 0.05;
 constexpr std::size_t kSteps = 20;
 // Ages looked at, youngest first, each so many times the one before.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
@@ -131,6 +134,18 @@ double steadiness(const std::vector<double>& live) {
   return grew / static_cast<double>(live.size() - 1);
 }
 
+// If births and deaths are equally likely, chance alone gives less growth than this so often.
+// Samples are whole: half of one each way is taken off, without which three births and no
+// death would pass for 96 % instead of 87 %.
+double confidence(const Growth& growth, const LeakGrowth& out) {
+  const double turned = growth.end.words + growth.begin.words - 2 * growth.old.words;
+  const double variance_bytes2 = out.growth_bytes_stderr * out.growth_bytes_stderr;
+  const double sample_bytes = turned > 0 ? variance_bytes2 / (turned * kBytesPerWord) : 0;
+  const double beyond = std::max(0.0, std::abs(out.growth_bytes) - sample_bytes);
+  return 0.5 * std::erfc(-std::copysign(beyond, out.growth_bytes) / out.growth_bytes_stderr /
+                         std::sqrt(2));
+}
+
 LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
   LeakGrowth out;
   const double old = std::max(0.0, growth.old.variance_words2);
@@ -139,9 +154,7 @@ LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
   if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();
-  if (out.growth_bytes_stderr > 0) {
-    out.confidence = 0.5 * std::erfc(-out.growth_bytes / out.growth_bytes_stderr / std::sqrt(2));
-  }
+  if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
   out.steadiness = steadiness(growth.live);
   return out;
 }
@@ -181,6 +194,36 @@ bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper
   return grouper.compare(a.group, b.group) < 0;
 }
 
+// Leaves those of which chance explains too few: among so many sites some grow by chance,
+// and the more there are, the surer a suspect has to be (Benjamini and Hochberg).
+void leave_suspects(std::vector<Candidate>& candidates) {
+  std::vector<double> chances;  // that it only seems to have grown, ascending
+  for (const Candidate& candidate : candidates) {
+    chances.push_back(candidate.summary.growth_bytes_stderr > 0 ? 1 - candidate.summary.confidence
+                                                                : 1);
+  }
+  std::sort(chances.begin(), chances.end());
+  double highest = -1;
+  for (std::size_t i = 0; i < chances.size(); ++i) {
+    const double allowed =
+        kFalseDiscoveries * static_cast<double>(i + 1) / static_cast<double>(chances.size());
+    if (chances[i] <= allowed) highest = chances[i];
+  }
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return candidate.summary.growth_bytes_stderr <= 0 || 1 - candidate.summary.confidence > highest;
+  });
+}
+
+// At the attach nothing is known to be live: since then all that is live has grown. So the
+// range begins when caches had the time to fill, if there was any.
+TimeRange warmed_up(const RangeCounter& counter, TimeRange range) {
+  if (range.begin_ns > counter.begin_ns()) return range;
+  const std::uint64_t warm_up_ns = std::min(kWarmUpNs, (range.end_ns - range.begin_ns) / 2);
+  const TimeRange later = counter.resolve({range.begin_ns + warm_up_ns, range.end_ns});
+  if (later.begin_ns < range.end_ns) range.begin_ns = later.begin_ns;
+  return range;
+}
+
 std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
                                const TimeRange& range, const std::vector<std::uint64_t>& ages,
                                const Grouping& grouping) {
@@ -203,7 +246,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   }
   const RangeCounter counter(snapshot);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
-  const TimeRange range = counter.resolve(asked);
+  const TimeRange range = warmed_up(counter, counter.resolve(asked));
   Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(span_ns);
@@ -213,11 +256,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
 
   GroupedRows rows(at_end, query.group_by);
   std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
-  std::erase_if(candidates, [&](const Candidate& candidate) {
-    const LeakGrowth& growth = candidate.summary;
-    return candidate.growth->end.words <= 0 ||
-           (query.limit == 0 && growth.growth_bytes <= growth.growth_bytes_stderr);
-  });
+  std::erase_if(candidates,
+                [](const Candidate& candidate) { return candidate.growth->end.words <= 0; });
+  if (query.limit == 0) leave_suspects(candidates);
   sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
     return ranks_before(a, b, rows.grouper());
   });

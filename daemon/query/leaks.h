@@ -27,7 +27,8 @@ struct LeakGrowth {
   double growth_bytes_per_second = 0;
   // Half of the live bytes at the end are older; 0 when nothing is live.
   double median_age_seconds = 0;
-  double confidence = 0;  // that it has grown at all, 0 to 1
+  // That it has grown at all, 0 to 1; of this one site, however many others there are.
+  double confidence = 0;
   double steadiness = 0;  // share of the range's steps in which it grew, 0 to 1
 };
 
@@ -42,8 +43,8 @@ struct LeakAnswer {
 
 struct LeakQuery {
   GroupBy group_by = GroupBy::kSite;
-  // Of those with anything live at the end; 0: all that have grown by more than one
-  // standard error.
+  // Of those with anything live at the end; 0: all that have grown by more than chance
+  // explains, one in twenty of them excepted.
   std::size_t limit = 0;
 };
 

@@ -112,7 +112,7 @@ std::string history_text(const pb::GetHistoryResponse& response,
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
   std::string out = absl::StrCat("What is live has grown, ", range_words(response.range()), ":\n");
   if (response.leaks().empty()) {
-    return absl::StrCat(out, "\nNo site has grown by more than its error.\n");
+    return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n");
   }
   int number = 0;
   for (const pb::Leak& leak : response.leaks()) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
+#include <random>
 
 #include "tests/kit/fake_service.h"
+#include "tests/kit/profile_model.h"
 #include "tests/kit/recording.h"
 
 namespace memprofd {
@@ -60,6 +63,15 @@ TEST_F(LeaksTest, OnlyTheLeakIsASuspect) {
   EXPECT_DOUBLE_EQ(leak.group.counters.live.words * 8, 600 * kSampleBytes);
 }
 
+// All that is live was allocated since the attach: the cache and what stays would have grown.
+TEST_F(LeaksTest, SinceTheAttachIsSinceTheProgramHasWarmedUp) {
+  const LeakAnswer answer = leaks({});
+  EXPECT_NEAR(static_cast<double>(answer.range.begin_ns - kStart), 300e9, 1e9);
+  ASSERT_EQ(answer.suspects.size(), 1u);
+  EXPECT_EQ(answer.suspects[0].group.location.function, "Sessions.remember");
+  EXPECT_NEAR(answer.suspects[0].growth_bytes, 300 * kSampleBytes, 2 * kSampleBytes);
+}
+
 TEST_F(LeaksTest, WithALimitTheRestIsShownWithItsDoubt) {
   const LeakAnswer answer = leaks({middle_, 0}, {.limit = 4});
   ASSERT_GE(answer.suspects.size(), 3u);
@@ -78,6 +90,53 @@ TEST_F(LeaksTest, WithALimitTheRestIsShownWithItsDoubt) {
       EXPECT_GT(suspect.median_age_seconds, 250);
     }
   }
+}
+
+// Sites of ten live samples each that neither grow nor shrink, and a leak.
+TEST(Leaks, OfManySitesFewAreSuspectsByChance) {
+  constexpr std::uint32_t kSites = 300, kLeak = 1000;
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  std::mt19937_64 random(5);
+  std::uint64_t id = 0;
+  std::multimap<int, std::uint64_t> deaths;  // second: block
+  std::exponential_distribution<double> lifetime(0.01);
+  std::uint64_t middle = 0;
+  for (int second = 0; second < 600; ++second) {
+    for (std::uint32_t site = 1; site <= kSites; ++site) {
+      if (random() % 10 != 0) continue;
+      recording.alloc(++id, site);
+      deaths.emplace(second + 1 + static_cast<int>(lifetime(random)), id);
+    }
+    recording.alloc(++id, kLeak);
+    for (; !deaths.empty() && deaths.begin()->first <= second; deaths.erase(deaths.begin())) {
+      recording.die(deaths.begin()->second);
+    }
+    recording.advance(kSecond);
+    if (second == 399) middle = recording.now();
+  }
+  const LeakAnswer answer = find_leaks(recording.snapshot(), {middle, 0}, {}, {}).value();
+  ASSERT_FALSE(answer.suspects.empty());
+  EXPECT_EQ(answer.suspects[0].group.location.function, "f1000");
+  EXPECT_LE(answer.suspects.size(), 4u);
+}
+
+TEST(Leaks, OneSampleIsHardlyAHint) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  recording.alloc(1, 2, 10);
+  recording.advance(kSecond);
+  const std::uint64_t begin = recording.now();
+  recording.alloc(2, 1);
+  recording.advance(kSecond);
+  const LeakAnswer all = find_leaks(recording.snapshot(), {begin, 0}, {}, {.limit = 5}).value();
+  ASSERT_EQ(all.suspects.size(), 2u);
+  for (const LeakSuspect& suspect : all.suspects) {
+    if (suspect.group.location.function != "f1") continue;
+    EXPECT_EQ(suspect.growth_bytes, kSampleBytes);
+    EXPECT_DOUBLE_EQ(suspect.confidence, 0.5) << "it may as well have been another's turn";
+  }
+  EXPECT_TRUE(find_leaks(recording.snapshot(), {begin, 0}, {}, {}).value().suspects.empty());
 }
 
 TEST_F(LeaksTest, LifetimeFiltersAreRefused) {

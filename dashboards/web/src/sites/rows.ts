@@ -122,7 +122,7 @@ function perSecond(site: Site | undefined, range: TimeRange): Site | undefined {
 async function askGrowth(api: Api, given: View): Promise<Rows> {
   const { view, keep } = searched(given);
   const groupBy = groupOf(view);
-  // Without a limit only what grows by more than its error.
+  // Without a limit only what grows by more than chance explains.
   const answer = await api.leaks({ ...selectionParams(view, "selection."), group_by: groupBy, limit: 0 });
   const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site, groupBy), site: leak.site, leak }))
     .filter(({ site }) => keep(site));

@@ -144,7 +144,7 @@ TEST_F(RenderAnswersTest, Leaks) {
 
 TEST_F(RenderAnswersTest, NoLeaks) {
   EXPECT_THAT(leaks_text({}, pb::GROUP_BY_SITE),
-              HasSubstr("No site has grown by more than its error."));
+              HasSubstr("No site has grown by more than chance explains."));
 }
 
 }  // namespace
