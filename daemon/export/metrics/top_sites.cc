@@ -93,7 +93,14 @@ void TopSites::admit(const SiteSeriesMap& sites) {
 void TopSites::show_named(const SiteSeriesMap& sites) {
   for (auto& [key, series] : named_) {
     const auto now = sites.find(key);
-    if (now != sites.end()) series = now->second;
+    if (now != sites.end()) {
+      series = now->second;
+      continue;
+    }
+    // It bears another name since symbols were found: its counters stay, and what is live
+    // is told under that name.
+    series.live_bytes = series.live_variance_bytes2 = 0;
+    series.older = {};
   }
 }
 

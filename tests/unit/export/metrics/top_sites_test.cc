@@ -89,6 +89,18 @@ TEST(TopSites, LiveBytesAddUpAlsoWhenASiteMovesOutOfOther) {
   EXPECT_EQ(shown.at(TopSites::other_key()).live_bytes, 9);
 }
 
+TEST(TopSites, WhatIsLiveIsToldOnceWhenASiteIsRenamed) {
+  TopSites top(2);
+  SiteSeries site = total(100, 40);
+  site.older[0] = {30, 9};
+  top.update({{key("0x1234"), site}});
+  const SiteSeriesMap shown = top.update({{key("named"), site}});
+  EXPECT_EQ(allocated(shown, key("0x1234")), 100) << "counters do not fall";
+  EXPECT_EQ(shown.at(key("0x1234")).live_bytes, 0);
+  EXPECT_EQ(shown.at(key("0x1234")).older[0].bytes, 0);
+  EXPECT_EQ(shown.at(key("named")).live_bytes, 40);
+}
+
 TEST(TopSites, SiteThatBearsTheNameOtherIsCountedInIt) {
   TopSites top(2);
   const SiteSeriesMap shown =
