@@ -28,12 +28,14 @@ class BareTarget final : public AttachedTarget {
   std::uint32_t next_generation() const override { return 1; }
   absl::Status begin(double, double) override { return absl::OkStatus(); }
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
+  std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }
   std::string waiting_for() const override { return ""; }
   void request_stop() override {}
   bool stopped() const override { return true; }
   void detach_probes() override {}
   const Target& target() const override { return target_; }
+  Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
   bool injecting() const override { return false; }
