@@ -197,6 +197,7 @@ class HardTargets(E2ETest):
         target.send_signal(signal.SIGSTOP)
         eventually(lambda: proc_status(target.pid, "State").startswith("T"), "the target is stopped")
         daemon.set_rate(target.pid, 1e-4)
+        self.assertEqual("waiting", daemon.state(target.pid))
         self.assertTrue(proc_status(target.pid, "State").startswith("T"))
         daemon.detach(target.pid)
         self.assertTrue(proc_status(target.pid, "State").startswith("T"))
