@@ -64,8 +64,7 @@ std::string losses_words(const pb::Target& target) {
 }
 
 std::string given_up_words(const pb::Target& target) {
-  return target.given_up_events() == 0 ? ""
-                                       : drops_words(target, target.given_up_events(), true);
+  return target.given_up_events() == 0 ? "" : drops_words(target, target.given_up_events(), true);
 }
 
 std::string utc_words(std::int64_t unix_ns) {

@@ -25,7 +25,7 @@ std::string location_words(const std::string& file, std::uint32_t line);
 std::string losses_words(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same of what was given up on purpose; empty: nothing.
 std::string given_up_words(const pb::Target& target);
-std::string utc_words(std::int64_t unix_ns);         // "2026-01-31 12:00:00 UTC"
+std::string utc_words(std::int64_t unix_ns);  // "2026-01-31 12:00:00 UTC"
 // "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
 std::string range_words(const pb::TimeRange& range);
 // What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
