@@ -413,6 +413,14 @@ class Changes(HistoryTest):
         # Blocks sampled at the old rate are not followed any more, but they were live.
         self.assert_live(phase.sites(0, first), LIVE_WORDS, RATE)
         self.assert_live(phase.sites(0, second), LIVE_WORDS, 4e-3)
+        # They were born in the range all the same, and given up on purpose.
+        fresh = phase.sites(start, second, allocated_in_range=True)
+        for name in ROUND_WORDS:
+            self.assertAlmostEqual(whole[name].allocated.bytes, fresh[name].allocated.bytes, delta=1e-3)
+        self.assertEqual(0, phase.daemon.targets()[phase.pid]["dropped_events"])
+        report = phase.daemon.ctl("report", "--pid", phase.pid).stdout
+        self.assertRegex(report, r"(?m)^ +losses +none$")
+        self.assertRegex(report, r"(?m)^ +given up +[\d,]+ events \(.*follow/session_end ")
 
     def daemon_rate(self, phase):
         return phase.daemon.targets()[phase.pid]["sampling_rate"]
