@@ -16,7 +16,7 @@ struct static_closure {
 	extern value stub(void);                                                                   \
 	static struct static_closure name = {STATIC_HEADER(2, CLOSURE_TAG), stub,                  \
 					     CLOSURE_INFO_ARITY_1}
-/* Of a static block that begins with its header. */
+/* The value of a static block, which begins with its header. */
 #define VALUE_OF(block) ((value)((uint64_t *)&(block) + 1))
 
 #endif

@@ -51,7 +51,7 @@ static long choose_step(__u32 index, struct observed_choice *choice)
 	return 0;
 }
 
-/* Of blocks that are allocated at once each is chosen as often as it has words. Uses
+/* Chooses each of the blocks that are allocated at once as often as it has words. Uses
  * the walk's chunk buffer before the walk does. */
 static __always_inline struct observed_block
 choose_block(struct memprof_walk *walk, const struct observed_allocation *allocation)

@@ -53,7 +53,7 @@ struct TargetCounters {
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
 
-  // Of all that was allocated: dead or no longer followed.
+  // The part of all that was allocated that is dead or no longer followed.
   double gone_words() const;
 };
 

@@ -90,7 +90,7 @@ class Joiner {
     return result;
   }
 
-  // Of one name; both sides are named.
+  // The sites that have one name on both sides; both sides are named.
   std::vector<pb::SiteDiff> pairs() const {
     std::map<Key, std::pair<const pb::Site*, const pb::Site*>> sites;
     for (const auto& [key, site] : by_key(base_)) sites[key].first = site;

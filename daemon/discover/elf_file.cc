@@ -226,7 +226,7 @@ void ElfFile::load_functions(const ElfSymbolTable& table, std::uint32_t order) {
   });
 }
 
-// Of those at one address the first of .dynsym counts, then of .symtab.
+// At one address the first symbol of .dynsym counts, then that of .symtab.
 void ElfFile::load_functions() {
   functions_loaded_ = true;
   load_functions(sections_.dynamic, 0);

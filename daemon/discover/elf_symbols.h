@@ -19,9 +19,9 @@
 
 namespace memprofd {
 
-// Of one table: far more than any program has.
+// Symbols read from one table: far more than any program has.
 inline constexpr std::uint64_t kMaxElfSymbols = 4u << 20;
-// Of a symbol's name; longer ones are none.
+// Bytes of a symbol's name; one with a longer name does not count.
 inline constexpr std::size_t kMaxSymbolName = 4096;
 
 // Each defined symbol that has a name, with its index; fn returns false to stop.

@@ -50,7 +50,7 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::uint64_t caml_frametable,
                                             SharedBudget budget = nullptr);
 
-// Of one program; far more than any has.
+// Descriptors read of one program; far more than any has.
 inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 
 // Reads the tables at these addresses; as total, and empty when there is nothing. Keeps at most

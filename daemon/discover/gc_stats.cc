@@ -28,8 +28,8 @@ constexpr std::uint64_t kMaxCount = 1ull << 60;
 bool plausible(double words) { return std::isfinite(words) && words >= 0 && words < 1e21; }
 bool plausible(std::uint64_t count) { return count < kMaxCount; }
 
-// Of the whole program, in OCaml 5. What a runtime does not have it does not do: 5.0
-// and 5.1 do not compact.
+// Reads the counters of the whole program, in OCaml 5. A missing one means that the runtime lacks
+// the feature: 5.0 and 5.1 never compact.
 absl::Status read_counters(const MemoryReader& memory, const GcCounters& counters, GcStats& stats) {
   RETURN_IF_ERROR(memory.read_value(counters.minor_collections, stats.minor_collections));
   RETURN_IF_ERROR(memory.read_value(counters.major_cycles, stats.major_collections));

@@ -56,7 +56,7 @@ class ProcFs {
   std::string path(int pid, std::string_view name) const;
 
   absl::StatusOr<ProcessStatus> status(int pid) const;
-  // Of a process, or a thread by its own id: there, and has not ended.
+  // Whether a process, or a thread by its own id, is there and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).

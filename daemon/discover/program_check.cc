@@ -72,7 +72,7 @@ struct WantedSymbol {
 
 using Wanted = std::span<const WantedSymbol>;
 
-// Of both modes.
+// Symbols that both modes need.
 constexpr WantedSymbol kInOcaml4[] = {
     {"caml_frametable", &RuntimeSymbols::frametable},
     {"caml_c_call", &RuntimeSymbols::c_call},

@@ -72,7 +72,7 @@ CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
 // requested_external_interrupt, read from caml_process_external_interrupt.
 std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte> code);
 
-// Of the first 64-bit load of a far field: mov disp32(base), register.
+// The displacement of the first 64-bit load of a far field: mov disp32(base), register.
 enum class FarLoad { kAny, kFromRdi, kToRdi };
 std::optional<std::uint32_t> decode_far_load(std::span<const std::byte> code, FarLoad which);
 

@@ -38,7 +38,7 @@ struct Target {
   std::string ocamlrunparam;  // that environment variable, as the program was started with it
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go
-  // Of all that is kept of it: charged with what its files and its memory hold.
+  // Bounds all that is kept of it; charged with what its files and its memory hold.
   SharedBudget budget = ByteBudget::for_target();
   RuntimeAbi abi;
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5

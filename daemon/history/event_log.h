@@ -87,7 +87,7 @@ struct EventRead {
 struct EventLogOptions {
   // 13 MB with the 48 bytes an event has, and at most as much again for classes.
   std::size_t max_events = 262'144;
-  // Of a slow target, whose chunks are small: more than a minute, and 5 MB.
+  // A slow target, whose chunks are small, keeps more than a minute with it, and 5 MB.
   std::size_t max_chunks = 16'384;
   std::chrono::nanoseconds kept_after_last_reader = std::chrono::seconds(60);
   std::function<std::uint64_t()> now_ns = monotonic_ns;

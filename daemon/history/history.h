@@ -65,7 +65,7 @@ class History {
   std::uint64_t begin_ns_;
   std::uint64_t last_cut_ns_;
   std::array<Windows, kHistoryTiers> tiers_;
-  // Of the newest window of each tier, those given up included.
+  // When the newest window of each tier ends, windows given up included.
   std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
   std::array<std::size_t, kHistoryTiers> bytes_{};
   std::size_t memory_bytes_ = 0;

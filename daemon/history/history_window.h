@@ -63,7 +63,7 @@ struct WindowCell {
   std::span<const DeathCounts::Entry> deaths;
 };
 
-// Of deaths in each heap; of any when there are none.
+// The longest bucket with deaths in each heap; any bucket when there are none.
 using LongestBuckets = std::array<std::uint8_t, kHeaps>;
 
 // Those in which heap. What is not read is not in WindowCell::deaths.

@@ -35,7 +35,7 @@ class PackedDecoder {
   // still to be checked with valid_record().
   std::optional<memprof_record> next();
 
-  // Of the allocation that next() answered last. A hash is not 0, and is 0 when there is
+  // The stack of the allocation that next() answered last. Its hash is 0 only when there is
   // no frame.
   StackHash stack_hash() const;
   std::uint32_t frames() const { return depth_; }

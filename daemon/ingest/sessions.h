@@ -26,7 +26,7 @@ class Sessions {
   void clear();
 
   bool running() const { return running_; }
-  // Of the session that runs.
+  // Samples per word in the session that runs.
   double rate() const { return sessions_.front().rate; }
   bool runs(std::uint32_t generation) const {
     return running_ && sessions_.front().generation == generation;

@@ -45,7 +45,7 @@ struct SiteParts {
 struct GroupNumber {
   std::uint32_t (*of)(const AllocClass&) = nullptr;  // null: groups are made of sites
   const char* site_field = "";                       // of the message Site, a uint32
-  // Of the message Filter: with the number in each, what passes is the group.
+  // The fields of the message Filter that, set to a group's number, let just that group pass.
   std::array<const char*, 2> filter_fields{};
 };
 

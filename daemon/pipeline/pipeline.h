@@ -89,7 +89,7 @@ class Pipeline {
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
   // Callstacks, whoever captured them.
   std::uint64_t captures_seen() const { return captures_seen_; }
-  // Of the callstacks that the runtime captured.
+  // Frames of the callstacks that the runtime captured.
   std::uint64_t frames_seen() const { return frames_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }

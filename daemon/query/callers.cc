@@ -123,7 +123,7 @@ class CallersSum {
   GroupCounts self_;
   Edges callers_;
   Edges callees_;
-  // Of the row at hand.
+  // These belong to the row at hand.
   std::optional<std::size_t> inner_;
   bool in_total_ = false;
   bool in_self_ = false;

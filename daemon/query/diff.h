@@ -25,7 +25,7 @@ struct GroupDiff {
   Group other;
   // Other minus base in the unit of measure_value().
   double change = 0;
-  // Of two independent samples; too large where both sides count the same blocks.
+  // Takes both sides for independent samples; too large where they count the same blocks.
   double change_stderr = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// Of one pattern's program and the memory it matches with.
+// One pattern's program and the memory it matches with take so many bytes at most.
 constexpr std::int64_t kMaxPatternMemory = 1 << 20;
 
 class HiddenFrames : public LocationMatcher {

@@ -44,14 +44,14 @@ struct GroupCounts {
 };
 
 struct Group : GroupName, GroupCounts {
-  // Of the group's callstacks the one that weighs most by the query's measure; owned by
+  // The group's callstack that weighs most by the query's measure; owned by
   // its profile. Null: no rows.
   const Callstack* heaviest = nullptr;
   // Its locations, when asked for; of kCallstack always.
   std::vector<Location> callstack;
 
   const GroupName& name() const { return *this; }
-  // Of the rows that frames belongs to.
+  // frames has to be that of the profile whose rows these are.
   void set_callstack(VisibleFrames& frames);
 };
 

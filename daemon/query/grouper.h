@@ -28,11 +28,11 @@ class Grouper {
   GroupName name(std::size_t group) const;
   // As their names compare.
   std::strong_ordering compare(std::size_t a, std::size_t b) const;
-  // Of the groups those with the largest values, largest first, ties by name; at most
+  // The groups with the largest values, largest first, ties by name; at most
   // limit (0: all). values: by group.
   std::vector<std::size_t> largest(std::vector<std::size_t> groups,
                                    const std::vector<double>& values, std::size_t limit) const;
-  // Of all groups.
+  // The same of all groups.
   std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t limit) const;
 
  private:

@@ -46,9 +46,9 @@ class GroupedRows {
 
   // By group.
   std::vector<double> values(Measure measure) const;
-  // Of the chosen groups, in that order; heaviest: by the measure.
+  // The sums of the chosen groups, in that order; heaviest: by the measure.
   std::vector<Group> sums(const std::vector<std::size_t>& chosen, Measure measure) const;
-  // Of all groups, by group.
+  // The sums of all groups, by group.
   std::vector<Group> all_sums() const;
   GroupCounts total() const;
 

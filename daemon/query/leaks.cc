@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr double kQuantile95 = 1.645;
-// Of the suspects, those that may be there by chance.
+// The share of the suspects that may be there by chance.
 constexpr double kFalseDiscoveries = 0.05;
 constexpr std::size_t kSteps = 20;
 // Ages looked at, youngest first, each so many times the one before.

@@ -43,8 +43,8 @@ struct LeakAnswer {
 
 struct LeakQuery {
   GroupBy group_by = GroupBy::kSite;
-  // Of those with anything live at the end; 0: all that have grown by more than chance
-  // explains, one in twenty of them excepted.
+  // At most so many sites with anything live at the end; 0: all that have grown by more than
+  // chance explains, one in twenty of them excepted.
   std::size_t limit = 0;
 };
 

@@ -27,7 +27,7 @@ class SampleRounding {
   double rest_ = 0;
 };
 
-// Of one row, by code.
+// The deaths of one row, by code.
 class PartialDeaths {
  public:
   void add(std::uint8_t code, double samples) {

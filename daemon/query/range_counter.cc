@@ -26,14 +26,14 @@ double ns_between(std::uint64_t from, std::uint64_t to) {
   return static_cast<double>(to) - static_cast<double>(from);
 }
 
-// Of the deaths in a window those of blocks born before a time.
+// The share of a window's deaths whose blocks were born before a time.
 double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
   return 1 - LifetimeHistogram::mean_share_below(bucket, ns_between(time_ns, window.begin_ns()),
                                                  ns_between(time_ns, window.end_ns()));
 }
 
-// Of the deaths in a window those of blocks born after a time with a lifetime in the
-// span: the mean over all moments of death.
+// The share of a window's deaths whose blocks were born after a time and lived as long as the
+// span says: the mean over all moments of death.
 double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                         const LifetimeSpan& span) {
   const double oldest = ns_between(time_ns, window.end_ns());

@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// Of what remains to names, so much stays for bare addresses.
+// One part in so many of what remains to names stays for bare addresses.
 constexpr std::uint64_t kShareForAddresses = 8;
 // What the largest frame may take.
 constexpr std::uint64_t kLargeFrameBytes = 4u << 20;

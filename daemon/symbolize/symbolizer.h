@@ -60,13 +60,13 @@ class Symbolizer {
   // alloc_idx selects among combined allocations; -1 takes the first that has debug
   // information, as the runtime does. Or kDebuginfoIsInnermost.
   FrameId frame_id(std::uint64_t return_address, std::int32_t alloc_idx);
-  // Of a callstack, innermost first; empty when it is. What a callstack of one id is
+  // The frames of a callstack, innermost first; empty when it is. What a callstack of one id is
   // must not change; those of id 0 are not remembered but put into scratch.
   std::span<const FrameRun> frames(const Callstack& callstack, std::vector<FrameRun>& scratch);
   // The first of them, or kUnknownFrame.
   FrameId innermost(const Callstack& callstack);
 
-  // Of numbers that this symbolizer gave; valid as long as this. Innermost inlined
+  // The places of a frame that this symbolizer numbered; valid as long as this. Innermost inlined
   // function first; never empty (falls back to the ELF symbol, then to the address in
   // hex).
   std::span<const LocationId> locations(FrameId id) const { return frames_[id.value()].locations; }

@@ -59,7 +59,7 @@ struct RecordingOptions {
   std::size_t max_blocks = AggregatorLimits().live_samples;
 };
 
-// Of all files together.
+// Counts over all files of a recording.
 struct RecordingStats {
   std::uint64_t bytes = 0;
   std::uint64_t events = 0;             // allocations, promotions and collections

@@ -18,7 +18,7 @@ namespace memprofd {
 // Nothing may be added once something was asked for.
 class TraceSymbolizer : public Symbolizer {
  public:
-  // Of all codes together, about 40 bytes each; of more only the code is known.
+  // Locations kept for all codes together, about 40 bytes each; beyond it a code has no location.
   static constexpr std::size_t kMaxLocations = 4u << 20;
 
   // Caller before callee. The last answer for a code stays.

@@ -13,8 +13,8 @@
 
 namespace memprofd {
 
-// Of one target; of all that are looked at or kept at the same time; and what each has even when
-// others have used that up, which suffices for most programs.
+// The bounds of one target, of all that are looked at or kept at the same time, and of what each
+// has even when others have used that up, which suffices for most programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
@@ -56,7 +56,7 @@ using SharedBudget = std::shared_ptr<ByteBudget>;
 // One thread at a time.
 class ByteCharge {
  public:
-  // Of no budget: everything fits.
+  // A charge without a budget: everything fits.
   ByteCharge() = default;
   explicit ByteCharge(SharedBudget budget) : budget_(std::move(budget)) {}
   ByteCharge(ByteCharge&& other) noexcept

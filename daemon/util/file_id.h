@@ -15,9 +15,9 @@ struct FileId {
   auto operator<=>(const FileId&) const = default;
 };
 
-// Of an open file. Nothing when the descriptor is none.
+// Identifies an open file. Nothing when the descriptor is none.
 std::optional<FileId> file_id(int descriptor);
-// Of what a link of /proc/PID names, such as exe: other paths ask their servers for each name.
+// Identifies what a link of /proc/PID names, such as exe: other paths ask their file servers.
 std::optional<FileId> file_id(const std::string& path);
 
 }  // namespace memprofd

@@ -30,10 +30,10 @@ absl::StatusOr<NetAddress> resolve(const NetAddress& address);
 // privileges; kInvalidArgument: not an address of this machine.
 absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view option);
 
-// Of a numeric address: only this machine can reach it.
+// Whether only this machine can reach a numeric address.
 bool is_loopback(const NetAddress& numeric);
 
-// Of "host" or "host:port": an address, or localhost. No DNS server can point these
+// Whether "host" or "host:port" is an address or localhost, which no DNS server can point
 // elsewhere.
 bool is_local_name(std::string_view host);
 

@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-// Of EMFILE and ENFILE: cause and remedy, one line without end; empty for any other errno.
+// The cause and remedy of EMFILE and ENFILE, one line without end; empty for any other errno.
 std::string out_of_files(int error);
 
 // "ACTION: why", kResourceExhausted with the remedy when that is it. action: "cannot open FILE".

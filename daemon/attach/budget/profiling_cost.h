@@ -27,7 +27,7 @@ struct ProfilingCounts {
 // and what they push out of the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
-// Of a machine where it cannot be measured (attach/budget/trap_cost.h).
+// What a trap costs on a machine where it cannot be measured (attach/budget/trap_cost.h).
 inline constexpr double kUsualTrapNs = 1500;
 
 inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
@@ -38,7 +38,7 @@ inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
          1e-9;
 }
 
-// Of one sample with a callstack of 40 frames, before anything has been counted.
+// What one sample with a callstack of 40 frames costs, before anything has been counted.
 inline double usual_sample_seconds(memprof_capture_by capture, double trap_ns) {
   constexpr std::uint64_t kFrames = 40;
   constexpr std::uint64_t kWalkNs = 1500;

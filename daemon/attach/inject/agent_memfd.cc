@@ -20,7 +20,7 @@
 namespace memprofd {
 namespace {
 
-// Of linux/pidfd.h and linux/fcntl.h, which are newer than the C library's headers here.
+// These stand in linux/pidfd.h and linux/fcntl.h, newer than the C library's headers here.
 constexpr unsigned kPidfdThread = O_EXCL;
 constexpr int kSealExec = 0x20;
 

@@ -28,7 +28,7 @@ struct OwnerToken {
   int pid() const { return static_cast<int>(boot_and_pid & 0xffffffff); }
   // proc_root is "/proc", or a fake tree in tests.
   static OwnerToken of(int pid, const std::string& proc_root = "/proc");
-  // Of this process.
+  // The token of this process.
   static const OwnerToken& ours();
 };
 

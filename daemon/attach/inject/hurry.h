@@ -15,7 +15,7 @@ namespace memprofd {
 // look like a domain is left alone.
 void hurry(const Target& target, const KernelSide& kernel);
 
-// Of one domain, by the address of its state. The limit is put above every address, not
+// Makes one domain look, by the address of its state. The limit is put above every address, not
 // where the minor heap ends: the program may have moved its minor heap upwards since that
 // was read, and would go on below it. Allocations compare with the limit only to see
 // whether to look closer; that look uses the trigger, and computes the limit anew.

@@ -53,7 +53,7 @@ class Probes {
   void begin_detach();
   void detach();  // begins, and waits until all are out
 
-  // Of the uprobes, as far as the kernel has counted (BpfStatistics).
+  // How often the uprobes ran, as far as the kernel has counted (BpfStatistics).
   ProbeRuns runs() const;
 
  private:

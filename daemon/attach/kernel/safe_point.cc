@@ -34,7 +34,7 @@ std::uint64_t in_ns(milliseconds time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count());
 }
 
-// Of a word that the BPF program shares.
+// Atomic access to a word that the BPF program shares.
 template <typename T>
 std::atomic_ref<T> shared(volatile T& word) {
   return std::atomic_ref<T>(const_cast<T&>(word));

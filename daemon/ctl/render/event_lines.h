@@ -15,7 +15,7 @@ class EventLines {
   // json: one object a line.
   explicit EventLines(bool json) : json_(json) {}
 
-  // Of the message's first count events, after a line about losses.
+  // One line for each of the message's first count events, after one about losses.
   std::string lines(const ::memprof::v1::StreamEventsResponse& response, std::size_t count);
 
  private:

@@ -15,7 +15,7 @@ namespace pb = ::memprof::v1;
 
 std::string_view level_word(pb::FindingLevel level);       // ok, warning, problem
 std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
-// Of a field that may be unset, because it is not known: then "-".
+// The words, or "-" for a field that is unset because it is not known.
 std::string known_words(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
 // Whether the site's value is known; in observe mode that of many measures is not.

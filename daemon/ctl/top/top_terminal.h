@@ -28,7 +28,7 @@ class TopSignals {
 
 // Whether stdin and stdout are a terminal that can be drawn on, as TERM says.
 bool has_screen();
-// Of the locale. Sets the program's locale.
+// The charset that the locale says. Sets the program's locale.
 Charset terminal_charset();
 
 }  // namespace memprofd::ctl

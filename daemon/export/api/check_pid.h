@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of requests.
+// Checks that all request handlers share.
 #pragma once
 
 #include "absl/status/status.h"

@@ -22,7 +22,7 @@ bool is_dealloc(const SampleEvent& event) {
   return kind_of(event) == MEMPROF_DEALLOC_MINOR || kind_of(event) == MEMPROF_DEALLOC_MAJOR;
 }
 
-// Of a deallocation of a block that is followed.
+// How long the block of a deallocation lived; it has to be one that is followed.
 double lifetime_seconds(const SampleEvent& event) {
   const std::uint64_t died = event.record.time_ns;
   return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;

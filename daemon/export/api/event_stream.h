@@ -22,7 +22,7 @@ namespace memprofd {
 struct EventQuery {
   std::uint32_t kinds = 0;  // bit k: memprof_record_kind k
   FrameFilter filter;
-  // Of deallocations; 0: any.
+  // The lifetimes of deallocations that are sent; 0: no bound.
   double min_lifetime_seconds = 0;
   double max_lifetime_seconds = 0;
   // Events of blocks about which nothing is known, too.

@@ -46,7 +46,7 @@ pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range
   return range;
 }
 
-// Of all programs those about which the question can be answered in full, if there are any.
+// Leaves the programs about which the question can be answered in full, if there are any.
 void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
                bool followed_only) {
   std::erase_if(targets, [&](const auto& target) { return ended_before(*target, range); });

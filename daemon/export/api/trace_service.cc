@@ -24,7 +24,7 @@ namespace pb = ::memprof::v1;
 
 constexpr char kDaemonStops[] = "memprofd stops";
 constexpr char kStopAsked[] = "stopped by request";
-// Of a message; the largest one that clients take by default is 4 MiB.
+// A message has so many bytes at most; by default clients take 4 MiB.
 constexpr std::size_t kMessageBytes = 1 << 20;
 // A caller sees sooner than a file what has happened.
 constexpr std::chrono::milliseconds kStreamFlush{250};

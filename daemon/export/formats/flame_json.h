@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxFlameNodes = 500'000;
 // JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the
 // callstacks of all targets merged from the root. With several targets the nodes below the
 // root are "comm (pid N)". Bytes are whole numbers whose sums are the totals.
-// Of programs in observe mode only what was allocated is in it.
+// Programs in observe mode have only what was allocated in it.
 // Callstacks are cut as stack_table.h says. When the tree is full, the callstacks
 // with the fewest allocated and live bytes end, and are counted, at the node of
 // the innermost function that has one.

@@ -27,7 +27,7 @@ struct ProfileFormatRow {
 std::span<const ProfileFormatRow> profile_formats();
 // Unspecified is pprof; null: the message's enum has no such value.
 const ProfileFormatRow* find_profile_format(::memprof::v1::ProfileFormat format);
-// Of those for people; null: no such word.
+// Finds a format by the word that people use for it; null: no such word.
 const ProfileFormatRow* find_profile_format(std::string_view word);
 
 }  // namespace memprofd

@@ -132,7 +132,7 @@ class StackTableBuilder {
   const StackLimits limits_;
   const bool several_;  // targets
   absl::flat_hash_map<const Location*, std::uint32_t, ByContent, ByContent> locations_;
-  // Of the target at hand.
+  // These belong to the target at hand.
   const TargetProfile* profile_ = nullptr;
   std::optional<VisibleFrames> visible_;
   std::uint32_t target_ = 0;

@@ -32,7 +32,7 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Of the TCP address, the real one when port 0 was asked for; 0 without one.
+  // The port listened at, the real one when port 0 was asked for; 0 without a TCP address.
   std::uint16_t port() const;
 
  private:

@@ -33,7 +33,7 @@ class CallstackDecoder {
   // Codewords come from get_event. Calls on_code with each code written in full.
   Result get(std::span<const std::byte> codewords, std::size_t n_codewords,
              std::uint64_t common_prefix, absl::FunctionRef<void(std::uint64_t)> on_code);
-  // Of the last get, when it was not lost; until the next.
+  // The callstack of the last get(), unless it was lost; valid until the next one.
   std::span<const std::uint64_t> callstack() const { return callstack_; }
 
   // False when the table is not the writer's; it is forgotten then.

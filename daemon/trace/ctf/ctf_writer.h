@@ -108,12 +108,12 @@ class Writer {
   TraceInfo info_;
   int version_;
   bool info_written_ = false;
-  // Of a write that had to happen inside an event.
+  // The outcome of a write that had to happen inside an event.
   absl::Status postponed_;
 
   std::map<std::uint16_t, std::unique_ptr<Domain>> domains_;
   Domain* last_domain_ = nullptr;
-  // Of ids 0 ... 9,999, of 10,000 ... 19,999, and so on.
+  // The owner of ids 0 ... 9,999, of 10,000 ... 19,999, and so on.
   std::vector<Domain*> lot_owners_;
   std::uint64_t oldest_open_us_ = 0;
   bool any_open_ = false;
