@@ -2,9 +2,7 @@
 #define _GNU_SOURCE
 #include "batch.h"
 
-#include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "packed.h"
@@ -14,34 +12,7 @@
 #define FLUSH_AGE_NS 10000000u
 #define PACKED_FLUSH_AGE_NS 100000000u
 
-extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t first_seq,
-				uint32_t generation, uint32_t buffer);
-
-/* Not in the control block, which has initial values: they would be megabytes of the file. */
-struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS];
-struct memprof_domain memprof_domains[MEMPROF_DOMAINS];
-
-__attribute__((visibility("default"))) struct memprof_agent_control memprof_agent_control = {
-	.magic = MEMPROF_AGENT_MAGIC,
-	.abi_version = MEMPROF_AGENT_ABI,
-	.control_bytes = sizeof(struct memprof_agent_control),
-	.buffer_bytes = sizeof(struct memprof_batch_buffer),
-	.buffer_count = MEMPROF_BUFFERS,
-	.domain_bytes = sizeof(struct memprof_domain),
-	.domain_count = MEMPROF_DOMAINS,
-	.buffers = (uintptr_t)memprof_buffers,
-	.domains = (uintptr_t)memprof_domains,
-};
-
 static __thread uint32_t cached_tid;
-
-uint64_t memprof_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static uint32_t current_tid(void)
 {
@@ -50,158 +21,34 @@ static uint32_t current_tid(void)
 	return cached_tid;
 }
 
-/* The last index stands for those that no runtime has today: never beyond the arrays. */
-uint32_t memprof_domain_index(void)
-{
-	uint32_t index;
-
-	if (!caml_ml_domain_index)
-		return 0;
-	index = (uint32_t)LONG_VAL(caml_ml_domain_index(VAL_UNIT));
-	return LIKELY(index < MEMPROF_DOMAINS) ? index : MEMPROF_DOMAINS - 1;
-}
-
-/* Held for the time of a record or a probe hit, by threads that wait for nobody. */
-static int shared_buffer_taken;
-
-void memprof_lock_shared_buffer(void)
-{
-	while (__atomic_exchange_n(&shared_buffer_taken, 1, __ATOMIC_ACQUIRE) != 0)
-		sched_yield();
-}
-
-void memprof_unlock_shared_buffer(void)
-{
-	__atomic_store_n(&shared_buffer_taken, 0, __ATOMIC_RELEASE);
-}
-
-uint64_t memprof_new_sample_id(uint32_t buffer)
-{
-	memprof_buffers[buffer].last_sample++;
-	return memprof_last_sample_id(buffer);
-}
-
-uint64_t memprof_last_sample_id(uint32_t buffer)
-{
-	uint64_t n = memprof_buffers[buffer].last_sample;
-
-	return caml_ml_domain_index ? n * MEMPROF_BUFFERS + buffer : n;
-}
-
-uint32_t memprof_sample_id_shift(void)
-{
-	return caml_ml_domain_index ? __builtin_ctz(MEMPROF_BUFFERS) : 0;
-}
-
-/* *used becomes larger than index. */
-static void use(uint32_t *counter, uint32_t index)
-{
-	uint32_t used = __atomic_load_n(counter, __ATOMIC_RELAXED);
-
-	while (used <= index && !__atomic_compare_exchange_n(counter, &used, index + 1, 0,
-							     __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-	}
-}
-
-struct memprof_domain *memprof_use_domain(uint32_t index)
-{
-	use(&memprof_agent_control.domains_used, index);
-	return &memprof_domains[index];
-}
-
-static int runtime_captures(void)
-{
-	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME;
-}
-
-/* A reader may still hold what the buffer said before. */
-void memprof_begin_batch(struct memprof_batch_buffer *buffer)
-{
-	buffer->generation = memprof_agent_control.running_generation;
-	buffer->packed_words = 0;
-}
-
-static int is_packed(const struct memprof_batch_buffer *buffer)
-{
-	return buffer->count != 0 ? buffer->packed_words != 0 : runtime_captures();
-}
-
-void memprof_append(uint32_t index, struct memprof_record *record, value callstack)
+static void plain_append(uint32_t index, struct memprof_record *record)
 {
 	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 
-	use(&memprof_agent_control.buffers_used, index);
-	record->origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
-	if (is_packed(buffer)) {
-		memprof_packed_append(index, record, callstack);
-		return;
-	}
 	record->time_ns = memprof_now_ns();
 	if (buffer->count == 0)
-		memprof_begin_batch(buffer);
+		memprof_begin_batch(buffer, MEMPROF_BATCH_PLAIN);
 	buffer->records[buffer->count] = *record;
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
 	if (buffer->count >= MEMPROF_BATCH_RECORDS)
 		memprof_flush(index);
 }
 
-static void probe_packed(uint32_t index)
+void memprof_append(uint32_t index, struct memprof_record *record, value callstack)
 {
-	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
-
-	buffer->packed.head.records = buffer->count;
-	memprof_probe_batch(&buffer->packed, buffer->packed_words, buffer->first_seq,
-			    buffer->generation, index | MEMPROF_BATCH_PACKED);
-}
-
-void memprof_flush(uint32_t index)
-{
-	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
-	uint32_t count = buffer->count;
-
-	if (count == 0)
-		return;
-	if (memprof_activity.watchers != 0) {
-		if (is_packed(buffer))
-			probe_packed(index);
-		else
-			memprof_probe_batch(buffer->records, count, buffer->first_seq,
-					    buffer->generation, index);
-	}
-	__atomic_store_n(&buffer->count, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&buffer->first_seq, buffer->first_seq + count, __ATOMIC_RELEASE);
-}
-
-void memprof_flush_domain(uint32_t domain)
-{
-	uint32_t buffer = memprof_take_buffer(domain);
-
-	memprof_flush(buffer);
-	memprof_give_back_buffer(buffer);
-}
-
-/* Who ends the program may be in the middle of a record: nothing is waited for. */
-void memprof_flush_all(void)
-{
-	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++) {
-		if (i == MEMPROF_SHARED_BUFFER &&
-		    __atomic_exchange_n(&shared_buffer_taken, 1, __ATOMIC_ACQUIRE) != 0)
-			continue;
-		memprof_flush(i);
-		memprof_give_back_buffer(i);
-	}
-}
-
-uint64_t memprof_records_of(uint32_t buffer)
-{
-	return memprof_buffers[buffer].first_seq + memprof_buffers[buffer].count;
+	memprof_use_buffer(index);
+	record->origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
+	if (memprof_batch_format(&memprof_buffers[index]) == MEMPROF_BATCH_PACKED)
+		memprof_packed_append(index, record, callstack);
+	else
+		plain_append(index, record);
 }
 
 void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns)
 {
 	uint32_t index = memprof_take_buffer(domain);
 	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
-	int packed = is_packed(buffer);
+	int packed = memprof_batch_format(buffer) == MEMPROF_BATCH_PACKED;
 	uint64_t since_ns = packed ? buffer->packed.head.time_ns : buffer->records[0].time_ns;
 
 	memprof_packed_minor_gc_ended(index, now_ns);
@@ -211,21 +58,8 @@ void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns)
 	memprof_give_back_buffer(index);
 }
 
-void memprof_announce(uint32_t generation)
-{
-	uint32_t index = memprof_take_buffer(memprof_domain_index());
-	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
-
-	if (memprof_activity.watchers != 0)
-		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation,
-				    index | (runtime_captures() ? MEMPROF_BATCH_PACKED : 0));
-	memprof_give_back_buffer(index);
-}
-
 void memprof_batch_forget(void)
 {
 	cached_tid = 0;
-	memprof_unlock_shared_buffer();
-	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++)
-		memprof_buffers[i].count = 0;
+	memprof_forget_buffers();
 }

@@ -1,81 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control block and the batches being filled: one for the whole program in OCaml
- * 4, one for each domain in OCaml 5 but those of a high index, which share the last one.
- * All calls under the runtime lock, in OCaml 5 that of a domain whose buffer it is; what
- * takes a buffer's number also between memprof_take_buffer and memprof_give_back_buffer.
+ * Records into the batches being filled (buffers.h), in the format of the session that runs.
+ * All calls between memprof_take_buffer and memprof_give_back_buffer, but where a domain is
+ * named.
  */
 #ifndef MEMPROF_BATCH_H
 #define MEMPROF_BATCH_H
 
-#include <stdint.h>
+#include "buffers.h"
 
-#include "include/memprof_agent_abi.h"
-#include "runtime_abi.h"
-
-extern struct memprof_agent_control memprof_agent_control;
-/* Those that the control block points to. */
-extern struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS];
-extern struct memprof_domain memprof_domains[MEMPROF_DOMAINS];
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* See stubs_x86_64.S. */
-union memprof_activity {
-	uint32_t any;
-	struct {
-		uint16_t watchers; /* written by the kernel */
-		uint16_t sampling; /* written by the agent */
-	};
-};
-extern volatile union memprof_activity memprof_activity;
-
-uint64_t memprof_now_ns(void);
-/* Of this domain, below MEMPROF_DOMAINS. */
-uint32_t memprof_domain_index(void);
-/* From now on one of those used. */
-struct memprof_domain *memprof_use_domain(uint32_t index);
-
-void memprof_lock_shared_buffer(void);
-void memprof_unlock_shared_buffer(void);
-/* The buffer of a domain, which is this one's alone until it is given back. Nothing in
- * between waits for another domain. */
-static inline uint32_t memprof_take_buffer(uint32_t domain)
-{
-	if (LIKELY(domain < MEMPROF_SHARED_BUFFER))
-		return domain;
-	memprof_lock_shared_buffer();
-	return MEMPROF_SHARED_BUFFER;
-}
-static inline void memprof_give_back_buffer(uint32_t buffer)
-{
-	if (UNLIKELY(buffer == MEMPROF_SHARED_BUFFER))
-		memprof_unlock_shared_buffer();
-}
-
-/* The next sample of a buffer: unique, not 0. */
-uint64_t memprof_new_sample_id(uint32_t buffer);
-/* The one that it gave last; they are 1 << shift apart. */
-uint64_t memprof_last_sample_id(uint32_t buffer);
-uint32_t memprof_sample_id_shift(void);
 /* Appends one record, its time and thread filled in, and flushes when the batch is full.
  * callstack: of an allocation, as the runtime gives it; only looked at when the runtime
  * captures. */
 void memprof_append(uint32_t buffer, struct memprof_record *record, value callstack);
-/* A buffer that is empty takes records of the session that runs. */
-void memprof_begin_batch(struct memprof_batch_buffer *buffer);
-/* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
-void memprof_flush(uint32_t buffer);
-void memprof_flush_domain(uint32_t domain);
-/* When the program ends, on any thread: all that are used. */
-void memprof_flush_all(void);
 /* Flushes when the oldest record of the domain's buffer waits for long. */
 void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns);
-/* Records there have been, flushed or not. */
-uint64_t memprof_records_of(uint32_t buffer);
-/* Tells the watcher, by a batch of no records, that this session runs. */
-void memprof_announce(uint32_t generation);
 /* In a forked child: the unflushed records are the parent's. */
 void memprof_batch_forget(void);
 

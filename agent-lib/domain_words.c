@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "domain_words.h"
 
-#include "batch.h"
+#include "buffers.h"
 
 /* Minor, promoted, major. */
 static const uint64_t *words_of(domain_state *state)

@@ -23,7 +23,7 @@
 
 #include <stdatomic.h>
 
-#include "batch.h"
+#include "buffers.h"
 #include "domain_words.h"
 #include "profiles.h"
 #include "sections.h"

@@ -172,7 +172,7 @@ void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
 /* Whether the batch has room for a record, whatever its callstack, and is not too old for it. */
 static int has_room(const struct memprof_batch_buffer *buffer, uint64_t time_ns)
 {
-	return buffer->packed_words <= MEMPROF_PACKED_WORDS - MAX_RECORD_WORDS &&
+	return buffer->words <= MEMPROF_PACKED_WORDS - MAX_RECORD_WORDS &&
 	       time_ns - buffer->packed.head.time_ns <= MAX_BATCH_NS;
 }
 
@@ -195,7 +195,7 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 		       const struct memprof_record *record, value callstack)
 {
 	const struct memprof_packed_head *head = &buffer->packed.head;
-	uint32_t *to = buffer->packed.words + buffer->packed_words;
+	uint32_t *to = buffer->packed.words + buffer->words;
 	uint32_t tid = MEMPROF_ORIGIN_TID(record->origin);
 
 	if (tid != packer->tid) {
@@ -207,8 +207,7 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 		to = put_alloc(to, packer, record, head->base_address, callstack);
 	else
 		to = put_follow(to, packer, record);
-	__atomic_store_n(&buffer->packed_words, (uint32_t)(to - buffer->packed.words),
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&buffer->words, (uint32_t)(to - buffer->packed.words), __ATOMIC_RELEASE);
 }
 
 void memprof_packed_append(uint32_t index, struct memprof_record *record, value callstack)
@@ -220,7 +219,7 @@ void memprof_packed_append(uint32_t index, struct memprof_record *record, value 
 	if (buffer->count != 0 && !has_room(buffer, record->time_ns))
 		memprof_flush(index);
 	if (buffer->count == 0) {
-		memprof_begin_batch(buffer);
+		memprof_begin_batch(buffer, MEMPROF_BATCH_PACKED);
 		begin(buffer, packer, record, index);
 	}
 	put_record(buffer, packer, record, callstack);

@@ -4,7 +4,7 @@
 #ifndef MEMPROF_PACKED_H
 #define MEMPROF_PACKED_H
 
-#include "batch.h"
+#include "buffers.h"
 
 /* Appends the record, its time filled in, and flushes before when there is no room.
  * callstack: of an allocation. */

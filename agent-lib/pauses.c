@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pauses.h"
 
-#include "batch.h"
+#include "buffers.h"
 #include "runtime_abi.h"
 
 typedef void (*hook)(void);

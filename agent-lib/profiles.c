@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "batch.h"
+#include "buffers.h"
 #include "static_value.h"
 
 /* A domain starts a profile once a session, but many domains can come and go. */

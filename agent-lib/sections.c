@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "batch.h"
+#include "buffers.h"
 
 /* caml_try_run_on_all_domains fails while another section is being prepared. */
 #define SECTION_PATIENCE_NS 3000000000u

@@ -3,7 +3,7 @@
 #ifndef MEMPROF_SESSION_H
 #define MEMPROF_SESSION_H
 
-#include "batch.h"
+#include "buffers.h"
 
 /* Whether a session is to run, as the tracker's callbacks ask it for each sample. */
 static inline int memprof_session_wanted(void)

@@ -61,7 +61,7 @@
 	OCAML5_TO_C memprof_stub5_start, memprof_start_body
 
 /*
- * void memprof_probe_batch(records, count, first_seq, generation, buffer)
+ * void memprof_probe_batch(records, count, first_seq, generation, buffer, format)
  *
  * The USDT probe memprof:batch. A one-byte nop: longer ones are rewritten into
  * calls by some kernels, which is not safe everywhere.
@@ -107,7 +107,7 @@ _.stapsdt.base:
 	.8byte	memprof_batch_semaphore
 	.asciz	"memprof"
 	.asciz	"batch"
-	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d"
+	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d 4@%r9d"
 4:	.balign	4
 
 	.section .note.GNU-stack, "", @progbits

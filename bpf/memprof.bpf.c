@@ -20,6 +20,11 @@
 
 #include "events.h"
 
+/* Newer than the header that Debian 12 has. */
+#ifndef PT_REGS_PARM6
+#define PT_REGS_PARM6(context) ((context)->r9)
+#endif
+
 /* Set before load. Ranges are [begin, end). */
 const volatile bool fiber_stacks = false;	  /* OCaml 5 */
 const volatile __u64 bottom_of_stack_address = 0; /* OCaml 4 */
@@ -237,6 +242,7 @@ struct batch_args {
 	__u32 generation;
 	__u32 count;
 	__u32 buffer;
+	__u32 format; /* enum memprof_batch_format */
 	__u32 tid;
 };
 
@@ -291,7 +297,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 	batch->first_seq = args->first_seq;
 	batch->generation = args->generation;
 	batch->n_words = count;
-	batch->buffer = args->buffer & ~MEMPROF_BATCH_PACKED;
+	batch->buffer = args->buffer;
 	batch->reserved = 0;
 
 	/* As above. */
@@ -309,8 +315,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 
 static __always_inline int take_packed(const struct batch_args *args)
 {
-	if (args->count > MEMPROF_PACKED_WORDS ||
-	    (args->buffer & ~MEMPROF_BATCH_PACKED) >= MEMPROF_BUFFERS)
+	if (args->count > MEMPROF_PACKED_WORDS)
 		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
 	else if (args->count > 4000)
 		send_packed(args, MEMPROF_PACKED_WORDS);
@@ -323,7 +328,22 @@ static __always_inline int take_packed(const struct batch_args *args)
 	return 0;
 }
 
-/* At memprof:batch(records, count, first_seq, generation, buffer). */
+static __always_inline int take_plain(const struct batch_args *args)
+{
+	if (args->count > MEMPROF_BATCH_RECORDS)
+		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
+	else if (args->count > 128)
+		send_batch(args, MEMPROF_BATCH_RECORDS);
+	else if (args->count > 16)
+		send_batch(args, 128);
+	else if (args->count > 0)
+		send_batch(args, 16);
+	else
+		send_batch(args, 0);
+	return 0;
+}
+
+/* At memprof:batch(records, count, first_seq, generation, buffer, format). */
 SEC("uprobe")
 int batch(struct pt_regs *ctx)
 {
@@ -333,23 +353,17 @@ int batch(struct pt_regs *ctx)
 		.first_seq = PT_REGS_PARM3(ctx),
 		.generation = (__u32)PT_REGS_PARM4(ctx),
 		.buffer = (__u32)PT_REGS_PARM5(ctx),
+		.format = (__u32)PT_REGS_PARM6(ctx),
 		.tid = target_tid(),
 	};
 
 	if (args.tid == 0)
 		return 0;
-	if (args.buffer & MEMPROF_BATCH_PACKED)
+	if (args.buffer < MEMPROF_BUFFERS && args.format == MEMPROF_BATCH_PACKED)
 		return take_packed(&args);
-	if (args.count > MEMPROF_BATCH_RECORDS || args.buffer >= MEMPROF_BUFFERS)
-		count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
-	else if (args.count > 128)
-		send_batch(&args, MEMPROF_BATCH_RECORDS);
-	else if (args.count > 16)
-		send_batch(&args, 128);
-	else if (args.count > 0)
-		send_batch(&args, 16);
-	else
-		send_batch(&args, 0);
+	if (args.buffer < MEMPROF_BUFFERS && args.format == MEMPROF_BATCH_PLAIN)
+		return take_plain(&args);
+	count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  * Two objects carry it, both found through the agent's ELF file:
  *
  *  - the USDT probe memprof:batch, hit when a batch of records is complete.
- *    Its arguments stay in fixed registers (see MEMPROF_BATCH_ARG_*), so that a
+ *    Its arguments stay in fixed registers (see at the end), so that a
  *    plain uprobe at the probe's address reads them without parsing the note.
  *    Its semaphore is the on/off switch: sampling runs only while it is raised.
  *
@@ -20,11 +20,11 @@
  *
  * Batch protocol. Records of a buffer are numbered from 0 without gaps over the life
  * of the process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
- * The agent writes a record (and packed_words), then count; a flush hits the probe, zeroes count,
- * then adds to first_seq. A watcher that reads first_seq, count and the records,
- * then first_seq again and finds it unchanged, has a valid copy of the unflushed
- * tail; the same records arrive once more with the next batch and are recognised
- * by their numbers. A hole in the numbers is a lost batch.
+ * The agent writes a record (and words), then count; a flush hits the probe, zeroes count,
+ * then adds to first_seq. What format a batch has is said in its buffer, before its first record. A
+ * watcher that reads first_seq, count and the records, then first_seq again and finds it unchanged,
+ * has a valid copy of the unflushed tail; the same records arrive once more with the next batch and
+ * are recognised by their numbers. A hole in the numbers is a lost batch.
  *
  *     first_seq = 512  count = 2                       flush
  *     records   [#512 alloc id 40][#513 promote id 12] ------> probe(ptr, 2, 512, gen)
@@ -39,7 +39,7 @@
 #endif
 
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
-#define MEMPROF_AGENT_ABI 4u
+#define MEMPROF_AGENT_ABI 5u
 
 /* Records one batch holds at most. */
 #define MEMPROF_BATCH_RECORDS 512u
@@ -144,6 +144,12 @@ struct memprof_packed {
 	__u32 words[MEMPROF_PACKED_WORDS];
 };
 
+/* What the records of a batch are. */
+enum memprof_batch_format {
+	MEMPROF_BATCH_PLAIN = 0,  /* struct memprof_record, as many as it has */
+	MEMPROF_BATCH_PACKED = 1, /* struct memprof_packed */
+};
+
 enum memprof_agent_state {
 	MEMPROF_AGENT_IDLE = 0,
 	MEMPROF_AGENT_SAMPLING = 1,
@@ -189,8 +195,8 @@ struct memprof_batch_buffer {
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
-	__u32 packed_words; /* of the batch when it is packed; 0: it is not */
-	__u32 reserved;
+	__u32 words;  /* of a packed batch */
+	__u32 format; /* enum memprof_batch_format */
 	union {
 		struct memprof_record records[MEMPROF_BATCH_RECORDS];
 		struct memprof_packed packed;
@@ -237,12 +243,11 @@ struct memprof_agent_control {
 };
 
 /*
- * memprof:batch(records pointer, count, first_seq, generation, buffer), x86-64: the
- * registers of the C calling convention rdi, esi, rdx, ecx, r8d.
+ * memprof:batch(records pointer, count, first_seq, generation, buffer, format), x86-64: the
+ * registers of the C calling convention rdi, esi, rdx, ecx, r8d, r9d.
  * A batch with count 0 is a start announcement: "sampling runs, generation G".
- * Of a packed batch, the pointer is that of its struct memprof_packed, count that of its
- * words, and buffer has this bit set.
+ * Of a packed batch, the pointer is that of its struct memprof_packed and count that of its
+ * words.
  */
-#define MEMPROF_BATCH_PACKED (1u << 31)
 
 #endif

@@ -106,15 +106,15 @@ void Lane::catch_up() {
   if (tails.empty()) return;
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
-    if (tail.words.empty()) {
-      pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, tail.records);
-    } else {
+    if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
+      pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, plain->records);
+    } else if (const auto* packed = std::get_if<PackedTail>(&tail.batch)) {
       pipeline_.on_packed_tail({.time_ns = read_at_ns,
                                 .generation = tail.generation,
                                 .first_seq = tail.first_seq,
                                 .buffer = tail.buffer,
-                                .head = tail.head,
-                                .words = tail.words});
+                                .head = packed->head,
+                                .words = packed->words});
     }
   }
   tap_.flush();

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "batch.h"
+#include "buffers.h"
 #include "domains.h"
 #include "profiles.h"
 

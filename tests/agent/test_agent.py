@@ -24,7 +24,7 @@ class ElfContract(unittest.TestCase):
         notes = subprocess.run(["readelf", "-n", AGENT], capture_output=True, text=True).stdout
         self.assertEqual(notes.count("NT_STAPSDT"), 1)
         self.assertIn("Provider: memprof\n    Name: batch", notes)
-        self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d", notes)
+        self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d 4@%r9d", notes)
         self.assertNotIn("Semaphore: 0x0000000000000000", notes)
         location = notes.split("Location: ")[1].split(",")[0]
         code = subprocess.run(
@@ -80,7 +80,7 @@ class Life(unittest.TestCase):
         target.request(1e-3, 1)
         target.ask("go 1")
         head = target.head()
-        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 4))
+        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 5))
         self.assertEqual((head["state"], head["starts"], head["last_sample_id"]),
                          (agent.IDLE, 0, 0))
         self.assertEqual(target.close()[0], 0)

@@ -9,7 +9,8 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "agent-lib"
-PARTS = ("domains.c", "profiles.c", "sections.c", "domain_words.c", "batch.c", "packed.c")
+PARTS = ("domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
+         "packed.c")
 
 
 def steps():

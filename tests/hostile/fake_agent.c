@@ -42,7 +42,8 @@ static struct memprof_domain domains[4];
 /* The kernel counts watchers here; writable, and in the file, as the real one. */
 unsigned short fake_semaphore __attribute__((section(".probes"))) = 0;
 
-void fake_probe(const void *records, __u32 count, __u64 first_seq, __u32 generation, __u32 buffer);
+void fake_probe(const void *records, __u32 count, __u64 first_seq, __u32 generation, __u32 buffer,
+		__u32 format);
 __asm__(".text\n"
 	".type fake_probe, @function\n"
 	"fake_probe:\n"
@@ -64,7 +65,7 @@ __asm__(".text\n"
 	"	.8byte fake_semaphore\n"
 	"	.asciz \"memprof\"\n"
 	"	.asciz \"batch\"\n"
-	"	.asciz \"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d\"\n"
+	"	.asciz \"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d 4@%r9d\"\n"
 	"4:	.balign 4\n"
 	"	.text\n");
 
@@ -138,14 +139,16 @@ static void answer_request(void)
 	control->state = MEMPROF_AGENT_SAMPLING;
 	control->generation = answered;
 	control->starts++;
-	fake_probe(buffers, 0, 0, answered, control->requested_capture ? MEMPROF_BATCH_PACKED : 0);
+	fake_probe(buffers, 0, 0, answered, 0,
+		   control->requested_capture ? MEMPROF_BATCH_PACKED : MEMPROF_BATCH_PLAIN);
 }
 
 static void lie_counts(void)
 {
 	fake_probe(wild_pointer(), (__u32)wild(), wild(),
 		   some() % 2 ? control->generation : (__u32)wild(),
-		   (__u32)wild() | (some() % 2 ? MEMPROF_BATCH_PACKED : 0));
+		   some() % 2 ? (__u32)(some() % MEMPROF_BUFFERS) : (__u32)wild(),
+		   some() % 4 ? (__u32)(some() % 2) : (__u32)wild());
 }
 
 static void lie_packed(void)
@@ -161,7 +164,7 @@ static void lie_packed(void)
 	batch->head.records = some() % 2 ? records : (__u32)wild();
 	for (__u32 i = 0; i < words; i++)
 		batch->words[i] = some() % 2 ? (__u32)wild() : (__u32)some() & 0x3ff;
-	fake_probe(batch, words, seq, control->generation, MEMPROF_BATCH_PACKED);
+	fake_probe(batch, words, seq, control->generation, 0, MEMPROF_BATCH_PACKED);
 	seq += records;
 }
 
@@ -170,7 +173,8 @@ static void lie_tails(void)
 	for (int i = 0; i < 4; i++) {
 		buffers[i].first_seq = wild();
 		buffers[i].count = (__u32)wild();
-		buffers[i].packed_words = (__u32)wild();
+		buffers[i].words = (__u32)wild();
+		buffers[i].format = some() % 4 ? (__u32)(some() % 2) : (__u32)wild();
 		buffers[i].generation = some() % 2 ? control->generation : (__u32)wild();
 		scramble(&buffers[i].packed, 4096);
 	}
@@ -195,7 +199,7 @@ static void lie_restarts(void)
 	control->running_generation = (__u32)wild();
 	control->starts = wild();
 	fake_probe(buffers, (__u32)(some() % 512), wild(), control->generation,
-		   (__u32)(some() % 128));
+		   (__u32)(some() % 128), MEMPROF_BATCH_PLAIN);
 }
 
 static void lie_pointers(void)
@@ -222,7 +226,7 @@ static void lie_unmapped(void)
 	if (some() % 16 == 0)
 		mmap(room, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		     -1, 0);
-	fake_probe(room, 512, some(), control->generation, 0);
+	fake_probe(room, 512, some(), control->generation, 0, MEMPROF_BATCH_PLAIN);
 }
 
 static const struct {

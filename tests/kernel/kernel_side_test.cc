@@ -67,7 +67,7 @@ TEST_F(KernelSideTest, PackedBatchesArriveByteExact) {
   constexpr std::uint32_t kAll = (sizeof records - sizeof(memprof_packed_head)) / sizeof(__u32);
   static_assert(kAll > 4000);  // one of the largest class
   for (const std::uint32_t words : {0u, 1u, 100u, 101u, 1000u, 1001u, 4000u, kAll}) {
-    target_->batch(address, words, 9, 77, MEMPROF_BATCH_PACKED | 5);
+    target_->batch(address, words, 9, 77, 5, MEMPROF_BATCH_PACKED);
     const auto got = take(side);
     ASSERT_EQ(got.size(), 1u) << words;
     ASSERT_EQ(got[0].kind(), MEMPROF_EVENT_PACKED);
@@ -80,9 +80,9 @@ TEST_F(KernelSideTest, PackedBatchesArriveByteExact) {
     ASSERT_GE(got[0].bytes.size(), offsetof(memprof_packed_batch, packed) + bytes);
     EXPECT_EQ(std::memcmp(&batch.packed, records, bytes), 0) << words;
   }
-  target_->batch(address, MEMPROF_PACKED_WORDS + 1, 0, 1, MEMPROF_BATCH_PACKED);
-  target_->batch(address, 1, 0, 1, MEMPROF_BATCH_PACKED | MEMPROF_BUFFERS);
-  target_->batch(16, 3, 0, 1, MEMPROF_BATCH_PACKED);
+  target_->batch(address, MEMPROF_PACKED_WORDS + 1, 0, 1, 0, MEMPROF_BATCH_PACKED);
+  target_->batch(address, 1, 0, 1, MEMPROF_BUFFERS, MEMPROF_BATCH_PACKED);
+  target_->batch(16, 3, 0, 1, 0, MEMPROF_BATCH_PACKED);
   EXPECT_EQ(take(side).size(), 0u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 2u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
@@ -95,9 +95,10 @@ TEST_F(KernelSideTest, BadBatchesAreCounted) {
   target_->batch(records, MEMPROF_BATCH_RECORDS + 1, 0, 1);
   target_->batch(records, 0xFFFFFFFF, 0, 1);
   target_->batch(records, 1, 0, 1, MEMPROF_BUFFERS);
+  target_->batch(records, 1, 0, 1, 0, MEMPROF_BATCH_PACKED + 1);
   target_->batch(16, 3, 0, 1);
   EXPECT_EQ(take(side).size(), 0u);
-  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 3u);
+  EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_BAD_COUNT], 4u);
   EXPECT_EQ(side->counters().drops[MEMPROF_DROP_BATCH_UNREADABLE], 1u);
 }
 

@@ -31,7 +31,7 @@ void probe_target_safe_point();
 void probe_target_register_frametable();
 // memprof:batch and its semaphore.
 void probe_target_batch(const void* records, unsigned count, std::uint64_t first_seq,
-                        unsigned generation, unsigned buffer);
+                        unsigned generation, unsigned buffer, unsigned format);
 extern volatile std::uint16_t probe_target_semaphore;
 }
 
@@ -108,8 +108,9 @@ class ProbeTarget {
     return call({kCollectOnThread, 0, static_cast<std::uint64_t>(alloc_idx)});
   }
   int batch(std::uint64_t records, std::uint32_t count, std::uint64_t first_seq,
-            std::uint32_t generation, std::uint32_t buffer = 0) {
-    return call({kBatch, records, count, first_seq, generation, buffer});
+            std::uint32_t generation, std::uint32_t buffer = 0,
+            std::uint32_t format = MEMPROF_BATCH_PLAIN) {
+    return call({kBatch, records, count, first_seq, generation, buffer, format});
   }
   int safe_point() { return call({kSafePoint}); }
   int register_frametable() { return call({kFrametable}); }
@@ -150,7 +151,7 @@ class ProbeTarget {
     kAskChild
   };
   struct Command {
-    std::uint64_t op = 0, a = 0, b = 0, c = 0, d = 0, e = 0;
+    std::uint64_t op = 0, a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;
   };
 
   void send(Command command) {
@@ -239,7 +240,8 @@ class ProbeTarget {
       case kBatch:
         probe_target_batch(reinterpret_cast<const void*>(command.a),
                            static_cast<unsigned>(command.b), command.c,
-                           static_cast<unsigned>(command.d), static_cast<unsigned>(command.e));
+                           static_cast<unsigned>(command.d), static_cast<unsigned>(command.e),
+                           static_cast<unsigned>(command.f));
         return own_tid();
       case kSafePoint:
         probe_target_safe_point();

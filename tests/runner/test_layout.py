@@ -2,6 +2,7 @@
 """The layout shows the data's way: what may include what, how long a list of files may be, whose they are."""
 
 import collections
+import graphlib
 import pathlib
 import re
 import subprocess
@@ -65,6 +66,15 @@ class Layout(unittest.TestCase):
         self.assertGreater(seen, 500)
         self.assertEqual([], wrong)
 
+    def test_the_agent_has_an_order(self):
+        """Each pair of files of the agent uses others that do not use it: nothing goes round."""
+        uses = collections.defaultdict(set)
+        for path in (ROOT / "agent-lib").glob("*.[ch]"):
+            included = re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.M)
+            uses[path.stem] |= set(included) - {path.stem}
+        self.assertGreater(len(uses), 10)
+        list(graphlib.TopologicalSorter(uses).static_order())  # fails with the cycle, if there is one
+
     def test_no_folder_is_a_long_list(self):
         counts = collections.Counter(str(path.parent) for path in tracked())
         self.assertEqual({}, {folder: count for folder, count in counts.items() if count > MOST_FILES})
@@ -75,6 +85,17 @@ class Layout(unittest.TestCase):
         without = [str(path) for path in sources
                    if not LICENSED.search("\n".join((ROOT / path).read_text().splitlines()[:2]))]
         self.assertEqual([], without)
+
+    def test_a_comment_has_a_subject(self):
+        """What a comment is about stands in it: one that begins with "Of" leaves it to the reader."""
+        wrong = []
+        for path in tracked():
+            if path.parts[0] not in ("daemon", "agent-lib", "bpf", "proto") or path.suffix == ".py":
+                continue
+            lines = (ROOT / path).read_text(errors="replace").splitlines()
+            wrong += [f"{path}:{number}" for number, line in enumerate(lines, 1)
+                      if re.match(r"\s*(//|/\*) Of ", line) and not lines[number - 2].lstrip().startswith("//")]
+        self.assertEqual([], wrong)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,11 @@ absl::Status check_build(const memprof_agent_control& block, int pid) {
                    "); restart the program or use the memprofd that came with its agent"));
 }
 
+absl::Status too_many(int pid, std::uint32_t records, std::uint32_t most) {
+  return absl::DataLossError(absl::StrCat("pid ", pid, ": agent claims ", records,
+                                          " unflushed records of at most ", most));
+}
+
 }  // namespace
 
 bool is_our_build(const AgentBuild& build) {
@@ -63,10 +68,8 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
   ASSIGN_OR_RETURN(const AgentStatus now, status());
   std::vector<AgentTail> tails;
   for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
-    absl::StatusOr<AgentTail> tail = this->tail(now, buffer);
-    if (absl::IsUnavailable(tail.status())) continue;
-    if (!tail.ok()) return tail.status();
-    if (!tail->records.empty() || !tail->words.empty()) tails.push_back(*std::move(tail));
+    ASSIGN_OR_RETURN(std::optional<AgentTail> tail, this->tail(now, buffer));
+    if (tail) tails.push_back(*std::move(tail));
   }
   return tails;
 }
@@ -81,37 +84,52 @@ std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
   return domains;
 }
 
-// kUnavailable when it was flushed meanwhile.
-absl::StatusOr<AgentTail> AgentControl::tail(const AgentStatus& now, std::uint32_t buffer) const {
+absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(const AgentStatus& now,
+                                                            std::uint32_t buffer) const {
   const std::uint64_t at = now.buffers + buffer * sizeof(memprof_batch_buffer);
   struct {
     std::uint64_t first_seq;
     std::uint32_t count, generation;
   } head;
   RETURN_IF_ERROR(memory_->read_value(at, head));
+  if (head.count == 0) return std::nullopt;
+  struct {
+    std::uint32_t words, format;
+  } batch;  // said before the first record was counted
+  static_assert(offsetof(memprof_batch_buffer, format) ==
+                offsetof(memprof_batch_buffer, words) + sizeof batch.words);
+  RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, words), batch));
   AgentTail tail{buffer, head.first_seq, head.generation, {}};
-  if (head.count == 0) return tail;
-  std::uint32_t words = 0;
-  RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, packed_words), words));
-  const std::uint32_t most = words == 0 ? MEMPROF_BATCH_RECORDS : MEMPROF_PACKED_RECORDS;
-  if (head.count > most || words > MEMPROF_PACKED_WORDS) {
-    return absl::DataLossError(absl::StrCat("pid ", pid_, ": agent claims ", head.count,
-                                            " unflushed records of at most ", most));
-  }
-  if (words == 0) {
-    tail.records.resize(head.count);
-    RETURN_IF_ERROR(
-        memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
+  if (batch.format == MEMPROF_BATCH_PACKED) {
+    ASSIGN_OR_RETURN(tail.batch, packed_tail(at, head.count, batch.words));
   } else {
-    RETURN_IF_ERROR(memory_->read_value(at + kBufferHeadBytes, tail.head));
-    tail.head.records = head.count;
-    tail.words.resize(words);
-    RETURN_IF_ERROR(memory_->read(at + offsetof(memprof_batch_buffer, packed.words),
-                                  std::as_writable_bytes(std::span(tail.words))));
+    ASSIGN_OR_RETURN(tail.batch, plain_tail(at, head.count));
   }
   std::uint64_t first_seq = 0;
   RETURN_IF_ERROR(memory_->read_value(at, first_seq));
-  if (first_seq != tail.first_seq) return absl::UnavailableError("flushed while being read");
+  if (first_seq != tail.first_seq) return std::nullopt;
+  return tail;
+}
+
+absl::StatusOr<PlainTail> AgentControl::plain_tail(std::uint64_t at, std::uint32_t records) const {
+  if (records > MEMPROF_BATCH_RECORDS) return too_many(pid_, records, MEMPROF_BATCH_RECORDS);
+  PlainTail tail{std::vector<memprof_record>(records)};
+  RETURN_IF_ERROR(
+      memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
+  return tail;
+}
+
+absl::StatusOr<PackedTail> AgentControl::packed_tail(std::uint64_t at, std::uint32_t records,
+                                                     std::uint32_t words) const {
+  if (records > MEMPROF_PACKED_RECORDS || words > MEMPROF_PACKED_WORDS) {
+    return too_many(pid_, records, MEMPROF_PACKED_RECORDS);
+  }
+  PackedTail tail;
+  RETURN_IF_ERROR(memory_->read_value(at + kBufferHeadBytes, tail.head));
+  tail.head.records = records;
+  tail.words.resize(words);
+  RETURN_IF_ERROR(memory_->read(at + offsetof(memprof_batch_buffer, packed.words),
+                                std::as_writable_bytes(std::span(tail.words))));
   return tail;
 }
 

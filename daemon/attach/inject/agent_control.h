@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,14 +37,21 @@ struct AgentStatus {
   std::uint64_t domains = 0;
 };
 
+// As memprof_batch_format names them.
+struct PlainTail {
+  std::vector<memprof_record> records;
+};
+struct PackedTail {
+  memprof_packed_head head{};  // its number of records is that of the buffer
+  std::vector<std::uint32_t> words;
+};
+
 // The unflushed records of a buffer at one instant.
 struct AgentTail {
   std::uint32_t buffer = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t generation = 0;
-  std::vector<memprof_record> records;  // or
-  memprof_packed_head head{};           // of so many records
-  std::vector<std::uint32_t> words;
+  std::variant<PlainTail, PackedTail> batch;
 };
 
 // What a session is to be.
@@ -80,7 +89,7 @@ class AgentControl {
 
   // Fails with kDataLoss when what lies there is another build's agent.
   absl::StatusOr<AgentStatus> status() const;
-  // Of all buffers that have some. Those of a buffer that was flushed while being read
+  // The tails of all buffers that have one. Those of a buffer that was flushed while being read
   // are missing: they come by the probe.
   absl::StatusOr<std::vector<AgentTail>> tails() const;
   // Domains that run, of those known by then.
@@ -98,7 +107,11 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  absl::StatusOr<AgentTail> tail(const AgentStatus& now, std::uint32_t buffer) const;
+  // Nothing when the buffer is empty, or was flushed while it was read.
+  absl::StatusOr<std::optional<AgentTail>> tail(const AgentStatus& now, std::uint32_t buffer) const;
+  absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;
+  absl::StatusOr<PackedTail> packed_tail(std::uint64_t at, std::uint32_t records,
+                                         std::uint32_t words) const;
   template <typename T>
   absl::Status write(std::size_t offset, const T& value) const;
 

@@ -114,8 +114,9 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   EXPECT_EQ(tail.buffer, 0u);
   EXPECT_EQ(tail.first_seq, 100u);
   EXPECT_EQ(tail.generation, 4u);
-  ASSERT_EQ(tail.records.size(), 2u);
-  EXPECT_EQ(tail.records[1].sample_id, 42u);
+  const auto& records = std::get<PlainTail>(tail.batch).records;
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1].sample_id, 42u);
   EXPECT_EQ(tails->back().buffer, 3u);
   EXPECT_EQ(tails->back().generation, 5u);
 }
@@ -126,19 +127,19 @@ TEST_F(AgentControlTest, ReadsAPackedTail) {
   buffer.first_seq = 100;
   buffer.generation = 4;
   buffer.count = 2;
-  buffer.packed_words = 5;
+  buffer.words = 5;
+  buffer.format = MEMPROF_BATCH_PACKED;
   buffer.packed.head.base_address = 0x5500;
   buffer.packed.words[4] = 55;
   const auto tails = control().tails();
   ASSERT_TRUE(tails.ok()) << tails.status();
   ASSERT_EQ(tails->size(), 1u);
-  const AgentTail& tail = tails->front();
-  EXPECT_TRUE(tail.records.empty());
+  const auto& tail = std::get<PackedTail>(tails->front().batch);
   EXPECT_EQ(tail.head.records, 2u);
   EXPECT_EQ(tail.head.base_address, 0x5500u);
   ASSERT_EQ(tail.words.size(), 5u);
   EXPECT_EQ(tail.words[4], 55u);
-  buffer.packed_words = MEMPROF_PACKED_WORDS + 1;
+  buffer.words = MEMPROF_PACKED_WORDS + 1;
   EXPECT_EQ(control().tails().status().code(), absl::StatusCode::kDataLoss);
 }
 
