@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/target_session.h"
+#include "daemon/control/wait_for.h"
 #include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
 
@@ -16,6 +17,8 @@ using std::chrono::milliseconds;
 // After this many samples without a capture the capture probe is known not to work.
 constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
+// From the loss of a thread to the end of its program.
+constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
 // How long a target's memory may take to answer.
 constexpr std::chrono::seconds kSilentPatience{10};
@@ -85,14 +88,22 @@ void TargetSession::advance() {
   show_progress();
 }
 
+// A thread that is gone is the beginning of the program's end, which is soon complete then.
 void TargetSession::end_attach(const absl::Status& why) {
-  const absl::Status same = check_same_program(attached_->target->target());
-  const bool replaced = absl::IsFailedPrecondition(same);
-  const bool gone = absl::IsNotFound(same) || absl::IsNotFound(why);
-  end(gone || replaced ? TargetState::kExited : TargetState::kFailed,
-      replaced ? "the program replaced itself (exec) during the attach"
-      : gone   ? "the program ended during the attach"
-               : std::string(why.message()));
+  const Target& target = attached_->target->target();
+  absl::Status same = check_same_program(target);
+  if (absl::IsNotFound(why)) {
+    wait_for(kEndPatience, [&] { return !(same = check_same_program(target)).ok(); });
+  }
+  if (absl::IsFailedPrecondition(same)) {
+    return end(TargetState::kExited, "the program replaced itself (exec) during the attach");
+  }
+  if (absl::IsNotFound(same)) {
+    return end(TargetState::kExited, "the program ended during the attach");
+  }
+  end(TargetState::kFailed, absl::IsNotFound(why)
+                                ? "the kernel lost the thread that loads the agent; attach again"
+                                : std::string(why.message()));
 }
 
 void TargetSession::show_progress() {

@@ -215,20 +215,27 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
 // Between exec and the start of the runtime a program is neither the one before nor yet this one.
 bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
 
+absl::Status look_at_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
+  absl::StatusOr<OcamlProgram> program = check_program(*file);
+  if (!program.ok()) return about_pid(target.pid, program.status(), " ");
+  target.abi = program->abi;
+  target.why_no_agent = program->why_no_agent;
+  target.why_no_observe = program->why_no_observe;
+  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, stop, target));
+  return check_same_program(target);
+}
+
 absl::StatusOr<Target> look_at(const ProcFs& proc, int pid, const std::stop_token& stop) {
   Target target;
   target.pid = pid;
   RETURN_IF_ERROR(check_process(proc, pid, target.container_pid));
   RETURN_IF_ERROR(identify(proc, target));
-  ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
-  absl::StatusOr<OcamlProgram> program = check_program(*file);
-  if (!program.ok()) return about_pid(pid, program.status(), " ");
-  target.abi = program->abi;
-  target.why_no_agent = program->why_no_agent;
-  target.why_no_observe = program->why_no_observe;
-  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, stop, target));
-  RETURN_IF_ERROR(check_same_program(target));
-  return target;
+  const absl::Status looked = look_at_program(proc, stop, target);
+  if (looked.ok()) return target;
+  // What seems wrong with a program that has gone meanwhile says nothing of the one that runs.
+  const absl::Status memory = target.memory->check();
+  return absl::IsNotFound(memory) ? memory : looked;
 }
 
 absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid, const std::stop_token& stop) {

@@ -267,6 +267,17 @@ class Faults(E2ETest):
                 for kind in kinds:
                     yield name, position, kind
 
+    def test_an_exec_while_its_file_is_read_is_told(self):
+        """The memory that memprofd wants to read next has gone: that is no fault of the program."""
+        for position in range(1, self.counts()["pread64"], 5):
+            self.tried = self.reached = 0
+            self.trial("pread64", position, Executes)
+
+    def test_a_thread_that_is_lost_is_not_the_end_of_its_program(self):
+        for position in range(2, self.counts()["ptrace"], 4):
+            self.tried = self.reached = 0
+            self.trial("ptrace", position, Nothing)
+
     def test_each_kind_of_call(self):
         counts = self.counts()
         for name, position, kind in self.trials(counts):
