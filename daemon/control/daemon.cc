@@ -33,11 +33,9 @@ constexpr std::size_t kMaxEnded = 100;
 
 // The snapshot, with a word on its age when it is not of now.
 TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
-  const bool runs = snapshot->info.state == TargetState::kSampling ||
-                    snapshot->info.state == TargetState::kWaiting;
   const std::uint64_t now = realtime_ns();
   const auto age = std::chrono::nanoseconds(now - std::min(now, snapshot->time_ns));
-  if (!runs || age < kStaleAge) return snapshot;
+  if (!is_active(snapshot->info.state) || age < kStaleAge) return snapshot;
   auto stale = std::make_shared<TargetSnapshot>(*snapshot);
   stale->info.message = absl::StrCat("its numbers are ",
                                      std::chrono::duration_cast<std::chrono::seconds>(age).count(),

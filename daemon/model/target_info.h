@@ -17,6 +17,10 @@ enum class TargetState {
   kFailed,    // see TargetInfo::message
 };
 std::string_view state_name(TargetState state);
+// Not one that has ended.
+constexpr bool is_active(TargetState state) {
+  return state == TargetState::kSampling || state == TargetState::kWaiting;
+}
 
 inline constexpr char kAgentMode[] = "agent";
 inline constexpr char kObserveMode[] = "observe";

@@ -51,6 +51,7 @@ class Stalls(E2ETest):
             self.assert_one_line(told.stderr, "stands still")
             taken = self.memprofd.metrics().value("memprofd_snapshot_timestamp_seconds", pid=self.known.pid)
             self.assertLess(taken, time.time() - 5)
+            self.assertGreater(self.memprofd.targets()[self.known.pid]["snapshot_age_seconds"], 5)
         eventually(lambda: not self.memprofd.targets()[self.known.pid]["message"], "they are of now")
         self.memprofd.set_rate(self.known.pid, 3 * RATE)
         self.sample_on_command(self.memprofd, self.known)

@@ -103,6 +103,9 @@ Json target_object(const pb::Target& target) {
   }
   out["attached_unix_ns"] = target.attached_unix_ns();
   out["attach_seconds"] = target.attach_seconds();
+  if (target.has_snapshot_age_seconds()) {
+    out["snapshot_age_seconds"] = target.snapshot_age_seconds();
+  }
   out["paused_seconds"] = target.paused_seconds();
   out["gc"] = target.has_gc() ? known_gc_json(target.gc()) : Json(nullptr);
   return out;

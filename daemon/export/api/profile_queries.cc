@@ -11,6 +11,7 @@
 #include "daemon/export/formats/profile_formats.h"
 #include "daemon/query/observed.h"
 #include "daemon/query/select.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -31,11 +32,14 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
   return name + extension;
 }
 
+double age_seconds(const TargetSnapshot& target) {
+  const std::uint64_t now_ns = realtime_ns();
+  return static_cast<double>(now_ns - std::min(now_ns, target.time_ns)) / 1e9;
+}
+
 // A target that has ended is in the answer to no question about what came later.
 bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
-  const bool ended =
-      target.info.state != TargetState::kWaiting && target.info.state != TargetState::kSampling;
-  return ended && range.begin_unix_ns() > 0 &&
+  return !is_active(target.info.state) && range.begin_unix_ns() > 0 &&
          static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
 }
 
@@ -102,7 +106,9 @@ absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
 pb::ListTargetsResponse QueryService::list_targets() {
   pb::ListTargetsResponse out;
   for (const TargetSnapshotPtr& target : source_.snapshots()) {
-    *out.add_targets() = to_proto(*target);
+    pb::Target& told = *out.add_targets();
+    told = to_proto(*target);
+    if (is_active(target->info.state)) told.set_snapshot_age_seconds(age_seconds(*target));
   }
   return out;
 }

@@ -120,10 +120,6 @@ void add_events(const std::string& pid, const TargetSnapshot& target, MetricFami
 
 }  // namespace
 
-bool is_active(TargetState state) {
-  return state == TargetState::kSampling || state == TargetState::kWaiting;
-}
-
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(pid, target.info, out);
   out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);

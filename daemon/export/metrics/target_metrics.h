@@ -11,7 +11,4 @@ namespace memprofd {
 
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out);
 
-// Whether samples come or are waited for; false once a target has ended.
-bool is_active(TargetState state);
-
 }  // namespace memprofd

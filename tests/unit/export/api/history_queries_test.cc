@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "daemon/export/api/query_service.h"
+#include "daemon/util/clock.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/recording.h"
 
@@ -33,6 +34,20 @@ TEST_F(ProfileQueriesTest, ListsTargetsThatEndedToo) {
   ASSERT_EQ(response.targets_size(), 2);
   EXPECT_EQ(response.targets(0).pid(), 4242);
   EXPECT_EQ(response.targets(1).state(), pb::TARGET_STATE_EXITED);
+}
+
+TEST_F(ProfileQueriesTest, TargetsThatRunTellHowOldTheirNumbersAre) {
+  auto now = fixed_target(), stale = fixed_target(4300), ended = fixed_target(4301);
+  now->time_ns = realtime_ns();
+  stale->time_ns = realtime_ns() - 90'000'000'000;
+  ended->info.state = TargetState::kExited;
+  service_.set({now, stale, ended});
+  const pb::ListTargetsResponse response = queries_.list_targets();
+  EXPECT_TRUE(response.targets(0).has_snapshot_age_seconds());
+  EXPECT_GE(response.targets(0).snapshot_age_seconds(), 0);
+  EXPECT_GE(response.targets(1).snapshot_age_seconds(), 90);
+  EXPECT_LT(response.targets(1).snapshot_age_seconds(), 1e6) << "seconds";
+  EXPECT_FALSE(response.targets(2).has_snapshot_age_seconds());
 }
 
 TEST_F(ProfileQueriesTest, ProfileOfOneSeveralAndAll) {
