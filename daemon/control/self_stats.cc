@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "daemon/discover/memory_channel.h"
+
 namespace memprofd {
 
 SelfStats read_self_stats() {
@@ -21,6 +23,7 @@ SelfStats read_self_stats() {
   if (statm >> total_pages >> resident_pages) {
     stats.resident_bytes = resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   }
+  stats.abandoned_memory_servers = MemoryChannel::abandoned();
   return stats;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process's own use of the machine.
+// This process's own use of the machine, and what it leaves there.
 #pragma once
 
 #include "daemon/model/control.h"

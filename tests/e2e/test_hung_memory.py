@@ -102,6 +102,7 @@ class HungMemory(E2ETest):
         self.assert_others_go_on()
         self.memprofd.wait_state(self.hung.pid, "failed", timeout=60)
         self.assertIn("does not answer", self.memprofd.targets()[self.hung.pid]["message"])
+        eventually(lambda: self.memprofd.metrics().value("memprofd_abandoned_memory_servers") == 1, "its reader is left")
         self.assert_others_go_on()
         self.assertEqual(0, self.memprofd.stop(signal.SIGTERM))
         self.assert_little_is_left()

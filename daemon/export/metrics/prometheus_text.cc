@@ -21,6 +21,10 @@ constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has u
 constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
                               "Memory taken by the histories of all targets."};
+constexpr MetricName kAbandoned{
+    "memprofd_abandoned_memory_servers",
+    "Processes that read the memory of targets that have gone, held by file systems that do not "
+    "answer; further such programs are refused at 64."};
 constexpr MetricName kEvents{"memprofd_events_total",
                              "Ring buffer records memprofd has consumed, all targets."};
 constexpr MetricName kDropped{"memprofd_dropped_events_total",
@@ -115,6 +119,7 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.counter(kCpu, {}, self.cpu_seconds);
   out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
+  out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
   out.counter(kEvents, {}, static_cast<double>(self.events));
 }
 
