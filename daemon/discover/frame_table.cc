@@ -35,7 +35,8 @@ constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
 // read with few system calls. Pointers are valid until the next call.
 class Window {
  public:
-  explicit Window(const MemoryReader& memory) : memory_(memory) {}
+  Window(const MemoryReader& memory, std::span<const Mapping> mappings)
+      : memory_(memory), mappings_(mappings) {}
 
   // n bytes at address, or null: unreadable, or the byte cap is reached.
   const std::byte* at(std::uint64_t address, std::size_t n) {
@@ -55,9 +56,21 @@ class Window {
  private:
   static constexpr std::size_t kStep = 256 << 10;
 
-  // Near the end of a mapping a big read fails: halve it down to what is asked.
+  // How many bytes from an address are in its mapping; of what is in none, in its page.
+  std::uint64_t mapped_behind(std::uint64_t address) const {
+    constexpr std::uint64_t kPage = 4096;
+    const auto after =
+        std::upper_bound(mappings_.begin(), mappings_.end(), address,
+                         [](std::uint64_t a, const Mapping& mapping) { return a < mapping.end; });
+    const bool inside = after != mappings_.end() && after->begin <= address;
+    return inside ? after->end - address : kPage - address % kPage;
+  }
+
+  // A big read fails where a page is missing: halve it down to what is asked.
   bool refill(std::uint64_t address, std::size_t n) {
-    for (std::size_t size = std::max(kStep, n);; size = std::max(size / 2, n)) {
+    const std::size_t most =
+        std::max<std::size_t>(std::min<std::uint64_t>(kStep, mapped_behind(address)), n);
+    for (std::size_t size = most;; size = std::max(size / 2, n)) {
       if (total_ + size > kMaxBytesRead) return false;
       bytes_.resize(size);
       begin_ = address;
@@ -70,6 +83,7 @@ class Window {
   }
 
   const MemoryReader& memory_;
+  const std::span<const Mapping> mappings_;
   std::uint64_t begin_ = 0;
   std::uint64_t total_ = 0;
   std::vector<std::byte> bytes_;
@@ -175,8 +189,9 @@ const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {
 }
 
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
+                                            std::span<const Mapping> mappings,
                                             std::uint64_t caml_frametable, SharedBudget budget) {
-  Window list(memory);
+  Window list(memory, mappings);
   std::vector<std::uint64_t> tables;
   bool cut = false;
   for (std::uint64_t i = 0; i < kMaxTables; ++i) {
@@ -185,7 +200,7 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
     if (cut || table == 0) break;
     tables.push_back(table);
   }
-  FrameTable frames = read_frame_tables(memory, tables, std::move(budget));
+  FrameTable frames = read_frame_tables(memory, mappings, tables, std::move(budget));
   if (cut) ++frames.skipped;
   if (frames.descriptors().empty()) {
     return absl::DataLossError("the program's frame tables are empty or unreadable");
@@ -193,9 +208,10 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
   return frames;
 }
 
-FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables,
-                             SharedBudget budget, std::uint64_t max_descriptors) {
-  Window window(memory);
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
+                             std::span<const std::uint64_t> tables, SharedBudget budget,
+                             std::uint64_t max_descriptors) {
+  Window window(memory, mappings);
   Collector descriptors(std::move(budget), max_descriptors);
   std::uint64_t skipped = 0;
   for (const std::uint64_t table : tables) skipped += read_one_table(window, table, descriptors);

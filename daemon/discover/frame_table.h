@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/byte_budget.h"
 
 namespace memprofd {
@@ -46,7 +47,10 @@ class FrameTable {
 // Reads caml_frametable: a null-terminated array of pointers to tables, each an
 // 8-byte count and that many descriptors. Total on garbage: absurd counts and
 // unreadable memory end in skipped descriptors, an empty result in an error.
+// mappings: of that memory, in order. A page that no table says that it reaches into is not
+// touched but in the mapping of one: what is mapped behind it may be a file that never answers.
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
+                                            std::span<const Mapping> mappings,
                                             std::uint64_t caml_frametable,
                                             SharedBudget budget = nullptr);
 
@@ -55,8 +59,8 @@ inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 
 // Reads the tables at these addresses; as total, and empty when there is nothing. Keeps at most
 // so many descriptors.
-FrameTable read_frame_tables(const MemoryReader& memory, std::span<const std::uint64_t> tables,
-                             SharedBudget budget = nullptr,
+FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
+                             std::span<const std::uint64_t> tables, SharedBudget budget = nullptr,
                              std::uint64_t max_descriptors = kMaxDescriptors);
 
 // The open-addressing form that the kernel walks (bpf/events.h): 1 << bits slots.

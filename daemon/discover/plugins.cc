@@ -35,15 +35,16 @@ constexpr int kMaxTooLarge = 4;
 enum class Found { kNothing, kPlugin, kTooLarge, kNotReady };
 
 // room: how many descriptors it may have.
-Found read_plugin(const std::string& path, const Mapping& mapping, const MemoryReader& memory,
-                  const SharedBudget& budget, std::uint64_t room, OcamlCode& out) {
+Found read_plugin(const std::string& path, const Mapping& mapping, std::span<const Mapping> maps,
+                  const MemoryReader& memory, const SharedBudget& budget, std::uint64_t room,
+                  OcamlCode& out) {
   auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget);
   if (!file.ok()) return Found::kNothing;
   std::vector<std::uint64_t> tables = (*file)->dynamic_symbols(names_frame_table);
   const auto bias = (*file)->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (tables.empty() || !bias) return Found::kNothing;
   for (std::uint64_t& table : tables) table += *bias;
-  out.frames = read_frame_tables(memory, tables, budget, room + 1);
+  out.frames = read_frame_tables(memory, maps, tables, budget, room + 1);
   if (out.frames.descriptors().empty()) return Found::kNothing;
   if (!is_relocated(out.frames, **file, *bias)) return Found::kNotReady;
   if (out.frames.descriptors().size() > room) return Found::kTooLarge;
@@ -86,7 +87,7 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
     if (!is_candidate(mapping)) continue;
     OcamlCode plugin;
     const std::string path = path_of_mapping(proc_, pid_, mapping);
-    const Found found = read_plugin(path, mapping, memory, budget_, room_, plugin);
+    const Found found = read_plugin(path, mapping, maps, memory, budget_, room_, plugin);
     if (found == Found::kNotReady) continue;
     known_.emplace(FileId{mapping.device, mapping.inode}, mapping.begin);
     if (found == Found::kNothing) continue;

@@ -45,6 +45,10 @@ class TableBuilder {
   std::uint64_t count_ = 0;
 };
 
+std::vector<Mapping> mapped(const FakeMemory& memory) {
+  return {{.begin = memory.base(), .end = memory.base() + (1u << 30)}};
+}
+
 std::uint64_t put_list(FakeMemory& memory, std::initializer_list<std::uint64_t> tables) {
   memory.align(8);
   const std::uint64_t list = memory.end();
@@ -70,8 +74,8 @@ TEST(FrameTable, ReadsEveryShapeOfDescriptor) {
   }
   TableBuilder system(memory);
   expected.push_back({pc, system.add(pc, 0xFFFF, 0, 0, false), 0xFFFF});
-  const auto table =
-      read_frame_table(memory, put_list(memory, {first.address(), system.address()}));
+  const auto table = read_frame_table(memory, mapped(memory),
+                                      put_list(memory, {first.address(), system.address()}));
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->skipped, 0u);
   ASSERT_EQ(table->descriptors().size(), expected.size());
@@ -94,10 +98,59 @@ TEST(FrameTable, ChunkEndHasNoTrailingData) {
   builder.add(0x401000, 0xFFFF, 0, 0, false);
   const std::uint64_t second = builder.add(0x402000, 0x10, 0, 0, false);
   EXPECT_EQ(second, builder.address() + 8 + 16);
-  const auto table = read_frame_table(memory, put_list(memory, {builder.address()}));
+  const auto table =
+      read_frame_table(memory, mapped(memory), put_list(memory, {builder.address()}));
   ASSERT_TRUE(table.ok());
   ASSERT_NE(table->find(0x402000), nullptr);
   EXPECT_EQ(table->find(0x402000)->address, second);
+}
+
+// Memory that tells whether anybody has looked behind an address, where a file may be mapped that
+// never answers.
+class FencedMemory : public FakeMemory {
+ public:
+  using FakeMemory::FakeMemory;
+  void fence() { fence_ = end(); }
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    crossed |= fence_ != 0 && address + out.size() > fence_;
+    return FakeMemory::read(address, out);
+  }
+  mutable bool crossed = false;
+
+ private:
+  std::uint64_t fence_ = 0;
+};
+
+TEST(FrameTable, NothingIsTouchedBehindTheMappingOfATable) {
+  FencedMemory memory(kBase);
+  TableBuilder builder(memory);
+  for (std::uint64_t i = 0; i < 10'000; ++i) builder.add(0x401000 + i, 0x10, 3, 2, true);
+  const std::uint64_t list = put_list(memory, {builder.address()});
+  memory.fence();
+  const std::vector<Mapping> own = {{.begin = kBase - 4096, .end = kBase},
+                                    {.begin = kBase, .end = memory.end()}};
+  for (int i = 0; i < 1 << 17; ++i) memory.put<std::uint64_t>(0);  // another mapping
+  const auto table = read_frame_table(memory, own, list);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->descriptors().size(), 10'000u);
+  EXPECT_FALSE(memory.crossed);
+  EXPECT_LT(memory.reads, 10) << "in big steps";
+
+  memory.fence();
+  EXPECT_TRUE(read_frame_table(memory, {}, list).ok()) << "mapped since";
+}
+
+TEST(FrameTable, ATableMayReachIntoTheNextMapping) {
+  FakeMemory memory(kBase);
+  TableBuilder builder(memory);
+  for (std::uint64_t i = 0; i < 1000; ++i) builder.add(0x401000 + i, 0x10, 1, 0, true);
+  const std::uint64_t list = put_list(memory, {builder.address()});
+  const std::uint64_t middle = kBase + 5005;
+  const std::vector<Mapping> split = {{.begin = kBase, .end = middle},
+                                      {.begin = middle, .end = memory.end()}};
+  const auto table = read_frame_table(memory, split, list);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->descriptors().size(), 1000u);
 }
 
 TEST(FrameTable, AbsurdCountEndsAtTheFirstNonsense) {
@@ -107,7 +160,8 @@ TEST(FrameTable, AbsurdCountEndsAtTheFirstNonsense) {
   builder.add(0x401005, 0x10, 0, 0, true);
   memory.poke(builder.address(), ~0ull);
   for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
-  const auto table = read_frame_table(memory, put_list(memory, {builder.address()}));
+  const auto table =
+      read_frame_table(memory, mapped(memory), put_list(memory, {builder.address()}));
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->descriptors().size(), 2u);
   EXPECT_GT(table->skipped, 0u);
@@ -126,7 +180,7 @@ TEST(FrameTable, OneBadTableDoesNotSpoilTheOthers) {
   const std::uint64_t unmapped = 0x1234000;
   const std::uint64_t list =
       put_list(memory, {good.address(), unmapped, bad.address(), last.address()});
-  const auto table = read_frame_table(memory, list);
+  const auto table = read_frame_table(memory, mapped(memory), list);
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->descriptors().size(), 3u);
   EXPECT_EQ(table->skipped, 3u);  // one unreadable table, two descriptors of the bad one
@@ -137,8 +191,8 @@ TEST(FrameTable, DuplicatesAreSkipped) {
   TableBuilder builder(memory);
   const std::uint64_t first = builder.add(0x401000, 0x10, 0, 0, false);
   const std::uint64_t table_address = builder.address();
-  const auto table =
-      read_frame_table(memory, put_list(memory, {table_address, table_address, table_address}));
+  const auto table = read_frame_table(
+      memory, mapped(memory), put_list(memory, {table_address, table_address, table_address}));
   ASSERT_TRUE(table.ok());
   ASSERT_EQ(table->descriptors().size(), 1u);
   EXPECT_EQ(table->descriptors()[0].address, first);
@@ -148,9 +202,9 @@ TEST(FrameTable, DuplicatesAreSkipped) {
 TEST(FrameTable, NothingReadableIsAnError) {
   FakeMemory memory(kBase);
   memory.put<std::uint64_t>(0);
-  EXPECT_FALSE(read_frame_table(memory, kBase).ok());
-  EXPECT_FALSE(read_frame_table(memory, 0x1000).ok());
-  EXPECT_FALSE(read_frame_table(memory, ~0ull - 7).ok());
+  EXPECT_FALSE(read_frame_table(memory, mapped(memory), kBase).ok());
+  EXPECT_FALSE(read_frame_table(memory, mapped(memory), 0x1000).ok());
+  EXPECT_FALSE(read_frame_table(memory, mapped(memory), ~0ull - 7).ok());
 }
 
 // Every prefix of a good table and thousands of damaged ones: an answer or an
@@ -171,7 +225,7 @@ TEST(FrameTable, TotalOnCorruptMemory) {
     for (std::uint64_t k = random() % 4, n = memory.end() - kBase; k > 0 && n > 0; --k) {
       memory.poke(kBase + random() % n, static_cast<std::uint8_t>(random()));
     }
-    const auto table = read_frame_table(memory, kBase);
+    const auto table = read_frame_table(memory, mapped(memory), kBase);
     if (!table.ok()) continue;
     EXPECT_LE(table->descriptors().size(), size / 16);
     damaged += table->skipped > 0 ? 1 : 0;
@@ -202,7 +256,7 @@ TEST(FrameTable, BigTableIsReadInFewCalls) {
   const std::uint64_t list = put_list(memory, {builder.address()});
   memory.reads = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const auto table = read_frame_table(memory, list);
+  const auto table = read_frame_table(memory, mapped(memory), list);
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(table.ok());
   EXPECT_EQ(table->descriptors().size(), static_cast<std::size_t>(kCount));

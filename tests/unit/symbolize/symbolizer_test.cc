@@ -228,7 +228,7 @@ class FileSymbolizer : public testing::Test {
     ASSERT_FALSE((*file)->position_independent());
     const auto symbol = (*file)->find_symbol("caml_frametable");
     ASSERT_TRUE(symbol.has_value());
-    auto frames = read_frame_table(FileMemory(**file, 0), symbol->address);
+    auto frames = read_frame_table(FileMemory(**file, 0), {}, symbol->address);
     ASSERT_TRUE(frames.ok()) << frames.status();
     EXPECT_EQ(frames->skipped, 0u);
     frames_ = *std::move(frames);
