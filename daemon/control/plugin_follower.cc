@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/discover/frame_table.h"
+#include "daemon/util/units.h"
 #include "spdlog/spdlog.h"
 
 namespace memprofd {
@@ -17,18 +18,18 @@ constexpr int kOneIn = 10;
 PluginFollower::PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> symbolizer)
     : finder_(std::move(target.plugin_finder)), symbolizer_(std::move(symbolizer)) {
   for (OcamlCode& code : std::exchange(target.plugins, {})) {
-    found_.push_back(prepare(std::move(code)));
+    found_.push_back(prepare(std::move(code), target.budget));
   }
 }
 
-PluginFollower::Plugin PluginFollower::prepare(OcamlCode code) {
-  KernelFrameTable table = build_kernel_frame_table(code.frames);
+PluginFollower::Plugin PluginFollower::prepare(OcamlCode code, const SharedBudget& budget) {
+  KernelFrameTable table = build_kernel_frame_table(code.frames, 0, budget);
   return {std::move(code), std::move(table)};
 }
 
 void PluginFollower::add_found(AttachedTarget& target) {
   for (Plugin& plugin : std::exchange(found_, {})) add(std::move(plugin), target);
-  say_left_out(target.target().pid);
+  say_problems(target.target().pid);
 }
 
 void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target,
@@ -40,8 +41,10 @@ void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target,
 }
 
 void PluginFollower::start_look(const AttachedTarget& target, const std::function<void()>& wake) {
-  const auto start = [finder = finder_, memory = target.target().memory](
-                         const std::stop_token& stop) { return look(finder, *memory, stop); };
+  const auto start = [finder = finder_, memory = target.target().memory,
+                      budget = target.target().budget](const std::stop_token& stop) {
+    return look(finder, *memory, budget, stop);
+  };
   auto look = Look<Found>::start(start, wake);
   if (look.ok()) {
     look_.emplace(*std::move(look));
@@ -55,12 +58,13 @@ void PluginFollower::start_look(const AttachedTarget& target, const std::functio
 
 // On the look's thread.
 PluginFollower::Found PluginFollower::look(PluginFinder finder, const TargetMemory& memory,
+                                           const SharedBudget& budget,
                                            const std::stop_token& stop) {
   Found found;
   const auto maps = memory.maps();
   if (maps.ok()) {  // else ended or ending: found out elsewhere
     for (OcamlCode& code : finder.find_new(*maps, memory, stop)) {
-      found.plugins.push_back(prepare(std::move(code)));
+      found.plugins.push_back(prepare(std::move(code), budget));
     }
   }
   found.finder = std::move(finder);
@@ -103,18 +107,27 @@ void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
 
 void PluginFollower::add_again(AttachedTarget& target) {
   for (const auto& [name, frames] : added_) {
-    walk_through(build_kernel_frame_table(frames), name, target);
+    walk_through(build_kernel_frame_table(frames, 0, target.target().budget), name, target);
   }
 }
 
 void PluginFollower::walk_through(const KernelFrameTable& table, const std::string& name,
                                   AttachedTarget& target) {
+  const int pid = target.target().pid;
   const absl::Status status = target.kernel().add_frames(table);
-  if (status.ok()) return;
-  spdlog::warn("pid {}: {}: {}", target.target().pid, name, std::string(status.message()));
+  if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
+  if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
+  spdlog::warn(
+      "pid {}: {}: {} of its frame descriptors are no addresses or have no room in the {} that are "
+      "kept of one target; callstacks end at their code",
+      pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
 }
 
-void PluginFollower::say_left_out(int pid) {
+// Once a reason: a program may load plugins without end.
+void PluginFollower::say_problems(int pid) {
+  for (const auto& problems = finder_.problems(); problems_said_ < problems.size();) {
+    spdlog::warn("pid {}: plugin {}", pid, problems[problems_said_++]);
+  }
   if (finder_.left_out() == 0 || std::exchange(said_left_out_, true)) return;
   spdlog::warn(
       "pid {}: stacks end at plugins beyond the first {} or those that the kernel's table has room "

@@ -45,13 +45,14 @@ class PluginFollower {
     std::vector<Plugin> plugins;
   };
 
-  static Plugin prepare(OcamlCode code);
-  static Found look(PluginFinder finder, const TargetMemory& memory, const std::stop_token& stop);
+  static Plugin prepare(OcamlCode code, const SharedBudget& budget);
+  static Found look(PluginFinder finder, const TargetMemory& memory, const SharedBudget& budget,
+                    const std::stop_token& stop);
   void start_look(const AttachedTarget& target, const std::function<void()>& wake);
   void take_over(AttachedTarget& target);
   void add(Plugin plugin, AttachedTarget& target);
   void walk_through(const KernelFrameTable& table, const std::string& name, AttachedTarget& target);
-  void say_left_out(int pid);
+  void say_problems(int pid);
 
   PluginFinder finder_;                                    // but while a look has it
   std::vector<Plugin> found_;                              // not yet added
@@ -60,6 +61,8 @@ class PluginFollower {
   std::optional<std::uint64_t> seen_;  // registrations taken account of
   std::optional<Look<Found>> look_;
   std::chrono::steady_clock::time_point next_look_;
+  std::size_t problems_said_ = 0;
+  bool said_no_slots_ = false;
   bool said_left_out_ = false;
   bool given_up_ = false;
 };

@@ -159,6 +159,7 @@ std::optional<ElfStrings> ElfFile::names_of(const ElfSymbolTable& table) const {
   absl::StatusOr<ElfStrings> strings = ElfStrings::load(fd_->get(), table.strings, budget_);
   if (absl::IsResourceExhausted(strings.status())) {
     note_incomplete(std::string(strings.status().message()));
+    budget_->count_refused(std::min(count, kMaxElfSymbols));
   }
   return strings.ok() ? std::optional(*std::move(strings)) : std::nullopt;
 }
@@ -210,13 +211,15 @@ bool ElfFile::make_room_for_functions() {
 }
 
 void ElfFile::load_functions(const ElfSymbolTable& table, std::uint32_t order) {
+  std::uint64_t refused = 0;
   for_each_symbol(fd_->get(), table.symbols, [&](const Elf64_Sym& symbol, std::uint32_t index) {
     if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_name >= table.strings.size) {
       return true;
     }
     if (!make_room_for_functions()) {
       note_incomplete(over_budget("its functions", table.symbols.size));
-      return false;
+      ++refused;
+      return true;
     }
     functions_.push_back({.address = symbol.st_value,
                           .size = symbol.st_size,
@@ -224,6 +227,7 @@ void ElfFile::load_functions(const ElfSymbolTable& table, std::uint32_t order) {
                           .order = order | index});
     return true;
   });
+  budget_->count_refused(refused);
 }
 
 // At one address the first symbol of .dynsym counts, then that of .symtab.

@@ -120,10 +120,13 @@ class Collector {
 
   // False when there is no room for one more.
   bool add(const FrameDescriptor& descriptor) {
-    if (descriptors_.size() >= max_ || !make_room()) return false;
-    descriptors_.push_back(descriptor);
-    return true;
+    if (descriptors_.size() >= max_) return false;
+    full_ = !make_room();
+    if (!full_) descriptors_.push_back(descriptor);
+    return !full_;
   }
+  // Whether it was the budget that had no room.
+  bool full() const { return full_; }
   FrameTable finish() && { return FrameTable(std::move(descriptors_), std::move(charge_)); }
 
  private:
@@ -140,6 +143,7 @@ class Collector {
   }
 
   const std::uint64_t max_;
+  bool full_ = false;
   ByteCharge charge_;
   std::vector<FrameDescriptor> descriptors_;
 };
@@ -212,11 +216,17 @@ FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping
                              std::span<const std::uint64_t> tables, SharedBudget budget,
                              std::uint64_t max_descriptors) {
   Window window(memory, mappings);
-  Collector descriptors(std::move(budget), max_descriptors);
-  std::uint64_t skipped = 0;
-  for (const std::uint64_t table : tables) skipped += read_one_table(window, table, descriptors);
+  Collector descriptors(budget, max_descriptors);
+  std::uint64_t skipped = 0, without_room = 0;
+  for (const std::uint64_t table : tables) {
+    const std::uint64_t missing = read_one_table(window, table, descriptors);
+    skipped += missing;
+    if (descriptors.full()) without_room += missing;
+  }
+  if (budget != nullptr) budget->count_refused(without_room);
   FrameTable frames = std::move(descriptors).finish();
   frames.skipped += skipped;
+  frames.without_room = without_room;
   return frames;
 }
 

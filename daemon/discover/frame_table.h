@@ -34,6 +34,8 @@ class FrameTable {
   const FrameDescriptor* find(std::uint64_t return_address) const;
   // Descriptors that were malformed or beyond a cap or the budget and left out.
   std::uint64_t skipped = 0;
+  // The part of these that the budget has no room for.
+  std::uint64_t without_room = 0;
 
  private:
   struct Contents {

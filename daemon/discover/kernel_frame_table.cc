@@ -65,7 +65,7 @@ KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_
         return d.return_address != 0 && d.return_address < kAddressLimit;
       }));
   KernelFrameTable table;
-  table.charge = std::make_shared<ByteCharge>(std::move(budget));
+  table.charge = std::make_shared<ByteCharge>(budget);
   const std::uint64_t slots =
       std::max(2 * representable, (representable + reserved) * kSlotsNum / kSlotsDen);
   table.bits = std::clamp<std::uint32_t>(std::bit_width(slots), kMinBits, kMaxBits);
@@ -78,6 +78,7 @@ KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_
     ++table.bits;
     if (charge_slots(table)) continue;
     --table.bits;
+    budget->count_refused(table.left_out - unavoidable);
     return table;
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/discover/plugins.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -9,6 +11,7 @@
 
 #include "daemon/discover/agent_finder.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
@@ -32,28 +35,58 @@ bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t l
 // Plugins beyond the room after which a look ends: each costs as much as one that fits.
 constexpr int kMaxTooLarge = 4;
 
-enum class Found { kNothing, kPlugin, kTooLarge, kNotReady };
+}  // namespace
 
-// room: how many descriptors it may have.
-Found read_plugin(const std::string& path, const Mapping& mapping, std::span<const Mapping> maps,
-                  const MemoryReader& memory, const SharedBudget& budget, std::uint64_t room,
-                  OcamlCode& out) {
-  auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget);
+void PluginFinder::note(Problem problem, std::string line) {
+  if (seen_problems_.insert(problem).second) problems_.push_back(std::move(line));
+}
+
+void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames) {
+  if (!file.why_incomplete().empty()) {
+    note(Problem::kSymbols, file.why_incomplete() + "; if it is OCaml code, callstacks end there");
+  }
+  if (frames.without_room > 0) {
+    note(Problem::kNoRoom,
+         fmt::format("{}: {} of its frame descriptors do not fit into the {} that are kept of one "
+                     "target; callstacks end at their code",
+                     file.display_name(), frames.without_room,
+                     format_bytes(static_cast<double>(kTargetBytes))));
+  }
+  if (frames.skipped > frames.without_room) {
+    note(Problem::kMalformed,
+         fmt::format("{}: {} of its frame descriptors are malformed or unreadable; callstacks end "
+                     "at their code",
+                     file.display_name(), frames.skipped - frames.without_room));
+  }
+}
+
+// What cannot be opened for lack of descriptors is left for the next time.
+PluginFinder::Found PluginFinder::read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
+                                              const MemoryReader& memory, OcamlCode& out) {
+  const std::string path = path_of_mapping(proc_, pid_, mapping);
+  auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget_);
+  if (absl::IsResourceExhausted(file.status())) {
+    note(Problem::kNotOpened, std::string(file.status().message()));
+    return Found::kNotReady;
+  }
   if (!file.ok()) return Found::kNothing;
   std::vector<std::uint64_t> tables = (*file)->dynamic_symbols(names_frame_table);
   const auto bias = (*file)->load_bias(mapping.begin, mapping.end, mapping.offset);
-  if (tables.empty() || !bias) return Found::kNothing;
+  if (tables.empty() || !bias) {
+    note_incomplete(**file, FrameTable());
+    return Found::kNothing;
+  }
   for (std::uint64_t& table : tables) table += *bias;
-  out.frames = read_frame_tables(memory, maps, tables, budget, room + 1);
-  if (out.frames.descriptors().empty()) return Found::kNothing;
-  if (!is_relocated(out.frames, **file, *bias)) return Found::kNotReady;
-  if (out.frames.descriptors().size() > room) return Found::kTooLarge;
+  out.frames = read_frame_tables(memory, maps, tables, budget_, room_ + 1);
+  const auto& descriptors = out.frames.descriptors();
+  if (!descriptors.empty() && !is_relocated(out.frames, **file, *bias)) return Found::kNotReady;
+  if (descriptors.size() > room_) return Found::kTooLarge;
+  note_incomplete(**file, out.frames);
+  if (descriptors.empty()) return Found::kNothing;
   out.file = *std::move(file);
   out.load_bias = *bias;
   return Found::kPlugin;
 }
-
-}  // namespace
 
 // Also when it is mapped elsewhere by now: it was loaded again.
 void PluginFinder::forget_unmapped(const std::vector<Mapping>& maps) {
@@ -86,8 +119,7 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
     if (stop.stop_requested() || known_.size() >= kMaxFiles) break;
     if (!is_candidate(mapping)) continue;
     OcamlCode plugin;
-    const std::string path = path_of_mapping(proc_, pid_, mapping);
-    const Found found = read_plugin(path, mapping, maps, memory, budget_, room_, plugin);
+    const Found found = read_plugin(mapping, maps, memory, plugin);
     if (found == Found::kNotReady) continue;
     known_.emplace(FileId{mapping.device, mapping.inode}, mapping.begin);
     if (found == Found::kNothing) continue;

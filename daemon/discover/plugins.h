@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -53,10 +55,19 @@ class PluginFinder {
   void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }
   // Plugins that were left out for one of the caps.
   std::uint64_t left_out() const { return left_out_; }
+  // What else of plugins could not be used, and why: a line for the first of each reason.
+  const std::vector<std::string>& problems() const { return problems_; }
   // Files that are known now.
   std::size_t files_known() const { return known_.size(); }
 
  private:
+  enum class Problem { kNotOpened, kSymbols, kMalformed, kNoRoom };
+  enum class Found { kNothing, kPlugin, kTooLarge, kNotReady };
+
+  Found read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
+                    const MemoryReader& memory, OcamlCode& out);
+  void note(Problem problem, std::string line);
+  void note_incomplete(const ElfFile& file, const FrameTable& frames);
   void forget_unmapped(const std::vector<Mapping>& maps);
   bool is_candidate(const Mapping& mapping) const;
   void keep(OcamlCode plugin, std::vector<OcamlCode>& plugins);
@@ -69,6 +80,8 @@ class PluginFinder {
   std::size_t plugins_ = 0;
   std::uint64_t room_ = kMaxDescriptors;
   std::uint64_t left_out_ = 0;
+  std::set<Problem> seen_problems_;
+  std::vector<std::string> problems_;
 };
 
 }  // namespace memprofd

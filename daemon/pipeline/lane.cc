@@ -122,6 +122,7 @@ void Lane::catch_up() {
 }
 
 void Lane::read_counters(TargetSnapshot& snapshot) {
+  pipeline_.drops().set(Drop::kDiscoverMemoryFull, attachment_->target().budget->refused());
   pipeline_.drops().set(Drop::kSymbolizeMemoryFull, symbolizer_->frames_without_room());
   const KernelCounters counters = attachment_->kernel().counters();
   for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {

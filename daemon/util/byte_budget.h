@@ -37,6 +37,12 @@ class ByteBudget {
   bool take(std::uint64_t bytes, std::uint64_t spare = 0);
   void give_back(std::uint64_t bytes);
 
+  // Notes that so many things, of whatever size, were left out as they did not fit.
+  void count_refused(std::uint64_t things) {
+    refused_.fetch_add(things, std::memory_order_relaxed);
+  }
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
   std::uint64_t limit() const { return limit_; }
   std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   // The most that was used at any time.
@@ -48,6 +54,7 @@ class ByteBudget {
   const std::shared_ptr<ByteBudget> total_;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};
+  std::atomic<std::uint64_t> refused_{0};
 };
 
 using SharedBudget = std::shared_ptr<ByteBudget>;

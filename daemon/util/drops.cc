@@ -40,6 +40,7 @@ constexpr std::array<DropName, kDrops> kNames = {{
     {"agent", "domain_in_use"},
     {"agent", "domains_full"},
     {"agent", "stopped_by_program"},
+    {"discover", "memory_full"},
     {"symbolize", "memory_full"},
 }};
 // clang-format on

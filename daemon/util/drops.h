@@ -47,6 +47,8 @@ enum class Drop {
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
+  // Looking at the program, its files and its plugins.
+  kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
   // Names of code.
   kSymbolizeMemoryFull,  // frame shown as an address or as unknown: no memory left for its name
   kCount,
@@ -54,7 +56,7 @@ enum class Drop {
 inline constexpr int kDrops = static_cast<int>(Drop::kCount);
 
 struct DropName {
-  std::string_view stage;   // kernel, decode, pair, follow, agent, symbolize
+  std::string_view stage;   // kernel, decode, pair, follow, agent, discover, symbolize
   std::string_view reason;  // snake_case
   bool given_up = false;    // no loss of its own
 };

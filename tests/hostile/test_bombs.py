@@ -40,11 +40,13 @@ class Bombs(StoppedAtTheEnd):
         eventually(lambda: self.samples(target.pid) > 0, "its samples")
         harness.NOTES.append(f"{self.grown() >> 20} MB")
         self.assertLess(self.grown(), limit)
+        drops = {(drop["stage"], drop["reason"]): drop["count"] for drop in self.memprofd.targets()[target.pid]["drops"]}
         self.let_go(target)
         self.assert_nothing_left(target)
         target.work_done()
         target.exit()
         self.assert_memprofd_is_well()
+        return drops
 
     def test_files_of_millions_of_sections(self):
         for number, sections in enumerate((65_536, 4_000_000, 4_000_000, 80_000_000)):
@@ -54,7 +56,10 @@ class Bombs(StoppedAtTheEnd):
     def test_tables_of_a_gigabyte(self):
         for number in range(8):
             bombs.library_of_tables(self.bombs / str(number), bombs.GIB)
-        self.goes_off(f"map-all {self.bombs}", ANYWAY)
+        drops = self.goes_off(f"map-all {self.bombs}", ANYWAY)
+        self.assertGreater(drops["discover", "memory_full"], 0)
+        said = [line for line in self.memprofd.said().splitlines() if "symbols are looked at" in line]
+        self.assertEqual(1, len(said), said)
 
     def test_tables_that_just_fit(self):
         for number in range(3):

@@ -75,6 +75,7 @@ TEST_F(ElfBombs, NamesThatDoNotFitAreRefused) {
             "/lib/x.so: the names of its symbols take 1.00 GiB, more than is left of the 256 MiB "
             "that are kept of one target");
   EXPECT_EQ(budget_->peak(), 0u);
+  EXPECT_EQ(budget_->refused(), 2u) << "its symbol, each time";
   EXPECT_EQ(file->function_at(0x12)->name, "one") << "one name is read alone";
 }
 
@@ -121,6 +122,8 @@ TEST_F(ElfBombs, FunctionsTakeWhatIsLeftAndNoMore) {
   EXPECT_FALSE(file->function_at(16 * 199'999).has_value());
   EXPECT_NE(file->why_incomplete(), "");
   EXPECT_GT(budget_->used(), kMega / 4);
+  EXPECT_GT(budget_->refused(), 100'000u) << "each that was left out";
+  EXPECT_LT(budget_->refused(), 200'000u);
   file.reset();
   EXPECT_EQ(budget_->used(), 0u);
 }

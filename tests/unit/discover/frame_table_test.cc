@@ -153,6 +153,20 @@ TEST(FrameTable, ATableMayReachIntoTheNextMapping) {
   EXPECT_EQ(table->descriptors().size(), 1000u);
 }
 
+TEST(FrameTable, WhatTheBudgetHasNoRoomForIsCounted) {
+  FakeMemory memory(kBase);
+  TableBuilder builder(memory);
+  for (std::uint64_t i = 0; i < 10'000; ++i) builder.add(0x401000 + i, 0x10, 0, 0, false);
+  const std::uint64_t list = put_list(memory, {builder.address()});
+  const auto budget = std::make_shared<ByteBudget>(4096 * sizeof(FrameDescriptor));
+  const auto table = read_frame_table(memory, mapped(memory), list, budget);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->descriptors().size() + table->without_room, 10'000u);
+  EXPECT_EQ(table->without_room, table->skipped);
+  EXPECT_EQ(budget->refused(), table->without_room);
+  EXPECT_GT(table->without_room, 0u);
+}
+
 TEST(FrameTable, AbsurdCountEndsAtTheFirstNonsense) {
   FakeMemory memory(kBase);
   TableBuilder builder(memory);

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 
@@ -172,6 +174,57 @@ TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
   EXPECT_EQ(finder_.left_out(), 1u);
   EXPECT_TRUE(finder_.find_new(*memory_)->empty());
   EXPECT_EQ(finder_.left_out(), 1u);
+}
+
+TEST_P(PluginFinderTest, WhatIsMalformedIsToldOnceAReason) {
+  std::string source = plugin_source(GetParam());
+  source.replace(source.find(".quad 1\n"), 8, ".quad 3\n");
+  const Loaded first(make_plugin(dir_, "first", source));
+  const Loaded second(make_plugin(dir_, "second", source));
+  EXPECT_EQ(finder_.find_new(*memory_)->size(), 2u);
+  ASSERT_EQ(finder_.problems().size(), 1u);
+  EXPECT_EQ(
+      finder_.problems()[0].substr(finder_.problems()[0].find(':')),
+      ": 2 of its frame descriptors are malformed or unreadable; callstacks end at their code");
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_EQ(finder_.problems().size(), 1u);
+}
+
+TEST_P(PluginFinderTest, WhatIsAllMalformedIsTold) {
+  std::string source = plugin_source(GetParam());
+  source.replace(source.find(".quad .Lreturn\n"), 15, ".quad 1\n");
+  const Loaded plugin(make_plugin(dir_, "malformed", source));
+  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  ASSERT_EQ(finder_.problems().size(), 1u);
+  EXPECT_NE(finder_.problems()[0].find("1 of its frame descriptors"), std::string::npos);
+}
+
+TEST_P(PluginFinderTest, WhatTheBudgetRefusesIsTold) {
+  const auto budget = std::make_shared<ByteBudget>(4096);
+  PluginFinder finder(::getpid(), "/proc/self/exe", ProcFs(), budget);
+  const Loaded plugin(file_);
+  const auto maps = memory_->maps();
+  EXPECT_TRUE(finder.find_new(*maps, *memory_).empty());
+  EXPECT_GT(budget->refused(), 0u);
+  ASSERT_FALSE(finder.problems().empty());
+  EXPECT_TRUE(std::any_of(finder.problems().begin(), finder.problems().end(), [](const auto& line) {
+    return line.find("/plugin.so: 1 of its frame descriptors do not fit into the 256 MiB") !=
+           std::string::npos;
+  }));
+}
+
+TEST_P(PluginFinderTest, WithoutDescriptorsThatIsToldAndTheFileLeftForLater) {
+  const Loaded plugin(file_);
+  const auto maps = memory_->maps();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_TRUE(finder_.find_new(*maps, *memory_).empty());
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_EQ(finder_.problems().size(), 1u);
+  EXPECT_NE(finder_.problems()[0].find("LimitNOFILE="), std::string::npos) << finder_.problems()[0];
+  EXPECT_EQ(finder_.find_new(*maps, *memory_).size(), 1u);
 }
 
 TEST_P(PluginFinderTest, NothingIsLookedAtAfterTheStop) {
