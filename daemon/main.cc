@@ -94,8 +94,8 @@ void say_attached(const TargetInfo& info) {
   const std::string message = printable(info.message);
   if (info.state == TargetState::kSampling && info.follows_blocks()) {
     std::printf("pid %d: %s (OCaml %s), mode %s, %s, stopped for %s in all\n", info.pid,
-                comm.c_str(), info.runtime_version.c_str(), info.mode.c_str(),
-                format_rate(info.sampling_rate).c_str(),
+                comm.c_str(), info.runtime_version.c_str(),
+                std::string(mode_name(info.mode)).c_str(), format_rate(info.sampling_rate).c_str(),
                 format_duration(info.paused_seconds).c_str());
   } else {
     std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, comm.c_str(), info.runtime_version.c_str(),

@@ -47,7 +47,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   info.ocamlrunparam = target.ocamlrunparam;
   info.exe = target.exe;
   info.runtime_version = target.abi.version;
-  info.mode = attachment.observes() ? kObserveMode : kAgentMode;
+  info.mode = attachment.observes() ? TargetMode::kObserve : TargetMode::kAgent;
   info.sampling_rate = attachment.observes() ? 0 : rate;
   return info;
 }

@@ -19,4 +19,16 @@ std::string_view state_name(TargetState state) {
   return "unknown";
 }
 
+std::string_view mode_name(TargetMode mode) {
+  switch (mode) {
+    case TargetMode::kAgent:
+      return "agent";
+    case TargetMode::kObserve:
+      return "observe";
+    case TargetMode::kTrace:
+      return "trace";
+  }
+  return "unknown";
+}
+
 }  // namespace memprofd

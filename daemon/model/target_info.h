@@ -22,8 +22,13 @@ constexpr bool is_active(TargetState state) {
   return state == TargetState::kSampling || state == TargetState::kWaiting;
 }
 
-inline constexpr char kAgentMode[] = "agent";
-inline constexpr char kObserveMode[] = "observe";
+// How a target's numbers come about. The words shown are those of mode_name().
+enum class TargetMode {
+  kAgent,    // an agent in the program samples
+  kObserve,  // seen from outside: of blocks only their allocation is known
+  kTrace,    // a trace file
+};
+std::string_view mode_name(TargetMode mode);
 
 // What a target's overhead budget has come to.
 struct OverheadInfo {
@@ -44,8 +49,8 @@ struct TargetInfo {
   std::string exe;              // as the target sees it
   std::string runtime_version;  // "4.13.1"
   std::string ocamlrunparam;    // what the program was started with
-  std::string mode;             // kAgentMode or kObserveMode
-  std::string capture;          // who records callstacks: "runtime" or "kernel"
+  TargetMode mode = TargetMode::kAgent;
+  std::string capture;  // who records callstacks: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
   std::string message;       // one line: why waiting or observed, what failed
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
@@ -54,7 +59,7 @@ struct TargetInfo {
   double paused_seconds = 0;  // sum of the time the target was stopped by us
 
   // Whether it is known what becomes of blocks: not in observe mode.
-  bool follows_blocks() const { return mode != kObserveMode; }
+  bool follows_blocks() const { return mode != TargetMode::kObserve; }
   // Which a budget may have lowered.
   double requested_rate() const {
     return overhead.budget > 0 ? overhead.requested_rate : sampling_rate;

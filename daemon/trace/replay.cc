@@ -197,7 +197,7 @@ TargetSnapshotPtr Replayer::finish() {
   snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),
                     .comm = base_name(info_.executable),
                     .exe = info_.executable,
-                    .mode = "trace",
+                    .mode = TargetMode::kTrace,
                     .state = TargetState::kExited,
                     .sampling_rate = info_.sampling_rate};
   snapshot->time_ns = end_ns;

@@ -32,7 +32,7 @@ class DaySource final : public SnapshotSource {
   static TargetSnapshotPtr ended(const SimulatedDay& day) {
     auto result = std::make_shared<TargetSnapshot>(*day.snapshot());
     result->info.state = TargetState::kExited;
-    result->info.mode = "agent";
+    result->info.mode = TargetMode::kAgent;
     return result;
   }
 

@@ -47,7 +47,9 @@ std::string estimate_words(const pb::Estimate& estimate) {
 
 std::string known_words(bool known, const std::string& words) { return known ? words : "-"; }
 
-bool is_observed(const pb::Target& target) { return target.mode() == kObserveMode; }
+bool is_observed(const pb::Target& target) {
+  return target.mode() == mode_name(TargetMode::kObserve);
+}
 
 bool is_known(const pb::Site& site, pb::SiteOrder order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();

@@ -78,7 +78,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_comm(text(info.comm));
   out.set_exe(text(info.exe));
   out.set_runtime_version(text(info.runtime_version));
-  out.set_mode(info.mode);
+  out.set_mode(std::string(mode_name(info.mode)));
   out.set_capture(info.capture);
   out.set_state(to_proto(info.state));
   out.set_message(text(info.message));

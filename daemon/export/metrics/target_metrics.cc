@@ -71,7 +71,7 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
              {"comm", info.comm},
              {"exe", info.exe},
              {"runtime_version", info.runtime_version},
-             {"mode", info.mode}},
+             {"mode", std::string(mode_name(info.mode))}},
             1);
   out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
   if (info.follows_blocks()) out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);

@@ -137,7 +137,7 @@ TEST_F(ReplayTest, DescribesTheTarget) {
   EXPECT_EQ(info.pid, 4242);
   EXPECT_EQ(info.comm, "server.exe");
   EXPECT_EQ(info.exe, "/srv/app/server.exe");
-  EXPECT_EQ(info.mode, "trace");
+  EXPECT_EQ(info.mode, TargetMode::kTrace);
   EXPECT_EQ(info.state, TargetState::kExited);
   EXPECT_EQ(info.sampling_rate, 1e-3);
   EXPECT_NEAR(static_cast<double>(replay.snapshot->time_ns - replay.snapshot->attached_ns), 2.5e9,

@@ -24,7 +24,7 @@ std::shared_ptr<TargetSnapshot> failed_target() {
                   .comm = "ba\xFF\x1b[31md",
                   .exe = "/srv/bad",
                   .runtime_version = "4.13.1",
-                  .mode = "agent",
+                  .mode = TargetMode::kAgent,
                   .capture = "kernel",
                   .state = TargetState::kFailed,
                   .message = "the program uses Gc.Memprof itself"};
