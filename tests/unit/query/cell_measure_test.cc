@@ -9,8 +9,12 @@ namespace {
 // 100 allocated; 12 died young, 3 old, 2 forgotten, 5 never followed.
 class CellMeasureTest : public ::testing::Test {
  protected:
-  const WindowCell cell_{
-      .alloc_class = ClassId(1), .allocated = 100, .promoted = 11, .never_followed = 5, .forgotten = 2, .died = {12, 3}};
+  const WindowCell cell_{.alloc_class = ClassId(1),
+                         .allocated = 100,
+                         .promoted = 11,
+                         .never_followed = 5,
+                         .forgotten = 2,
+                         .died = {12, 3}};
 };
 
 TEST_F(CellMeasureTest, SamplesOfEachKindOfBlocks) {

@@ -194,8 +194,8 @@ TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {
   const std::string labels = "{stage=\"follow\",reason=\"session_end\"}";
   EXPECT_EQ(series.at("memprofd_given_up_events_total" + labels), 3000);
   EXPECT_FALSE(series.contains("memprofd_dropped_events_total" + labels));
-  EXPECT_FALSE(series.contains(
-      "memprofd_given_up_events_total{stage=\"follow\",reason=\"lost_records\"}"));
+  EXPECT_FALSE(
+      series.contains("memprofd_given_up_events_total{stage=\"follow\",reason=\"lost_records\"}"));
 }
 
 TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
