@@ -2,13 +2,15 @@
 #include "daemon/discover/agent_finder.h"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "daemon/util/regular_file.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -33,20 +35,19 @@ std::optional<AgentLocation> agent_in(const ElfFile& file, std::uint64_t load_bi
                        .semaphore_offset = *semaphore_offset};
 }
 
-bool is_regular(const std::string& path, std::uint64_t inode) {
-  struct stat st = {};
-  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) &&
-         (inode == 0 || st.st_ino == inode);
-}
-
 }  // namespace
 
-std::string path_of_mapping(const ProcFs& proc, int pid, const Mapping& mapping) {
-  std::string in_root = proc.path(pid, "root" + mapping.path);
-  if (is_regular(in_root, mapping.inode)) return in_root;
-  std::string by_range =
-      proc.path(pid, fmt::format("map_files/{:x}-{:x}", mapping.begin, mapping.end));
-  return is_regular(by_range, 0) ? by_range : std::string();
+absl::StatusOr<MappedFile> open_mapping(const ProcFs& proc, int pid, const Mapping& mapping,
+                                        const SharedBudget& budget) {
+  MappedFile mapped{.path = proc.path(pid, "root" + mapping.path), .elf = nullptr};
+  absl::StatusOr<UniqueFd> file = open_regular_file(mapped.path, mapping.path, mapping.inode);
+  if (!file.ok() && !absl::IsResourceExhausted(file.status())) {
+    mapped.path = proc.path(pid, fmt::format("map_files/{:x}-{:x}", mapping.begin, mapping.end));
+    file = open_regular_file(mapped.path, mapping.path);
+  }
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(mapped.elf, ElfFile::from_fd(*std::move(file), mapping.path, budget));
+  return mapped;
 }
 
 std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
@@ -71,13 +72,12 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
   for (const Mapping& mapping : maps) {
     if (!mapping.executable || !mapping.path.starts_with('/')) continue;
     if (!seen.insert(mapping.path).second) continue;
-    std::string path = path_of_mapping(proc, pid, mapping);
-    auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget);
+    absl::StatusOr<MappedFile> file = open_mapping(proc, pid, mapping, budget);
     if (!file.ok()) continue;
-    const auto bias = find_load_bias(maps, mapping.path, **file);
-    auto agent = bias ? agent_in(**file, *bias) : std::nullopt;
+    const auto bias = find_load_bias(maps, mapping.path, *file->elf);
+    auto agent = bias ? agent_in(*file->elf, *bias) : std::nullopt;
     if (!agent) continue;
-    agent->path = std::move(path);
+    agent->path = std::move(file->path);
     agents.push_back(std::move(*agent));
   }
   return agents;

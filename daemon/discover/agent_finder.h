@@ -27,10 +27,16 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        std::uint64_t load_bias,
                                        const SharedBudget& budget = nullptr);
 
-// A path that opens a mapped file from this mount namespace: through the
-// process's root when the same file is still there, else through map_files;
-// empty when neither is a regular file.
-std::string path_of_mapping(const ProcFs& proc, int pid, const Mapping& mapping);
+// A file that the process has mapped, and the path that it was opened by.
+struct MappedFile {
+  std::string path;
+  std::unique_ptr<ElfFile> elf;
+};
+
+// Opens a mapped file from this mount namespace: through the process's root when the same file is
+// still there, else through map_files. Errors as of open_regular_file() and ElfFile::from_fd().
+absl::StatusOr<MappedFile> open_mapping(const ProcFs& proc, int pid, const Mapping& mapping,
+                                        const SharedBudget& budget = nullptr);
 
 // The mappings of one file: those with the given path, as maps prints it.
 // Nothing when no executable one of them fits the file's segments.

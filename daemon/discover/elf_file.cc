@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/util/open_files.h"
 #include "daemon/util/read_at.h"
+#include "daemon/util/regular_file.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -37,8 +37,7 @@ std::uint64_t aligned_size(const Elf64_Phdr& header) {
 absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::open(const std::string& path,
                                                        std::string display_name,
                                                        SharedBudget budget) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd) return file_error(errno, "cannot open " + display_name);
+  ASSIGN_OR_RETURN(UniqueFd fd, open_regular_file(path, display_name));
   return from_fd(std::move(fd), std::move(display_name), std::move(budget));
 }
 

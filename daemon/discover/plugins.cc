@@ -63,27 +63,27 @@ void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames
 // What cannot be opened for lack of descriptors is left for the next time.
 PluginFinder::Found PluginFinder::read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
                                               const MemoryReader& memory, OcamlCode& out) {
-  const std::string path = path_of_mapping(proc_, pid_, mapping);
-  auto file = path.empty() ? absl::NotFoundError("") : ElfFile::open(path, mapping.path, budget_);
-  if (absl::IsResourceExhausted(file.status())) {
-    note(Problem::kNotOpened, std::string(file.status().message()));
+  absl::StatusOr<MappedFile> mapped = open_mapping(proc_, pid_, mapping, budget_);
+  if (absl::IsResourceExhausted(mapped.status())) {
+    note(Problem::kNotOpened, std::string(mapped.status().message()));
     return Found::kNotReady;
   }
-  if (!file.ok()) return Found::kNothing;
-  std::vector<std::uint64_t> tables = (*file)->dynamic_symbols(names_frame_table);
-  const auto bias = (*file)->load_bias(mapping.begin, mapping.end, mapping.offset);
+  if (!mapped.ok()) return Found::kNothing;
+  std::unique_ptr<ElfFile>& file = mapped->elf;
+  std::vector<std::uint64_t> tables = file->dynamic_symbols(names_frame_table);
+  const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (tables.empty() || !bias) {
-    note_incomplete(**file, FrameTable());
+    note_incomplete(*file, FrameTable());
     return Found::kNothing;
   }
   for (std::uint64_t& table : tables) table += *bias;
   out.frames = read_frame_tables(memory, maps, tables, budget_, room_ + 1);
   const auto& descriptors = out.frames.descriptors();
-  if (!descriptors.empty() && !is_relocated(out.frames, **file, *bias)) return Found::kNotReady;
+  if (!descriptors.empty() && !is_relocated(out.frames, *file, *bias)) return Found::kNotReady;
   if (descriptors.size() > room_) return Found::kTooLarge;
-  note_incomplete(**file, out.frames);
+  note_incomplete(*file, out.frames);
   if (descriptors.empty()) return Found::kNothing;
-  out.file = *std::move(file);
+  out.file = std::move(file);
   out.load_bias = *bias;
   return Found::kPlugin;
 }

@@ -86,11 +86,10 @@ struct Loaded {
 };
 
 absl::StatusOr<Loaded> open_mapped(int pid, const Mapping& mapping) {
-  const std::string path = path_of_mapping(ProcFs(), pid, mapping);
-  ASSIGN_OR_RETURN(auto file, ElfFile::open(path, mapping.path));
-  const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
+  ASSIGN_OR_RETURN(MappedFile file, open_mapping(ProcFs(), pid, mapping));
+  const auto bias = file.elf->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (!bias) return absl::DataLossError(absl::StrCat(mapping.path, ": not where it is mapped"));
-  return Loaded{std::move(file), *bias};
+  return Loaded{std::move(file.elf), *bias};
 }
 
 std::uint64_t address_of(const Loaded& loaded, std::string_view name) {
