@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/agent_plan.h"
+#include "daemon/attach/inject/loaded_files.h"
 
 #include <utility>
 
@@ -37,7 +38,11 @@ absl::StatusOr<std::string> why_not_borrowed(int pid) {
 
 absl::StatusOr<LibcFunctions> libc_of(const Target& target) {
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
-  return find_libc_functions(target.pid, maps);
+  ASSIGN_OR_RETURN(LibcFunctions libc, find_libc_functions(target.pid, maps));
+  if (libc.loaded_list != 0) {
+    libc.loaded_last = last_loaded(*target.memory, libc.loaded_list).value_or(0);
+  }
+  return libc;
 }
 
 // Without a thread that can be borrowed its own next collection makes it start.

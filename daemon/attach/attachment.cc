@@ -280,8 +280,8 @@ absl::Status Attachment::start_injection() {
 // While the target stands still: reads its mappings only when its dynamic linker does not say.
 std::optional<AgentLocation> Attachment::find_loaded_agent(const std::string& name) const {
   const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
-  if (plan_.libc.loaded_list != 0) {
-    const auto bias = load_bias_of(*target_.memory, plan_.libc.loaded_list, name);
+  if (plan_.libc.loaded_last != 0) {
+    const auto bias = load_bias_after(*target_.memory, plan_.libc.loaded_last, name);
     if (bias) return agent_loaded_at(*plan_.file, *bias, path);
   }
   const auto maps = target_.memory->maps();

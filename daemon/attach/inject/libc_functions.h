@@ -22,6 +22,8 @@ struct LibcFunctions {
   std::uint64_t text_end = 0;
   // The dynamic linker's list of what it has loaded (struct r_debug); 0: not found.
   std::uint64_t loaded_list = 0;
+  // The entry of that list that was its last when the program was looked at; 0: not known.
+  std::uint64_t loaded_last = 0;
   // Where the C library keeps errno's distance from the thread pointer; 0: not found.
   std::uint64_t errno_slot = 0;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/loaded_files.h"
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -34,22 +33,29 @@ bool has_name(const MemoryReader& memory, const LoadedFile& file, const std::str
 
 }  // namespace
 
-std::optional<std::uint64_t> load_bias_of(const MemoryReader& memory, std::uint64_t list,
-                                          const std::string& name) {
+std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64_t list) {
   List head{};
-  if (!memory.read_value(list, head).ok()) return std::nullopt;
-  std::array<LoadedFile, kLoadedLast> last{};
-  int files = 0;
-  for (std::uint64_t at = head.first; at != 0 && files < kMaxFiles; ++files) {
-    LoadedFile& file = last[static_cast<std::size_t>(files % kLoadedLast)];
+  if (!memory.read_value(list, head).ok() || head.first == 0) return std::nullopt;
+  std::uint64_t at = head.first;
+  for (int files = 0; files < kMaxFiles; ++files) {
+    LoadedFile file{};
     if (!memory.read_value(at, file).ok()) return std::nullopt;
+    if (file.next == 0) return at;
     at = file.next;
   }
-  for (int i = files - 1; i >= 0 && i >= files - kLoadedLast; --i) {
-    const LoadedFile& file = last[static_cast<std::size_t>(i % kLoadedLast)];
-    if (has_name(memory, file, name)) return file.bias;
-  }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
+                                             const std::string& name) {
+  std::optional<std::uint64_t> bias;
+  LoadedFile file{};
+  if (!memory.read_value(entry, file).ok()) return std::nullopt;
+  for (int files = 0; file.next != 0 && files < kLoadedLast; ++files) {
+    if (!memory.read_value(file.next, file).ok()) break;
+    if (has_name(memory, file, name)) bias = file.bias;
+  }
+  return bias;
 }
 
 }  // namespace memprofd

@@ -11,11 +11,15 @@
 
 namespace memprofd {
 
-// The difference between addresses in the process and in the file that was loaded last under
-// that name (as given to dlopen). Some small reads; `list` is that of LibcFunctions. Nothing
-// when none of the last kLoadedLast files has the name.
+// The entry of the file that was loaded last, in the linker's list (LibcFunctions::loaded_list).
+// Reads the whole list, one entry at a time. Nothing when it has no end.
+std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64_t list);
+
+// The difference between addresses in the process and in the file that was loaded last under that
+// name (as given to dlopen), of the kLoadedLast files that were loaded after that entry. Some small
+// reads, however many files there are: the process may stand still meanwhile.
 inline constexpr int kLoadedLast = 16;
-std::optional<std::uint64_t> load_bias_of(const MemoryReader& memory, std::uint64_t list,
-                                          const std::string& name);
+std::optional<std::uint64_t> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
+                                             const std::string& name);
 
 }  // namespace memprofd

@@ -9,7 +9,7 @@ namespace {
 
 struct Counts {
   std::mutex mutex;
-  std::map<FileId, std::size_t> of_program;
+  std::map<std::uint64_t, std::size_t> of_program;  // by inode
 };
 
 Counts& counts() {
@@ -19,7 +19,7 @@ Counts& counts() {
 
 bool count(const FileId& program, bool bounded) {
   const std::lock_guard lock(counts().mutex);
-  std::size_t& taken = counts().of_program[program];
+  std::size_t& taken = counts().of_program[program.inode];
   if (bounded && taken >= kMaxKernelCaptures) return false;
   ++taken;
   return true;
@@ -29,18 +29,18 @@ bool count(const FileId& program, bool bounded) {
 
 std::optional<KernelCapture> KernelCapture::take(const FileId& program) {
   if (!count(program, true)) return std::nullopt;
-  return KernelCapture(program);
+  return KernelCapture(program.inode);
 }
 
 KernelCapture KernelCapture::insist(const FileId& program) {
   (void)count(program, false);
-  return KernelCapture(program);
+  return KernelCapture(program.inode);
 }
 
 KernelCapture::~KernelCapture() {
   if (!counted_) return;
   const std::lock_guard lock(counts().mutex);
-  const auto found = counts().of_program.find(program_);
+  const auto found = counts().of_program.find(inode_);
   if (--found->second == 0) counts().of_program.erase(found);
 }
 

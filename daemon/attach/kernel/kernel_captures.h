@@ -16,7 +16,9 @@ namespace memprofd {
 
 inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
 
-// One of a program's captures by the kernel, counted while it lives. On any thread.
+// One of a program's captures by the kernel, counted while it lives. On any thread. Programs are
+// told apart by inode alone: each container sees the file of a common image on a device of its own.
+// Two that share a number by chance share the bound.
 class KernelCapture {
  public:
   // Nothing when there are as many as there may be.
@@ -24,18 +26,18 @@ class KernelCapture {
   // Also beyond that number.
   static KernelCapture insist(const FileId& program);
   KernelCapture(KernelCapture&& other) noexcept
-      : program_(other.program_), counted_(std::exchange(other.counted_, false)) {}
+      : inode_(other.inode_), counted_(std::exchange(other.counted_, false)) {}
   KernelCapture& operator=(KernelCapture&& other) noexcept {
-    std::swap(program_, other.program_);
+    std::swap(inode_, other.inode_);
     std::swap(counted_, other.counted_);
     return *this;
   }
   ~KernelCapture();
 
  private:
-  explicit KernelCapture(const FileId& program) : program_(program) {}
+  explicit KernelCapture(std::uint64_t inode) : inode_(inode) {}
 
-  FileId program_;
+  std::uint64_t inode_;
   bool counted_ = true;
 };
 

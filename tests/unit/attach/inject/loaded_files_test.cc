@@ -33,6 +33,7 @@ class Files {
     memory_.put(first_);
     return at;
   }
+  std::uint64_t last() const { return last_; }
   FakeMemory& memory() { return memory_; }
 
  private:
@@ -42,22 +43,32 @@ class Files {
 
 TEST(LoadedFiles, TheOneLoadedLastUnderTheName) {
   Files files;
-  files.add(0, "");
+  const std::uint64_t before = files.add(0x500, "/lib/agent.so");
   files.add(0x1000, "/lib/agent.so");
   files.add(0x2000, "/lib/agent.so");
   files.add(0x3000, "/lib/agent.so.1");
-  const std::uint64_t list = files.list();
-  EXPECT_EQ(load_bias_of(files.memory(), list, "/lib/agent.so"), 0x2000u);
-  EXPECT_EQ(load_bias_of(files.memory(), list, "/lib/agent"), std::nullopt);
+  EXPECT_EQ(load_bias_after(files.memory(), before, "/lib/agent.so"), 0x2000u);
+  EXPECT_EQ(load_bias_after(files.memory(), before, "/lib/agent"), std::nullopt);
 }
 
-TEST(LoadedFiles, OnlyTheLastAreLookedAt) {
+TEST(LoadedFiles, TheLastEntry) {
   Files files;
-  files.add(0x1000, "old");
+  files.add(0x1000, "a");
+  EXPECT_EQ(last_loaded(files.memory(), files.list()), files.last());
+  for (int i = 0; i < 1000; ++i) files.add(0x2000, "b");
+  EXPECT_EQ(last_loaded(files.memory(), files.list()), files.last());
+  EXPECT_EQ(load_bias_after(files.memory(), files.last(), "b"), std::nullopt);
+}
+
+// However many files there are, the process stands still for few reads.
+TEST(LoadedFiles, OnlyTheNextAreLookedAt) {
+  Files files;
+  const std::uint64_t before = files.add(0x1000, "old");
   for (int i = 1; i < kLoadedLast; ++i) files.add(0x2000, "other");
-  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "old"), 0x1000u);
-  files.add(0x2000, "other");
-  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "old"), std::nullopt);
+  files.add(0x3000, "new");
+  EXPECT_EQ(load_bias_after(files.memory(), before, "new"), 0x3000u);
+  files.add(0x4000, "newer");
+  EXPECT_EQ(load_bias_after(files.memory(), before, "newer"), std::nullopt);
 }
 
 TEST(LoadedFiles, AListWithoutAnEnd) {
@@ -65,17 +76,19 @@ TEST(LoadedFiles, AListWithoutAnEnd) {
   const std::uint64_t first = files.add(0x1000, "a");
   const std::uint64_t last = files.add(0x2000, "b");
   files.memory().poke(last + offsetof(Node, next), first);
-  const std::uint64_t list = files.list();
-  EXPECT_EQ(load_bias_of(files.memory(), list, "c"), std::nullopt);
-  EXPECT_EQ(load_bias_of(files.memory(), list, "b"), 0x2000u);
+  EXPECT_EQ(last_loaded(files.memory(), files.list()), std::nullopt);
+  EXPECT_EQ(load_bias_after(files.memory(), first, "c"), std::nullopt);
+  EXPECT_EQ(load_bias_after(files.memory(), first, "b"), 0x2000u);
 }
 
 TEST(LoadedFiles, AListThatLeadsNowhere) {
   Files files;
   const std::uint64_t at = files.add(0x1000, "a");
   files.memory().poke(at + offsetof(Node, next), std::uint64_t{0xdead0000});
-  EXPECT_EQ(load_bias_of(files.memory(), files.list(), "a"), std::nullopt);
-  EXPECT_EQ(load_bias_of(files.memory(), 0xdead0000, "a"), std::nullopt);
+  EXPECT_EQ(last_loaded(files.memory(), files.list()), std::nullopt);
+  EXPECT_EQ(last_loaded(files.memory(), 0xdead0000), std::nullopt);
+  EXPECT_EQ(load_bias_after(files.memory(), at, "a"), std::nullopt);
+  EXPECT_EQ(load_bias_after(files.memory(), 0xdead0000, "a"), std::nullopt);
 }
 
 TEST(LoadedFiles, OfThisProcess) {
@@ -86,7 +99,9 @@ TEST(LoadedFiles, OfThisProcess) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   const auto* map = static_cast<const link_map*>(::dlopen(nullptr, RTLD_NOW));
   while (map->l_next != nullptr) map = map->l_next;
-  EXPECT_EQ(load_bias_of(**memory, libc->loaded_list, map->l_name), map->l_addr);
+  EXPECT_EQ(last_loaded(**memory, libc->loaded_list), reinterpret_cast<std::uint64_t>(map));
+  const auto before = reinterpret_cast<std::uint64_t>(map->l_prev);
+  EXPECT_EQ(load_bias_after(**memory, before, map->l_name), map->l_addr);
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ TEST(KernelCaptures, AreBoundedForEachProgram) {
   EXPECT_EQ(take_all(kOther).size(), kMaxKernelCaptures);
 }
 
+// Each container has a mount of its own of the image that they have in common.
+TEST(KernelCaptures, AreBoundedForAllMountsOfAFile) {
+  const auto taken = take_all(kProgram);
+  const FileId elsewhere{kProgram.device + 1, kProgram.inode};
+  EXPECT_FALSE(KernelCapture::take(elsewhere));
+}
+
 TEST(KernelCaptures, AreGivenBack) {
   auto taken = take_all(kProgram);
   taken.pop_back();
