@@ -161,15 +161,17 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   if (!file.find_symbol("caml_memprof_start")) {
     return refuse("this OCaml {} runtime was built without Gc.Memprof", abi.version);
   }
-  RETURN_IF_ERROR(require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
-                          program.symbols));
-  if (!abi.domains) return absl::OkStatus();
-  return verify_agent_layout(file, program);
+  return require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
+                 program.symbols);
 }
 
-// Which modes are possible; an error when none is.
+// Which modes are possible; an error when none is. Both read the domain state of OCaml 5.
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
-  const absl::Status agent = check_agent(file, program);
+  absl::Status agent = check_agent(file, program);
+  if (agent.ok() && program.abi.domains) {
+    agent = verify_agent_layout(file, program);
+    if (!agent.ok()) return agent;
+  }
   const absl::Status observe = require(file, kObserveSymbols, program.symbols);
   if (!agent.ok() && !observe.ok()) return agent;
   program.why_no_agent = std::string(agent.message());

@@ -184,5 +184,16 @@ int main(void) {
   caml_memprof_stop(VAL_UNIT);
   memprof_domains_remind();
   hook(2);
+
+  puts("one blocks and one ends while a stop waits for them");
+  enter(0);
+  stop();
+  hook(0);
+  fakes[1].blocked = 1;
+  say("blocks 1");
+  enter(2);
+  caml_domain_stop_hook();
+  enter(0);
+  say("ends 2");
   return 0;
 }

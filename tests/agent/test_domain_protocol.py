@@ -55,7 +55,10 @@ class Protocol(unittest.TestCase):
     def test_what_the_program_starts_itself_is_left_alone(self):
         """It is told of once; when the program stops that too, the domain is sampled on."""
         self.assertEqual([("hook 2", 8, 2, 1), ("hook 2", 8, 2, 1), ("hook 2", 9, 2, 1)],
-                         self.numbers("starts", "program_stops", "conflicts")[11:])
+                         self.numbers("starts", "program_stops", "conflicts")[11:14])
+
+    def test_a_stop_waits_for_no_domain_that_blocks_or_has_ended(self):
+        self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:])
 
 
 if __name__ == "__main__":
