@@ -22,7 +22,10 @@
 
 namespace memprofd {
 
-// What a lane shows other threads while it runs.
+// What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
+// reads: exec_seen ends the session, batches_seen and records_lost say whether the probes work,
+// alloc_events, captures_seen and frames_seen are what the budget is reckoned from, and
+// frametables_registered makes it look for plugins. All count from the attach.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::uint64_t> alloc_events{0};

@@ -210,7 +210,11 @@ bool Pipeline::begins_or_runs(std::uint32_t generation, std::size_t records, std
 }
 
 // How many of the records were taken before; counts those that never came. max_records: of
-// a batch of that kind.
+// a batch of that kind. A worked example, of one buffer:
+//
+//   tail   #0..#99    expected 0     0 taken before, all 100 are new
+//   batch  #0..#511   expected 100   100 taken before: the tail came first, 412 are new
+//   batch  #1024..    expected 512   512 never came; none of these was taken before
 std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
                                   std::size_t records, std::size_t max_records) {
   const std::uint64_t expected = next_seq_[buffer].value_or(first_seq);
@@ -226,8 +230,10 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
   return std::min<std::uint64_t>(behind, records);
 }
 
-// The announcement of a session comes before its captures. When the first that
-// comes is a batch of records, captures of this session wait among older ones.
+// The announcement of a session comes before its captures: those that wait are of the session
+// before, and go. When the first that comes is a batch of records, the announcement was lost (say a
+// batch of generation 4 after generation 3), captures of this session wait among older ones, and
+// which is whose is found out as after any loss.
 void Pipeline::begin(bool announced) {
   aggregator_.begin_session(sessions_.rate());
   if (announced) pairer_.clear();

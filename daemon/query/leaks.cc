@@ -108,7 +108,10 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
   }
 }
 
-// Between the ages on the log scale.
+// The age that half of the words at the end have passed. growth.older has the words that are older
+// than each of ages, ascending; between two of them the logarithm of the age is interpolated, and
+// nothing is older than the span. If 80 % are older than 16 s and 30 % than 64 s, the median is
+// 16 s * (64 / 16)^((80 - 50) / (80 - 30)) = 37 s.
 double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>& ages,
                           std::uint64_t span_ns) {
   if (growth.end.words <= 0) return 0;

@@ -267,6 +267,10 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
   }
 }
 
+// Forwards: what was born in the windows up to until_ns, less the deaths in all windows up to at_ns
+// that were of such blocks. A death tells a lifetime bucket and a window, not the time of birth: it
+// counts by the share of moments in both at which the block was born after after_ns and before
+// until_ns.
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                              std::uint64_t at_ns) const {
   if (after_ns <= begin_ns_) return std::move(born_before({&until_ns, 1}, at_ns).front());
@@ -286,6 +290,9 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
   return result;
 }
 
+// Backwards: what was live at the latest time, and at each earlier one by taking the windows
+// between them back; from each of these then the deaths until at_ns of blocks born before it, by
+// the same shares as in survivors().
 std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std::uint64_t> times_ns,
                                                             std::uint64_t at_ns) const {
   std::vector<std::vector<Portion>> result;
