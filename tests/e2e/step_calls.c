@@ -8,7 +8,8 @@
  * Commands, a line each on standard input; numbers of system calls as the kernel has them:
  *
  *   stop N NR[,NR...]        at the Nth of these calls from now on, of all threads, says
- *                            "at NR ARGUMENT1 ARGUMENT2 TID" and holds the calling thread
+ *                            "at NR ARGUMENT1 ARGUMENT2 TID" and holds the calling thread;
+ *                            answers "stopping"
  *   go                       the held call takes place
  *   fail ERRNO               it does not, and the program sees that error
  *   off                      no call is stopped; says "seen NR:N ...", how many of each there were
@@ -150,6 +151,7 @@ static void take_command(int listener, char *line)
 
 	if (sscanf(line, "stop %ld %511s", &left, numbers) == 2) {
 		choose(numbers);
+		printf("stopping\n");
 	} else if (sscanf(line, "fail %d", &error) == 1 || strncmp(line, "go", 2) == 0) {
 		answer(listener, held, error);
 		held = 0;

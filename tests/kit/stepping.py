@@ -35,8 +35,10 @@ class SteppedDaemon(Daemon):
         self.wait_ready()
 
     def stop_at(self, count, *names):
-        """To be held at the count-th of these calls from now on."""
+        """To be held at the count-th of these calls from now on. No held call may be unread."""
         self.send(f"stop {count} {','.join(str(NUMBERS[name]) for name in names)}")
+        while self.read_line() != "stopping":
+            pass  # was held before that, and gone on by itself
 
     def held(self, timeout):
         """The call that memprofd is held at; nothing when it is not held in that time."""
