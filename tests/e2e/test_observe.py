@@ -9,6 +9,7 @@ import gzip
 import json
 import math
 import pathlib
+import re
 import signal
 import subprocess
 import unittest
@@ -213,6 +214,25 @@ class Programs(ObserveTest):
             groups = daemon.ctl_json("sites", "--pid", target.pid, "-g", "domain")["sites"]
             return len({group["domain"] for group in groups}) >= 3
         eventually(seen, "several domains are seen")
+
+    def modified_runtime(self):
+        """A program of OCaml 5.3 whose runtime keeps a counter 8 bytes further on, by its code."""
+        code = bytearray((FOLDERS["5.3"] / "domains").read_bytes())
+        listed = subprocess.run(["objdump", "-dF", "--disassemble=caml_gc_minor_words_unboxed",
+                                 FOLDERS["5.3"] / "domains"], capture_output=True, text=True, check=True).stdout
+        start = int(re.search(r"File Offset: 0x([0-9a-f]+)", listed)[1], 16)
+        place = code.index((0x180).to_bytes(4, "little"), start, start + 64)  # stat_minor_words
+        code[place:place + 4] = (0x188).to_bytes(4, "little")
+        program = self.folder / "modified"
+        program.write_bytes(code)
+        program.chmod(0o755)
+        return program.name
+
+    def test_a_modified_runtime_is_not_observed_either(self):
+        target = self.target(self.modified_runtime(), folder=self.folder)
+        done = self.daemon().attach(target.pid, check=False)
+        self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, target.pid, "is a modified build", "stat_minor_words at 392")
 
     def test_mode_agent_refuses_instead(self):
         daemon = self.daemon("--mode", "agent", "--no-inject")
