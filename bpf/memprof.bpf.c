@@ -359,10 +359,12 @@ int batch(struct pt_regs *ctx)
 
 	if (args.tid == 0)
 		return 0;
-	if (args.buffer < MEMPROF_BUFFERS && args.format == MEMPROF_BATCH_PACKED)
-		return take_packed(&args);
-	if (args.buffer < MEMPROF_BUFFERS && args.format == MEMPROF_BATCH_PLAIN)
-		return take_plain(&args);
+	if (args.buffer < MEMPROF_BUFFERS) {
+		if (args.format == MEMPROF_BATCH_PACKED)
+			return take_packed(&args);
+		if (args.format == MEMPROF_BATCH_PLAIN)
+			return take_plain(&args);
+	}
 	count_drop(MEMPROF_DROP_BATCH_BAD_COUNT);
 	return 0;
 }

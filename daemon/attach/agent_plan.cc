@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/agent_plan.h"
-#include "daemon/attach/inject/loaded_files.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/loaded_files.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 

@@ -22,7 +22,7 @@ struct AgentPlan {
   std::optional<AgentStatus> there;  // of the agent that is in the process, target.agents[0]
   std::optional<AgentFile> file;     // the agent to inject, when there is none
   bool copy_file = false;            // the process does not see that file
-  bool may_inject = false;  // a thread may be borrowed, also to hurry an agent that is there
+  bool may_inject = false;  // a thread may be borrowed, also to start an agent that is there
   LibcFunctions libc;       // of the process, when a thread may be borrowed
 };
 

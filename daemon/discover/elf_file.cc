@@ -2,7 +2,6 @@
 #include "daemon/discover/elf_file.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>

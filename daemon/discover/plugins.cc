@@ -133,9 +133,4 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
   return plugins;
 }
 
-absl::StatusOr<std::vector<OcamlCode>> PluginFinder::find_new(const MemoryReader& memory) {
-  ASSIGN_OR_RETURN(const auto maps, proc_.maps(pid_));
-  return find_new(maps, memory);
-}
-
 }  // namespace memprofd

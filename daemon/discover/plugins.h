@@ -49,7 +49,6 @@ class PluginFinder {
   // that come after the stop.
   std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory,
                                   const std::stop_token& stop = {});
-  absl::StatusOr<std::vector<OcamlCode>> find_new(const MemoryReader& memory);
 
   // The frame descriptors that further plugins may have, as the kernel's table takes no more.
   void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }

@@ -167,11 +167,8 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
 
 // Which modes are possible; an error when none is. Both read the domain state of OCaml 5.
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
-  absl::Status agent = check_agent(file, program);
-  if (agent.ok() && program.abi.domains) {
-    agent = verify_agent_layout(file, program);
-    if (!agent.ok()) return agent;
-  }
+  const absl::Status agent = check_agent(file, program);
+  if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));
   const absl::Status observe = require(file, kObserveSymbols, program.symbols);
   if (!agent.ok() && !observe.ok()) return agent;
   program.why_no_agent = std::string(agent.message());

@@ -3,6 +3,8 @@
 // by every reader.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -42,6 +44,10 @@ struct TargetSnapshot {
   // The end of what is known on the clock that ranges are of: that of the attach plus the
   // time since. It does not know when the system's clock was set in between.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
+  // How old it is at a time of CLOCK_REALTIME; none when that clock was set back since.
+  std::chrono::nanoseconds age(std::uint64_t realtime_ns) const {
+    return std::chrono::nanoseconds(realtime_ns - std::min(realtime_ns, time_ns));
+  }
 };
 using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
 

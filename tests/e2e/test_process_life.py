@@ -24,11 +24,6 @@ def kernel_objects(pid):
     return count
 
 
-def kill(pid):
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-
-
 class Forks(E2ETest):
     FOLDER = harness.TARGETS
 
@@ -40,7 +35,7 @@ class Forks(E2ETest):
 
     def child(self, target, command="fork"):
         pid = target.command(command)["pid"]
-        self.addCleanup(kill, pid)
+        self.addCleanup(harness.kill, pid)
         return pid
 
     def samples(self, daemon, pid, site):

@@ -106,6 +106,11 @@ def http_get(url, timeout=5.0):
 STARTED = weakref.WeakSet()
 
 
+def kill(pid):
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
 @atexit.register
 def kill_what_was_started():
     """For a run that is interrupted; tests end their processes themselves."""

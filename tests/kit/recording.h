@@ -8,12 +8,20 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/query/range.h"
 #include "tests/kit/ring_events.h"
 
 namespace memprofd {
 
 inline constexpr std::uint64_t kSecond = 1'000'000'000;
 inline constexpr std::uint64_t kStart = 1'700'000'000 * kSecond + kSecond / 3;
+
+// Sums over all rows.
+inline Counters sum(const RangeRows& rows) {
+  Counters total;
+  for (const ProfileRow& row : rows.rows) total += row.counters;
+  return total;
+}
 
 // The clock starts at kStart. Callstack n has one frame, of address n.
 class Recording {

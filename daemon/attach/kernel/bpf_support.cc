@@ -37,6 +37,11 @@ absl::string_view view(std::string_view text) { return {text.data(), text.size()
 
 }  // namespace
 
+absl::Status check_room_for_programs(int pid) {
+  return check_free_files(kFilesOfTarget,
+                          absl::StrCat("cannot load the BPF programs for pid ", pid));
+}
+
 void route_libbpf_messages() { libbpf_set_print(print_to_log); }
 
 absl::Status bpf_load_error(int error) {

@@ -25,6 +25,9 @@ using RingBuffer = std::unique_ptr<ring_buffer, RingBufferCloser>;
 // Sends libbpf's own messages to the debug log; process-wide, once is enough.
 void route_libbpf_messages();
 
+// Whether memprofd has the open files that the BPF programs of one target take.
+absl::Status check_room_for_programs(int pid);
+
 // A failed load as a Status: asks the kernel what is missing and names it.
 absl::Status bpf_load_error(int error);
 

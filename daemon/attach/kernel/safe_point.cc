@@ -64,8 +64,7 @@ SafePoint::SafePoint(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 SafePoint::~SafePoint() { close(); }
 
 absl::StatusOr<std::unique_ptr<SafePoint>> SafePoint::attach(int pid, const ProbeSite& site) {
-  RETURN_IF_ERROR(
-      check_free_files(kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", pid)));
+  RETURN_IF_ERROR(check_room_for_programs(pid));
   const ProcFs proc;
   ASSIGN_OR_RETURN(const ProcessStatus status, proc.status(pid));
   struct stat space {};

@@ -32,11 +32,6 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
   return name + extension;
 }
 
-double age_seconds(const TargetSnapshot& target) {
-  const std::uint64_t now_ns = realtime_ns();
-  return static_cast<double>(now_ns - std::min(now_ns, target.time_ns)) / 1e9;
-}
-
 // A target that has ended is in the answer to no question about what came later.
 bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
   return !is_active(target.info.state) && range.begin_unix_ns() > 0 &&
@@ -108,7 +103,9 @@ pb::ListTargetsResponse QueryService::list_targets() {
   for (const TargetSnapshotPtr& target : source_.snapshots()) {
     pb::Target& told = *out.add_targets();
     told = to_proto(*target);
-    if (is_active(target->info.state)) told.set_snapshot_age_seconds(age_seconds(*target));
+    if (!is_active(target->info.state)) continue;
+    const std::chrono::duration<double> age = target->age(realtime_ns());
+    told.set_snapshot_age_seconds(age.count());
   }
   return out;
 }

@@ -73,6 +73,7 @@ class Unrelocated : public MemoryReader {
 
 class PluginFinderTest : public ::testing::TestWithParam<const char*> {
  protected:
+  std::vector<OcamlCode> find_new() { return finder_.find_new(*memory_->maps(), *memory_); }
   std::string symbol() const { return std::string("camlPlug") + GetParam() + "frametable"; }
 
   TempDir dir_;
@@ -82,40 +83,39 @@ class PluginFinderTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(PluginFinderTest, IsFoundOnceWithItsFrames) {
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   const Loaded plugin(file_);
   const std::uint64_t table = plugin.address(symbol().c_str());
-  const auto found = finder_.find_new(*memory_);
-  ASSERT_TRUE(found.ok()) << found.status();
-  ASSERT_EQ(found->size(), 1u);
-  const auto& frames = found->front().frames.descriptors();
+  const auto found = find_new();
+  ASSERT_EQ(found.size(), 1u);
+  const auto& frames = found.front().frames.descriptors();
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].frame_size, 16u);
   EXPECT_EQ(frames[0].return_address, *reinterpret_cast<const std::uint64_t*>(table + 8));
-  EXPECT_LT(found->front().load_bias, table);
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_LT(found.front().load_bias, table);
+  EXPECT_TRUE(find_new().empty());
 }
 
 TEST_P(PluginFinderTest, EachFileOfItsOwn) {
   const Loaded first(file_);
-  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  EXPECT_EQ(find_new().size(), 1u);
   const Loaded second(make_plugin(dir_, "second", plugin_source(GetParam())));
-  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  EXPECT_EQ(find_new().size(), 1u);
 }
 
 // Half loaded: its return addresses are still those of the file.
 TEST_P(PluginFinderTest, IsLeftUntilItIsRelocated) {
   const Loaded plugin(file_);
   const std::uint64_t entry = plugin.address(symbol().c_str()) + 8;
-  EXPECT_TRUE(finder_.find_new(Unrelocated(entry, 0x1001))->empty());
-  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  EXPECT_TRUE(finder_.find_new(*memory_->maps(), Unrelocated(entry, 0x1001)).empty());
+  EXPECT_EQ(find_new().size(), 1u);
 }
 
 TEST_P(PluginFinderTest, TheProgramItselfIsNone) {
   const Loaded plugin(file_);
   ASSERT_NE(plugin.address(symbol().c_str()), 0u);
   PluginFinder finder(::getpid(), file_);
-  EXPECT_TRUE(finder.find_new(*memory_)->empty());
+  EXPECT_TRUE(finder.find_new(*memory_->maps(), *memory_).empty());
 }
 
 TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
@@ -123,7 +123,7 @@ TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
   source.replace(source.find(".quad 1\n"), 8, ".quad 0\n");
   const Loaded library(make_plugin(dir_, "library", source));
   ASSERT_NE(library.address(symbol().c_str()), 0u);
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
 }
 
 // Mapped as code once more, as a program may do thousands of times.
@@ -143,26 +143,26 @@ class MappedAgain {
 };
 
 TEST_P(PluginFinderTest, AFileIsKnownOnceHoweverOftenItIsMapped) {
-  (void)finder_.find_new(*memory_);
+  (void)find_new();
   const std::size_t known = finder_.files_known();
   const Loaded plugin(file_);
-  EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+  EXPECT_EQ(find_new().size(), 1u);
   std::deque<MappedAgain> more;
   for (int i = 0; i < 50; ++i) more.emplace_back(file_);
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   EXPECT_EQ(finder_.files_known(), known + 1);
 }
 
 TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
-  (void)finder_.find_new(*memory_);
+  (void)find_new();
   const std::size_t known = finder_.files_known();
   for (int i = 0; i < 3; ++i) {
     {
       const Loaded plugin(file_);
-      EXPECT_EQ(finder_.find_new(*memory_)->size(), 1u);
+      EXPECT_EQ(find_new().size(), 1u);
       EXPECT_EQ(finder_.files_known(), known + 1);
     }
-    EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+    EXPECT_TRUE(find_new().empty());
     EXPECT_EQ(finder_.files_known(), known);
   }
 }
@@ -170,9 +170,9 @@ TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
 TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
   finder_.set_room(0);
   const Loaded plugin(file_);
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   EXPECT_EQ(finder_.left_out(), 1u);
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   EXPECT_EQ(finder_.left_out(), 1u);
 }
 
@@ -181,12 +181,12 @@ TEST_P(PluginFinderTest, WhatIsMalformedIsToldOnceAReason) {
   source.replace(source.find(".quad 1\n"), 8, ".quad 3\n");
   const Loaded first(make_plugin(dir_, "first", source));
   const Loaded second(make_plugin(dir_, "second", source));
-  EXPECT_EQ(finder_.find_new(*memory_)->size(), 2u);
+  EXPECT_EQ(find_new().size(), 2u);
   ASSERT_EQ(finder_.problems().size(), 1u);
   EXPECT_EQ(
       finder_.problems()[0].substr(finder_.problems()[0].find(':')),
       ": 2 of its frame descriptors are malformed or unreadable; callstacks end at their code");
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   EXPECT_EQ(finder_.problems().size(), 1u);
 }
 
@@ -194,7 +194,7 @@ TEST_P(PluginFinderTest, WhatIsAllMalformedIsTold) {
   std::string source = plugin_source(GetParam());
   source.replace(source.find(".quad .Lreturn\n"), 15, ".quad 1\n");
   const Loaded plugin(make_plugin(dir_, "malformed", source));
-  EXPECT_TRUE(finder_.find_new(*memory_)->empty());
+  EXPECT_TRUE(find_new().empty());
   ASSERT_EQ(finder_.problems().size(), 1u);
   EXPECT_NE(finder_.problems()[0].find("1 of its frame descriptors"), std::string::npos);
 }
@@ -240,12 +240,6 @@ INSTANTIATE_TEST_SUITE_P(Separators, PluginFinderTest, ::testing::Values("__", "
                          [](const auto& which) {
                            return std::string(which.param) == "." ? "OCaml5" : "OCaml4";
                          });
-
-TEST(PluginFinder, ProcessThatHasEnded) {
-  PluginFinder finder(0x7ffffffe, "");
-  EXPECT_EQ(finder.find_new(*TargetMemory::open(::getpid()).value()).status().code(),
-            absl::StatusCode::kNotFound);
-}
 
 }  // namespace
 }  // namespace memprofd

@@ -13,13 +13,6 @@
 namespace memprofd {
 namespace {
 
-// Sums over all rows.
-Counters sum(const RangeRows& rows) {
-  Counters total;
-  for (const ProfileRow& row : rows.rows) total += row.counters;
-  return total;
-}
-
 TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
   Interval interval;
   std::mt19937 random(1);

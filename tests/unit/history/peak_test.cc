@@ -12,13 +12,6 @@
 namespace memprofd {
 namespace {
 
-// Sums over all rows.
-Counters sum(const RangeRows& rows) {
-  Counters total;
-  for (const ProfileRow& row : rows.rows) total += row.counters;
-  return total;
-}
-
 TEST(Peak, ThePeakIsKept) {
   Recording recording;
   recording.alloc(1, 5, 10);

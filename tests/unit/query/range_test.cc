@@ -11,13 +11,6 @@
 namespace memprofd {
 namespace {
 
-// Sums over all rows.
-Counters sum(const RangeRows& rows) {
-  Counters total;
-  for (const ProfileRow& row : rows.rows) total += row.counters;
-  return total;
-}
-
 // What is forgotten at a change of the rate was allocated all the same.
 TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   Recording recording;
