@@ -47,11 +47,12 @@ class AttachedTarget {
   // Asks for the end of sampling; true once it has come.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
-  // Takes the probes out. What the ring holds stays readable.
-  virtual void detach_probes() = 0;
+  // Takes the probes out and gives the target up, which another session may then take. What the
+  // ring holds, and the agent, stays readable.
+  virtual void let_go() = 0;
 
   virtual const Target& target() const = 0;
-  // For a session of the other mode. After detach_probes(); the destructor alone comes after it,
+  // For a session of the other mode. After let_go(); the destructor alone comes after it,
   // while the target's memory is still there.
   virtual Target release_target() = 0;
   virtual KernelSide& kernel() = 0;

@@ -41,8 +41,7 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
 
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config) {
-  RETURN_IF_ERROR(check_free_files(
-      kFilesOfTarget, absl::StrCat("cannot load the BPF programs for pid ", target.pid)));
+  RETURN_IF_ERROR(check_room_for_programs(target.pid));
   const KernelFrameTable table =
       build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
@@ -71,11 +70,7 @@ absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target, T
   return attachment;
 }
 
-Attachment::~Attachment() {
-  injector_.reset();
-  request_stop();
-  if (claimed_) release_agent(*control_);
-}
+Attachment::~Attachment() { let_go(); }
 
 absl::Status Attachment::claim_agent_there() {
   adopt(target_.agents[0]);
@@ -353,9 +348,14 @@ bool Attachment::stopped() const {
   return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
 }
 
-void Attachment::detach_probes() {
+void Attachment::let_go() {
   injector_.reset();  // it attaches a probe
-  kernel_->probes().detach();
+  if (std::exchange(given_up_, true)) return;
+  request_stop();
+  if (kernel_) kernel_->probes().detach();
+  kernel_capture_.reset();
+  if (std::exchange(claimed_, false)) release_agent(*control_);
+  lock_.release();
 }
 
 }  // namespace memprofd

@@ -54,7 +54,7 @@ class Attachment final : public AttachedTarget {
 
   void request_stop() override;  // at the agent's next callback
   bool stopped() const override;
-  void detach_probes() override;
+  void let_go() override;
 
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
@@ -99,6 +99,7 @@ class Attachment final : public AttachedTarget {
   SessionRequest session_;                       // the last that was asked for
   double requested_rate_ = 0;
   bool begun_ = false;
+  bool given_up_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
   std::unique_ptr<Injector> injector_;  // last: it uses what is above

@@ -28,7 +28,10 @@ class Observation final : public AttachedTarget {
   std::string waiting_for() const override { return ""; }
   void request_stop() override { kernel_->probes().detach(); }
   bool stopped() const override { return true; }
-  void detach_probes() override { kernel_->probes().detach(); }
+  void let_go() override {
+    kernel_->probes().detach();
+    lock_.release();
+  }
 
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }

@@ -16,6 +16,7 @@ namespace memprofd {
 class TargetLock {
  public:
   static absl::StatusOr<TargetLock> acquire(int pid, std::uint64_t start_time_ticks);
+  void release() { socket_.reset(); }
 
  private:
   explicit TargetLock(UniqueFd socket) : socket_(std::move(socket)) {}

@@ -10,11 +10,15 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 
 namespace memprofd {
+
+template <typename Result>
+class Answer;
 
 class ControlQueue {
  public:
@@ -25,10 +29,11 @@ class ControlQueue {
 
   // False once the queue is closed: the request is not run.
   bool post(std::function<void()> request);
-  // Runs fn on the control thread and answers with its result, an absl::Status or StatusOr:
-  // kDeadlineExceeded when it did not come to it in time, kAborted when the queue is closed.
-  template <typename Fn>
-  auto call(Fn fn, std::chrono::milliseconds patience = kPatience) -> decltype(fn());
+  // Runs the request on the control thread, and waits until somebody gives its answer:
+  // kDeadlineExceeded when nobody did in time, kAborted when the queue is closed.
+  template <typename Result>
+  Result ask(std::function<void(Answer<Result>)> request,
+             std::chrono::milliseconds patience = kPatience);
   // Whether there are requests that have not been begun.
   bool waiting();
 
@@ -51,26 +56,36 @@ class ControlQueue {
   bool closed_ = false;  // under mutex_
 };
 
-template <typename Fn>
-auto ControlQueue::call(Fn fn, std::chrono::milliseconds patience) -> decltype(fn()) {
-  using Result = decltype(fn());
-  struct Call {
-    explicit Call(Fn fn) : fn(std::move(fn)) {}
-    ~Call() {
-      if (!answered) answer.set_value(closed());
+// Exactly one answer to who asked for something: kAborted at the end if none was given before.
+template <typename Result>
+class Answer {
+ public:
+  explicit Answer(std::promise<Result> promise) : promise_(std::move(promise)) {}
+  Answer(Answer&& other) noexcept : promise_(std::exchange(other.promise_, std::nullopt)) {}
+  Answer& operator=(Answer&& other) noexcept {
+    promise_.swap(other.promise_);
+    return *this;
+  }
+  ~Answer() { give(ControlQueue::closed()); }
+
+  // Does nothing when it was given before.
+  void give(Result result) {
+    if (auto promise = std::exchange(promise_, std::nullopt)) {
+      promise->set_value(std::move(result));
     }
-    void run() {
-      answer.set_value(fn());
-      answered = true;
-    }
-    Fn fn;
-    std::promise<Result> answer;
-    bool answered = false;
-  };
-  auto call = std::make_shared<Call>(std::move(fn));
-  std::future<Result> result = call->answer.get_future();
-  if (!post([call] { call->run(); })) return closed();
-  call.reset();  // the queue's from now on
+  }
+
+ private:
+  std::optional<std::promise<Result>> promise_;
+};
+
+template <typename Result>
+Result ControlQueue::ask(std::function<void(Answer<Result>)> request,
+                         std::chrono::milliseconds patience) {
+  std::promise<Result> promise;
+  std::future<Result> result = promise.get_future();
+  auto answer = std::make_shared<Answer<Result>>(std::move(promise));
+  post([request = std::move(request), answer = std::move(answer)] { request(std::move(*answer)); });
   if (result.wait_for(patience) == std::future_status::timeout) return late();
   return result.get();
 }

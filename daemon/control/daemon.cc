@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTickWaiting{10};
 constexpr milliseconds kTickSteady{200};
+// How long an attach request keeps its caller until it answers "waiting".
+constexpr milliseconds kAttachPatience{1500};
 // How long an attach request waits at most, whatever the control thread is at.
 constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
 constexpr milliseconds kSnapshotTimeout{2000};
@@ -33,14 +35,17 @@ constexpr std::size_t kMaxEnded = 100;
 
 // The snapshot, with a word on its age when it is not of now.
 TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
-  const std::uint64_t now = realtime_ns();
-  const auto age = std::chrono::nanoseconds(now - std::min(now, snapshot->time_ns));
+  const auto age = snapshot->age(realtime_ns());
   if (!is_active(snapshot->info.state) || age < kStaleAge) return snapshot;
   auto stale = std::make_shared<TargetSnapshot>(*snapshot);
   stale->info.message = absl::StrCat("its numbers are ",
                                      std::chrono::duration_cast<std::chrono::seconds>(age).count(),
                                      " s old: memprofd is overloaded or stands still, see its log");
   return stale;
+}
+
+Finding doctor_given_up(const absl::Status& why) {
+  return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ void Daemon::tick() {
   take_over_looks();
   for (auto& [pid, session] : targets_) {
     if (session->attached()) session->tick();
-    session->give_answer();
+    session->give_answers();
   }
   follow_child();
   forget_ended();
@@ -112,8 +117,8 @@ void Daemon::tick() {
 void Daemon::hasten() {
   for (auto& [pid, session] : targets_) {
     if (!session->answer_awaited()) continue;
-    if (session->state() == TargetSession::State::kWaiting) session->tick();
-    session->give_answer();
+    if (session->state() != TargetSession::State::kSampling) session->tick();
+    session->give_answers();
   }
 }
 
@@ -248,16 +253,27 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(int pid) {
   return found->second.get();
 }
 
-absl::Status Daemon::do_detach(int pid) {
+// Answers, or gives the answer to the session to keep.
+void Daemon::do_detach(int pid, SessionAnswer answer) {
   const auto found = targets_.find(pid);
   if (found != targets_.end() && found->second->state() == TargetSession::State::kLooking) {
     found->second->give_up_look(absl::AbortedError(
         absl::StrCat("pid ", pid, " was detached while it was being looked at")));
-    return absl::OkStatus();
+    return answer.give(TargetInfo());
   }
-  ASSIGN_OR_RETURN(TargetSession* const session, find_attached(pid));
-  session->detach();
-  return absl::OkStatus();
+  const auto session = find_attached(pid);
+  if (!session.ok()) return answer.give(session.status());
+  (*session)->detach(std::move(answer));
+}
+
+void Daemon::do_set_rate(int pid, double rate, SessionAnswer answer) {
+  absl::Status status = check_rate(rate);
+  if (!status.ok()) return answer.give(status);
+  const auto session = find_attached(pid);
+  if (!session.ok()) return answer.give(session.status());
+  status = (*session)->set_rate(rate);
+  if (!status.ok()) return answer.give(status);
+  (*session)->tell_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
 
 // Also what nobody has an answer to yet: looks end by themselves.
@@ -266,7 +282,7 @@ void Daemon::drop_requests() {
     if (session->state() == TargetSession::State::kLooking) {
       session->give_up_look(ControlQueue::closed());
     } else {
-      session->drop_answer();
+      session->drop_answers();
     }
   }
 }
@@ -304,32 +320,38 @@ absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
-  std::promise<AttachAnswer::Result> promise;
-  auto answer = promise.get_future();
-  auto waiting = std::make_shared<AttachAnswer>(std::move(promise));
-  queue_->post([this, request, waiting = std::move(waiting)] {
-    const auto opened = open_target(request, 0, std::make_shared<ForkFamily>());
-    if (!opened.ok()) return waiting->give(opened.status());
-    (*opened)->set_answer(std::move(*waiting));
-  });
-  const bool answered = answer.wait_for(kAttachDeadline) == std::future_status::ready;
-  return answered ? answer.get() : ControlQueue::late();
+  return queue_->ask<absl::StatusOr<TargetInfo>>(
+      [this, request](SessionAnswer answer) {
+        const auto opened = open_target(request, 0, std::make_shared<ForkFamily>());
+        if (!opened.ok()) return answer.give(opened.status());
+        (*opened)->tell_when_sampling(std::move(answer), kAttachPatience);
+      },
+      kAttachDeadline);
 }
 
 absl::Status Daemon::detach(int pid) {
-  return queue_->call([this, pid] { return do_detach(pid); });
+  const auto ended = queue_->ask<absl::StatusOr<TargetInfo>>(
+      [this, pid](SessionAnswer answer) { do_detach(pid, std::move(answer)); });
+  return ended.status();
 }
 
 absl::Status Daemon::set_rate(int pid, double rate) {
-  return queue_->call([this, pid, rate]() -> absl::Status {
-    RETURN_IF_ERROR(check_rate(rate));
-    ASSIGN_OR_RETURN(TargetSession* const session, find_attached(pid));
-    return session->set_rate(rate);
-  });
+  const auto set = queue_->ask<absl::StatusOr<TargetInfo>>(
+      [this, pid, rate](SessionAnswer answer) { do_set_rate(pid, rate, std::move(answer)); });
+  return set.status();
 }
 
 std::vector<Finding> Daemon::diagnose(int pid) {
-  return run_doctor(pid, options_.attach.agent_path);
+  const auto done = std::make_shared<std::promise<void>>();
+  std::future<void> over = done->get_future();
+  auto look = Look<std::vector<Finding>>::start(
+      [pid, agent = options_.attach.agent_path](const std::stop_token& stop) {
+        return run_doctor(pid, agent, stop);
+      },
+      [done] { done->set_value(); });
+  if (!look.ok()) return {doctor_given_up(look.status())};
+  const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
+  return answered ? look->take() : std::vector{doctor_given_up(look_took_too_long(pid))};
 }
 
 SelfStats Daemon::self_stats() {

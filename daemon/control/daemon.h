@@ -78,7 +78,8 @@ class Daemon : public ProfilerService {
                                              ForkFamilyPtr family);
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(int pid);
-  absl::Status do_detach(int pid);
+  void do_detach(int pid, SessionAnswer answer);
+  void do_set_rate(int pid, double rate, SessionAnswer answer);
   void drop_requests();
   void stop_all();
 

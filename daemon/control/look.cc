@@ -55,6 +55,13 @@ int start_detached(std::function<void()> work) {
 
 }  // namespace
 
+absl::Status look_took_too_long(int pid) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
+      " s and was given up; try again when the file system of its files answers (FUSE, NFS), or "
+      "with fewer plugins"));
+}
+
 absl::Status LookThreads::start(std::function<void()> work) {
   {
     std::lock_guard lock(threads().mutex);

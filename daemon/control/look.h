@@ -26,6 +26,9 @@ namespace memprofd {
 // How long a look may take. Below what memprofctl waits for an attach (ctl/client.cc).
 constexpr std::chrono::seconds kLookBudget{30};
 
+// What is told of one that took longer.
+absl::Status look_took_too_long(int pid);
+
 // The threads of all looks, those that were given up among them.
 class LookThreads {
  public:

@@ -14,24 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long an attach request keeps its caller until it answers "waiting".
-constexpr milliseconds kAttachPatience{1500};
-constexpr milliseconds kRatePatience{500};
-
-absl::Status took_too_long(int pid) {
-  return absl::DeadlineExceededError(absl::StrCat(
-      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
-      " s and was given up; attach again when the file system of its files answers (FUSE, NFS), or "
-      "with fewer plugins"));
-}
-
-absl::Status stands_still(int pid) {
-  return absl::DeadlineExceededError(
-      absl::StrCat("pid ", pid,
-                   ": memprofd's thread that takes in samples stands still; attach again when the "
-                   "machine is less busy"));
-}
-
 // Whoever asked for several targets is to know which one an answer is about.
 absl::Status about_pid(int pid, const absl::Status& status) {
   if (absl::StrContains(status.message(), absl::StrCat("pid ", pid))) return status;
@@ -91,12 +73,12 @@ absl::Status TargetSession::look(LookFunction look) {
 }
 
 void TargetSession::give_up_look(const absl::Status& why) {
-  answer_.give(about_pid(options_.pid, why));
+  refuse(why);
   enter(State::kEnded);
 }
 
 absl::Status TargetSession::take_over_look() {
-  absl::StatusOr<PreparedTarget> prepared = took_too_long(options_.pid);
+  absl::StatusOr<PreparedTarget> prepared = look_took_too_long(options_.pid);
   if (look_->done()) prepared = std::exchange(look_, std::nullopt)->take();
   absl::Status begun = prepared.ok() ? begin(*std::move(prepared)) : prepared.status();
   if (!begun.ok())
@@ -115,8 +97,8 @@ absl::Status TargetSession::begin(PreparedTarget prepared) {
   use(std::move(prepared), rate);
   enter(State::kWaiting);
   if (absl::Status status = start_session(rate); !status.ok()) {
+    refuse(status);
     end(TargetState::kFailed, std::string(status.message()));
-    answer_.give(about_pid(options_.pid, status));
   }
   return absl::OkStatus();
 }
@@ -131,7 +113,7 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   info.forked_from = options_.forked_from;
   const auto before = std::exchange(
       lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer, std::move(info)));
-  context_.ingest.run([&ingest = context_.ingest, before, lane = lane_] {
+  context_.ingest.post([&ingest = context_.ingest, before, lane = lane_] {
     ingest.add(lane);
     if (before) ingest.remove(before.get());
   });
@@ -139,36 +121,51 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
 }
 
 // The agent is in the program and stays idle: it found that it cannot sample. What the look has
-// found is used again.
+// found is used again, as soon as the ingest thread has let go of it.
 void TargetSession::observe_instead(const std::string& why_no_agent) {
-  Attached before = end_attached(TargetState::kFailed, why_no_agent);
-  if (before.target.use_count() != 1) return give_up_look(stands_still(options_.pid));
+  const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));
   why_no_agent_ = why_no_agent;
-  const auto found = std::make_shared<FoundProgram>(
-      before.target->release_target(), std::move(before.symbolizer), std::move(before.plugins));
-  before.target.reset();
-  const absl::Status looks =
-      look([found, attach = options_.attach, why_no_agent](const std::stop_token&) {
-        return prepare_instead(std::move(*found), attach, why_no_agent);
-      });
+  const absl::Status looks = look([before, attach = options_.attach, why_no_agent](
+                                      const std::stop_token&) -> absl::StatusOr<PreparedTarget> {
+    before->caught_up.wait();
+    FoundProgram found{before->target->release_target(), std::move(before->symbolizer),
+                       std::move(before->plugins)};
+    before->target.reset();
+    return prepare_instead(std::move(found), attach, why_no_agent);
+  });
   if (!looks.ok()) give_up_look(absl::FailedPreconditionError(why_no_agent));
 }
 
 // -------------------------------------------------------------------- answers
 
-// Its caller hears how far it has come, if it takes long.
-void TargetSession::give_answer() {
-  if (state_ == State::kLooking || !answer_.awaited()) return;
-  if (state_ == State::kWaiting && Clock::now() - requested_at_ < kAttachPatience) return;
-  answer_.give(attach_result());
+void TargetSession::tell_when_sampling(SessionAnswer answer, milliseconds patience) {
+  asked_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
 }
 
-absl::StatusOr<TargetInfo> TargetSession::attach_result() const {
+// Its callers hear how far it has come, if it takes long.
+void TargetSession::give_answers() {
+  if (state_ == State::kLooking) return;
+  std::erase_if(asked_, [this](Asked& asked) {
+    if (state_ != asked.wanted && state_ != State::kEnded && Clock::now() < asked.until) {
+      return false;
+    }
+    asked.answer.give(result(asked.wanted));
+    return true;
+  });
+}
+
+void TargetSession::refuse(const absl::Status& why) {
+  for (Asked& asked : asked_) asked.answer.give(about_pid(options_.pid, why));
+  asked_.clear();
+}
+
+absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
   const TargetInfo info = lane_->info();
+  if (wanted == State::kEnded) return info;
   if (info.state == TargetState::kFailed) {
     return about_pid(info.pid, absl::FailedPreconditionError(info.message));
   }
-  if (info.state == TargetState::kExited) {
+  if (info.state == TargetState::kExited || info.state == TargetState::kDetached) {
     return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
   }
   return info;
@@ -180,10 +177,7 @@ absl::Status TargetSession::start_session(double rate) {
   AttachedTarget& target = *attached_->target;
   double requested_rate = rate;
   if (!target.observes()) {
-    const std::uint32_t generation = target.next_generation();
-    const bool told = context_.ingest.run(
-        [lane = lane_, generation, rate] { lane->pipeline().begin_session(generation, rate); });
-    if (!told) return stands_still(options_.pid);
+    lane_->request_session(target.next_generation(), rate);
   }
   if (attached_->overhead) {
     attached_->overhead->end_window();
@@ -195,6 +189,9 @@ absl::Status TargetSession::start_session(double rate) {
 }
 
 absl::Status TargetSession::set_rate(double rate) {
+  if (state_ == State::kStopping) {
+    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached from"));
+  }
   if (attached_->target->observes()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "pid ", options_.pid,
@@ -211,17 +208,15 @@ absl::Status TargetSession::set_rate(double rate) {
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);
   lane_->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
-  wait_for(kRatePatience, [&] {
-    if (state_ == State::kWaiting) tick();
-    return state_ != State::kWaiting;
-  });
   return absl::OkStatus();
 }
 
-void TargetSession::detach() {
+void TargetSession::detach(SessionAnswer answer) {
+  asked_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
+  if (state_ == State::kStopping) return;
   request_stop();
-  wait_for(kStopPatience, [&] { return stopped() || has_exited(attached_->target->target()); });
-  end(TargetState::kDetached, "detached on request");
+  attached_->stopping_since = Clock::now();
+  enter(State::kStopping);
 }
 
 // ----------------------------------------------------------------------- ends
@@ -238,14 +233,14 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
     spdlog::info("pid {}: {} more of its children were left alone", pid, unsaid);
   }
-  context_.ingest.run([lane = lane_] { lane->catch_up(); });
-  attached_->target->detach_probes();
+  attached_->target->let_go();
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;
     info.paused_seconds = attached_->target->paused_seconds();
   });
-  context_.ingest.run([&ingest = context_.ingest, lane = lane_] { ingest.finish(*lane); });
+  attached_->caught_up =
+      context_.ingest.post([&ingest = context_.ingest, lane = lane_] { ingest.finish(*lane); });
   Attached before = *std::move(attached_);
   attached_.reset();
   ended_at_ = Clock::now();
@@ -253,7 +248,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
 }
 
 void TargetSession::forget() {
-  context_.ingest.run([&ingest = context_.ingest, lane = lane_] { ingest.remove(lane.get()); });
+  context_.ingest.post([&ingest = context_.ingest, lane = lane_] { ingest.remove(lane.get()); });
 }
 
 }  // namespace memprofd

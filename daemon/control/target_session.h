@@ -5,28 +5,33 @@
 //                     v                                                           |
 //   kLooking ----> kWaiting ------------------- it samples -------------------> kSampling
 //    |    ^           |  |                                                        |
-//    |    '-observe---'  '------- detach, exec, exit, failure --------.-----------'
-//    |      instead                                                   v
+//    |    '-observe---'  +------- exec, exit, failure ----------------.-----------+
+//    |      instead      |                                            |           |
+//    |                   '------- detach ----> kStopping -------------+- detach --'
+//    |                                                                v
 //    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
 //
 //   kLooking   has look_: a thread of its own looks at the program, to which nothing is done yet.
 //              lane_ has what is left of a session before at this pid, or is null.
 //   kWaiting   has attached_ and lane_: a rate was asked for, at which nothing is sampled yet.
 //   kSampling  has attached_ and lane_: what was asked for last runs.
+//   kStopping  has attached_ and lane_: the agent was asked to stop, and has a moment to do so.
 //   kEnded     lane_ has the final counts; null, when there never were any.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/attach/attach_options.h"
 #include "daemon/attach/attached_target.h"
-#include "daemon/control/attach_answer.h"
+#include "daemon/control/control_queue.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
 #include "daemon/control/left_alone.h"
@@ -66,9 +71,12 @@ struct SessionContext {
   std::function<void()> wake;  // ends the control thread's wait; any thread
 };
 
+// To who asked a session for something.
+using SessionAnswer = Answer<absl::StatusOr<TargetInfo>>;
+
 class TargetSession {
  public:
-  enum class State { kLooking, kWaiting, kSampling, kEnded };
+  enum class State { kLooking, kWaiting, kSampling, kStopping, kEnded };
 
   // Begins to look at the program. before: what has ended at this pid, or null; its counts are
   // shown until there are new ones. An error leaves it as it is.
@@ -80,15 +88,16 @@ class TargetSession {
   TargetSession& operator=(const TargetSession&) = delete;
 
   State state() const { return state_; }
-  bool attached() const { return state_ == State::kWaiting || state_ == State::kSampling; }
+  bool attached() const { return attached_.has_value(); }
   int forked_from() const { return options_.forked_from; }
   const ForkFamily* family() const { return options_.family.get(); }
 
-  // Whoever asked for it is told when it samples, has ended, or takes long.
-  void set_answer(AttachAnswer answer) { answer_ = std::move(answer); }
-  bool answer_awaited() const { return attached() && answer_.awaited(); }
-  void give_answer();
-  void drop_answer() { answer_.give(ControlQueue::closed()); }
+  // Whoever asked for it, or for a rate, is told when it samples, has ended, or takes long.
+  void tell_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
+  // While attached: whether somebody waits for an answer.
+  bool answer_awaited() const { return attached() && !asked_.empty(); }
+  void give_answers();
+  void drop_answers() { asked_.clear(); }
 
   // While kLooking: whether the look has ended or taken too long.
   bool look_over() const { return look_->done() || look_->over_budget(); }
@@ -100,16 +109,17 @@ class TargetSession {
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
   void tick();
-  // While attached. Waits a moment for the target to follow.
+  // While attached. How long whoever asked for a rate waits for the target to follow.
+  static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(double rate);
-  // While attached. Waits a moment for the agent to stop.
-  void detach();
+  // While attached. The answer comes with the end, soon.
+  void detach(SessionAnswer answer);
   // While attached: asks the agent to stop; whether it has.
   void request_stop() { attached_->target->request_stop(); }
   bool stopped() const { return attached_->target->stopped(); }
   // While attached: the probes begin to go, all targets' at the same time.
   void begin_detach() { attached_->target->kernel().probes().begin_detach(); }
-  // While attached. Everything the target has told is taken in first, then all is undone.
+  // While attached. All is undone, and everything the target has told is taken in.
   void end(TargetState state, const std::string& message);
 
   // While kEnded.
@@ -138,7 +148,15 @@ class TargetSession {
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
     TimePoint sampling_since;
+    TimePoint stopping_since;
     TimePoint kept_alive_at;
+    std::future<void> caught_up;  // with what the program told before its end, once that is seen
+  };
+
+  struct Asked {
+    State wanted;
+    TimePoint until;
+    SessionAnswer answer;
   };
 
   TargetSession(SessionOptions options, const SessionContext& context)
@@ -151,9 +169,11 @@ class TargetSession {
   absl::Status start_session(double rate);
   Attached end_attached(TargetState state, const std::string& message);
   void observe_instead(const std::string& why_no_agent);
-  absl::StatusOr<TargetInfo> attach_result() const;
+  void refuse(const absl::Status& why);
+  absl::StatusOr<TargetInfo> result(State wanted) const;
 
   // target_session_watch.cc
+  void finish_detach();
   void advance();
   void end_attach(const absl::Status& why);
   void show_progress();
@@ -174,8 +194,8 @@ class TargetSession {
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;
   std::string why_no_agent_;  // it was in the program, and found that it cannot sample
-  AttachAnswer answer_;       // until it samples, has ended, or kAttachPatience is over
-  LeftAlone left_alone_;      // of the children since it was attached to
+  std::vector<Asked> asked_;
+  LeftAlone left_alone_;  // of the children since it was attached to
   TimePoint requested_at_ = Clock::now();
   TimePoint ended_at_;
 };

@@ -47,6 +47,7 @@ void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
 }  // namespace
 
 void TargetSession::tick() {
+  if (state_ == State::kStopping) return finish_detach();
   note_children();
   if (has_exited(attached_->target->target())) {
     end_exited();
@@ -68,12 +69,18 @@ void TargetSession::tick() {
   if (attached()) keep_alive();
 }
 
+void TargetSession::finish_detach() {
+  const bool patient = Clock::now() - attached_->stopping_since < kStopPatience;
+  if (patient && !stopped() && !has_exited(attached_->target->target())) return;
+  end(TargetState::kDetached, "detached on request");
+}
+
 void TargetSession::advance() {
   AttachedTarget& target = *attached_->target;
   const bool had_agent = target.agent() != nullptr;
   const auto progress = target.advance();
   if (!had_agent && target.agent() != nullptr) {
-    context_.ingest.run([lane = lane_, agent = *target.agent()] { lane->set_agent(agent); });
+    context_.ingest.post([lane = lane_, agent = *target.agent()] { lane->set_agent(agent); });
     keep_lease();
   }
   if (!progress.ok()) return end_attach(progress.status());
@@ -134,7 +141,8 @@ void TargetSession::check_probes() {
       signals.captures_seen > 0 && attached_->target->capture() == MEMPROF_CAPTURE_BY_KERNEL;
   const char* silent = nullptr;
   bool elsewhere = false;
-  if (signals.batches_seen == 0 && Clock::now() - attached_->sampling_since > kAnnouncePatience) {
+  const TimePoint announced = attached_->sampling_since + kAnnouncePatience;
+  if (signals.consumed_until.load() > announced && signals.batches_seen == 0) {
     silent = "the agent's probe";
     elsewhere = fired.agent;
   } else if (signals.alloc_events >= kSelfTestSamples && signals.captures_seen == 0) {
@@ -171,7 +179,11 @@ void TargetSession::note_children() {
 // themselves: a program that becomes a daemon ends before its grandchild has begun.
 void TargetSession::end_exited() {
   if (options_.attach.follow_forks) {
-    context_.ingest.run([lane = lane_] { lane->catch_up(); });
+    std::future<void>& caught_up = attached_->caught_up;
+    if (!caught_up.valid()) {
+      caught_up = context_.ingest.post([lane = lane_] { lane->catch_up(); });
+    }
+    if (caught_up.wait_for(milliseconds(0)) != std::future_status::ready) return;
     note_children();
     if (context_.children.any_of(options_.pid)) return;
   }

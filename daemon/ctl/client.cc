@@ -17,7 +17,7 @@ namespace {
 constexpr int kTimeoutSeconds = 20;
 // What the gRPC library says when this side has waited long enough.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
-constexpr int kAttachTimeoutSeconds = 120;
+constexpr int kLookTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
 
 }  // namespace
@@ -136,7 +136,7 @@ absl::StatusOr<pb::ListTargetsResponse> Client::list_targets() {
 
 absl::StatusOr<pb::Target> Client::attach(const pb::AttachRequest& request) {
   auto response = call<pb::AttachResponse>(*stub_->methods, &pb::Profiler::Stub::Attach, request,
-                                           kAttachTimeoutSeconds);
+                                           kLookTimeoutSeconds);
   if (!response.ok()) return response.status();
   return response->target();
 }
@@ -169,7 +169,7 @@ absl::StatusOr<pb::DiagnoseResponse> Client::diagnose(int pid) {
   pb::DiagnoseRequest request;
   request.set_pid(pid);
   return call<pb::DiagnoseResponse>(*stub_->methods, &pb::Profiler::Stub::Diagnose, request,
-                                    kTimeoutSeconds);
+                                    kLookTimeoutSeconds);
 }
 
 absl::StatusOr<pb::DiffSitesResponse> Client::diff_sites(const pb::DiffSitesRequest& request) {

@@ -9,14 +9,15 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/util/file_id.h"
 #include "daemon/util/regular_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
-// The agent in one file, if it has one; path is left empty.
-std::optional<AgentLocation> agent_in(const ElfFile& file, std::uint64_t load_bias) {
+// The agent in one file, if it has one, with the addresses of the file; path is left empty.
+std::optional<AgentLocation> agent_in(const ElfFile& file) {
   const std::vector<StapProbe> probes = file.stap_probes();
   const auto probe = std::find_if(probes.begin(), probes.end(), [](const StapProbe& p) {
     return p.provider == "memprof" && p.name == "batch";
@@ -29,10 +30,15 @@ std::optional<AgentLocation> agent_in(const ElfFile& file, std::uint64_t load_bi
   const auto semaphore_offset = file.offset_of(probe->semaphore);
   if (!symbols[0] || !probe_offset || !semaphore_offset) return std::nullopt;
   return AgentLocation{.file = file.descriptor(),
-                       .control_address = load_bias + symbols[0]->address,
-                       .poll_address = symbols[1] ? load_bias + symbols[1]->address : 0,
+                       .control_address = symbols[0]->address,
+                       .poll_address = symbols[1] ? symbols[1]->address : 0,
                        .probe_offset = *probe_offset,
                        .semaphore_offset = *semaphore_offset};
+}
+
+void move_by(std::uint64_t load_bias, AgentLocation& agent) {
+  agent.control_address += load_bias;
+  if (agent.poll_address != 0) agent.poll_address += load_bias;
 }
 
 }  // namespace
@@ -61,22 +67,26 @@ std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
 
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
-                                       std::uint64_t load_bias, const SharedBudget& budget) {
+                                       std::uint64_t load_bias, const SharedBudget& budget,
+                                       const std::stop_token& stop) {
   std::vector<AgentLocation> agents;
-  const std::string exe = proc.path(pid, "exe");
-  if (auto agent = agent_in(program, load_bias)) {
-    agent->path = exe;
+  const std::string exe = proc.exe(pid).value_or("");
+  if (auto agent = agent_in(program)) {
+    move_by(load_bias, *agent);
+    agent->path = proc.path(pid, "exe");
     agents.push_back(std::move(*agent));
   }
-  std::set<std::string> seen = {proc.exe(pid).value_or("")};
+  std::set<FileId> seen;
   for (const Mapping& mapping : maps) {
-    if (!mapping.executable || !mapping.path.starts_with('/')) continue;
-    if (!seen.insert(mapping.path).second) continue;
+    if (stop.stop_requested()) break;
+    if (!mapping.executable || !mapping.path.starts_with('/') || mapping.path == exe) continue;
+    if (!seen.insert({mapping.device, mapping.inode}).second) continue;
     absl::StatusOr<MappedFile> file = open_mapping(proc, pid, mapping, budget);
     if (!file.ok()) continue;
-    const auto bias = find_load_bias(maps, mapping.path, *file->elf);
-    auto agent = bias ? agent_in(*file->elf, *bias) : std::nullopt;
-    if (!agent) continue;
+    auto agent = agent_in(*file->elf);
+    const auto bias = agent ? find_load_bias(maps, mapping.path, *file->elf) : std::nullopt;
+    if (!bias) continue;
+    move_by(*bias, *agent);
     agent->path = std::move(file->path);
     agents.push_back(std::move(*agent));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,13 @@ struct AgentLocation {
 };
 
 // Looks at the program, loaded with load_bias, and at every other file that has
-// executable mappings. A file that cannot be read or parsed holds no agent.
+// executable mappings, once however often and by how many names it is mapped. A file that cannot
+// be read or parsed holds no agent. After the stop no further file is opened.
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
                                        std::uint64_t load_bias,
-                                       const SharedBudget& budget = nullptr);
+                                       const SharedBudget& budget = nullptr,
+                                       const std::stop_token& stop = {});
 
 // A file that the process has mapped, and the path that it was opened by.
 struct MappedFile {

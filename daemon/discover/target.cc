@@ -205,7 +205,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
   target.frames = *std::move(frames);
   find_plugins(proc, maps, stop, target);
-  target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget);
+  target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget, stop);
   target.program_file = program->descriptor();
   target.program = std::move(program);
   target.load_bias = *load_bias;

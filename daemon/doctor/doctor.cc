@@ -173,8 +173,9 @@ void describe_refused(int pid, const absl::Status& status, Findings& findings) {
   append(examine_process(ProcFs(), pid, false, ""), findings);
 }
 
-void describe_target(int pid, const std::string& agent_path, Findings& findings) {
-  const auto target = discover_target(pid);
+void describe_target(int pid, const std::string& agent_path, const std::stop_token& stop,
+                     Findings& findings) {
+  const auto target = discover_target(pid, "/proc", stop);
   if (!target.ok()) return describe_refused(pid, target.status(), findings);
   findings.push_back(
       {Level::kOk, "target",
@@ -190,14 +191,15 @@ void describe_target(int pid, const std::string& agent_path, Findings& findings)
 
 }  // namespace
 
-std::vector<Finding> run_doctor(int pid, const std::string& agent_path) {
+std::vector<Finding> run_doctor(int pid, const std::string& agent_path,
+                                const std::stop_token& stop) {
   Findings findings;
   for (const FeatureCheck& check : check_kernel_features()) {
     findings.push_back(
         {check.ok ? Level::kOk : Level::kProblem, check.name, check.detail, check.remedy});
   }
   const std::string agent = check_agent_file(agent_path, findings);
-  if (pid != 0) describe_target(pid, agent, findings);
+  if (pid != 0) describe_target(pid, agent, stop, findings);
   return findings;
 }
 

@@ -3,6 +3,7 @@
 // and what to do about each problem. Looks only; changes nothing.
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,9 @@
 
 namespace memprofd {
 
-// pid 0: kernel, privileges and agent file only.
-std::vector<Finding> run_doctor(int pid, const std::string& agent_path);
+// pid 0: kernel, privileges and agent file only. It opens files of the program, so it may take
+// long: after the stop it soon ends, and what it has found is not all.
+std::vector<Finding> run_doctor(int pid, const std::string& agent_path,
+                                const std::stop_token& stop = {});
 
 }  // namespace memprofd

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 
 #include <cstdlib>
-#include <future>
 #include <utility>
 
 #include "spdlog/spdlog.h"
@@ -48,30 +47,32 @@ IngestThread::~IngestThread() {
   thread_.join();
 }
 
-bool IngestThread::run(std::function<void()> task) {
-  const auto done = std::make_shared<std::promise<void>>();
+std::future<void> IngestThread::post(std::function<void()> task) {
+  std::packaged_task<void()> packaged(std::move(task));
+  std::future<void> done = packaged.get_future();
   {
     std::lock_guard lock(mutex_);
-    tasks_.push_back([done, task = std::move(task)] {
-      task();
-      done->set_value();
-    });
+    tasks_.push_back(std::move(packaged));
   }
   eventfd_write(wake_.get(), 1);
-  if (done->get_future().wait_for(kPatience) == std::future_status::ready) return true;
-  spdlog::error(
-      "the thread that takes in samples stands still for {} s: is the machine overloaded?",
-      kPatience.count());
-  return false;
+  return done;
 }
 
 void IngestThread::run_tasks() {
-  std::vector<std::function<void()>> tasks;
+  std::vector<std::packaged_task<void()>> tasks;
   {
     std::lock_guard lock(mutex_);
     tasks.swap(tasks_);
   }
-  for (const auto& task : tasks) task();
+  for (auto& task : tasks) task();
+}
+
+void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
+  const std::vector<std::shared_ptr<Lane>> lanes = lanes_;
+  for (const auto& lane : lanes) {
+    use(*lane);
+    run_tasks();
+  }
 }
 
 void IngestThread::add(std::shared_ptr<Lane> lane) {
@@ -93,10 +94,10 @@ void IngestThread::remove(const Lane* lane) {
 bool IngestThread::consume_all() {
   const auto now = std::chrono::steady_clock::now();
   std::uint64_t records = 0;
-  for (const auto& lane : lanes_) {
-    records += static_cast<std::uint64_t>(lane->consume());
-    if (lane->catch_up_due(now)) lane->catch_up();
-  }
+  for_each_lane([&](Lane& lane) {
+    records += static_cast<std::uint64_t>(lane.consume());
+    if (lane.catch_up_due(now)) lane.catch_up();
+  });
   records_ += records;
   return records > 0;
 }
@@ -120,11 +121,9 @@ void IngestThread::keep_history() {
 }
 
 void IngestThread::publish() {
+  for_each_lane([](Lane& lane) { lane.catch_up(); });
   std::vector<TargetSnapshotPtr> snapshots;
-  for (const auto& lane : lanes_) {
-    lane->catch_up();
-    snapshots.push_back(lane->snapshot());
-  }
+  for (const auto& lane : lanes_) snapshots.push_back(lane->snapshot());
   hub_.publish(std::move(snapshots));
 }
 
@@ -139,12 +138,13 @@ void IngestThread::wait(bool busy) {
 
 void IngestThread::loop() {
   ::pthread_setname_np(::pthread_self(), "ingest");
-  for (;;) {
+  for (bool last = false; !last;) {
     {
       std::lock_guard lock(mutex_);
-      if (stop_) return;
+      last = stop_;
     }
     run_tasks();
+    if (last) break;
     const bool busy = consume_all();
     keep_history();
     if (hub_.wanted()) publish();

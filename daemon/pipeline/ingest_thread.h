@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,13 +23,12 @@ class IngestThread {
   IngestThread(SnapshotHub& hub, std::size_t history_bytes);
   ~IngestThread();  // after the lanes' last look
 
-  // Runs a task on the ingest thread and waits for its end, for kPatience at most: false when
-  // that has passed. Tasks are run in their order, also late ones: each owns what it touches.
-  // Any other thread.
-  bool run(std::function<void()> task);
-  static constexpr std::chrono::seconds kPatience{5};
+  // Has a task run on the ingest thread, which comes to it after one turn of one ring: ready when
+  // it has. Tasks are run in their order, all that were posted before the end too: each owns what
+  // it touches. Any thread.
+  std::future<void> post(std::function<void()> task);
 
-  // Tasks' business: only inside run().
+  // Tasks' business.
   void add(std::shared_ptr<Lane> lane);
   void remove(const Lane* lane);
   // The lane stays, with its final snapshot.
@@ -45,6 +45,8 @@ class IngestThread {
   bool consume_all();
   void keep_history();
   void publish();
+  // For what comes in between, tasks add and remove lanes.
+  void for_each_lane(const std::function<void(Lane&)>& use);
   void wait(bool busy);
 
   SnapshotHub& hub_;
@@ -55,8 +57,8 @@ class IngestThread {
   std::atomic<std::uint64_t> records_{0};
   std::atomic<std::size_t> history_bytes_{0};
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;  // under mutex_
-  bool stop_ = false;                         // under mutex_
+  std::vector<std::packaged_task<void()>> tasks_;  // under mutex_
+  bool stop_ = false;                              // under mutex_
   std::thread thread_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/pipeline/lane.h"
 
+#include <algorithm>
+
 #include "daemon/discover/gc_stats.h"
 #include "daemon/util/clock.h"
 
@@ -69,17 +71,37 @@ void Lane::set_agent(const AgentControl& agent) {
 int Lane::consume(std::uint64_t end) {
   tap_.update();
   if (finished()) return 0;
+  const auto now = Clock::now();
+  // In this order: what lies before the end is of no session that is not known then.
+  end = std::min(end, ring_->written());
+  take_requested_sessions();
   const int records = ring_->consume(
       [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }, end);
   tap_.flush();
-  if (records <= 0) return 0;
-  last_data_ = Clock::now();
-  note_children();
-  signals_.exec_seen = pipeline_.exec_seen();
-  signals_.frametables_registered = pipeline_.frametables_registered();
-  signals_.batches_seen = pipeline_.batches_seen();
-  tell_counts();
+  if (records > 0) {
+    last_data_ = now;
+    note_children();
+    signals_.exec_seen = pipeline_.exec_seen();
+    signals_.frametables_registered = pipeline_.frametables_registered();
+    signals_.batches_seen = pipeline_.batches_seen();
+    tell_counts();
+  }
+  if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts
   return records;
+}
+
+void Lane::request_session(std::uint32_t generation, double rate) {
+  std::lock_guard lock(info_mutex_);
+  requested_sessions_.push_back({generation, rate});
+}
+
+void Lane::take_requested_sessions() {
+  std::vector<RequestedSession> requested;
+  {
+    std::lock_guard lock(info_mutex_);
+    requested.swap(requested_sessions_);
+  }
+  for (const auto& [generation, rate] : requested) pipeline_.begin_session(generation, rate);
 }
 
 void Lane::tell_counts() {

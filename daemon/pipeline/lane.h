@@ -23,11 +23,13 @@
 namespace memprofd {
 
 // What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
-// reads: exec_seen ends the session, batches_seen and records_lost say whether the probes work,
-// alloc_events, captures_seen and frames_seen are what the budget is reckoned from, and
+// reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
+// before consumed_until is taken in, alloc_events,
+// captures_seen, frames_seen and records_lost are what the budget is reckoned from, and
 // frametables_registered makes it look for plugins. All count from the attach.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
+  std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
   std::atomic<std::uint64_t> alloc_events{0};
   std::atomic<std::uint64_t> captures_seen{0};
   std::atomic<std::uint64_t> frames_seen{0};
@@ -69,10 +71,18 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
+  // Records of that generation belong to a session of that rate: before the agent is asked for it.
+  void request_session(std::uint32_t generation, double rate);
   // The children that the program has forked since the last call.
   std::vector<int> take_children();
 
  private:
+  struct RequestedSession {
+    std::uint32_t generation;
+    double rate;
+  };
+
+  void take_requested_sessions();
   void tell_counts();
   void note_children();
   void read_counters(TargetSnapshot& snapshot);
@@ -103,7 +113,8 @@ class Lane {
   LaneSignals signals_;
   mutable std::mutex info_mutex_;
   TargetInfo info_;
-  std::vector<int> children_;  // under info_mutex_
+  std::vector<int> children_;                         // under info_mutex_
+  std::vector<RequestedSession> requested_sessions_;  // under info_mutex_
 };
 
 }  // namespace memprofd

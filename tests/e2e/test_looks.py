@@ -4,7 +4,6 @@
 All other targets are cared for meanwhile, who asked gets an answer, and memprofd can end.
 """
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -16,11 +15,6 @@ from stepping import SteppedDaemon
 
 RATE = 1e-3
 LOOK_BUDGET = 30  # daemon/control/look.h
-
-
-def kill(pid):
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
 
 
 class SlowFile(E2ETest):
@@ -98,6 +92,17 @@ class SlowLooks(SlowFile):
         self.file_system.send("answer")
         self.memprofd.attach(slow.pid)
         self.memprofd.wait_state(slow.pid, "sampling")
+
+    def test_the_doctor_gives_up_too(self):
+        self.profiled_other()
+        slow = self.slow_target()
+        doctor = self.process(Process([BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
+                                       "doctor", "--pid", slow.pid]))
+        self.assertRegex(self.file_system.read_line(), "^read 0 ")
+        self.assert_others_go_on()
+        self.assertEqual(harness.NOT_PROFILABLE, doctor.wait(timeout=2 * LOOK_BUDGET), doctor.stderr())
+        eventually(lambda: f"pid {slow.pid}: to look at the program took longer than {LOOK_BUDGET} s and was given up"
+                   in "".join(doctor.output), "the doctor says why")
 
     def test_it_is_sampled_once_the_file_answers(self):
         self.profiled_other()
@@ -193,7 +198,7 @@ class SlowLooksAtChildren(SlowFile):
 
     def child_of(self, target):
         pid = target.command("fork")["pid"]
-        self.addCleanup(kill, pid)
+        self.addCleanup(harness.kill, pid)
         return pid
 
     def attached(self, **options):

@@ -33,7 +33,7 @@ class BareTarget final : public AttachedTarget {
   std::string waiting_for() const override { return ""; }
   void request_stop() override {}
   bool stopped() const override { return true; }
-  void detach_probes() override {}
+  void let_go() override {}
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }

@@ -59,9 +59,10 @@ int EventRing::consume(const std::function<void(std::span<const std::byte>)>& fn
 
 std::uint64_t EventRing::written() const { return load_position(producer_page_); }
 
+std::uint64_t EventRing::read() const { return load_position(consumer_page_); }
+
 std::uint64_t EventRing::used_bytes() const {
-  // Consumer first: it never overtakes the producer.
-  const std::uint64_t consumed = load_position(consumer_page_);
+  const std::uint64_t consumed = read();  // first: it never overtakes the producer
   return written() - consumed;
 }
 

@@ -34,6 +34,8 @@ class EventRing {
               std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
   // Where the next record will be written: what was written before this call lies before it.
   std::uint64_t written() const;
+  // Where the next record will be read.
+  std::uint64_t read() const;
   // Readable when the ring is a quarter full; before that, poll every few ms.
   int epoll_fd() const { return ring_buffer__epoll_fd(ring_.get()); }
 

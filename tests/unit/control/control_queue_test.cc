@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "daemon/control/attach_answer.h"
 
 namespace memprofd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using OkOrNot = Answer<absl::Status>;
+
+void agree(OkOrNot answer) { answer.give(absl::OkStatus()); }
 
 // The control thread, until the queue's owner ends it.
 class ControlQueueTest : public ::testing::Test {
@@ -29,9 +31,11 @@ class ControlQueueTest : public ::testing::Test {
 
 TEST_F(ControlQueueTest, AnswersWithTheResult) {
   std::jthread control([this] { serve(2); });
-  const auto number = queue_->call([] { return absl::StatusOr<int>(7); });
+  const auto number =
+      queue_->ask<absl::StatusOr<int>>([](Answer<absl::StatusOr<int>> answer) { answer.give(7); });
   EXPECT_EQ(*number, 7);
-  EXPECT_EQ(queue_->call([] { return absl::NotFoundError("x"); }).code(),
+  EXPECT_EQ(queue_->ask<absl::Status>([](OkOrNot answer) { answer.give(absl::NotFoundError("x")); })
+                .code(),
             absl::StatusCode::kNotFound);
 }
 
@@ -39,10 +43,10 @@ TEST_F(ControlQueueTest, AnswersWithTheResult) {
 TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
   auto owned = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = owned;
-  const absl::Status late = queue_->call(
-      [owned = std::move(owned)] {
+  const absl::Status late = queue_->ask<absl::Status>(
+      [owned = std::move(owned)](OkOrNot answer) {
         ++*owned;
-        return absl::OkStatus();
+        answer.give(absl::OkStatus());
       },
       std::chrono::milliseconds(1));
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
@@ -57,13 +61,13 @@ TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
 
 TEST_F(ControlQueueTest, CloseAnswersThoseWhoWaitAndThoseToCome) {
   absl::Status waited;
-  std::jthread caller([&] { waited = queue_->call([] { return absl::OkStatus(); }); });
+  std::jthread caller([&] { waited = queue_->ask<absl::Status>(agree); });
   ControlQueue::Requests none;
   while (!queue_->waiting()) std::this_thread::yield();
   queue_->close();
   caller.join();
   EXPECT_EQ(waited.code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(queue_->call([] { return absl::OkStatus(); }).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(queue_->ask<absl::Status>(agree).code(), absl::StatusCode::kAborted);
   EXPECT_FALSE(queue_->post([] {}));
 }
 
@@ -72,20 +76,32 @@ TEST_F(ControlQueueTest, AWakeUpIsNotLost) {
   EXPECT_TRUE(queue_->wait_until(Clock::now() + std::chrono::hours(1)).empty());
 }
 
-TEST(AttachAnswer, IsGivenOnceAndAlways) {
-  std::promise<AttachAnswer::Result> promise;
+// A request may leave it to another.
+TEST_F(ControlQueueTest, AnAnswerMayComeLater) {
+  std::optional<OkOrNot> kept;
+  std::jthread control([&] {
+    serve(1);
+    kept->give(absl::NotFoundError("later"));
+  });
+  const absl::Status told =
+      queue_->ask<absl::Status>([&](OkOrNot answer) { kept.emplace(std::move(answer)); });
+  EXPECT_EQ(told.message(), "later");
+}
+
+TEST(Answer, IsGivenOnceAndAlways) {
+  std::promise<absl::Status> promise;
   auto result = promise.get_future();
-  AttachAnswer answer(std::move(promise));
-  AttachAnswer moved = std::move(answer);
-  EXPECT_FALSE(answer.awaited());
+  OkOrNot answer(std::move(promise));
+  OkOrNot moved = std::move(answer);
+  answer.give(absl::NotFoundError("moved from"));
   moved.give(absl::NotFoundError("first"));
   moved.give(absl::NotFoundError("second"));
-  EXPECT_EQ(result.get().status().message(), "first");
+  EXPECT_EQ(result.get().message(), "first");
 
-  std::promise<AttachAnswer::Result> dropped;
+  std::promise<absl::Status> dropped;
   auto at_the_end = dropped.get_future();
-  { const AttachAnswer unanswered(std::move(dropped)); }
-  EXPECT_EQ(at_the_end.get().status().code(), absl::StatusCode::kAborted);
+  { const OkOrNot unanswered(std::move(dropped)); }
+  EXPECT_EQ(at_the_end.get().code(), absl::StatusCode::kAborted);
 }
 
 }  // namespace
