@@ -5,6 +5,8 @@ The semaphore is raised by writing it, which is what the kernel does for a uprob
 with a reference counter. No BPF and no daemon: the agent alone is under test.
 """
 
+import contextlib
+import copy
 import os
 import re
 import struct
@@ -90,15 +92,17 @@ class AgentProcess:
 
     def head(self):
         head = unpack_head(self.read(self.control, HEAD.size))
-        head["last_sample_id"] = self.batch()[0][3]  # of the first buffer, the only one of OCaml 4
+        # Of the first buffer, the only one of OCaml 4.
+        _, head["unflushed"], _, head["last_sample_id"], *_ = self.batch()[0]
         return head
 
-    def head_of(self, child):
+    @contextlib.contextmanager
+    def forked(self, child):
         """The same of a process that was forked, whose memory is laid out alike."""
-        with open(f"/proc/{child}/mem", "rb", buffering=0) as memory:
-            head = unpack_head(os.pread(memory.fileno(), HEAD.size, self.control))
-            head["unflushed"] = BATCH.unpack(os.pread(memory.fileno(), BATCH.size, head["buffers"]))[1]
-        return head
+        other = copy.copy(self)
+        other.pid = child
+        with open(f"/proc/{child}/mem", "r+b", buffering=0) as other.memory:
+            yield other
 
     def pauses(self, phase):
         at = self.control + HEAD.size + phase * PAUSES.size

@@ -248,6 +248,17 @@ class Life(unittest.TestCase):
         expected = own["words"] * 1e-4
         self.assertLess(abs(own["samples"] - expected), 6 * expected ** 0.5 + 1)
 
+    def check_forked(self, child):
+        # Nobody tells it to: its semaphore is raised and its lease runs for an hour.
+        head = child.state(agent.IDLE)
+        self.assertEqual((0.0, 1, 1), (head["requested_rate"], head["starts"], head["stops"]))
+        # What its parent had not flushed is not the child's to tell.
+        self.assertEqual(0, head["unflushed"])
+        child.request(1e-3, 2)
+        child.state(agent.SAMPLING, 2)
+        _, records = eventually(lambda: (tail := child.tail()) and tail[1] and tail, "the child samples")
+        self.assertEqual({child.pid}, {origin >> 8 for *_, origin in records})
+
     def test_forked_children_stop_and_the_parent_goes_on(self):
         target = self.start("forks")
         target.request(1e-3, 1)
@@ -256,12 +267,8 @@ class Life(unittest.TestCase):
         for _ in range(3):
             child = json.loads(target.ask("fork"))["pid"]
             self.addCleanup(kill, child)
-            # Nobody tells it to: its semaphore is raised and its lease runs for an hour.
-            head = eventually(lambda: (head := target.head_of(child))["state"] == agent.IDLE and head,
-                              f"child {child} stops")
-            self.assertEqual((0.0, 1, 1), (head["requested_rate"], head["starts"], head["stops"]))
-            # What its parent had not flushed is not the child's to tell.
-            self.assertEqual(0, target.head_of(child)["unflushed"])
+            with target.forked(child) as forked:
+                self.check_forked(forked)
         before = target.head()["last_sample_id"]
         eventually(lambda: target.head()["last_sample_id"] > before + 100, "more samples")
         self.assertEqual(target.head()["state"], agent.SAMPLING)
