@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is being profiled, whichever way: with an agent in it (Attachment) or
-// observed from outside (Observation). Undone by the destructor.
+// A program that is being profiled, whichever way: with an agent in it (AgentAttachment) or
+// observed from outside (ObserveAttachment). Undone by the destructor.
 //
 //     Waiting --advance()--> Sampling --request_stop()/advance()--> stopped
 //        |                      |

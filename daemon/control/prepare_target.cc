@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/agent_plan.h"
-#include "daemon/attach/attachment.h"
-#include "daemon/attach/observation.h"
+#include "daemon/attach/observe_attachment.h"
 #include "daemon/attach/target_lock.h"
 #include "daemon/util/status_macros.h"
 
@@ -45,14 +45,14 @@ absl::StatusOr<PreparedTarget> prepare_agent(FoundProgram found, TargetLock lock
                                              const AttachOptions& options) {
   ASSIGN_OR_RETURN(
       std::shared_ptr<AttachedTarget> target,
-      Attachment::prepare(std::move(found.target), std::move(lock), std::move(plan), options));
+      AgentAttachment::prepare(std::move(found.target), std::move(lock), std::move(plan), options));
   return with_code(std::move(target), std::move(found), "");
 }
 
 absl::StatusOr<PreparedTarget> prepare_observation(FoundProgram found, TargetLock lock,
                                                    const AttachOptions& options, std::string why) {
   ASSIGN_OR_RETURN(std::shared_ptr<AttachedTarget> target,
-                   Observation::prepare(std::move(found.target), std::move(lock), options));
+                   ObserveAttachment::prepare(std::move(found.target), std::move(lock), options));
   return with_code(std::move(target), std::move(found), std::move(why));
 }
 

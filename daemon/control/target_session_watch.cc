@@ -24,7 +24,7 @@ constexpr milliseconds kKeepAliveInterval{1000};
 constexpr std::chrono::seconds kSilentPatience{10};
 
 // One line; empty for a target with an agent.
-std::string observe_words(const std::string& why) {
+std::string observe_text(const std::string& why) {
   return why.empty() ? "" : absl::StrCat("observe mode: ", why);
 }
 
@@ -33,7 +33,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // "profiling took 14 % of its CPU, the budget is 1.0 %".
-std::string overhead_words(const OverheadInfo& overhead) {
+std::string overhead_text(const OverheadInfo& overhead) {
   return absl::StrCat("profiling took ", format_share(overhead.measured, 1),
                       " of its CPU, the budget is ", format_share(overhead.budget, 1));
 }
@@ -41,7 +41,7 @@ std::string overhead_words(const OverheadInfo& overhead) {
 void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
   spdlog::warn(
       "pid {}: {} even at {}, the lowest that a budget leads to; raise --max-overhead, or detach",
-      pid, overhead_words(overhead), format_rate(rate));
+      pid, overhead_text(overhead), format_rate(rate));
 }
 
 }  // namespace
@@ -118,13 +118,13 @@ void TargetSession::show_progress() {
   const bool sampling = state_ == State::kSampling;
   lane_->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? observe_words(attached_->why_observed) : target.waiting_for();
+    info.message = sampling ? observe_text(attached_->why_observed) : target.waiting_for();
     info.paused_seconds = target.paused_seconds();
     if (sampling && info.attach_seconds == 0) info.attach_seconds = seconds_since(requested_at_);
   });
   if (!sampling) return;
   spdlog::info("pid {}: sampling {}{}{}", options_.pid, target.target().comm,
-               target.observes() ? absl::StrCat(", ", observe_words(attached_->why_observed))
+               target.observes() ? absl::StrCat(", ", observe_text(attached_->why_observed))
                                  : absl::StrCat(" at ", format_rate(lane_->info().sampling_rate)),
                std::exchange(attached_->why_rate, ""));
 }
@@ -251,7 +251,7 @@ void TargetSession::keep_to_budget() {
   }
   if (change == Change::kNone) return;
   attached_->why_rate =
-      absl::StrCat(change == Change::kLowered ? ", lowered: " : ", raised: ", overhead_words(now));
+      absl::StrCat(change == Change::kLowered ? ", lowered: " : ", raised: ", overhead_text(now));
   start_again(rate);
 }
 

@@ -76,8 +76,8 @@ bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy grou
   return (!parts.function || callstack.function() == group.function()) &&
          (!parts.file || callstack.file() == group.file()) &&
          (!parts.line || callstack.line() == group.line()) &&
-         (!parts.unit || compilation_unit(at.function(), at.module()) == group.module()) &&
-         (!parts.library || at.module() == group.library());
+         (!parts.unit || compilation_unit(at.function(), at.library()) == group.module()) &&
+         (!parts.library || at.library() == group.library());
 }
 
 void narrow(const pb::Site& group, pb::GroupBy group_by, pb::Filter& filter) {

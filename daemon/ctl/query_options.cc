@@ -11,8 +11,8 @@
 namespace memprofd::ctl {
 namespace {
 
-std::map<std::string, pb::SiteOrder> order_words() {
-  std::map<std::string, pb::SiteOrder> words;
+std::map<std::string, pb::Measure> order_words() {
+  std::map<std::string, pb::Measure> words;
   for (const MeasureRow& row : measures()) words.emplace(row.word, row.proto);
   return words;
 }
@@ -138,7 +138,7 @@ void add_grouping(CLI::App& app, QueryOptions& options) {
 
 void add_order(CLI::App& app, QueryOptions& options) {
   add_choice(
-      app, "-s,--sort", order_words(), [&](pb::SiteOrder order) { options.order = order; },
+      app, "-s,--sort", order_words(), [&](pb::Measure order) { options.order = order; },
       "Sort by MEASURE, largest first (default: live)");
   app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
       ->check(CLI::Range(0, 1'000'000'000));

@@ -21,7 +21,7 @@ struct QueryOptions {
   std::string min_lifetime, max_lifetime;  // durations
   pb::Filter filter;                       // all that needs no parsing
   pb::GroupBy group_by = pb::GROUP_BY_SITE;
-  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
+  pb::Measure order = pb::MEASURE_LIVE;
   int limit = -1;  // 0: all; -1: the command's default
 };
 

@@ -31,7 +31,7 @@ struct Question {
 
 absl::StatusOr<Question> question_of(const SelectionSpec& spec, const pb::Filter& filter,
                                      const Endpoint& endpoint) {
-  ASSIGN_OR_RETURN(Asked asked, ask(spec.target, endpoint));
+  ASSIGN_OR_RETURN(QuestionTarget asked, ask(spec.target, endpoint));
   Question question{std::move(asked.source), {}};
   question.selection.set_pid(asked.pid);
   *question.selection.mutable_range() = spec.range;
@@ -203,7 +203,7 @@ absl::Status run_top_command(const Options& options) {
   ASSIGN_OR_RETURN(top.look.window_seconds, window_seconds(top.window));
   if (options.query.limit > 0) top.look.limit = limit_of(options, 0);
   if (!options.json() && !top.plain && has_screen()) return run_screen_top(options.endpoint, top);
-  ASSIGN_OR_RETURN(const Asked asked, ask(spec.target, options.endpoint));
+  ASSIGN_OR_RETURN(const QuestionTarget asked, ask(spec.target, options.endpoint));
   top.look.pid = asked.pid;
   top.look.limit = limit_of(options, options.json() ? 0 : kTableLimit);
   return run_plain_top(*asked.source, top, options.json());

@@ -79,8 +79,8 @@ std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint) {
   return std::make_unique<DaemonQuestions>(endpoint);
 }
 
-absl::StatusOr<Asked> ask(const TargetSpec& target, const Endpoint& endpoint) {
-  Asked asked;
+absl::StatusOr<QuestionTarget> ask(const TargetSpec& target, const Endpoint& endpoint) {
+  QuestionTarget asked;
   if (target.file.empty()) {
     asked.source = ask_daemon(endpoint);
   } else {

@@ -31,10 +31,10 @@ absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);
 
 // A target of a source: the source, and the pid to ask it for.
-struct Asked {
+struct QuestionTarget {
   std::unique_ptr<Questions> source;
   int pid = 0;
 };
-absl::StatusOr<Asked> ask(const TargetSpec& target, const Endpoint& endpoint);
+absl::StatusOr<QuestionTarget> ask(const TargetSpec& target, const Endpoint& endpoint);
 
 }  // namespace memprofd::ctl

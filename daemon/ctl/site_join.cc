@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/ctl/group_name.h"
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/export/api/query_convert.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
@@ -106,8 +106,8 @@ class Joiner {
   }
 
   void set_change(pb::SiteDiff& diff) const {
-    const Measured before = measured(diff.base(), request_.order());
-    const Measured after = measured(diff.other(), request_.order());
+    const MeasureValue before = measured(diff.base(), request_.order());
+    const MeasureValue after = measured(diff.other(), request_.order());
     diff.set_change(after.value * other_scale_ - before.value * base_scale_);
     diff.set_change_stderr(
         std::hypot(after.standard_error * other_scale_, before.standard_error * base_scale_));

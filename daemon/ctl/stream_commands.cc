@@ -12,7 +12,7 @@
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/event_lines.h"
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/trace/ctf/ctf_dump.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -37,7 +37,7 @@ absl::StatusOr<int> running_target(const Options& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(target.file, " is no pid; give that of a target"));
   }
-  ASSIGN_OR_RETURN(const Asked asked, ask(target, options.endpoint));
+  ASSIGN_OR_RETURN(const QuestionTarget asked, ask(target, options.endpoint));
   return asked.pid;
 }
 
@@ -58,7 +58,7 @@ absl::StatusOr<pb::TraceOptions> trace_options(const Options& options) {
   return trace;
 }
 
-std::string stats_words(const pb::TraceStats& stats) {
+std::string stats_text(const pb::TraceStats& stats) {
   std::string out = absl::StrCat(format_bytes(static_cast<double>(stats.bytes())), ", ",
                                  format_count(stats.samples()), " samples, ",
                                  format_count(stats.events()), " events");
@@ -76,9 +76,9 @@ std::string stats_words(const pb::TraceStats& stats) {
 std::string trace_line(const pb::TraceInfo& trace) {
   std::string out =
       absl::StrCat("trace ", trace.id(), " of pid ", trace.options().pid(), ": ",
-                   stats_words(trace.stats()), "; since ", utc_words(trace.started_unix_ns()));
+                   stats_text(trace.stats()), "; since ", utc_text(trace.started_unix_ns()));
   if (trace.ended_unix_ns() > 0) {
-    absl::StrAppend(&out, ", ended ", utc_words(trace.ended_unix_ns()), ": ", trace.ended());
+    absl::StrAppend(&out, ", ended ", utc_text(trace.ended_unix_ns()), ": ", trace.ended());
   }
   for (const std::string& file : trace.files()) absl::StrAppend(&out, "\n  ", file);
   return out + "\n";
@@ -113,7 +113,7 @@ absl::Status run_record(const Options& options) {
     }));
   }
   if (options.json()) return print_json(last.stats());
-  return print(absl::StrCat(options.trace_file, ": ", stats_words(last.stats()),
+  return print(absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
                             last.ended().empty() ? "" : "; ", last.ended(), "\n"));
 }
 

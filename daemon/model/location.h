@@ -15,13 +15,13 @@ struct Location {
   std::uint32_t line = 0;          // 1-based; 0 unknown
   std::uint32_t start_column = 0;  // 0-based, half open [start, end)
   std::uint32_t end_column = 0;
-  std::string module;  // base name of the ELF file
+  std::string library;  // base name of the ELF file
   friend bool operator==(const Location&, const Location&) = default;
 
   template <typename H>
   friend H AbslHashValue(H h, const Location& l) {
     return H::combine(std::move(h), l.function, l.file, l.line, l.start_column, l.end_column,
-                      l.module);
+                      l.library);
   }
 };
 

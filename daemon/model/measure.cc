@@ -13,24 +13,24 @@ namespace {
 namespace pb = ::memprof::v1;
 
 constexpr std::array kMeasures = std::to_array<MeasureRow>({
-    {Measure::kLive, pb::SITE_ORDER_LIVE, "live", "live", "LIVE", 'l', "live bytes",
+    {Measure::kLive, pb::MEASURE_LIVE, "live", "live", "LIVE", 'l', "live bytes",
      "Not deallocated at the end of the range", Blocks::kLive, Unit::kBytes},
-    {Measure::kAllocated, pb::SITE_ORDER_ALLOCATED, "allocated", "allocated", "ALLOCATED", 'a',
+    {Measure::kAllocated, pb::MEASURE_ALLOCATED, "allocated", "allocated", "ALLOCATED", 'a',
      "allocated bytes", "In the range", Blocks::kAllocated, Unit::kBytes},
-    {Measure::kPromoted, pb::SITE_ORDER_PROMOTED, "promoted", "promoted", "PROMOTED", 'p',
+    {Measure::kPromoted, pb::MEASURE_PROMOTED, "promoted", "promoted", "PROMOTED", 'p',
      "promoted bytes", "Survived a minor collection", Blocks::kPromoted, Unit::kBytes},
-    {Measure::kDiedYoung, pb::SITE_ORDER_DIED_YOUNG, "died-young", "died young", "DIED YOUNG", 'y',
+    {Measure::kDiedYoung, pb::MEASURE_DIED_YOUNG, "died-young", "died young", "DIED YOUNG", 'y',
      "died young", "Deallocated in the minor heap", Blocks::kDiedYoung, Unit::kBytes},
-    {Measure::kDiedOld, pb::SITE_ORDER_DIED_OLD, "died-old", "died old", "DIED OLD", 'o',
-     "died old", "Deallocated in the major heap", Blocks::kDiedOld, Unit::kBytes},
-    {Measure::kLifetime, pb::SITE_ORDER_LIFETIME, "lifetime", "lifetime", "P50 LIFETIME", 't',
+    {Measure::kDiedOld, pb::MEASURE_DIED_OLD, "died-old", "died old", "DIED OLD", 'o', "died old",
+     "Deallocated in the major heap", Blocks::kDiedOld, Unit::kBytes},
+    {Measure::kLifetime, pb::MEASURE_LIFETIME, "lifetime", "lifetime", "P50 LIFETIME", 't',
      "median lifetime", "Half of what died lived at most so long", Blocks::kDied, Unit::kSeconds},
-    {Measure::kSamples, pb::SITE_ORDER_SAMPLES, "samples", "samples", "SAMPLES", 's', "samples",
+    {Measure::kSamples, pb::MEASURE_SAMPLES, "samples", "samples", "SAMPLES", 's', "samples",
      "Samples of allocation", Blocks::kAllocated, Unit::kSamples},
-    {Measure::kLiveObjects, pb::SITE_ORDER_LIVE_OBJECTS, "live-objects", "live objects",
-     "LIVE BLOCKS", 'b', "live blocks", "Blocks not deallocated at the end of the range",
-     Blocks::kLive, Unit::kBlocks},
-    {Measure::kAllocatedObjects, pb::SITE_ORDER_ALLOCATED_OBJECTS, "allocated-objects",
+    {Measure::kLiveObjects, pb::MEASURE_LIVE_OBJECTS, "live-objects", "live objects", "LIVE BLOCKS",
+     'b', "live blocks", "Blocks not deallocated at the end of the range", Blocks::kLive,
+     Unit::kBlocks},
+    {Measure::kAllocatedObjects, pb::MEASURE_ALLOCATED_OBJECTS, "allocated-objects",
      "allocated objects", "BLOCKS", 'n', "allocated blocks", "Blocks allocated in the range",
      Blocks::kAllocated, Unit::kBlocks},
 });
@@ -47,7 +47,7 @@ constexpr bool has_row(int order) {
                        [&](const MeasureRow& row) { return row.proto == order; }) == 1;
 }
 constexpr bool all_values_have_rows() {
-  for (int order = pb::SiteOrder_MIN + 1; order <= pb::SiteOrder_MAX; ++order) {
+  for (int order = pb::Measure_MIN + 1; order <= pb::Measure_MAX; ++order) {
     if (!has_row(order)) return false;
   }
   return true;
@@ -60,7 +60,7 @@ constexpr bool blocks_are_counted() {
   });
 }
 static_assert(rows_are_in_order(), "rows of kMeasures are in the order of Measure");
-static_assert(all_values_have_rows(), "each value of SiteOrder has one row in kMeasures");
+static_assert(all_values_have_rows(), "each value of Measure has one row in kMeasures");
 static_assert(blocks_are_counted(), "only allocated and live blocks are counted by number");
 
 }  // namespace
@@ -105,14 +105,14 @@ const MeasureRow& measure_row(Measure measure) {
   return kMeasures[static_cast<std::size_t>(measure)];
 }
 
-const MeasureRow* find_measure(pb::SiteOrder order) {
-  if (order == pb::SITE_ORDER_UNSPECIFIED) return &measure_row(Measure::kLive);
+const MeasureRow* find_measure(pb::Measure order) {
+  if (order == pb::MEASURE_UNSPECIFIED) return &measure_row(Measure::kLive);
   const auto row = std::find_if(kMeasures.begin(), kMeasures.end(),
                                 [&](const MeasureRow& one) { return one.proto == order; });
   return row == kMeasures.end() ? nullptr : &*row;
 }
 
-const MeasureRow& measure_row(pb::SiteOrder order) {
+const MeasureRow& measure_row(pb::Measure order) {
   const MeasureRow* row = find_measure(order);
   return row == nullptr ? measure_row(Measure::kLive) : *row;
 }

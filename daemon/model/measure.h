@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace memprof::v1 {
-enum SiteOrder : int;
+enum Measure : int;
 }
 
 namespace memprofd {
@@ -49,7 +49,7 @@ std::span<const char* const> estimate_fields(Blocks blocks);
 
 struct MeasureRow {
   Measure measure;
-  ::memprof::v1::SiteOrder proto;
+  ::memprof::v1::Measure proto;
   std::string_view word;     // of the command line; the API has _ for -
   std::string_view title;    // within a sentence: "died young"
   std::string_view column;   // above a column of a terminal
@@ -76,8 +76,8 @@ struct MeasureRow {
 std::span<const MeasureRow> measures();
 const MeasureRow& measure_row(Measure measure);
 // Unspecified is live; null: the message's enum has no such value.
-const MeasureRow* find_measure(::memprof::v1::SiteOrder order);
+const MeasureRow* find_measure(::memprof::v1::Measure order);
 // For those who answer what they were asked: live for a value that is unknown.
-const MeasureRow& measure_row(::memprof::v1::SiteOrder order);
+const MeasureRow& measure_row(::memprof::v1::Measure order);
 
 }  // namespace memprofd

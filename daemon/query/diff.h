@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "daemon/history/profile.h"
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 namespace memprofd {
 

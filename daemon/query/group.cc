@@ -21,7 +21,7 @@ double objects_variance(const Estimate& estimate, double objects) {
 
 auto tie(const Location& location) {
   return std::tie(location.function, location.file, location.line, location.start_column,
-                  location.end_column, location.module);
+                  location.end_column, location.library);
 }
 
 }  // namespace

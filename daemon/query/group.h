@@ -16,7 +16,7 @@ namespace memprofd {
 // What makes a group; other fields are empty. A row's site is its innermost
 // visible location.
 struct GroupName {
-  Location location;  // the key's SiteParts; library is location.module
+  Location location;  // the key's SiteParts; library is location.library
   std::string unit;
   std::uint32_t number = 0;           // the key's GroupNumber
   GroupBy group_by = GroupBy::kSite;  // the key; names of one key only are compared

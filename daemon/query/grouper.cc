@@ -20,8 +20,8 @@ Grouper::SiteKey Grouper::key_of(LocationId site) const {
   if (parts.function) key.function = at.function;
   if (parts.file) key.file = at.file;
   if (parts.line) key.line = at.line;
-  if (parts.unit) key.unit = compilation_unit(at.function, at.module);
-  if (parts.library) key.library = at.module;
+  if (parts.unit) key.unit = compilation_unit(at.function, at.library);
+  if (parts.library) key.library = at.library;
   return key;
 }
 
@@ -63,7 +63,7 @@ GroupName Grouper::name(std::size_t group) const {
   name.location.function = key.function;
   name.location.file = key.file;
   name.location.line = key.line;
-  name.location.module = key.library;
+  name.location.library = key.library;
   name.unit = key.unit;
   if (member.path == nullptr) return name;
   name.path.reserve(member.path->size());

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 namespace memprofd {
 

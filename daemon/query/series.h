@@ -9,7 +9,7 @@
 #include "daemon/history/history_window.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 namespace memprofd {
 

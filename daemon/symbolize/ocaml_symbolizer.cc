@@ -25,7 +25,7 @@ OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t
 void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias,
                           FrameTable frames) {
   Code code{.file = std::move(plugin), .load_bias = load_bias};
-  code.module = base_name(code.file->display_name());
+  code.library = base_name(code.file->display_name());
   code.frames = std::move(frames);
   {
     absl::MutexLock lock(&code_mutex_);
@@ -76,7 +76,7 @@ std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t debugi
                      .line = source.line,
                      .start_column = source.start_column,
                      .end_column = source.end_column,
-                     .module = module});
+                     .library = library});
   }
   return found;
 }
@@ -87,7 +87,7 @@ Location OcamlSymbolizer::Code::from_symbols(std::uint64_t return_address) const
   Location location;
   if (function) {
     location.function = demangle(function->name);
-    location.module = module;
+    location.library = library;
   } else {
     location.function = fmt::format("{:#x}", return_address);
   }

@@ -57,7 +57,7 @@ class OcamlSymbolizer : public Symbolizer {
   struct Code {
     std::unique_ptr<ElfFile> file;
     std::uint64_t load_bias = 0;
-    std::string module;
+    std::string library;
     FrameTable frames;
 
     std::vector<Location> from_debuginfo(std::uint64_t debuginfo, LocationFormat format) const;

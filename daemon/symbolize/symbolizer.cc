@@ -28,7 +28,7 @@ std::uint64_t bytes_of(const std::string& text) {
 
 std::uint64_t bytes_of(const Location& location) {
   return 2 * (sizeof(Location) + sizeof(LocationId)) + bytes_of(location.function) +
-         bytes_of(location.file) + bytes_of(location.module);
+         bytes_of(location.file) + bytes_of(location.library);
 }
 
 std::uint32_t clamp_times(std::uint64_t times) {
@@ -53,7 +53,7 @@ std::optional<LocationId> Symbolizer::number(const Location& found, std::uint64_
                     .line = found.line,
                     .start_column = found.start_column,
                     .end_column = found.end_column,
-                    .module = valid_utf8(found.module)};
+                    .library = valid_utf8(found.library)};
   if (const auto it = location_ids_.find(location); it != location_ids_.end()) return *it;
   if (!charge_.grow(bytes_of(location), spare)) return std::nullopt;
   const LocationId id(static_cast<std::uint32_t>(locations_.push_back(std::move(location))));
@@ -117,7 +117,7 @@ void Symbolizer::forget_unknown() {
   absl::MutexLock lock(&mutex_);
   const auto forgotten = absl::erase_if(frame_ids_, [&](const auto& known) {
     const Location& outermost = location(locations(known.second).back());
-    return known.second != kUnknownFrame && outermost.module.empty();
+    return known.second != kUnknownFrame && outermost.library.empty();
   });
   if (forgotten == 0) return;
   innermost_.clear();

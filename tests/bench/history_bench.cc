@@ -101,7 +101,7 @@ Question sites(const char* name, Span span, const std::function<void(pb::ListSit
   return {name, [request](QueryService& service) { return sent(service.list_sites(request)); }};
 }
 
-Question history(const char* name, pb::GroupBy group_by, pb::SiteOrder measure) {
+Question history(const char* name, pb::GroupBy group_by, pb::Measure measure) {
   pb::GetHistoryRequest request;
   request.set_points(300);
   request.set_group_by(group_by);
@@ -164,8 +164,8 @@ std::vector<Question> questions(const SimulatedDay& day) {
               request.set_limit(0);
               request.set_no_callstacks(true);
             }),
-      history("history, 24 h, live by site", pb::GROUP_BY_SITE, pb::SITE_ORDER_LIVE),
-      history("history, 24 h, allocated by module", pb::GROUP_BY_MODULE, pb::SITE_ORDER_ALLOCATED),
+      history("history, 24 h, live by site", pb::GROUP_BY_SITE, pb::MEASURE_LIVE),
+      history("history, 24 h, allocated by module", pb::GROUP_BY_MODULE, pb::MEASURE_ALLOCATED),
       leaks("leaks, 24 h", kDay),
       leaks("leaks, 6 h in the past", kSixHours),
       hours_diff(),

@@ -59,7 +59,7 @@ class AgentStops(E2ETest):
             "memprofd_samples_total", pid=self.pid, event="alloc") > before, "samples again")
         self.assertEqual(0, self.target_process.exit()["errors"])
 
-    def test_an_injected_agent_of_a_quiet_target_is_hurried_again(self):
+    def test_an_injected_agent_of_a_quiet_target_is_woken_again(self):
         quiet = self.target("known_alloc")
         self.memprofd.attach(quiet.pid, 1e-4)
         quiet.command("go 1")

@@ -188,7 +188,7 @@ class Outputs(E2ETest):
             request_serializer=messages.ListSitesRequest.SerializeToString,
             response_deserializer=messages.ListSitesResponse.FromString)
         answer = list_sites(messages.ListSitesRequest(
-            pid=self.pid, limit=3, order=messages.SITE_ORDER_ALLOCATED), timeout=harness.TIMEOUT)
+            pid=self.pid, limit=3, order=messages.MEASURE_ALLOCATED), timeout=harness.TIMEOUT)
         self.assertEqual(3, len(answer.sites))
         allocated = [site.allocated.bytes for site in answer.sites]
         self.assertEqual(sorted(allocated, reverse=True), allocated)

@@ -349,7 +349,7 @@ class Profiles(E2ETest):
         self.assertAlmostEqual(allocated, pprof.total(ALLOC_SPACE), delta=1)
         self.assertAlmostEqual(live, pprof.total(INUSE_SPACE), delta=1)
 
-        for order, exact in (("SITE_ORDER_ALLOCATED", allocated), ("SITE_ORDER_LIVE", live)):
+        for order, exact in (("MEASURE_ALLOCATED", allocated), ("MEASURE_LIVE", live)):
             lines = self.get_profile(format="PROFILE_FORMAT_COLLAPSED", measure=order).decode().splitlines()
             self.assertEqual(sorted(lines), lines)
             self.assertAlmostEqual(exact, sum(int(line.rsplit(" ", 1)[1]) for line in lines), delta=1)

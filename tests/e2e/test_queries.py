@@ -143,7 +143,7 @@ class OneModel(QueryTest):
                                 for k, v in conditions.items()})
         grpc_ = self.api.ListSites(
             pid=self.pid, limit=limit, filter=self.pb.Filter(**filter_),
-            order=getattr(self.pb, "SITE_ORDER_" + order.replace("-", "_").upper()),
+            order=getattr(self.pb, "MEASURE_" + order.replace("-", "_").upper()),
             group_by=getattr(self.pb, "GROUP_BY_" + group.upper()))
         return [(ctl["sites"], ctl["total"], ctl["groups"]),
                 ([of_message(s) for s in http["sites"]], of_message(http["total"]), http["groups"]),
@@ -235,7 +235,7 @@ class OneModel(QueryTest):
             ("callers", r"\.round$", "--pid", self.pid, "-s", "allocated", "--forbid", "major"), "callers",
             function=r"\.round$", pid=self.pid, order="allocated", forbid="major")
         grpc_ = self.api.ListCallers(selection=self.pb.Selection(pid=self.pid, filter=self.pb.Filter(forbid=["major"])),
-                                     function=r"\.round$", order=self.pb.SITE_ORDER_ALLOCATED)
+                                     function=r"\.round$", order=self.pb.MEASURE_ALLOCATED)
         self.assertEqual(["Known_alloc.serve"], [s.function for s in grpc_.callers])
         self.assertEqual({"site_small", "site_live", "site_bytes", "site_promoted", "site_unmarshal"},
                          self.site_functions(answer["callees"]))
@@ -273,7 +273,7 @@ class OneModel(QueryTest):
                 self.assertEqual(200, status)
                 grpc_ = self.api.GetProfile(pids=[self.pid], filter=self.pb.Filter(**conditions),
                                             format=getattr(self.pb, "PROFILE_FORMAT_" + kind.upper()),
-                                            measure=self.pb.SITE_ORDER_ALLOCATED).data.decode()
+                                            measure=self.pb.MEASURE_ALLOCATED).data.decode()
                 # The end of the time that is covered goes on.
                 without_time = [re.sub(r'"end_unix_ms":\d+', "", text) for text in (ctl, http, grpc_)]
                 self.assertEqual(without_time[2], without_time[0])

@@ -17,7 +17,7 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/attach/attachment.h"
+#include "daemon/attach/agent_attachment.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "tests/e2e/truth/truth.h"
@@ -110,7 +110,7 @@ class StackTruth : public ::testing::Test {
     auto lock = TargetLock::acquire(target->pid, target->start_time_ticks);
     ASSERT_TRUE(lock.ok()) << lock.status();
     auto attachment =
-        Attachment::prepare(*std::move(target), *std::move(lock), *std::move(plan), options);
+        AgentAttachment::prepare(*std::move(target), *std::move(lock), *std::move(plan), options);
     ASSERT_TRUE(attachment.ok()) << attachment.status();
     attachment_ = *std::move(attachment);
     ring_ = attachment_->kernel().take_ring();
@@ -200,7 +200,7 @@ class StackTruth : public ::testing::Test {
 
   std::filesystem::path truth_path_;
   std::unique_ptr<ChildProcess> child_;
-  std::unique_ptr<Attachment> attachment_;
+  std::unique_ptr<AgentAttachment> attachment_;
   std::unique_ptr<EventRing> ring_;
   std::optional<Pipeline> pipeline_;
   Collector collector_;

@@ -37,7 +37,7 @@ inline Location location(std::string function, std::string file, std::uint32_t l
           .line = line,
           .start_column = 4,
           .end_column = 20,
-          .module = "server.exe"};
+          .library = "server.exe"};
 }
 
 // Samples of one callstack; those deallocated lived lifetime_ns each.

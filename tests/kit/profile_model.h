@@ -32,7 +32,7 @@ class ModelSymbolizer : public Symbolizer {
              .line = static_cast<std::uint32_t>(address),
              .start_column = 4,
              .end_column = 9,
-             .module = "server"}};
+             .library = "server"}};
   }
 };
 

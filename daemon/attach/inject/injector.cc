@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/injector.h"
 
+#include <cstdlib>
+
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -68,6 +70,22 @@ bool blocks(const ProcessStatus& status, int signal) {
 }
 
 }  // namespace
+
+std::string_view obstacle_text(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::kNone:
+      return "";
+    case Obstacle::kStack:
+      return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
+             "program's stack limit (ulimit -s), or preload or link the agent";
+    case Obstacle::kSignalBlocked:
+      return "waiting for a thread that does not block SIGURG, by which it is stopped to load the "
+             "agent on; unblock it in the program, or preload or link the agent";
+    case Obstacle::kTraced:
+      return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
+  }
+  std::abort();
+}
 
 // One knock and its answer, on a thread of its own. Nothing: it came to nothing, try again.
 class Injector::Round {

@@ -12,9 +12,9 @@
 //    SIGURG, which stops it for the tracer. SIGURG is ignored by default: were the tracer
 //    gone, nothing would happen. A seizure that comes too late ends after some
 //    milliseconds, longer each time, and the watch begins again.
-// 3. An almost idle program is hurried: its next allocation takes the slow path
-//    (attach/inject/hurry.h). A program that allocates nothing stays as it is, and is caught when
-//    it does.
+// 3. An almost idle program is woken: its next allocation takes the slow path
+//    (attach/inject/trip_young_limit.h). A program that allocates nothing stays as it is, and is
+//    caught when it does.
 // 4. The stopped thread is made to load the agent and to call memprof_agent_poll
 //    (attach/inject/borrowed_thread.h); then it resumes by itself.
 //
@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct InjectionResult {
 
 // Why the thread that came last could not be used.
 enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced };
+
+// What is waited for and how to help, one line; empty for kNone.
+std::string_view obstacle_text(Obstacle obstacle);
 
 class Injector {
  public:

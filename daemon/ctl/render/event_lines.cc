@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -51,7 +51,7 @@ std::string EventLines::text_line(const pb::SampleEvent& event) const {
   if (const auto stack = callstacks_.find(event.callstack_id()); stack != callstacks_.end()) {
     const char* separator = "  ";
     for (const pb::Location& frame : stack->second.locations()) {
-      const std::string location = location_words(frame.file(), frame.line());
+      const std::string location = location_text(frame.file(), frame.line());
       absl::StrAppend(&line, separator, printable(frame.function()), location.empty() ? "" : " ",
                       location);
       separator = " < ";

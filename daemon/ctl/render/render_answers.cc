@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/ctl/render/sparkline.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/ctl/render/words.h"
 #include "daemon/model/measure.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -22,8 +22,8 @@ std::string joined(const TextTable& table, const Style& style) {
   return out;
 }
 
-std::string signed_words(double change, double standard_error, pb::SiteOrder order) {
-  const std::string size = measure_words(std::abs(change), standard_error, order);
+std::string signed_text(double change, double standard_error, pb::Measure order) {
+  const std::string size = measure_text(std::abs(change), standard_error, order);
   return absl::StrCat(change < 0 ? "-" : "+", size);
 }
 
@@ -33,13 +33,13 @@ double highest(const pb::HistorySeries& series) {
   return top;
 }
 
-void add_series(const pb::HistorySeries& series, const std::string& name, pb::SiteOrder measure,
+void add_series(const pb::HistorySeries& series, const std::string& name, pb::Measure measure,
                 TextTable& table) {
   if (series.values().empty()) return;
   const int last = series.values_size() - 1;
   const char* per = measure_row(measure).is_flow() ? "/s" : "";
-  table.add_row({measure_words(series.values(last), series.stderrs(last), measure) + per,
-                 measure_words(highest(series), 0, measure) + per,
+  table.add_row({measure_text(series.values(last), series.stderrs(last), measure) + per,
+                 measure_text(highest(series), 0, measure) + per,
                  sparkline(values_of(series), highest(series)), name});
 }
 
@@ -47,21 +47,20 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Si
 
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
                       const Style& style) {
-  const pb::SiteOrder order = request.order();
+  const pb::Measure order = request.order();
   const std::string_view word = measure_row(order).title;
   std::string out = absl::StrCat(
-      "base   ", range_words(response.base_range()), "\nother  ",
-      range_words(response.other_range()), "\n", absl::string_view(word.data(), word.size()),
-      ", other minus base",
+      "base   ", range_text(response.base_range()), "\nother  ", range_text(response.other_range()),
+      "\n", absl::string_view(word.data(), word.size()), ", other minus base",
       request.per_second() && measure_row(order).is_flow() ? ", change per second" : "", "\n\n");
   TextTable table(
       {{"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}, {"WHAT"}});
   const auto add = [&](const pb::SiteDiff& diff, const std::string& name) {
-    table.add_row({signed_words(diff.change(), diff.change_stderr(), order),
-                   measured_words(diff.base(), order), measured_words(diff.other(), order), name});
+    table.add_row({signed_text(diff.change(), diff.change_stderr(), order),
+                   measured_text(diff.base(), order), measured_text(diff.other(), order), name});
   };
   for (const pb::SiteDiff& diff : response.diffs()) {
-    add(diff, site_words(diff.other(), request.group_by()));
+    add(diff, site_text(diff.other(), request.group_by()));
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
   return out + joined(table, style);
@@ -69,48 +68,48 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
 
 std::string callers_text(const pb::ListCallersResponse& response,
                          const pb::ListCallersRequest& request, const Style& style) {
-  const pb::SiteOrder order = request.order();
+  const pb::Measure order = request.order();
   const std::string_view word = measure_row(order).title;
   TextTable table(
       {{"VALUE", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
   const double total = measured(response.total(), order).value;
   const auto add = [&](const pb::Site& site, const char* role, const std::string& name) {
-    table.add_row({measured_words(site, order), format_share(measured(site, order).value, total),
-                   role, name});
+    table.add_row(
+        {measured_text(site, order), format_share(measured(site, order).value, total), role, name});
   };
   for (const pb::Site& site : response.callers()) {
-    add(site, "caller", site_words(site, pb::GROUP_BY_FUNCTION));
+    add(site, "caller", site_text(site, pb::GROUP_BY_FUNCTION));
   }
   add(response.total(), "total", printable(request.function()));
   add(response.self(), "self", printable(request.function()));
   for (const pb::Site& site : response.callees()) {
-    add(site, "callee", site_words(site, pb::GROUP_BY_FUNCTION));
+    add(site, "callee", site_text(site, pb::GROUP_BY_FUNCTION));
   }
   return absl::StrCat(absl::string_view(word.data(), word.size()), ", ",
-                      range_words(response.range()), "\n\n", joined(table, style));
+                      range_text(response.range()), "\n\n", joined(table, style));
 }
 
 std::string history_text(const pb::GetHistoryResponse& response,
                          const pb::GetHistoryRequest& request, const Style& style) {
   if (response.points().empty()) return "no history yet: wait a second\n";
   std::string out =
-      absl::StrCat(range_words(response.range()), ", ", response.points_size(), " steps\n");
+      absl::StrCat(range_text(response.range()), ", ", response.points_size(), " steps\n");
   if (response.peak_unix_ns() > 0) {
     absl::StrAppend(&out, "most live: ",
                     format_estimate(response.peak_live_bytes(), response.peak_live_bytes_stderr()),
-                    " at ", utc_words(response.peak_unix_ns()), "\n");
+                    " at ", utc_text(response.peak_unix_ns()), "\n");
   }
   TextTable table(
       {{"LAST", Align::kRight}, {"HIGHEST", Align::kRight}, {"FROM 0 TO HIGHEST"}, {"WHAT"}});
   for (const pb::HistorySeries& series : response.series()) {
-    add_series(series, site_words(series.group(), request.group_by()), request.measure(), table);
+    add_series(series, site_text(series.group(), request.group_by()), request.measure(), table);
   }
   add_series(response.other(), "all others", request.measure(), table);
   return absl::StrCat(out, "\n", joined(table, style));
 }
 
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
-  std::string out = absl::StrCat("What is live has grown, ", range_words(response.range()), ":\n");
+  std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()), ":\n");
   if (response.leaks().empty()) {
     return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n");
   }
@@ -118,10 +117,10 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   for (const pb::Leak& leak : response.leaks()) {
     absl::StrAppendFormat(
         &out, "\n%3d. %s  %s\n", ++number,
-        signed_words(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::SITE_ORDER_LIVE),
-        site_words(leak.site(), group_by));
+        signed_text(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::MEASURE_LIVE),
+        site_text(leak.site(), group_by));
     absl::StrAppend(&out, "     ", format_bytes(leak.growth_bytes_per_second() * 3600),
-                    " per hour; live now ", estimate_words(leak.site().live()),
+                    " per hour; live now ", estimate_text(leak.site().live()),
                     ", half of it older than ", format_duration(leak.median_age_seconds()),
                     "; grew in ", format_share(leak.steadiness(), 1),
                     " of the steps, has grown with a probability of ",

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
@@ -119,7 +119,7 @@ Json callstack_json(const pb::Site& site) {
                       {"line", location.line()},
                       {"start_column", location.start_column()},
                       {"end_column", location.end_column()},
-                      {"module", location.module()}});
+                      {"library", location.library()}});
   }
   return frames;
 }

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/measure.h"
 #include "daemon/util/units.h"
@@ -31,13 +31,13 @@ void fact(std::string& out, const char* name, const std::string& value) {
   absl::StrAppendFormat(&out, "  %-11s %s\n", name, value);
 }
 
-std::string state_words(const pb::ListSitesResponse& response) {
+std::string state_text(const pb::ListSitesResponse& response) {
   const pb::Target& target = response.target();
   std::string out(state_word(target.state()));
   if (target.attached_unix_ns() > 0) {
     const double seconds =
         static_cast<double>(response.time_unix_ns() - target.attached_unix_ns()) / kNsPerSecond;
-    absl::StrAppend(&out, ", attached ", utc_words(target.attached_unix_ns()), ", ",
+    absl::StrAppend(&out, ", attached ", utc_text(target.attached_unix_ns()), ", ",
                     format_duration(seconds), " ago");
   }
   if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
@@ -45,11 +45,11 @@ std::string state_words(const pb::ListSitesResponse& response) {
 }
 
 std::string with_share(const pb::Estimate& part, const pb::Estimate& whole) {
-  return absl::StrCat(estimate_words(part), " (", format_share(part.bytes(), whole.bytes()),
+  return absl::StrCat(estimate_text(part), " (", format_share(part.bytes(), whole.bytes()),
                       " of allocated)");
 }
 
-std::string pauses_words(const pb::GcPauses& pauses) {
+std::string pauses_text(const pb::GcPauses& pauses) {
   if (pauses.count() == 0) return "no pauses measured";
   return absl::StrCat(format_count(pauses.count()), " pauses measured, half within ",
                       format_duration(pauses.p50_seconds()), ", 99 % within ",
@@ -68,7 +68,7 @@ void append_gc(const pb::Target& target, std::string& out) {
   if (gc.heap_bytes() > 0) append_heap(gc, out);
   const bool measured = gc.has_minor_pauses() || !is_observed(target);
   const auto pauses = [&](const pb::GcPauses& of) {
-    return measured ? absl::StrCat("; ", pauses_words(of)) : std::string();
+    return measured ? absl::StrCat("; ", pauses_text(of)) : std::string();
   };
   fact(out, "minor gc",
        absl::StrCat(format_count(gc.minor_collections()), " collections",
@@ -85,7 +85,7 @@ void append_followed(const pb::Target& target, std::string& out) {
                     format_count(target.promote_events()), " promoted, ",
                     format_count(target.dealloc_events()), " deallocated; ",
                     format_count(target.live_samples()), " followed now"));
-  fact(out, "allocated", estimate_words(target.allocated()));
+  fact(out, "allocated", estimate_text(target.allocated()));
   fact(out, "live", with_share(target.live(), target.allocated()));
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));
@@ -96,7 +96,7 @@ void append_observed(const pb::Target& target, std::string& out) {
   fact(out, "hits",
        absl::StrCat(format_count(target.alloc_events()),
                     " allocations that found no room in the minor heap"));
-  fact(out, "allocated", estimate_words(target.allocated()));
+  fact(out, "allocated", estimate_text(target.allocated()));
   fact(out, "live", "not known in observe mode, nor what is promoted, freed and when");
 }
 
@@ -107,7 +107,7 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   fact(out, "program",
        absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()), ", ",
                     printable(target.mode()), " mode"));
-  fact(out, "state", state_words(response));
+  fact(out, "state", state_text(response));
   if (is_observed(target)) {
     append_observed(target, out);
   } else {
@@ -117,8 +117,8 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   fact(out, "cost",
        absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
                     " in all, attached in ", format_duration(target.attach_seconds())));
-  fact(out, "losses", losses_words(target));
-  if (target.given_up_events() > 0) fact(out, "given up", given_up_words(target));
+  fact(out, "losses", losses_text(target));
+  if (target.given_up_events() > 0) fact(out, "given up", given_up_text(target));
 }
 
 // Says so when the sites are not of the whole time.
@@ -127,10 +127,10 @@ std::string range_note(const pb::ListSitesResponse& response) {
   constexpr std::int64_t kSlack = 1'000'000'000;  // the history has its own clock
   const bool whole = range.begin_unix_ns() <= response.target().attached_unix_ns() + kSlack &&
                      range.end_unix_ns() >= response.time_unix_ns() - kSlack;
-  return whole ? "" : absl::StrCat(", of ", range_words(range), " only");
+  return whole ? "" : absl::StrCat(", of ", range_text(range), " only");
 }
 
-std::string lifetime_words(const pb::Lifetime& lifetime) {
+std::string lifetime_text(const pb::Lifetime& lifetime) {
   if (lifetime.samples() == 0) return "nothing deallocated yet";
   return absl::StrCat("lifetime p50 ", format_duration(lifetime.p50_seconds()), ", p90 ",
                       format_duration(lifetime.p90_seconds()), ", p99 ",
@@ -148,7 +148,7 @@ void append_callstack(const pb::Site& site, std::string& out) {
     const std::string function = printable(frame.function());
     std::string line =
         absl::StrCat("       ", function, std::string(width - display_width(function) + 2, ' '),
-                     location_words(frame.file(), frame.line()));
+                     location_text(frame.file(), frame.line()));
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&out, line, "\n");
   }
@@ -158,21 +158,21 @@ void append_callstack(const pb::Site& site, std::string& out) {
 }
 
 void append_followed(const pb::Site& site, std::string& out) {
-  absl::StrAppend(&out, "     allocated ", estimate_words(site.allocated()), " in ",
+  absl::StrAppend(&out, "     allocated ", estimate_text(site.allocated()), " in ",
                   format_count(site.samples()), " samples, promoted ",
                   format_share(site.promoted().bytes(), site.allocated().bytes()), ", died young ",
                   format_share(site.died_young().bytes(), site.allocated().bytes()), "; ",
-                  lifetime_words(site.lifetime()), "\n");
+                  lifetime_text(site.lifetime()), "\n");
 }
 
 void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
-  if (is_known(site, pb::SITE_ORDER_LIVE)) {
-    absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_words(site.live()),
-                          site_words(site, group_by));
+  if (is_known(site, pb::MEASURE_LIVE)) {
+    absl::StrAppendFormat(&out, "%3d. %s live  %s\n", number, estimate_text(site.live()),
+                          site_text(site, group_by));
     append_followed(site, out);
   } else {
     absl::StrAppendFormat(&out, "%3d. %s allocated  %s\n     in %s hits\n", number,
-                          estimate_words(site.allocated()), site_words(site, group_by),
+                          estimate_text(site.allocated()), site_text(site, group_by),
                           format_count(site.samples()));
   }
   append_callstack(site, out);
@@ -180,13 +180,13 @@ void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::st
 
 }  // namespace
 
-std::string report_text(const pb::ListSitesResponse& response, pb::SiteOrder order,
+std::string report_text(const pb::ListSitesResponse& response, pb::Measure order,
                         pb::GroupBy group_by) {
   std::string out;
   append_header(response, out);
   if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
   const bool known = is_known(response.sites(0), order);
-  const std::string_view word = measure_row(known ? order : pb::SITE_ORDER_ALLOCATED).title;
+  const std::string_view word = measure_row(known ? order : pb::MEASURE_ALLOCATED).title;
   absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),
                   range_note(response), ":\n");
   int number = 0;

@@ -11,6 +11,6 @@ namespace memprofd::ctl {
 // and its sites in the order they were asked for, each with lifetimes and
 // callstack.
 std::string report_text(const ::memprof::v1::ListSitesResponse& response,
-                        ::memprof::v1::SiteOrder order, ::memprof::v1::GroupBy group_by);
+                        ::memprof::v1::Measure order, ::memprof::v1::GroupBy group_by);
 
 }  // namespace memprofd::ctl

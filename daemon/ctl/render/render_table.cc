@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/ctl/render/words.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -28,7 +28,7 @@ const char* level_color(pb::FindingLevel level) {
 
 // "4242", or with its pid inside a container and the parent it was forked from:
 // "4242 (7) < 4200".
-std::string pid_words(const pb::Target& target) {
+std::string pid_text(const pb::Target& target) {
   std::string out = absl::StrCat(target.pid());
   if (target.container_pid() != 0) absl::StrAppend(&out, " (", target.container_pid(), ")");
   if (target.forked_from() != 0) absl::StrAppend(&out, " < ", target.forked_from());
@@ -36,7 +36,7 @@ std::string pid_words(const pb::Target& target) {
 }
 
 // "0.7 % of 1.0 %".
-std::string overhead_words(const pb::Overhead& overhead) {
+std::string overhead_text(const pb::Overhead& overhead) {
   return absl::StrCat(format_share(overhead.ratio(), 1), " of ",
                       format_share(overhead.budget_ratio(), 1));
 }
@@ -57,12 +57,12 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    {"DROPPED", Align::kRight},
                    {"MESSAGE"}});
   for (const pb::Target& target : response.targets()) {
-    table.add_row({pid_words(target), printable(target.comm()), printable(target.runtime_version()),
+    table.add_row({pid_text(target), printable(target.comm()), printable(target.runtime_version()),
                    std::string(state_word(target.state())), printable(target.capture()),
-                   known_words(!is_observed(target), absl::StrCat(target.sampling_rate())),
-                   known_words(target.has_overhead(), overhead_words(target.overhead())),
-                   estimate_words(target.allocated()),
-                   known_words(!is_observed(target), estimate_words(target.live())),
+                   known_text(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   known_text(target.has_overhead(), overhead_text(target.overhead())),
+                   estimate_text(target.allocated()),
+                   known_text(!is_observed(target), estimate_text(target.live())),
                    format_count(target.dropped_events()), printable(target.message())});
   }
   std::string out;
@@ -81,7 +81,7 @@ std::string target_line(const pb::Target& target) {
   if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
     absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
     if (target.has_overhead()) {
-      absl::StrAppend(&out, ", overhead ", overhead_words(target.overhead()));
+      absl::StrAppend(&out, ", overhead ", overhead_text(target.overhead()));
     }
   }
   if (!target.message().empty()) absl::StrAppend(&out, ": ", printable(target.message()));
@@ -102,14 +102,13 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
                    {by_site ? "LOCATION" : ""}});
   for (const pb::Site& site : response.sites()) {
     const double allocated = site.allocated().bytes();
-    const bool known = is_known(site, pb::SITE_ORDER_LIVE);
-    table.add_row({known_words(known, estimate_words(site.live())),
-                   estimate_words(site.allocated()),
-                   known_words(known, format_share(site.promoted().bytes(), allocated)),
-                   known_words(known, format_share(site.died_young().bytes(), allocated)),
-                   median_words(site.lifetime()), format_count(site.samples()),
-                   by_site ? printable(site.function()) : site_words(site, group_by),
-                   by_site ? location_words(site.file(), site.line()) : ""});
+    const bool known = is_known(site, pb::MEASURE_LIVE);
+    table.add_row({known_text(known, estimate_text(site.live())), estimate_text(site.allocated()),
+                   known_text(known, format_share(site.promoted().bytes(), allocated)),
+                   known_text(known, format_share(site.died_young().bytes(), allocated)),
+                   median_text(site.lifetime()), format_count(site.samples()),
+                   by_site ? printable(site.function()) : site_text(site, group_by),
+                   by_site ? location_text(site.file(), site.line()) : ""});
   }
   const std::vector<std::string> lines = table.lines(style.width);
   std::string out = painted(style, kBold, lines[0]) + "\n";

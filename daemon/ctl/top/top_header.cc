@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/top/top_filter.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/group_key.h"
@@ -23,14 +23,14 @@ std::string upper(std::string_view text) {
 }
 
 // "12:00:00 UTC".
-std::string clock_words(std::int64_t unix_ns) {
-  const std::string whole = utc_words(unix_ns);
+std::string clock_text(std::int64_t unix_ns) {
+  const std::string whole = utc_text(unix_ns);
   const std::size_t space = whole.find(' ');
   return space == std::string::npos ? whole : whole.substr(space + 1);
 }
 
-std::string flow_words(const pb::Estimate& flow, const TopAnswer& answer) {
-  if (answer.look.window_seconds <= 0) return estimate_words(flow);
+std::string flow_text(const pb::Estimate& flow, const TopAnswer& answer) {
+  if (answer.look.window_seconds <= 0) return estimate_text(flow);
   const double seconds = answer.seconds();
   if (seconds <= 0) return "-";
   return absl::StrCat(format_estimate(flow.bytes() / seconds, flow.bytes_stderr() / seconds),
@@ -106,9 +106,9 @@ Pieces target_pieces(const TopAnswer& answer) {
 Pieces program_pieces(const TopAnswer& answer) {
   if (answer.look.view == TopView::kTargets) return {};
   const pb::Site& total = answer.program.total();
-  const bool known = is_known(total, pb::SITE_ORDER_LIVE);
-  Pieces pieces{absl::StrCat("live ", known_words(known, estimate_words(total.live()))),
-                absl::StrCat("allocated ", flow_words(total.allocated(), answer))};
+  const bool known = is_known(total, pb::MEASURE_LIVE);
+  Pieces pieces{absl::StrCat("live ", known_text(known, estimate_text(total.live()))),
+                absl::StrCat("allocated ", flow_text(total.allocated(), answer))};
   add_gc(answer, pieces);
   return pieces;
 }
@@ -128,20 +128,20 @@ Pieces look_pieces(const TopAnswer& answer) {
       absl::StrCat(absl::string_view(groups.data(), groups.size()), " by ",
                    absl::string_view(order.data(), order.size()), ": ", format_count(rows),
                    cut ? absl::StrCat(" of ", format_count(answer.sites.groups())) : ""),
-      absl::StrCat(span, " until ", clock_words(shown_ns(answer)))};
-  if (drilled) pieces.push_back(absl::StrCat("of ", site_words(look.drilled, look.group_by)));
+      absl::StrCat(span, " until ", clock_text(shown_ns(answer)))};
+  if (drilled) pieces.push_back(absl::StrCat("of ", site_text(look.drilled, look.group_by)));
   if (const std::string filter = filter_line(look.filter); !filter.empty()) {
     pieces.push_back(absl::StrCat("filter ", printable(filter)));
   }
   return pieces;
 }
 
-std::string state_words(const TopModel& model) {
+std::string state_text(const TopModel& model) {
   const TopAnswer& answer = model.answer();
   const bool is_list = answer.look.view == TopView::kTargets;
   if (!model.problem().ok()) {
     return absl::StrCat(unreachable(model.problem()) ? "RECONNECTING" : "NO ANSWER",
-                        is_list ? "" : absl::StrCat(", as of ", clock_words(shown_ns(answer))));
+                        is_list ? "" : absl::StrCat(", as of ", clock_text(shown_ns(answer))));
   }
   if (model.waiting_seconds() > kSlowSeconds) {
     return absl::StrCat("WAITING for memprofd for ", format_duration(model.waiting_seconds()));
@@ -150,14 +150,14 @@ std::string state_words(const TopModel& model) {
   if (model.paused()) {
     const std::int64_t at = model.current() ? shown_ns(answer) : model.look().until_ns;
     const double ago = static_cast<double>(answer.program.time_unix_ns() - at) / 1e9;
-    return absl::StrCat("PAUSED at ", clock_words(at),
+    return absl::StrCat("PAUSED at ", clock_text(at),
                         model.current() ? absl::StrCat(", ", format_duration(ago), " back") : "");
   }
   const pb::TargetState state = answer.program.target().state();
   return state == pb::TARGET_STATE_SAMPLING ? "LIVE" : upper(state_word(state));
 }
 
-std::string problem_words(const TopModel& model) {
+std::string problem_text(const TopModel& model) {
   if (!model.problem().ok()) return printable(std::string(model.problem().message()));
   if (model.answer().look.view == TopView::kTargets) return "";
   return printable(model.answer().program.target().message());

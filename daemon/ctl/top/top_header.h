@@ -20,8 +20,8 @@ Pieces target_pieces(const TopAnswer& answer);   // which program, how it is sam
 Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of the answer
 Pieces look_pieces(const TopAnswer& answer);     // what the table is about
 // "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
-std::string state_words(const TopModel& model);
+std::string state_text(const TopModel& model);
 // What hinders, in a line; else empty.
-std::string problem_words(const TopModel& model);
+std::string problem_text(const TopModel& model);
 
 }  // namespace memprofd::ctl

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/model/measure.h"
 #include "daemon/util/status_macros.h"
 
@@ -64,9 +64,9 @@ double TopAnswer::seconds() const {
   return static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
 }
 
-pb::SiteOrder sparkline_measure(pb::SiteOrder order) {
+pb::Measure sparkline_measure(pb::Measure order) {
   const MeasureRow& measure = measure_row(order);
-  return measure.is_sum() ? measure.proto : pb::SITE_ORDER_LIVE;
+  return measure.is_sum() ? measure.proto : pb::MEASURE_LIVE;
 }
 
 pb::ListSitesRequest program_request(const TopLook& look) {

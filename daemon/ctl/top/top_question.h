@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kTopRows = 1000;
 struct TopLook {
   TopView view = TopView::kSites;
   int pid = 0;  // of a target; 0 for kTargets
-  pb::SiteOrder order = pb::SITE_ORDER_LIVE;
+  pb::Measure order = pb::MEASURE_LIVE;
   pb::GroupBy group_by = pb::GROUP_BY_SITE;
   pb::Filter filter;
   double window_seconds = 60;      // what flows are counted in, up to until_ns; 0: since the attach
@@ -60,7 +60,7 @@ pb::ListSitesRequest program_request(const TopLook& look);
 pb::ListSitesRequest sites_request(const TopLook& look);
 pb::GetHistoryRequest history_request(const TopLook& look);
 // The measure of the sort order that has a history.
-pb::SiteOrder sparkline_measure(pb::SiteOrder order);
+pb::Measure sparkline_measure(pb::Measure order);
 
 // Asks it all; number is not set.
 TopAnswer ask_top(Questions& source, const TopLook& look);

@@ -54,7 +54,7 @@ Paint state_paint(const TopModel& model) {
 void draw_header(const TopModel& model, Canvas& canvas) {
   const std::size_t lines = canvas.height() >= kTallScreen ? 2 : 1;
   Pieces first = target_pieces(model.answer());
-  first.insert(first.begin(), state_words(model));
+  first.insert(first.begin(), state_text(model));
   bool is_state = true;
   for (const std::string& line : fit_pieces(first, canvas.width(), lines)) {
     canvas.add(line, is_state ? state_paint(model) : Paint::kPlain);
@@ -63,7 +63,7 @@ void draw_header(const TopModel& model, Canvas& canvas) {
   for (const Pieces& pieces : {program_pieces(model.answer()), look_pieces(model.answer())}) {
     for (const std::string& line : fit_pieces(pieces, canvas.width(), lines)) canvas.add(line);
   }
-  if (const std::string problem = problem_words(model); !problem.empty()) {
+  if (const std::string problem = problem_text(model); !problem.empty()) {
     canvas.add(problem, Paint::kProblem);
   }
   canvas.cut_to(std::max(kBelowHeader + 1, canvas.height()) - kBelowHeader);

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/ctl/render/words.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
 #include "daemon/util/utf8.h"
@@ -19,10 +19,10 @@ namespace memprofd::ctl {
 namespace {
 
 // What is left out last comes first.
-constexpr pb::SiteOrder kFirst[] = {pb::SITE_ORDER_LIVE, pb::SITE_ORDER_ALLOCATED};
-constexpr pb::SiteOrder kSecond[] = {pb::SITE_ORDER_LIFETIME, pb::SITE_ORDER_PROMOTED};
-constexpr pb::SiteOrder kThird[] = {pb::SITE_ORDER_SAMPLES, pb::SITE_ORDER_DIED_YOUNG,
-                                    pb::SITE_ORDER_DIED_OLD};
+constexpr pb::Measure kFirst[] = {pb::MEASURE_LIVE, pb::MEASURE_ALLOCATED};
+constexpr pb::Measure kSecond[] = {pb::MEASURE_LIFETIME, pb::MEASURE_PROMOTED};
+constexpr pb::Measure kThird[] = {pb::MEASURE_SAMPLES, pb::MEASURE_DIED_YOUNG,
+                                  pb::MEASURE_DIED_OLD};
 constexpr std::size_t kGap = 2;
 // Names get so much at least, beside what is most important and beside what is not.
 constexpr std::size_t kShortName = 26, kLongName = 44;
@@ -58,8 +58,8 @@ class Fitter {
     room_ -= width + kGap;
     return true;
   }
-  void take(std::span<const pb::SiteOrder> orders) {
-    for (const pb::SiteOrder order : orders) {
+  void take(std::span<const pb::Measure> orders) {
+    for (const pb::Measure order : orders) {
       if (taken_[order]) continue;
       taken_[order] = take(min_width(measure_row(order)));
     }
@@ -67,7 +67,7 @@ class Fitter {
   // For other things.
   void keep(std::size_t width) { room_ -= std::min(room_, width); }
   // In any case.
-  void force(pb::SiteOrder order) {
+  void force(pb::Measure order) {
     room_ -= std::min(room_, min_width(measure_row(order)) + kGap);
     taken_[order] = true;
   }
@@ -81,10 +81,10 @@ class Fitter {
 
  private:
   std::size_t room_;
-  std::map<pb::SiteOrder, bool> taken_;
+  std::map<pb::Measure, bool> taken_;
 };
 
-Layout layout_of(pb::SiteOrder order, std::size_t width) {
+Layout layout_of(pb::Measure order, std::size_t width) {
   if (width == 0) width = kPipeWidth;
   Fitter fitter(width - std::min(width, kShortName));
   Layout layout;
@@ -107,7 +107,7 @@ std::string upper(std::string_view text) {
 
 // "Sessions.remember < Server.respond": from the inside out. What all rows have in common,
 // the group that was drilled into, is left out where it is the first frame.
-std::string callstack_words(const pb::Site& site, const TopLook& look) {
+std::string callstack_text(const pb::Site& site, const TopLook& look) {
   const bool same_site =
       look.view == TopView::kCallstacks &&
       (look.group_by == pb::GROUP_BY_SITE || look.group_by == pb::GROUP_BY_FUNCTION);
@@ -136,8 +136,8 @@ class TableMaker {
     for (const MeasureRow* column : layout_.columns) cells.push_back(cell(site, *column));
     if (layout_.sparkline > 0) cells.push_back(history(site));
     cells.push_back(group_row(answer_.look.row_group()).whole_callstack
-                        ? callstack_words(site, answer_.look)
-                        : site_words(site, answer_.look.group_by));
+                        ? callstack_text(site, answer_.look)
+                        : site_text(site, answer_.look.group_by));
     for (std::string& cell : cells) cell = in_charset(std::move(cell), charset_);
     table_.add_row(std::move(cells));
   }
@@ -171,13 +171,13 @@ class TableMaker {
   }
 
   std::string cell(const pb::Site& site, const MeasureRow& column) const {
-    if (column.unit == Unit::kSeconds) return median_words(site.lifetime());
+    if (column.unit == Unit::kSeconds) return median_text(site.lifetime());
     if (!is_known(site, column.proto)) return "-";
-    const Measured what = measured(site, column.proto);
-    if (!per_second(column)) return measure_words(what.value, what.standard_error, column.proto);
+    const MeasureValue what = measured(site, column.proto);
+    if (!per_second(column)) return measure_text(what.value, what.standard_error, column.proto);
     if (flow_seconds_ <= 0) return "-";
-    return measure_words(what.value / flow_seconds_, what.standard_error / flow_seconds_,
-                         column.proto);
+    return measure_text(what.value / flow_seconds_, what.standard_error / flow_seconds_,
+                        column.proto);
   }
 
   std::string history(const pb::Site& site) const {
@@ -218,7 +218,7 @@ std::vector<std::string> top_targets(const TopAnswer& answer, std::size_t width)
 std::vector<std::string> frame_lines(const pb::Site& callstack) {
   TextTable table({{""}, {""}});
   for (const pb::Location& frame : callstack.callstack()) {
-    table.add_row({printable(frame.function()), location_words(frame.file(), frame.line())});
+    table.add_row({printable(frame.function()), location_text(frame.file(), frame.line())});
   }
   std::vector<std::string> lines = table.lines();
   lines.erase(lines.begin());  // the title

@@ -2,8 +2,8 @@
 #include "daemon/export/api/control_service.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/check_pid.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 

@@ -157,7 +157,7 @@ void EventStream::introduce(const EventClass& alloc_class) {
   const auto add_location = [&](LocationId location_id) {
     const Location& location = frames_.location(location_id);
     *out.add_locations() = to_proto(location);
-    text_bytes_ += location.function.size() + location.file.size() + location.module.size() + 16;
+    text_bytes_ += location.function.size() + location.file.size() + location.library.size() + 16;
   };
   if (!query_.full_callstacks) return add_location(frames_.site(*alloc_class.callstack));
   for (const LocationId location : frames_.location_ids(*alloc_class.callstack)) {

@@ -6,7 +6,7 @@
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/query/leaks.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/series.h"
 #include "daemon/util/status_macros.h"
 

@@ -9,7 +9,7 @@
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/formats/profile_formats.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/select.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"

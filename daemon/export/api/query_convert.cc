@@ -88,7 +88,7 @@ void set_name(const GroupName& name, pb::Site& out) {
   out.set_function(text(name.location.function));
   out.set_file(text(name.location.file));
   out.set_line(name.location.line);
-  out.set_library(text(name.location.module));
+  out.set_library(text(name.location.library));
   out.set_module(text(name.unit));
   const GroupRow& key = group_row(name.group_by);
   if (key.is_number()) set_number(name.number, key, out);
@@ -134,9 +134,9 @@ absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
   return result;
 }
 
-absl::StatusOr<Measure> from_proto(pb::SiteOrder order) {
+absl::StatusOr<Measure> from_proto(pb::Measure order) {
   const MeasureRow* row = find_measure(order);
-  if (row == nullptr) return unknown("order of sites", order, "SiteOrder");
+  if (row == nullptr) return unknown("order of sites", order, "Measure");
   return row->measure;
 }
 absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
@@ -146,7 +146,7 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
 }
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
-pb::SiteOrder to_proto(Measure measure) { return measure_row(measure).proto; }
+pb::Measure to_proto(Measure measure) { return measure_row(measure).proto; }
 pb::GroupBy to_proto(GroupBy group_by) { return group_row(group_by).proto; }
 pb::Fate to_proto(Fate fate) { return find_back(kFates, fate); }
 pb::BlockHeap to_proto(Heap heap) { return find_back(kHeapWords, heap); }
@@ -186,7 +186,7 @@ pb::Location to_proto(const Location& location) {
   out.set_line(location.line);
   out.set_start_column(location.start_column);
   out.set_end_column(location.end_column);
-  out.set_module(text(location.module));
+  out.set_library(text(location.library));
   return out;
 }
 

@@ -11,7 +11,7 @@
 #include "daemon/model/query.h"
 #include "daemon/query/callers.h"
 #include "daemon/query/diff.h"
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 namespace memprofd {
 
@@ -19,14 +19,14 @@ namespace memprofd {
 absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns);
 // Patterns and limits are checked by FrameFilter::compile.
 absl::StatusOr<Filter> from_proto(const pb::Filter& filter);
-absl::StatusOr<Measure> from_proto(pb::SiteOrder order);
+absl::StatusOr<Measure> from_proto(pb::Measure order);
 absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by);
 absl::StatusOr<Fate> from_proto(pb::Fate fate);
 
 pb::TimeRange to_proto(const TimeRange& range);
 // The first of patterns: the message has one.
 pb::Filter to_proto(const Filter& filter);
-pb::SiteOrder to_proto(Measure measure);
+pb::Measure to_proto(Measure measure);
 pb::GroupBy to_proto(GroupBy group_by);
 pb::Fate to_proto(Fate fate);
 pb::BlockHeap to_proto(Heap heap);

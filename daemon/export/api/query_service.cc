@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/export/api/query_convert.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/select.h"
 #include "daemon/util/status_macros.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/check_pid.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

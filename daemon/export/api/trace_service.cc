@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/trace_options.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"

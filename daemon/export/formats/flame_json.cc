@@ -13,7 +13,7 @@
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
 #include "daemon/query/group.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/json_text.h"
 #include "daemon/util/utf8.h"
 

@@ -120,8 +120,8 @@ class PprofBuilder {
       line.set_function_id(function(location));
       line.set_line(location.line);
       if (location.line > 0) line.set_column(std::int64_t{location.start_column} + 1);
-      if (out.mapping_id() == 0 && !location.module.empty()) {
-        out.set_mapping_id(mapping(frame.target, location.module));
+      if (out.mapping_id() == 0 && !location.library.empty()) {
+        out.set_mapping_id(mapping(frame.target, location.library));
       }
     }
   }

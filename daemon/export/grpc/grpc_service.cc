@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/check_pid.h"
 #include "daemon/export/api/event_stream.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/export/grpc/grpc_status.h"
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 
 namespace memprofd {
 namespace {

@@ -70,7 +70,7 @@ absl::Status wait_for_delta(const std::string& text, QueryService& queries, Stop
   return absl::OkStatus();
 }
 
-absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::SiteOrder measure,
+absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure measure,
                                                      QueryService& queries, StopSignal& stop) {
   take(params, "debug");  // of Go's own endpoint: text is not made
   take(params, "gc");
@@ -111,7 +111,7 @@ absl::StatusOr<HttpResponse> trace(Params params, TraceService& traces) {
   return response;
 }
 
-HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure) {
+HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::Measure measure) {
   return [&queries, &stop, measure](const HttpRequest& http) {
     return profile_response(pprof_profile(http.query, measure, queries, stop));
   };
@@ -121,8 +121,8 @@ HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::SiteOrder measure
 
 void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
                     HttpRoutes& routes) {
-  routes["/debug/pprof/heap"] = pprof(queries, stop, pb::SITE_ORDER_LIVE);
-  routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::SITE_ORDER_ALLOCATED);
+  routes["/debug/pprof/heap"] = pprof(queries, stop, pb::MEASURE_LIVE);
+  routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::MEASURE_ALLOCATED);
   routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
   routes["/api/v1/diff"] = question(queries, &QueryService::diff_sites);
   routes["/api/v1/callers"] = question(queries, &QueryService::list_callers);

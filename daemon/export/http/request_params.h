@@ -6,7 +6,7 @@
 // "selection.filter.pattern". The way can be left out where the nearest field of
 // the name is the only one so near: "pid", "pattern", "last_seconds". Repeated fields take
 // several parameters. Enum values can be given without their type, in lower case:
-// "order=allocated" is SITE_ORDER_ALLOCATED.
+// "order=allocated" is MEASURE_ALLOCATED.
 #pragma once
 
 #include <map>

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/query/groups.h"
 #include "daemon/query/live_ages.h"
+#include "daemon/query/roll_up.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {

@@ -56,7 +56,7 @@ TEST_F(QueryOptionsTest, NothingGivenIsEverything) {
   EXPECT_EQ(selection().target.pid, 0);
   EXPECT_EQ(selection().range.ByteSizeLong(), 0u);
   EXPECT_EQ(options_.group_by, pb::GROUP_BY_SITE);
-  EXPECT_EQ(options_.order, pb::SITE_ORDER_LIVE);
+  EXPECT_EQ(options_.order, pb::MEASURE_LIVE);
   EXPECT_EQ(options_.limit, -1);
 }
 
@@ -158,7 +158,7 @@ TEST_F(QueryOptionsTest, PeakAndLastExcludeEachOther) {
 
 TEST_F(QueryOptionsTest, Order) {
   ASSERT_TRUE(parse({"-s", "died-old", "-g", "module", "-n", "0"}));
-  EXPECT_EQ(options_.order, pb::SITE_ORDER_DIED_OLD);
+  EXPECT_EQ(options_.order, pb::MEASURE_DIED_OLD);
   EXPECT_EQ(options_.group_by, pb::GROUP_BY_MODULE);
   EXPECT_EQ(options_.limit, 0);
 }
@@ -185,8 +185,8 @@ TEST_F(QueryOptionsTest, BadSizesAndDurationsAreNamed) {
 
 // Every word of a choice is understood, so that help and code agree.
 TEST(QueryOptions, EveryWordOfEveryChoice) {
-  for (int i = pb::SiteOrder_MIN + 1; i <= pb::SiteOrder_MAX; ++i) {
-    std::string word = pb::SiteOrder_Name(i).substr(sizeof "SITE_ORDER_" - 1);
+  for (int i = pb::Measure_MIN + 1; i <= pb::Measure_MAX; ++i) {
+    std::string word = pb::Measure_Name(i).substr(sizeof "MEASURE_" - 1);
     for (char& c : word) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
     CLI::App app;
     QueryOptions options;

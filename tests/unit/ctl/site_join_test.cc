@@ -83,7 +83,7 @@ TEST(JoinSites, FlowsArePerSecondOfTheirOwnRange) {
   pb::DiffSitesRequest request;
   request.set_per_second(true);
   EXPECT_EQ(join_sites(sites({a}, 10), sites({a}, 5), request).diffs(0).change(), 0) << "a level";
-  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_order(pb::MEASURE_ALLOCATED);
   const pb::DiffSitesResponse diff = join_sites(sites({a}, 10), sites({a}, 5), request);
   EXPECT_DOUBLE_EQ(diff.diffs(0).change(), 200 - 100);
   EXPECT_DOUBLE_EQ(diff.diffs(0).change_stderr(), std::hypot(20, 10));
@@ -125,9 +125,9 @@ TEST(JoinSites, AgreesWithDiffSites) {
   FakeService service({fixed_target(), fixed_target(4300)});
   QueryService queries(service);
   for (int group_by = pb::GroupBy_MIN; group_by <= pb::GroupBy_MAX; ++group_by) {
-    for (const pb::SiteOrder order :
-         {pb::SITE_ORDER_LIVE, pb::SITE_ORDER_ALLOCATED, pb::SITE_ORDER_PROMOTED,
-          pb::SITE_ORDER_SAMPLES, pb::SITE_ORDER_LIFETIME, pb::SITE_ORDER_DIED_OLD}) {
+    for (const pb::Measure order :
+         {pb::MEASURE_LIVE, pb::MEASURE_ALLOCATED, pb::MEASURE_PROMOTED, pb::MEASURE_SAMPLES,
+          pb::MEASURE_LIFETIME, pb::MEASURE_DIED_OLD}) {
       pb::DiffSitesRequest request;
       request.set_group_by(static_cast<pb::GroupBy>(group_by));
       request.set_order(order);
@@ -149,7 +149,7 @@ TEST(JoinSites, AgreesWithDiffSites) {
       const auto joined = join_sites(list(request.base()), list(request.other()), request);
       const auto asked = queries.diff_sites(request).value();
       EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(joined, asked))
-          << pb::GroupBy_Name(group_by) << " " << pb::SiteOrder_Name(order);
+          << pb::GroupBy_Name(group_by) << " " << pb::Measure_Name(order);
     }
   }
 }

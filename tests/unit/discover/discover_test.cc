@@ -344,7 +344,7 @@ TEST_F(RealProgram, StrippedAndDeletedProgram) {
   const auto& first = target->frames.descriptors().front();
   OcamlSymbolizer symbolizer(std::move(target->program), target->load_bias, target->frames,
                              LocationFormat::kLine);
-  EXPECT_EQ(symbolizer.locations(first.return_address, -1)[0].module, "server.exe");
+  EXPECT_EQ(symbolizer.locations(first.return_address, -1)[0].library, "server.exe");
 }
 
 TEST_F(RealProgram, MemoryCanBeWritten) {

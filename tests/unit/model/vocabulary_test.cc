@@ -19,7 +19,7 @@ namespace {
 namespace pb = ::memprof::v1;
 using ::testing::ElementsAre;
 
-// "DIED_YOUNG" of SITE_ORDER_DIED_YOUNG.
+// "DIED_YOUNG" of MEASURE_DIED_YOUNG.
 std::string value_name(const google::protobuf::EnumDescriptor& type, int value,
                        const std::string& prefix) {
   return type.FindValueByNumber(value)->name().substr(prefix.size());
@@ -29,7 +29,7 @@ TEST(MeasureTable, TheWordsAreThoseOfTheMessage) {
   std::set<char> keys;
   for (const MeasureRow& row : measures()) {
     EXPECT_EQ(absl::AsciiStrToUpper(row.api_word()),
-              value_name(*pb::SiteOrder_descriptor(), row.proto, "SITE_ORDER_"));
+              value_name(*pb::Measure_descriptor(), row.proto, "MEASURE_"));
     EXPECT_TRUE(keys.insert(row.key).second) << row.key << " sorts by two measures";
     EXPECT_EQ(&measure_row(row.measure), &row);
     EXPECT_EQ(find_measure(row.proto), &row);
@@ -37,9 +37,9 @@ TEST(MeasureTable, TheWordsAreThoseOfTheMessage) {
 }
 
 TEST(MeasureTable, ValuesThatAreUnknownAreToldApart) {
-  EXPECT_EQ(find_measure(pb::SITE_ORDER_UNSPECIFIED)->measure, Measure::kLive);
-  EXPECT_EQ(find_measure(static_cast<pb::SiteOrder>(99)), nullptr);
-  EXPECT_EQ(measure_row(static_cast<pb::SiteOrder>(99)).measure, Measure::kLive);
+  EXPECT_EQ(find_measure(pb::MEASURE_UNSPECIFIED)->measure, Measure::kLive);
+  EXPECT_EQ(find_measure(static_cast<pb::Measure>(99)), nullptr);
+  EXPECT_EQ(measure_row(static_cast<pb::Measure>(99)).measure, Measure::kLive);
 }
 
 TEST(MeasureTable, WhatIsOfASpanAndWhatIsOfAMoment) {

@@ -70,19 +70,19 @@ TEST(SymbolizerTest, AsksAgainForCodeThatWasNotKnown) {
   class Learning : public Symbolizer {
    public:
     using Symbolizer::forget_unknown;
-    std::string module;
+    std::string library;
 
    protected:
     std::vector<Location> look_up(std::uint64_t, std::int32_t) override {
-      return {{.function = "f", .module = module}};
+      return {{.function = "f", .library = library}};
     }
   } symbolizer;
   const FrameId before = symbolizer.frame_id(0x10, -1);
-  symbolizer.module = "plugin.cmxs";
+  symbolizer.library = "plugin.cmxs";
   EXPECT_EQ(symbolizer.frame_id(0x10, -1), before);
   symbolizer.forget_unknown();
   const FrameId after = symbolizer.frame_id(0x10, -1);
-  EXPECT_EQ(symbolizer.location(symbolizer.locations(after)[0]).module, "plugin.cmxs");
+  EXPECT_EQ(symbolizer.location(symbolizer.locations(after)[0]).library, "plugin.cmxs");
   symbolizer.forget_unknown();
   EXPECT_EQ(symbolizer.frame_id(0x10, -1), after);
 }
@@ -126,12 +126,12 @@ TEST(SymbolizerTest, FramesOfACallstack) {
 TEST(SymbolizerTest, TextsAreValidUtf8) {
   class Broken : public Symbolizer {
     std::vector<Location> look_up(std::uint64_t, std::int32_t) override {
-      return {{.function = "a\xff", .file = "\xfe", .module = "\xc3"}};
+      return {{.function = "a\xff", .file = "\xfe", .library = "\xc3"}};
     }
   } symbolizer;
   const std::string bad = "\xEF\xBF\xBD";
   EXPECT_EQ(symbolizer.locations(1, -1)[0],
-            (Location{.function = "a" + bad, .file = bad, .module = bad}));
+            (Location{.function = "a" + bad, .file = bad, .library = bad}));
 }
 
 TEST(SymbolizerTest, NamesForWhatHasNone) {
@@ -166,7 +166,7 @@ class BombSymbolizer : public Symbolizer {
       const std::string name = std::to_string(address) + "." + std::to_string(i);
       found.push_back({.function = name + std::string(4000, 'f'),
                        .file = name + std::string(4000, '/'),
-                       .module = "bomb.exe"});
+                       .library = "bomb.exe"});
     }
     return found;
   }
@@ -272,7 +272,7 @@ TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
                                       .line = 3,
                                       .start_column = 22,
                                       .end_column = 34,
-                                      .module = "m.exe"}));
+                                      .library = "m.exe"}));
     EXPECT_EQ(locations[1].function, "M.outer");
     EXPECT_EQ(locations[1].line, 5u);
     EXPECT_EQ(locations[1].start_column, 10u);
@@ -309,7 +309,7 @@ TEST_F(FileSymbolizer, WithoutDebuginfoFallsBackToTheSymbol) {
     ++seen;
     const auto locations = symbolizer_->locations(d.return_address, 0);
     ASSERT_EQ(locations.size(), 1u);
-    EXPECT_EQ(locations[0], (Location{.function = "M.outer", .module = "m.exe"}));
+    EXPECT_EQ(locations[0], (Location{.function = "M.outer", .library = "m.exe"}));
   }
   EXPECT_GT(seen, 0);
 }

@@ -112,8 +112,8 @@ function filterOf(site: Site, by: GroupBy): Record<string, string | string[]> {
 function isOf(row: Site, by: GroupBy, stack: Site): boolean {
   const leaf = stack.callstack[0];
   const [file, line] = [leaf?.file ?? stack.file, leaf?.line ?? stack.line];
-  if (row.library !== "" && row.library !== leaf?.module) return false;
-  if (by === "module" && row.module !== "" && patternOf(row, by) === undefined && row.module !== leaf?.module) return false;
+  if (row.library !== "" && row.library !== leaf?.library) return false;
+  if (by === "module" && row.module !== "" && patternOf(row, by) === undefined && row.module !== leaf?.library) return false;
   if (row.file !== "" && row.file !== file) return false;
   return row.line === 0 || row.function === "" || row.line === line;
 }

@@ -7,7 +7,7 @@
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
-#include "daemon/export/metrics/prometheus_text.h"
+#include "daemon/export/metrics/prometheus_exporter.h"
 #include "tests/kit/fake_service.h"
 
 namespace memprofd {
@@ -61,7 +61,7 @@ TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_resp
 TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
 TEST(Golden, Report) {
   expect_golden("report.txt",
-                ctl::report_text(sites_response(), pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE));
+                ctl::report_text(sites_response(), pb::MEASURE_LIVE, pb::GROUP_BY_SITE));
 }
 
 TEST(Golden, Tables) {

@@ -62,7 +62,7 @@ TEST_F(RenderAnswersTest, Diff) {
   EXPECT_THAT(diff_text(queries_.diff_sites(request).value(), request, {}),
               HasSubstr("\nlive, other minus base\n"))
       << "a level is no rate";
-  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_order(pb::MEASURE_ALLOCATED);
   request.set_limit(1);
   const std::string text = diff_text(queries_.diff_sites(request).value(), request, {});
   EXPECT_THAT(text, HasSubstr("\nallocated, other minus base, change per second\n"));
@@ -84,7 +84,7 @@ TEST_F(RenderAnswersTest, Callers) {
   pb::ListCallersRequest request;
   request.mutable_selection()->set_pid(4242);
   request.set_function("Request\\.handle");
-  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_order(pb::MEASURE_ALLOCATED);
   const auto response = queries_.list_callers(request).value();
   expect_golden("callers.txt", callers_text(response, request, {}));
   request.set_function("f\x1b[2J");
@@ -101,7 +101,7 @@ TEST_F(RenderAnswersTest, History) {
   request.set_points(30);
   request.set_limit(2);
   expect_golden("history.txt", history_text(queries_.get_history(request).value(), request, {}));
-  request.set_measure(pb::SITE_ORDER_ALLOCATED);
+  request.set_measure(pb::MEASURE_ALLOCATED);
   EXPECT_THAT(history_text(queries_.get_history(request).value(), request, {}), HasSubstr("/s"));
   EXPECT_EQ(history_text({}, request, {}), "no history yet: wait a second\n");
 }

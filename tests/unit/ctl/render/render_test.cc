@@ -9,8 +9,8 @@
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_report.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/ctl/render/words.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/util/utf8.h"
@@ -111,7 +111,7 @@ TEST(Tables, NamesCannotWriteToTheTerminal) {
   response.mutable_target()->set_comm("x\x1b]0;evil\x07");
   response.mutable_sites(0)->set_function("f\x1b[2J\n");
   for (const std::string& text : {sites_table(response, pb::GROUP_BY_SITE, true, {}),
-                                  report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+                                  report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
                                   target_line(response.target())}) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
     EXPECT_EQ(text.find('\x07'), std::string::npos);
@@ -133,7 +133,7 @@ TEST(TargetLine, SaysStateRateAndReason) {
 }
 
 TEST(Report, CopesWithNothing) {
-  const std::string text = report_text({}, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE);
+  const std::string text = report_text({}, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
@@ -141,7 +141,7 @@ TEST(Report, CopesWithNothing) {
 TEST(Report, CutsLongCallstacks) {
   pb::ListSitesResponse response = sites();
   for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
-  EXPECT_THAT(report_text(response, pb::SITE_ORDER_LIVE, pb::GROUP_BY_SITE),
+  EXPECT_THAT(report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
               HasSubstr("... 79 more\n"));
 }
 
@@ -198,49 +198,49 @@ TEST(RateOf, TakesEitherForm) {
 }
 
 TEST(Words, LocationsAndLosses) {
-  EXPECT_EQ(location_words("a.ml", 3), "a.ml:3");
-  EXPECT_EQ(location_words("a.ml", 0), "a.ml");
-  EXPECT_EQ(location_words("", 0), "");
-  EXPECT_EQ(losses_words({}), "none");
-  EXPECT_EQ(losses_words(to_proto(*fixed_target())),
+  EXPECT_EQ(location_text("a.ml", 3), "a.ml:3");
+  EXPECT_EQ(location_text("a.ml", 0), "a.ml");
+  EXPECT_EQ(location_text("", 0), "");
+  EXPECT_EQ(losses_text({}), "none");
+  EXPECT_EQ(losses_text(to_proto(*fixed_target())),
             "9 events (kernel/capture_ring_full 7, pair/no_capture 2)");
   TargetSnapshot restarted;
   restarted.drops.set(Drop::kFollowSessionEnd, 3000);
   restarted.drops.set(Drop::kFollowStaleSession, 237);
-  EXPECT_EQ(losses_words(to_proto(restarted)), "none") << "on purpose";
-  EXPECT_EQ(given_up_words(to_proto(restarted)),
+  EXPECT_EQ(losses_text(to_proto(restarted)), "none") << "on purpose";
+  EXPECT_EQ(given_up_text(to_proto(restarted)),
             "3,237 events (follow/session_end 3,000, follow/stale_session 237)");
   restarted.drops.set(Drop::kFollowLostRecords, 5);
-  EXPECT_EQ(losses_words(to_proto(restarted)), "5 events (follow/lost_records 5)");
-  EXPECT_EQ(given_up_words(to_proto(*fixed_target())), "");
-  EXPECT_EQ(utc_words(1'700'000'000'000'000'000), "2023-11-14 22:13:20 UTC");
+  EXPECT_EQ(losses_text(to_proto(restarted)), "5 events (follow/lost_records 5)");
+  EXPECT_EQ(given_up_text(to_proto(*fixed_target())), "");
+  EXPECT_EQ(utc_text(1'700'000'000'000'000'000), "2023-11-14 22:13:20 UTC");
 }
 
 TEST(Words, Ranges) {
   pb::TimeRange range;
   range.set_begin_unix_ns(1'700'000'000'000'000'000);
   range.set_end_unix_ns(1'700'000'300'000'000'000);
-  EXPECT_EQ(range_words(range), "2023-11-14 22:13:20 UTC to 2023-11-14 22:18:20 UTC (5.0 min)");
+  EXPECT_EQ(range_text(range), "2023-11-14 22:13:20 UTC to 2023-11-14 22:18:20 UTC (5.0 min)");
 }
 
 TEST(Words, GroupsAreCalledByWhatMakesThem) {
   pb::Site site;
   site.set_thread(4242);
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_THREAD), "thread 4242");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_DOMAIN), "domain 0");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "(no file)");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "(no library)");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_THREAD), "thread 4242");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_DOMAIN), "domain 0");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_FILE), "(no file)");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_LIBRARY), "(no library)");
   site.set_function("Cache.fill");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_FUNCTION), "Cache.fill");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_FUNCTION), "Cache.fill");
   site.set_file("cache.ml");
   site.set_line(58);
   site.set_module("Cache");
   site.set_library("lib\x1b.so");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_SITE), "Cache.fill  cache.ml:58");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_CALLSTACK), "Cache.fill  cache.ml:58");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_FILE), "cache.ml");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_MODULE), "Cache");
-  EXPECT_EQ(site_words(site, pb::GROUP_BY_LIBRARY), "lib?.so");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_SITE), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_CALLSTACK), "Cache.fill  cache.ml:58");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_FILE), "cache.ml");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_MODULE), "Cache");
+  EXPECT_EQ(site_text(site, pb::GROUP_BY_LIBRARY), "lib?.so");
 }
 
 TEST(Words, BlocksHaveTheirError) {
@@ -249,22 +249,22 @@ TEST(Words, BlocksHaveTheirError) {
   site.set_allocated_objects_stderr(56.4);
   site.set_live_objects(3);
   site.set_live_objects_stderr(0.2);
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_ALLOCATED_OBJECTS), "12,346 ± 56");
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3 ± 1");
+  EXPECT_EQ(measured_text(site, pb::MEASURE_ALLOCATED_OBJECTS), "12,346 ± 56");
+  EXPECT_EQ(measured_text(site, pb::MEASURE_LIVE_OBJECTS), "3 ± 1");
   site.set_live_objects_stderr(0);
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIVE_OBJECTS), "3") << "not known";
+  EXPECT_EQ(measured_text(site, pb::MEASURE_LIVE_OBJECTS), "3") << "not known";
 }
 
 TEST(Words, EachMeasureInItsUnit) {
   pb::Site site = sites().sites(0);
-  EXPECT_EQ(measured(site, pb::SITE_ORDER_LIVE).value, 76e6);
-  EXPECT_EQ(measured(site, pb::SITE_ORDER_ALLOCATED).standard_error, 800e3);
-  EXPECT_EQ(measured(site, pb::SITE_ORDER_SAMPLES).standard_error, 100);
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_SAMPLES), "10,000");
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_DIED_YOUNG), "3.1 MiB ± 0.2");
-  EXPECT_EQ(measured_words(site, pb::SITE_ORDER_LIFETIME), median_words(site.lifetime()));
-  EXPECT_EQ(measure_words(-3, 0, pb::SITE_ORDER_LIVE_OBJECTS), "0");
-  EXPECT_EQ(median_words({}), "-");
+  EXPECT_EQ(measured(site, pb::MEASURE_LIVE).value, 76e6);
+  EXPECT_EQ(measured(site, pb::MEASURE_ALLOCATED).standard_error, 800e3);
+  EXPECT_EQ(measured(site, pb::MEASURE_SAMPLES).standard_error, 100);
+  EXPECT_EQ(measured_text(site, pb::MEASURE_SAMPLES), "10,000");
+  EXPECT_EQ(measured_text(site, pb::MEASURE_DIED_YOUNG), "3.1 MiB ± 0.2");
+  EXPECT_EQ(measured_text(site, pb::MEASURE_LIFETIME), median_text(site.lifetime()));
+  EXPECT_EQ(measure_text(-3, 0, pb::MEASURE_LIVE_OBJECTS), "0");
+  EXPECT_EQ(median_text({}), "-");
 }
 
 }  // namespace

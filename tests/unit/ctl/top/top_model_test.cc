@@ -49,7 +49,7 @@ class TopModelTest : public ::testing::Test {
 TEST_F(TopModelTest, SortsByOneLetter) {
   const std::uint64_t before = model_.number();
   model_.press('a');
-  EXPECT_EQ(model_.look().order, pb::SITE_ORDER_ALLOCATED);
+  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED);
   EXPECT_NE(model_.number(), before);
   EXPECT_TRUE(model_.wants_answer());
   EXPECT_FALSE(model_.current());
@@ -74,11 +74,11 @@ TEST_F(TopModelTest, EverySortKeyHasAnOrderOfItsOwn) {
 
 TEST_F(TopModelTest, MovesTheSortColumn) {
   model_.press('>');
-  EXPECT_EQ(model_.look().order, pb::SITE_ORDER_ALLOCATED);
+  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED);
   press({'<', '<'});
-  EXPECT_EQ(model_.look().order, pb::SITE_ORDER_ALLOCATED_OBJECTS);
+  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED_OBJECTS);
   model_.press('>');
-  EXPECT_EQ(model_.look().order, pb::SITE_ORDER_LIVE);
+  EXPECT_EQ(model_.look().order, pb::MEASURE_LIVE);
 }
 
 TEST_F(TopModelTest, GroupsInTurn) {
@@ -276,7 +276,7 @@ TEST_F(TopModelTest, LetsChooseAmongTargets) {
   EXPECT_EQ(model.look().view, TopView::kTargets);
   EXPECT_EQ(model.rows(), 2u);
   model.press('a');  // is no key here
-  EXPECT_EQ(model.look().order, pb::SITE_ORDER_LIVE);
+  EXPECT_EQ(model.look().order, pb::MEASURE_LIVE);
   model.press(kKeyDown);
   model.press(kKeyEnter);
   EXPECT_EQ(model.look().pid, 9);
@@ -334,7 +334,7 @@ TEST_F(TopModelTest, HelpScrollsAndGoes) {
   EXPECT_EQ(model_.overlay_first(), top_help().size() - 5);
   model_.press('a');
   EXPECT_EQ(model_.overlay(), TopOverlay::kNone);
-  EXPECT_EQ(model_.look().order, pb::SITE_ORDER_LIVE);
+  EXPECT_EQ(model_.look().order, pb::MEASURE_LIVE);
   model_.press('h');
   EXPECT_EQ(model_.overlay_first(), 0u);
   model_.press('q');

@@ -54,13 +54,13 @@ TEST(TopQuestion, TheProgramIsAskedForWithoutFilter) {
 }
 
 TEST(TopQuestion, SparklinesAreOfAMeasureThatHasAHistory) {
-  EXPECT_EQ(sparkline_measure(pb::SITE_ORDER_LIFETIME), pb::SITE_ORDER_LIVE);
-  EXPECT_EQ(sparkline_measure(pb::SITE_ORDER_UNSPECIFIED), pb::SITE_ORDER_LIVE);
-  EXPECT_EQ(sparkline_measure(pb::SITE_ORDER_PROMOTED), pb::SITE_ORDER_PROMOTED);
+  EXPECT_EQ(sparkline_measure(pb::MEASURE_LIFETIME), pb::MEASURE_LIVE);
+  EXPECT_EQ(sparkline_measure(pb::MEASURE_UNSPECIFIED), pb::MEASURE_LIVE);
+  EXPECT_EQ(sparkline_measure(pb::MEASURE_PROMOTED), pb::MEASURE_PROMOTED);
   FakeQuestions questions;
-  for (int order = 0; order <= pb::SiteOrder_MAX; ++order) {
+  for (int order = 0; order <= pb::Measure_MAX; ++order) {
     TopLook look = look_at(4242);
-    look.order = static_cast<pb::SiteOrder>(order);
+    look.order = static_cast<pb::Measure>(order);
     EXPECT_TRUE(ask_top(questions, look).status.ok()) << order;
   }
 }

@@ -53,7 +53,7 @@ TEST_F(ProfileQueriesTest, TargetsThatRunTellHowOldTheirNumbersAre) {
 TEST_F(ProfileQueriesTest, ProfileOfOneSeveralAndAll) {
   pb::GetProfileRequest asked;
   asked.set_format(pb::PROFILE_FORMAT_COLLAPSED);
-  asked.set_measure(pb::SITE_ORDER_ALLOCATED);
+  asked.set_measure(pb::MEASURE_ALLOCATED);
   asked.add_pids(4242);
   asked.mutable_filter()->set_pattern("Cache");
   const auto one = queries_.get_profile(asked);
@@ -96,7 +96,7 @@ TEST_F(ProfileQueriesTest, ProfileRefusesWhatMakesNoSense) {
   asked.set_format(static_cast<pb::ProfileFormat>(99));
   EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
   asked = {};
-  asked.set_measure(static_cast<pb::SiteOrder>(99));
+  asked.set_measure(static_cast<pb::Measure>(99));
   EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
   asked = {};
   asked.mutable_filter()->add_require("(");
@@ -188,7 +188,7 @@ TEST_F(HistoryQueriesTest, ADeltaBeginsWhenTheSystemsClockSaysSo) {
   pb::GetProfileRequest delta;
   delta.add_pids(77);
   delta.set_format(pb::PROFILE_FORMAT_COLLAPSED);
-  delta.set_measure(pb::SITE_ORDER_SAMPLES);
+  delta.set_measure(pb::MEASURE_SAMPLES);
   delta.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(ten_before));
   const std::string expected = queries_.get_profile(delta)->data();
   delta.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(ten_before + 3600 * kSecond));
@@ -229,9 +229,9 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
 }
 
 TEST_F(HistoryQueriesTest, WhatMakesNoSenseIsRefused) {
-  history_.set_measure(pb::SITE_ORDER_LIFETIME);
+  history_.set_measure(pb::MEASURE_LIFETIME);
   EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
-  history_.set_measure(pb::SITE_ORDER_LIVE);
+  history_.set_measure(pb::MEASURE_LIVE);
   history_.mutable_selection()->mutable_filter()->set_fate(pb::FATE_DEAD);
   EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
   history_.mutable_selection()->set_pid(1);

@@ -73,7 +73,7 @@ TEST_F(QueryServiceTest, ListsSitesWithTotals) {
   EXPECT_EQ(site.lifetime().samples(), 13200u);
   ASSERT_EQ(site.callstack_size(), 3);
   EXPECT_EQ(site.callstack(2).function(), "Server.loop");
-  EXPECT_EQ(site.callstack(2).module(), "server.exe");
+  EXPECT_EQ(site.callstack(2).library(), "server.exe");
   asked.set_no_callstacks(true);
   EXPECT_EQ(list(asked).sites(0).callstack_size(), 0);
 }
@@ -132,19 +132,19 @@ TEST(BlockCounts, HaveTheirError) {
 }
 
 TEST_F(QueryServiceTest, EachOrder) {
-  const auto first = [&](pb::SiteOrder order) {
+  const auto first = [&](pb::Measure order) {
     pb::ListSitesRequest asked = request();
     asked.set_order(order);
     return functions(list(asked)).front();
   };
-  EXPECT_EQ(first(pb::SITE_ORDER_UNSPECIFIED), "Sessions.remember");
-  EXPECT_EQ(first(pb::SITE_ORDER_LIVE), "Sessions.remember");
-  EXPECT_EQ(first(pb::SITE_ORDER_ALLOCATED), "Parser.token");
-  EXPECT_EQ(first(pb::SITE_ORDER_SAMPLES), "Parser.token");
-  EXPECT_EQ(first(pb::SITE_ORDER_PROMOTED), "Sessions.remember");
-  EXPECT_EQ(first(pb::SITE_ORDER_LIFETIME), "Cache.fill");
-  EXPECT_EQ(first(pb::SITE_ORDER_DIED_YOUNG), "Parser.token");
-  EXPECT_EQ(first(pb::SITE_ORDER_DIED_OLD), "Cache.fill");
+  EXPECT_EQ(first(pb::MEASURE_UNSPECIFIED), "Sessions.remember");
+  EXPECT_EQ(first(pb::MEASURE_LIVE), "Sessions.remember");
+  EXPECT_EQ(first(pb::MEASURE_ALLOCATED), "Parser.token");
+  EXPECT_EQ(first(pb::MEASURE_SAMPLES), "Parser.token");
+  EXPECT_EQ(first(pb::MEASURE_PROMOTED), "Sessions.remember");
+  EXPECT_EQ(first(pb::MEASURE_LIFETIME), "Cache.fill");
+  EXPECT_EQ(first(pb::MEASURE_DIED_YOUNG), "Parser.token");
+  EXPECT_EQ(first(pb::MEASURE_DIED_OLD), "Cache.fill");
 }
 
 TEST_F(QueryServiceTest, HiddenFramesChangeTheSite) {
@@ -162,8 +162,8 @@ TEST_F(QueryServiceTest, WhatMakesNoSenseIsRefused) {
   asked.set_pattern("Cache[");
   EXPECT_THAT(refusal(asked), HasSubstr("bad site pattern \"Cache[\""));
   asked = request();
-  asked.set_order(static_cast<pb::SiteOrder>(99));
-  EXPECT_EQ(refusal(asked), "unknown order of sites 99: use a value of SiteOrder");
+  asked.set_order(static_cast<pb::Measure>(99));
+  EXPECT_EQ(refusal(asked), "unknown order of sites 99: use a value of Measure");
   asked = request();
   asked.set_group_by(static_cast<pb::GroupBy>(-1));
   EXPECT_EQ(refusal(asked), "unknown grouping -1: use a value of GroupBy");
@@ -190,7 +190,7 @@ TEST_F(QueryServiceTest, DiffOfTwoTargets) {
   asked.mutable_base()->mutable_filter()->set_pattern("Cache|Parser");
   asked.mutable_other()->set_pid(4300);
   asked.mutable_other()->mutable_filter()->set_pattern("Cache|Sessions");
-  asked.set_order(pb::SITE_ORDER_ALLOCATED);
+  asked.set_order(pb::MEASURE_ALLOCATED);
   asked.set_limit(2);
   const auto answer = queries_.diff_sites(asked);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -222,7 +222,7 @@ TEST_F(QueryServiceTest, DiffRefusesWhatListSitesRefuses) {
   asked.mutable_other()->mutable_filter()->add_forbid("(");
   EXPECT_EQ(queries_.diff_sites(asked).status().code(), absl::StatusCode::kInvalidArgument);
   asked.clear_other();
-  asked.set_order(static_cast<pb::SiteOrder>(99));
+  asked.set_order(static_cast<pb::Measure>(99));
   EXPECT_EQ(queries_.diff_sites(asked).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -230,7 +230,7 @@ TEST_F(QueryServiceTest, Callers) {
   pb::ListCallersRequest asked;
   asked.mutable_selection()->set_pid(4242);
   asked.set_function("^Request");
-  asked.set_order(pb::SITE_ORDER_ALLOCATED);
+  asked.set_order(pb::MEASURE_ALLOCATED);
   const auto answer = queries_.list_callers(asked);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->total().samples(), 274000u);
@@ -312,8 +312,8 @@ TEST(QueryConvert, FiltersAndRangesComeBack) {
 }
 
 TEST(QueryConvert, EveryEnumValueComesBack) {
-  for (int i = pb::SiteOrder_MIN + 1; i <= pb::SiteOrder_MAX; ++i) {
-    const auto value = static_cast<pb::SiteOrder>(i);
+  for (int i = pb::Measure_MIN + 1; i <= pb::Measure_MAX; ++i) {
+    const auto value = static_cast<pb::Measure>(i);
     EXPECT_EQ(to_proto(from_proto(value).value()), value);
   }
   for (int i = pb::GroupBy_MIN + 1; i <= pb::GroupBy_MAX; ++i) {
@@ -330,11 +330,11 @@ TEST(QueryConvert, NamesBecomeUtf8) {
   Group group;
   group.location = {.function = "b\xFF", .file = "f\xFF"};
   group.unit = "u\xFF";
-  group.callstack = {{.function = "c\xFF", .module = "m\xFF"}};
+  group.callstack = {{.function = "c\xFF", .library = "m\xFF"}};
   const pb::Site site = to_proto(group);
   EXPECT_EQ(site.function(), "b\xEF\xBF\xBD");
   EXPECT_EQ(site.module(), "u\xEF\xBF\xBD");
-  EXPECT_EQ(site.callstack(0).module(), "m\xEF\xBF\xBD");
+  EXPECT_EQ(site.callstack(0).library(), "m\xEF\xBF\xBD");
   EXPECT_FALSE(site.SerializeAsString().empty());
 }
 

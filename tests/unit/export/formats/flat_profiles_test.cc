@@ -25,7 +25,7 @@ ProfileModel example() {
   model.name(0x10, {{"Cache.add", "cache.ml", 10, 2, 9, "server"},
                     {"Cache.insert", "cache.ml", 55, 2, 9, "server"}});
   model.name(0x20, {{"Main.handle", "main.ml", 20, 2, 9, "server"}});
-  model.name(0x30, {{.function = "caml_main", .module = "server"}});
+  model.name(0x30, {{.function = "caml_main", .library = "server"}});
   model.name(0x40, {{"Parse.token", "parse.ml", 7, 0, 1, "server"}});
   model.add({0x10, 0x20, 0x30}, 100, 30).counters.promoted.add(40, ProfileModel::kRate);
   Counters& parse = model.add({0x40, run(2), 0x20, 0x30}, 50).counters;

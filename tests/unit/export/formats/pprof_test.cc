@@ -219,7 +219,7 @@ TEST(PprofTest, WithoutCountsThereAreNoSamples) {
 TEST(PprofTest, NamesFromTheTargetBecomeUtf8) {
   ProfileModel model(42, "evil\xff\n");
   model.profile.exe = "/tmp/\xc3(";
-  model.name(1, {{.function = "\x80", .file = "\xff", .module = "m"}});
+  model.name(1, {{.function = "\x80", .file = "\xff", .library = "m"}});
   model.add({1}, 1);
   const Read read({model.profile});  // protobuf refuses what is not UTF-8
   EXPECT_EQ(read.samples[0].stack, (Stack{"\xEF\xBF\xBD"}));

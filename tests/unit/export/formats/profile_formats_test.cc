@@ -47,7 +47,7 @@ TEST(ProfileFormats, TablesAndJsonAreNoProfiles) {
 
 TEST(Vocabulary, SaysWhatTheTablesSay) {
   const pb::Vocabulary all = vocabulary();
-  EXPECT_EQ(all.measures_size(), pb::SiteOrder_MAX);
+  EXPECT_EQ(all.measures_size(), pb::Measure_MAX);
   EXPECT_EQ(all.group_keys_size(), pb::GroupBy_MAX);
   EXPECT_EQ(all.formats_size(), 4);
   for (const pb::MeasureInfo& measure : all.measures()) {

@@ -71,12 +71,12 @@ TEST(StackTableTest, TargetsShareLocationsButNotFrames) {
 
 TEST(StackTableTest, NamesBecomeUtf8) {
   ProfileModel model;
-  model.name(1, {{.function = "a\xff", .file = "\xc3", .module = "\x80"}});
+  model.name(1, {{.function = "a\xff", .file = "\xc3", .library = "\x80"}});
   model.add({1}, 1);
   const StackTable table({model.profile});
   EXPECT_EQ(table.locations()[0]->function, "a\xEF\xBF\xBD");
   EXPECT_EQ(table.locations()[0]->file, "\xEF\xBF\xBD");
-  EXPECT_EQ(table.locations()[0]->module, "\xEF\xBF\xBD");
+  EXPECT_EQ(table.locations()[0]->library, "\xEF\xBF\xBD");
 }
 
 TEST(StackTableTest, RecursionIsShortenedBeforeOuterFramesAreCut) {

@@ -145,7 +145,7 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   ctl::Client client({socket_, ""});
   pb::ListSitesRequest request;
   request.set_pid(4242);
-  request.set_order(pb::SITE_ORDER_ALLOCATED);
+  request.set_order(pb::MEASURE_ALLOCATED);
   request.set_limit(2);
   const auto response = client.list_sites(request);
   ASSERT_TRUE(response.ok()) << response.status();
@@ -178,9 +178,9 @@ TEST_F(GrpcServerTest, BadRequestsAreRefused) {
   ctl::Client client({socket_, ""});
   pb::ListSitesRequest sites;
   sites.set_pid(4242);
-  sites.set_order(static_cast<pb::SiteOrder>(99));
+  sites.set_order(static_cast<pb::Measure>(99));
   EXPECT_EQ(client.list_sites(sites).status().code(), absl::StatusCode::kInvalidArgument);
-  sites.set_order(pb::SITE_ORDER_LIVE);
+  sites.set_order(pb::MEASURE_LIVE);
   sites.set_pid(1);
   EXPECT_EQ(client.list_sites(sites).status().code(), absl::StatusCode::kNotFound);
   for (const double rate : {0.0, -1.0, 1.5, std::nan("")}) {

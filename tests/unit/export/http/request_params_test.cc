@@ -97,11 +97,11 @@ TEST(RequestParams, TheLastOfSeveralCountsForASingleField) {
 }
 
 TEST(RequestParams, EnumsWithAndWithoutTheirType) {
-  for (const char* text : {"allocated", "ALLOCATED", "SITE_ORDER_ALLOCATED", "Allocated"}) {
-    EXPECT_EQ(filled<pb::ListSitesRequest>({{"order", text}}).order(), pb::SITE_ORDER_ALLOCATED);
+  for (const char* text : {"allocated", "ALLOCATED", "MEASURE_ALLOCATED", "Allocated"}) {
+    EXPECT_EQ(filled<pb::ListSitesRequest>({{"order", text}}).order(), pb::MEASURE_ALLOCATED);
   }
   EXPECT_EQ(filled<pb::ListSitesRequest>({{"order", "died_young"}}).order(),
-            pb::SITE_ORDER_DIED_YOUNG);
+            pb::MEASURE_DIED_YOUNG);
   EXPECT_EQ(filled<pb::ListSitesRequest>({{"heap", "major"}}).filter().heap(),
             pb::BLOCK_HEAP_MAJOR);
   EXPECT_EQ(filled<pb::GetProfileRequest>({{"format", "flame_json"}}).format(),
@@ -183,7 +183,7 @@ TEST(RequestParams, WhateverComesEndsInAStatus) {
                                         "pattern",
                                         "x",
                                         "live",
-                                        "SITE_ORDER_",
+                                        "MEASURE_",
                                         "1",
                                         "-1",
                                         "1e9",

@@ -13,40 +13,40 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-std::string_view level_word(pb::FindingLevel level);       // ok, warning, problem
-std::string estimate_words(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
+std::string_view level_word(pb::FindingLevel level);      // ok, warning, problem
+std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 // The words, or "-" for a field that is unset because it is not known.
-std::string known_words(bool known, const std::string& words);
+std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
 // Whether the site's value is known; in observe mode that of many measures is not.
-bool is_known(const pb::Site& site, pb::SiteOrder order);
+bool is_known(const pb::Site& site, pb::Measure order);
 // "server.ml:42", "server.ml", "" when the file is not known.
-std::string location_words(const std::string& file, std::uint32_t line);
-std::string losses_words(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
+std::string location_text(const std::string& file, std::uint32_t line);
+std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same of what was given up on purpose; empty: nothing.
-std::string given_up_words(const pb::Target& target);
-std::string utc_words(std::int64_t unix_ns);  // "2026-01-31 12:00:00 UTC"
+std::string given_up_text(const pb::Target& target);
+std::string utc_text(std::int64_t unix_ns);  // "2026-01-31 12:00:00 UTC"
 // "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
-std::string range_words(const pb::TimeRange& range);
+std::string range_text(const pb::TimeRange& range);
 // What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
-std::string site_words(const pb::Site& site, pb::GroupBy group_by);
+std::string site_text(const pb::Site& site, pb::GroupBy group_by);
 // One line for each frame of the site's callstack, after the indent.
 void append_frames(const pb::Site& site, const std::string& indent, std::string& out);
 
 // A site's value in the unit of the measure: bytes, blocks, samples, seconds.
-struct Measured {
+struct MeasureValue {
   double value = 0;
   double standard_error = 0;  // 0: not known
 };
-Measured measured(const pb::Site& site, pb::SiteOrder order);
-std::string measured_words(const pb::Site& site, pb::SiteOrder order);
-std::string measure_words(double value, double standard_error, pb::SiteOrder order);
+MeasureValue measured(const pb::Site& site, pb::Measure order);
+std::string measured_text(const pb::Site& site, pb::Measure order);
+std::string measure_text(double value, double standard_error, pb::Measure order);
 
 inline std::span<const double> values_of(const pb::HistorySeries& series) {
   return {series.values().data(), static_cast<std::size_t>(series.values_size())};
 }
 
 // Median lifetime; "-" when nothing was deallocated.
-std::string median_words(const pb::Lifetime& lifetime);
+std::string median_text(const pb::Lifetime& lifetime);
 
 }  // namespace memprofd::ctl

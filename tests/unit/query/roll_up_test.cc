@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ using Names = std::vector<std::string>;
 class GroupsTest : public ::testing::Test {
  protected:
   GroupsTest() {
-    fake_.name(1, {.function = "Cache.add", .file = "cache.ml", .line = 10, .module = "a.exe"});
-    fake_.name(2, {.function = "Cache.add", .file = "cache.ml", .line = 11, .module = "a.exe"});
-    fake_.name(3, {.function = "Parser.token", .file = "parser.ml", .line = 5, .module = "b.so"});
-    fake_.name(4, {.function = "Cache.find", .file = "cache.ml", .line = 30, .module = "a.exe"});
-    fake_.name(8, {.function = "Main.a", .file = "main.ml", .line = 1, .module = "a.exe"});
-    fake_.name(9, {.function = "Main.b", .file = "main.ml", .line = 2, .module = "a.exe"});
+    fake_.name(1, {.function = "Cache.add", .file = "cache.ml", .line = 10, .library = "a.exe"});
+    fake_.name(2, {.function = "Cache.add", .file = "cache.ml", .line = 11, .library = "a.exe"});
+    fake_.name(3, {.function = "Parser.token", .file = "parser.ml", .line = 5, .library = "b.so"});
+    fake_.name(4, {.function = "Cache.find", .file = "cache.ml", .line = 30, .library = "a.exe"});
+    fake_.name(8, {.function = "Main.a", .file = "main.ml", .line = 1, .library = "a.exe"});
+    fake_.name(9, {.function = "Main.b", .file = "main.ml", .line = 2, .library = "a.exe"});
   }
 
   ProfileRow& add(std::vector<std::uint64_t> entries, std::uint32_t allocated, std::uint32_t live) {
@@ -43,7 +43,7 @@ class GroupsTest : public ::testing::Test {
     Names result;
     for (const Group& group : roll_up({.group_by = by, .order = Measure::kAllocated}).groups) {
       const Location& at = group.location;
-      std::string name = absl::StrCat(at.function, "|", at.file, "|", at.line, "|", at.module, "|",
+      std::string name = absl::StrCat(at.function, "|", at.file, "|", at.line, "|", at.library, "|",
                                       group.unit, "|", group.number);
       for (const auto& location : group.path) absl::StrAppend(&name, "/", location->function);
       result.push_back(absl::StrCat(name, " ", group.counters.allocated.samples));
@@ -315,7 +315,7 @@ class ManyRows : public ::testing::Test {
                                                     ".function_", address / 3),
                            .file = absl::StrCat("src/lib/module", address % 97, ".ml"),
                            .line = static_cast<std::uint32_t>(address),
-                           .module = "server.exe"});
+                           .library = "server.exe"});
     }
     for (int row = 0; row < 10'000; ++row) {
       std::vector<std::uint64_t> entries;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/inject/hurry.h"
+#include "daemon/attach/inject/trip_young_limit.h"
 
 #include <gtest/gtest.h>
 
@@ -37,11 +37,13 @@ class RunningProgram : public WritableMemory {
                                                           {kState + abi.young_limit, 0x400000}};
 };
 
-void hurry(const RunningProgram& program) { hurry_domain(program, program.abi, kState, kPending); }
+void trip_young_limit(const RunningProgram& program) {
+  trip_young_limit_of_domain(program, program.abi, kState, kPending);
+}
 
 TEST(Hurry, NextAllocationLooksCloser) {
   const RunningProgram program;
-  hurry(program);
+  trip_young_limit(program);
   EXPECT_GE(program.words[kState + program.abi.young_limit],
             program.words[kState + program.abi.young_alloc_end]);
   EXPECT_EQ(program.words[kPending], 1u);
@@ -51,7 +53,7 @@ TEST(Hurry, NextAllocationLooksCloser) {
 TEST(Hurry, LimitIsNeverBelowAMinorHeapThatHasMoved) {
   RunningProgram program;
   program.moves_after = kState + program.abi.young_alloc_end;
-  hurry(program);
+  trip_young_limit(program);
   EXPECT_GE(program.words[kState + program.abi.young_limit],
             program.words[kState + program.abi.young_alloc_end]);
 }
@@ -59,7 +61,7 @@ TEST(Hurry, LimitIsNeverBelowAMinorHeapThatHasMoved) {
 TEST(Hurry, WhatIsNoDomainIsLeftAlone) {
   RunningProgram program;
   program.words[kState + program.abi.young_ptr] = 0x700000;  // beyond the end
-  hurry(program);
+  trip_young_limit(program);
   EXPECT_EQ(program.words[kState + program.abi.young_limit], 0x400000u);
   EXPECT_EQ(program.words.count(kPending), 0u);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/metrics/prometheus_text.h"
+#include "daemon/export/metrics/prometheus_exporter.h"
 
 #include <algorithm>
 #include <iterator>

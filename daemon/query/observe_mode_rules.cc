@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/query/observed.h"
+#include "daemon/query/observe_mode_rules.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/query/groups.h"
+#include "daemon/query/roll_up.h"
 
 #include <numeric>
 

@@ -7,18 +7,18 @@
 #include <memory>
 #include <string>
 
+#include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/attached_target.h"
-#include "daemon/attach/attachment.h"
 #include "daemon/attach/target_lock.h"
 
 namespace memprofd {
 
-class Observation final : public AttachedTarget {
+class ObserveAttachment final : public AttachedTarget {
  public:
   // Takes the target and loads everything; the probe comes with begin(). kFailedPrecondition when
   // the program cannot be observed.
-  static absl::StatusOr<std::unique_ptr<Observation>> prepare(Target target, TargetLock lock,
-                                                              const AttachOptions& options);
+  static absl::StatusOr<std::unique_ptr<ObserveAttachment>> prepare(Target target, TargetLock lock,
+                                                                    const AttachOptions& options);
 
   std::uint32_t next_generation() const override { return 1; }
   absl::Status begin(double rate, double requested_rate) override;  // there is no rate
@@ -43,7 +43,7 @@ class Observation final : public AttachedTarget {
   bool observes() const override { return true; }
 
  private:
-  Observation(Target target, TargetLock lock)
+  ObserveAttachment(Target target, TargetLock lock)
       : target_(std::move(target)), lock_(std::move(lock)) {}
 
   Target target_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/http/routes.h"
+#include "daemon/export/http/health_routes.h"
 
 #include <utility>
 

@@ -13,14 +13,14 @@ namespace memprofd {
 // when a thread comes back from a system call. Losing a race with
 // the runtime's own update is harmless: to be called again now and then. What does not
 // look like a domain is left alone.
-void hurry(const Target& target, const KernelSide& kernel);
+void trip_young_limit(const Target& target, const KernelSide& kernel);
 
 // Makes one domain look, by the address of its state. The limit is put above every address, not
 // where the minor heap ends: the program may have moved its minor heap upwards since that
 // was read, and would go on below it. Allocations compare with the limit only to see
 // whether to look closer; that look uses the trigger, and computes the limit anew.
 // pending_actions: OCaml 4's flag.
-void hurry_domain(const WritableMemory& memory, const RuntimeAbi& abi, std::uint64_t state,
-                  std::uint64_t pending_actions);
+void trip_young_limit_of_domain(const WritableMemory& memory, const RuntimeAbi& abi,
+                                std::uint64_t state, std::uint64_t pending_actions);
 
 }  // namespace memprofd

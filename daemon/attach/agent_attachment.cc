@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/attachment.h"
+#include "daemon/attach/agent_attachment.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/agent_owner.h"
-#include "daemon/attach/inject/hurry.h"
 #include "daemon/attach/inject/loaded_files.h"
+#include "daemon/attach/inject/trip_young_limit.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
@@ -17,10 +17,10 @@ namespace memprofd {
 namespace {
 
 // How long an agent that is there may take to start by itself before a thread
-// is borrowed to hurry it.
+// is borrowed to wake it.
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
-// Longest time between two attempts to hurry an idle program.
-constexpr auto kMaxHurryInterval = std::chrono::milliseconds(500);
+// Longest time between two attempts to wake an idle program.
+constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -59,20 +59,19 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
   return kernel;
 }
 
-absl::StatusOr<std::unique_ptr<Attachment>> Attachment::prepare(Target target, TargetLock lock,
-                                                                AgentPlan plan,
-                                                                const AttachOptions& options) {
-  std::unique_ptr<Attachment> attachment(
-      new Attachment(std::move(target), std::move(lock), std::move(plan)));
+absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
+    Target target, TargetLock lock, AgentPlan plan, const AttachOptions& options) {
+  std::unique_ptr<AgentAttachment> attachment(
+      new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
   attachment->capture_mode_ = options.capture;
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
 }
 
-Attachment::~Attachment() { let_go(); }
+AgentAttachment::~AgentAttachment() { let_go(); }
 
-absl::Status Attachment::claim_agent_there() {
+absl::Status AgentAttachment::claim_agent_there() {
   adopt(target_.agents[0]);
   RETURN_IF_ERROR(claim_agent(*control_, target_.pid, Claim::kSettled));
   claimed_ = true;
@@ -80,7 +79,7 @@ absl::Status Attachment::claim_agent_there() {
   return absl::OkStatus();
 }
 
-absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
+absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
   config.capture = capture_mode_ != CaptureMode::kRuntime;
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
@@ -89,7 +88,7 @@ absl::Status Attachment::load_kernel_side(const AttachOptions& options) {
 
 // One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
 // only if not too many targets of the program have it.
-memprof_capture_by Attachment::choose_capture(double requested_rate) {
+memprof_capture_by AgentAttachment::choose_capture(double requested_rate) {
   if (capture_at(requested_rate, capture_mode_) == MEMPROF_CAPTURE_BY_RUNTIME)
     return MEMPROF_CAPTURE_BY_RUNTIME;
   if (begun_ && requested_rate == requested_rate_) return session_.capture;
@@ -106,18 +105,18 @@ memprof_capture_by Attachment::choose_capture(double requested_rate) {
   return MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
-absl::Status Attachment::attach_capture() {
+absl::Status AgentAttachment::attach_capture() {
   Probes& probes = kernel_->probes();
   if (probes.attached(Probe::kCapture)) return absl::OkStatus();
   return probes.attach(Probe::kCapture, site_in_program(target_, target_.capture));
 }
 
-void Attachment::adopt(const AgentLocation& agent) {
+void AgentAttachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
   agent_ = agent;
 }
 
-absl::Status Attachment::begin(double rate, double requested_rate) {
+absl::Status AgentAttachment::begin(double rate, double requested_rate) {
   session_ = {rate, session_.generation + 1, choose_capture(requested_rate)};
   requested_rate_ = requested_rate;
   const bool first = !begun_;
@@ -134,17 +133,18 @@ absl::Status Attachment::begin(double rate, double requested_rate) {
   }
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
   RETURN_IF_ERROR(check_claim(*control_, target_.pid));
-  injected_ = false;  // a borrowed thread may hurry this session too
+  injected_ = false;  // a borrowed thread may wake the agent for this session too
   return tell_session();
 }
 
 // What comes too late is said again (keep_alive), until it has been heard.
-absl::Status Attachment::tell_session() const {
+absl::Status AgentAttachment::tell_session() const {
   const absl::Status told = request(*control_, session_);
   return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
 }
 
-absl::Status Attachment::request(const AgentControl& control, const SessionRequest& session) const {
+absl::Status AgentAttachment::request(const AgentControl& control,
+                                      const SessionRequest& session) const {
   const RuntimeAbi& abi = target_.abi;
   if (abi.domains) {
     RETURN_IF_ERROR(control.tell({.external_interrupt = abi.external_interrupt,
@@ -159,7 +159,7 @@ absl::Status Attachment::request(const AgentControl& control, const SessionReque
 
 // The semaphore of an agent that is there rises now; that of an injected one when it
 // is mapped. A copy gets its probe when there is one.
-absl::Status Attachment::attach_batch() {
+absl::Status AgentAttachment::attach_batch() {
   if (plan_.copy_file) return absl::OkStatus();
   if (plan_.file) {
     return kernel_->probes().attach(
@@ -171,7 +171,7 @@ absl::Status Attachment::attach_batch() {
                                   {agent.file, agent.probe_offset, agent.semaphore_offset});
 }
 
-absl::StatusOr<Attachment::Progress> Attachment::agent_progress() {
+absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
   if (!control_) return Progress::kWaiting;
   const absl::StatusOr<AgentStatus> now = control_->status();
   if (absl::IsDeadlineExceeded(now.status())) return Progress::kWaiting;
@@ -198,7 +198,7 @@ absl::StatusOr<Attachment::Progress> Attachment::agent_progress() {
   }
 }
 
-absl::StatusOr<Attachment::Progress> Attachment::advance() {
+absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
   RETURN_IF_ERROR(advance_injection());
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
   if (progress != Progress::kSampling) return progress;
@@ -210,7 +210,7 @@ absl::StatusOr<Attachment::Progress> Attachment::advance() {
   return progress;
 }
 
-absl::Status Attachment::advance_injection() {
+absl::Status AgentAttachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
     // A stopped program is left as its user wants it until it goes on.
@@ -223,9 +223,9 @@ absl::Status Attachment::advance_injection() {
   if (!result) {
     // Often at first; later a program that is idle need not be disturbed so often.
     const auto waited = now - begun_at_;
-    if (now - hurried_at_ >= std::min<decltype(waited)>(waited / 8, kMaxHurryInterval)) {
-      hurry(target_, *kernel_);
-      hurried_at_ = now;
+    if (now - tripped_at_ >= std::min<decltype(waited)>(waited / 8, kMaxTripInterval)) {
+      trip_young_limit(target_, *kernel_);
+      tripped_at_ = now;
     }
     return absl::OkStatus();
   }
@@ -241,14 +241,14 @@ absl::Status Attachment::advance_injection() {
 
 // An agent that is there gets some time before a thread is borrowed for it; one
 // that samples changes its session by itself, in its next callback.
-bool Attachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
+bool AgentAttachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
   if (!control_) return false;
   const auto status = control_->status();
   return now - begun_at_ < kOwnStartPatience || !status.ok() ||
          status->state == MEMPROF_AGENT_SAMPLING;
 }
 
-absl::Status Attachment::start_injection() {
+absl::Status AgentAttachment::start_injection() {
   Injection injection;
   injection.target = &target_;
   injection.removal = &removal_;
@@ -273,7 +273,7 @@ absl::Status Attachment::start_injection() {
 }
 
 // While the target stands still: reads its mappings only when its dynamic linker does not say.
-std::optional<AgentLocation> Attachment::find_loaded_agent(const std::string& name) const {
+std::optional<AgentLocation> AgentAttachment::find_loaded_agent(const std::string& name) const {
   const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
   if (plan_.libc.loaded_last != 0) {
     const auto bias = load_bias_after(*target_.memory, plan_.libc.loaded_last, name);
@@ -284,8 +284,8 @@ std::optional<AgentLocation> Attachment::find_loaded_agent(const std::string& na
 }
 
 // On the injector's thread: touches only what is constant while it runs.
-absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest& session,
-                                                            const std::string& name) const {
+absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRequest& session,
+                                                                 const std::string& name) const {
   const auto agent = find_loaded_agent(name);
   if (!agent) {
     return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
@@ -299,7 +299,7 @@ absl::StatusOr<AgentLocation> Attachment::tell_loaded_agent(const SessionRequest
   return *agent;
 }
 
-std::string Attachment::keep_alive(bool sampling) const {
+std::string AgentAttachment::keep_alive(bool sampling) const {
   if (!control_) return "";
   if (!sampling) {
     (void)tell_session();
@@ -312,43 +312,33 @@ std::string Attachment::keep_alive(bool sampling) const {
                                                 : "the agent stopped because memprofd stood still";
 }
 
-bool Attachment::is_stopped() const {
+bool AgentAttachment::is_stopped() const {
   const auto status = ProcFs().status(target_.pid);
   return status.ok() && status->state == 'T';  // 't' is a tracer's, maybe ours
 }
 
-std::string Attachment::waiting_for() const {
+std::string AgentAttachment::waiting_for() const {
   if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
-  switch (injector_ ? injector_->obstacle() : Obstacle::kNone) {
-    case Obstacle::kStack:
-      return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
-             "program's stack limit (ulimit -s), or preload or link the agent";
-    case Obstacle::kSignalBlocked:
-      return "waiting for a thread that does not block SIGURG, by which it is stopped to load the "
-             "agent on; unblock it in the program, or preload or link the agent";
-    case Obstacle::kTraced:
-      return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
-    case Obstacle::kNone:
-      break;
-  }
+  const Obstacle obstacle = injector_ ? injector_->obstacle() : Obstacle::kNone;
+  if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
 }
 
-void Attachment::request_stop() {
+void AgentAttachment::request_stop() {
   if (!claimed_) return;  // none, or another memprofd's
   ++session_.generation;
   session_.rate = 0;
   (void)control_->request(session_);
 }
 
-bool Attachment::stopped() const {
+bool AgentAttachment::stopped() const {
   if (!control_) return true;
   const auto status = control_->status();
   return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
 }
 
-void Attachment::let_go() {
+void AgentAttachment::let_go() {
   injector_.reset();  // it attaches a probe
   if (std::exchange(given_up_, true)) return;
   request_stop();

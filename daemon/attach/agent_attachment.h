@@ -35,15 +35,15 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options);
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config);
 
-class Attachment final : public AttachedTarget {
+class AgentAttachment final : public AttachedTarget {
  public:
   // Takes the target and its plan, in which an agent is possible; loads and attaches everything but
   // the agent. Nothing has been done to the process when this fails, but that an agent that is
   // there was claimed for a moment. Errors as in exit_codes.h.
-  static absl::StatusOr<std::unique_ptr<Attachment>> prepare(Target target, TargetLock lock,
-                                                             AgentPlan plan,
-                                                             const AttachOptions& options);
-  ~Attachment() override;
+  static absl::StatusOr<std::unique_ptr<AgentAttachment>> prepare(Target target, TargetLock lock,
+                                                                  AgentPlan plan,
+                                                                  const AttachOptions& options);
+  ~AgentAttachment() override;
 
   std::uint32_t next_generation() const override { return session_.generation + 1; }
   absl::Status begin(double rate, double requested_rate) override;
@@ -66,7 +66,7 @@ class Attachment final : public AttachedTarget {
   bool observes() const override { return false; }
 
  private:
-  Attachment(Target target, TargetLock lock, AgentPlan plan)
+  AgentAttachment(Target target, TargetLock lock, AgentPlan plan)
       : target_(std::move(target)), lock_(std::move(lock)), plan_(std::move(plan)) {}
 
   absl::Status claim_agent_there();
@@ -103,7 +103,7 @@ class Attachment final : public AttachedTarget {
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
-  std::chrono::steady_clock::time_point hurried_at_;
+  std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
   std::string why_no_agent_;
   double paused_seconds_ = 0;

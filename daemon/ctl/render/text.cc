@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ctl/render/words.h"
+#include "daemon/ctl/render/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace memprofd::ctl {
 namespace {
 
 // "12 events (kernel/ring_full 12)", n of them.
-std::string drops_words(const pb::Target& target, std::uint64_t n, bool given_up) {
+std::string drops_text(const pb::Target& target, std::uint64_t n, bool given_up) {
   std::vector<std::string> reasons;
   for (const pb::Drop& drop : target.drops()) {
     if (drop.given_up() != given_up) continue;
@@ -41,35 +41,34 @@ std::string_view level_word(pb::FindingLevel level) {
   }
 }
 
-std::string estimate_words(const pb::Estimate& estimate) {
+std::string estimate_text(const pb::Estimate& estimate) {
   return format_estimate(estimate.bytes(), estimate.bytes_stderr());
 }
 
-std::string known_words(bool known, const std::string& words) { return known ? words : "-"; }
+std::string known_text(bool known, const std::string& words) { return known ? words : "-"; }
 
 bool is_observed(const pb::Target& target) {
   return target.mode() == mode_name(TargetMode::kObserve);
 }
 
-bool is_known(const pb::Site& site, pb::SiteOrder order) {
+bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }
 
-std::string location_words(const std::string& file, std::uint32_t line) {
+std::string location_text(const std::string& file, std::uint32_t line) {
   if (file.empty() || line == 0) return printable(file);
   return absl::StrCat(printable(file), ":", line);
 }
 
-std::string losses_words(const pb::Target& target) {
-  return target.dropped_events() == 0 ? "none"
-                                      : drops_words(target, target.dropped_events(), false);
+std::string losses_text(const pb::Target& target) {
+  return target.dropped_events() == 0 ? "none" : drops_text(target, target.dropped_events(), false);
 }
 
-std::string given_up_words(const pb::Target& target) {
-  return target.given_up_events() == 0 ? "" : drops_words(target, target.given_up_events(), true);
+std::string given_up_text(const pb::Target& target) {
+  return target.given_up_events() == 0 ? "" : drops_text(target, target.given_up_events(), true);
 }
 
-std::string utc_words(std::int64_t unix_ns) {
+std::string utc_text(std::int64_t unix_ns) {
   const std::time_t seconds = unix_ns / 1'000'000'000;
   std::tm utc{};
   char text[64] = "";
@@ -79,13 +78,13 @@ std::string utc_words(std::int64_t unix_ns) {
   return text;
 }
 
-std::string range_words(const pb::TimeRange& range) {
+std::string range_text(const pb::TimeRange& range) {
   const double seconds = static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
-  return absl::StrCat(utc_words(range.begin_unix_ns()), " to ", utc_words(range.end_unix_ns()),
-                      " (", format_duration(seconds), ")");
+  return absl::StrCat(utc_text(range.begin_unix_ns()), " to ", utc_text(range.end_unix_ns()), " (",
+                      format_duration(seconds), ")");
 }
 
-std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
+std::string site_text(const pb::Site& site, pb::GroupBy group_by) {
   const GroupRow& key = group_row(group_by);
   if (key.is_number()) {
     return absl::StrCat(absl::string_view(key.word.data(), key.word.size()), " ",
@@ -97,7 +96,7 @@ std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
                             : parts.unit   ? site.module()
                                            : site.library();
   std::string words = name.empty() ? std::string(key.nothing) : printable(name);
-  const std::string place = parts.function ? location_words(site.file(), site.line()) : "";
+  const std::string place = parts.function ? location_text(site.file(), site.line()) : "";
   if (!place.empty()) absl::StrAppend(&words, "  ", place);
   return words;
 }
@@ -105,14 +104,14 @@ std::string site_words(const pb::Site& site, pb::GroupBy group_by) {
 void append_frames(const pb::Site& site, const std::string& indent, std::string& out) {
   for (const pb::Location& frame : site.callstack()) {
     absl::StrAppend(&out, indent, printable(frame.function()), "  ",
-                    location_words(frame.file(), frame.line()), "\n");
+                    location_text(frame.file(), frame.line()), "\n");
   }
 }
 
 namespace {
 
-Measured bytes_of(const pb::Site& site, Blocks blocks) {
-  Measured sum;
+MeasureValue bytes_of(const pb::Site& site, Blocks blocks) {
+  MeasureValue sum;
   for (const char* name : estimate_fields(blocks)) {
     const auto* field = site.GetDescriptor()->FindFieldByName(name);
     const auto& part =
@@ -125,7 +124,7 @@ Measured bytes_of(const pb::Site& site, Blocks blocks) {
 
 }  // namespace
 
-Measured measured(const pb::Site& site, pb::SiteOrder order) {
+MeasureValue measured(const pb::Site& site, pb::Measure order) {
   const MeasureRow& measure = measure_row(order);
   switch (measure.unit) {
     case Unit::kBytes:
@@ -141,13 +140,13 @@ Measured measured(const pb::Site& site, pb::SiteOrder order) {
   return {site.lifetime().p50_seconds(), 0};
 }
 
-std::string measured_words(const pb::Site& site, pb::SiteOrder order) {
+std::string measured_text(const pb::Site& site, pb::Measure order) {
   if (!is_known(site, order)) return "-";
-  const Measured what = measured(site, order);
-  return measure_words(what.value, what.standard_error, order);
+  const MeasureValue what = measured(site, order);
+  return measure_text(what.value, what.standard_error, order);
 }
 
-std::string measure_words(double value, double standard_error, pb::SiteOrder order) {
+std::string measure_text(double value, double standard_error, pb::Measure order) {
   switch (measure_row(order).unit) {
     case Unit::kBytes:
       return format_estimate(value, standard_error);
@@ -161,7 +160,7 @@ std::string measure_words(double value, double standard_error, pb::SiteOrder ord
   return format_duration(value);
 }
 
-std::string median_words(const pb::Lifetime& lifetime) {
+std::string median_text(const pb::Lifetime& lifetime) {
   return lifetime.samples() == 0 ? "-" : format_duration(lifetime.p50_seconds());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/observation.h"
+#include "daemon/attach/observe_attachment.h"
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/status_macros.h"
@@ -20,19 +20,20 @@ KernelConfig observe_config(const Target& target, const AttachOptions& options) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Observation>> Observation::prepare(Target target, TargetLock lock,
-                                                                  const AttachOptions& options) {
+absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
+    Target target, TargetLock lock, const AttachOptions& options) {
   if (!target.why_no_observe.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("pid ", target.pid, " cannot be observed: ", target.why_no_observe));
   }
-  std::unique_ptr<Observation> observation(new Observation(std::move(target), std::move(lock)));
+  std::unique_ptr<ObserveAttachment> observation(
+      new ObserveAttachment(std::move(target), std::move(lock)));
   const Target& kept = observation->target_;
   ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, observe_config(kept, options)));
   return observation;
 }
 
-absl::Status Observation::begin(double, double) {
+absl::Status ObserveAttachment::begin(double, double) {
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));
 }

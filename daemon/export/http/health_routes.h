@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "daemon/export/http/http_server.h"
-#include "daemon/export/metrics/prometheus_text.h"
+#include "daemon/export/metrics/prometheus_exporter.h"
 
 namespace memprofd {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/inject/hurry.h"
+#include "daemon/attach/inject/trip_young_limit.h"
 
 #include <cstdint>
 #include <set>
@@ -34,16 +34,16 @@ bool has_minor_heap(const MemoryReader& memory, const RuntimeAbi& abi, std::uint
 
 }  // namespace
 
-void hurry_domain(const WritableMemory& memory, const RuntimeAbi& abi, std::uint64_t state,
-                  std::uint64_t pending_actions) {
+void trip_young_limit_of_domain(const WritableMemory& memory, const RuntimeAbi& abi,
+                                std::uint64_t state, std::uint64_t pending_actions) {
   if (!has_minor_heap(memory, abi, state)) return;
   if (!abi.domains) (void)memory.write_value(pending_actions, std::uint32_t{1});
   (void)memory.write_value(state + abi.young_limit, ~std::uint64_t{0});
 }
 
-void hurry(const Target& target, const KernelSide& kernel) {
+void trip_young_limit(const Target& target, const KernelSide& kernel) {
   for (const std::uint64_t state : domain_states(target, kernel)) {
-    hurry_domain(*target.memory, target.abi, state, target.pending_actions);
+    trip_young_limit_of_domain(*target.memory, target.abi, state, target.pending_actions);
   }
 }
 
