@@ -196,9 +196,11 @@ $(BUILD)/agent/%.S.o: agent-lib/%.S $(wildcard agent-lib/*.h agent-lib/include/*
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
 # nodelete: code that the runtime may still call must never be unmapped.
+# noseparate-code: each time that the probe is mapped the kernel searches all mappings of the program
+# for the semaphore. The first segment is mapped as long as the whole file: no other one has the code.
 $(BUILD)/libmemprof_agent.so: $(AGENT_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
+	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noseparate-code -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
 $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^

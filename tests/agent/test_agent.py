@@ -52,6 +52,21 @@ class ElfContract(unittest.TestCase):
             self.assertEqual(len(hooked), 3, code)
             self.assertLess(max(kept), min(hooked), f"{function} publishes a hook too early:\n{code}")
 
+    def test_its_probe_is_in_one_mapping_of_its_load(self):
+        """For each that the dynamic linker makes the kernel searches all mappings of the program for the semaphore:
+        the first segment's, which is as long as all of them, and those of the others."""
+        notes, headers = (subprocess.run(["readelf", option, "-W", AGENT], capture_output=True, text=True).stdout
+                          for option in ("-n", "-l"))
+        probe = int(notes.split("Location: ")[1].split(",")[0], 16)
+        segments = [[int(word, 16) for word in line.split()[1:6]] for line in headers.splitlines()
+                    if line.split()[:1] == ["LOAD"]]
+        (first, address, _, _, _), (_, last, _, _, last_size) = segments[0], segments[-1]
+        ranges = [(first, first + last + last_size - address)]
+        ranges += [(offset, offset + size) for offset, _, _, size, _ in segments[1:]]
+        [at] = [offset + probe - begin for offset, begin, _, size, _ in segments if begin <= probe < begin + size]
+        pages = [(begin & -4096, end + 4095 & -4096) for begin, end in ranges]
+        self.assertEqual(1, sum(begin <= at < end for begin, end in pages), headers)
+
     def test_is_small(self):
         """Where it has to be copied into a container, the program waits for the copy."""
         self.assertLess(os.path.getsize(AGENT), 100_000)
