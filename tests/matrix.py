@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests that make up the support table, on every OCaml: make test-matrix.
 
-  tests/matrix.py [--build FOLDER] [VERSION|programs...]     default: all of them
+  tests/matrix.py [--build FOLDER] [VERSION|programs|unit...]     default: all of them
 
 Runs the tests of tests/run.py with the programs of each version, and at full
-length (200 attaches, 50 kills); then those of real programs. Closes with a table
+length (200 attaches, 50 kills); then those of real programs, and unit tests with more damage
+and more random input. Closes with a table
 of what each run found, and "N passed, M failed, K skipped". Logs are in FOLDER/test-logs.
 """
 
@@ -20,12 +21,15 @@ import run
 FOLDERS = {"4.11": "targets-bullseye", "4.12": "targets-4.12", "4.13": "targets", "4.14": "targets-4.14",
            "5.3": "targets-trixie", "5.4": "targets-forky"}
 PROGRAMS = "programs"
+UNIT = "unit"
 
 
 def checks(version):
     """(heading, unit of tests/run.py) of everything that is run for a version."""
     if version == PROGRAMS:
         return [("real programs", "e2e/test_real_programs"), ("servers", "e2e/test_cycles:BusyServer")]
+    if version == UNIT:
+        return [("unit tests", "unit")]
     five = version.startswith("5.")
     stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
     always = [("stacks", f"kernel:{stacks}"),
@@ -64,10 +68,10 @@ def main():
     parser.add_argument("--build", default=str(run.ROOT / "build"))
     parser.add_argument("versions", nargs="*", metavar="VERSION")
     arguments = parser.parse_args()
-    versions = arguments.versions or [*FOLDERS, PROGRAMS]
-    unknown = [version for version in versions if version not in (*FOLDERS, PROGRAMS)]
+    versions = arguments.versions or [*FOLDERS, PROGRAMS, UNIT]
+    unknown = [version for version in versions if version not in (*FOLDERS, PROGRAMS, UNIT)]
     if unknown:
-        sys.exit(f"matrix.py: no {', '.join(unknown)}; there are {', '.join(FOLDERS)} and {PROGRAMS}")
+        sys.exit(f"matrix.py: no {', '.join(unknown)}; there are {', '.join(FOLDERS)}, {PROGRAMS} and {UNIT}")
     if os.geteuid() != 0:
         sys.exit("matrix.py: these tests attach to processes and need root")
     started = time.monotonic()

@@ -39,6 +39,7 @@ NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 2
+SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
 ALONE = {"e2e/test_limits", "e2e/test_crowd", "dashboards/test_page_day", "dashboards/test_page_sites"}
 ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
@@ -100,7 +101,7 @@ def gtest_outcome(report):
     return Outcome(max(len(cases) - failed - len(skipped), 0), failed, skipped, notes)
 
 
-def gtest(build, suite, chosen, log):
+def gtest(build, suite, chosen, log, shard=0, shards=1):
     program = build / GTEST_SUITES[suite]
     report = log.with_suffix(".xml")
     report.unlink(missing_ok=True)
@@ -108,7 +109,7 @@ def gtest(build, suite, chosen, log):
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
     code = run_child([program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"], log,
-                     child_environment(build))
+                     dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard)))
     try:
         outcome = gtest_outcome(ElementTree.parse(report).getroot())
     except (OSError, ElementTree.ParseError):
@@ -201,10 +202,19 @@ def run_module(path, chosen, report):
 # ---------------------------------------------------------------- suites
 
 
+def shards_of(suite):
+    """A share of each suite's tests for each process; what is narrowed runs in one."""
+    shards = SHARDS.get(suite, 1)
+    return [(f"{suite}-{shard + 1}" if shards > 1 else suite,
+             lambda build, log, shard=shard: gtest(build, suite, "", log, shard, shards)) for shard in range(shards)]
+
+
 def units_of(suite):
     """(name, function) for each program or module of a suite, or of one module of it."""
     suite, _, chosen = suite.partition(":")
     suite, _, module = suite.partition("/")
+    if suite in GTEST_SUITES and not chosen:
+        return shards_of(suite)
     if suite in GTEST_SUITES:
         return [(suite, lambda build, log: gtest(build, suite, chosen, log))]
     if suite not in PYTHON_SUITES:

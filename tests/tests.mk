@@ -84,7 +84,7 @@ test:
 	$(Q)$(RUN_TESTS)
 
 unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
-	$(Q)$(RUN_TESTS) unit plain
+	$(Q)$(RUN_TESTS) --lanes 5 unit plain
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
@@ -113,7 +113,7 @@ MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
 .PHONY: test-matrix
 test-matrix:
 	$(Q)deploy/install-deps.sh build run test matrix
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(BUILD)/tests/kernel_tests
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(BUILD)/tests/kernel_tests $(BUILD)/tests/unit_tests
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
 # ---------------------------------------------------------------- benchmarks

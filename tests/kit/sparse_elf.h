@@ -73,6 +73,10 @@ class SparseElf {
   // claimed: the number of sections that the file says it has, and up to 80 million of which are
   // zeros in it; 0: as many as it has. In the extended form if they do not fit the header.
   void write(const std::string& path, std::uint64_t claimed = 0, bool extended = false) {
+    write(UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755)), claimed,
+          extended);
+  }
+  void write(const UniqueFd& fd, std::uint64_t claimed = 0, bool extended = false) {
     const std::uint32_t names = add(".shstrtab", SHT_STRTAB, 0, 0);
     sections_[names].sh_offset = put(names_);
     sections_[names].sh_size = names_.size();
@@ -93,7 +97,6 @@ class SparseElf {
                           .p_filesz = 4096,
                           .p_memsz = 4096,
                           .p_align = 4096};
-    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755));
     write_at(fd, 0, &header_, sizeof header_);
     write_at(fd, header_.e_phoff, &code, sizeof code);
     for (const auto& [at, bytes] : pieces_) write_at(fd, at, bytes.data(), bytes.size());

@@ -28,10 +28,12 @@ class TempDir {
   std::string path(std::string_view name) const {
     return (path_ / std::filesystem::path(name)).string();
   }
-  // Creates parent directories as needed.
+  // Creates parent directories as needed. A file of that name makes room for another: some file
+  // systems go to the disk at once for one that is written over.
   std::string write(std::string_view name, std::string_view contents) const {
     const std::string file = path(name);
     std::filesystem::create_directories(std::filesystem::path(file).parent_path());
+    std::filesystem::remove(file);
     std::ofstream(file, std::ios::binary) << contents;
     return file;
   }
@@ -46,7 +48,12 @@ class TempDir {
 
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string contents;
+  char piece[1 << 16];
+  while (in.read(piece, sizeof piece), in.gcount() > 0) {
+    contents.append(piece, static_cast<std::size_t>(in.gcount()));
+  }
+  return contents;
 }
 
 }  // namespace memprofd

@@ -50,14 +50,17 @@ namespace memprofd {
 namespace {
 
 // Until no new lifetime of a class comes any more.
-constexpr int kWarmUpBatches = 1500;
-constexpr int kCountedBatches = 500;
+constexpr std::size_t kWarmUpRecords = 300'000;
+constexpr std::size_t kCountedRecords = 100'000;
 
 template <typename Captured>
 class NoAllocationTest : public testing::Test {
  protected:
-  void SetUp() override {
-    for (int i = 0; i < kWarmUpBatches; ++i) take_batch();
+  // Answers with the allocations in them.
+  std::size_t take_batches(std::size_t records) {
+    std::size_t allocated = 0;
+    for (std::size_t i = 0; i < records / Captured::kBatchRecords; ++i) allocated += take_batch();
+    return allocated;
   }
   // The allocations in it.
   std::size_t take_batch() {
@@ -75,15 +78,15 @@ using Captures = testing::Types<KernelCaptured, RuntimeCaptured>;
 TYPED_TEST_SUITE(NoAllocationTest, Captures);
 
 TYPED_TEST(NoAllocationTest, SteadyStateAllocatesNothing) {
-  std::size_t allocated = 0;
-  for (int i = 0; i < kCountedBatches; ++i) allocated += this->take_batch();
-  EXPECT_EQ(allocated, 0u);
+  this->take_batches(kWarmUpRecords);
+  EXPECT_EQ(this->take_batches(kCountedRecords), 0u);
   EXPECT_EQ(this->target_.pipeline.drops().total(), 0u);
 }
 
 TYPED_TEST(NoAllocationTest, NorDoesTheNextWindowOfHistory) {
+  this->take_batches(kWarmUpRecords);
   this->target_.pipeline.cut([](const Interval&, double) {});
-  for (int i = 0; i < kCountedBatches; ++i) this->take_batch();
+  this->take_batches(kCountedRecords);
   this->target_.pipeline.cut([](const Interval&, double) {});
   EXPECT_EQ(this->take_batch(), 0u);
 }

@@ -61,6 +61,13 @@ class ClassThatSkipsItself(unittest.TestCase):
 '''
 
 
+# A program of GoogleTest's, one of whose tests is in each shard; it says which shard it was.
+SHARD = """#!/bin/sh
+echo "$GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS" >> "$0.ran"
+echo '<testsuites failures="0" errors="0"><testcase name="Passes" classname="A"/></testsuites>' > "${1#*xml:}"
+"""
+
+
 def closing_lines(total):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -99,6 +106,20 @@ class Counting(unittest.TestCase):
     def test_only_skips_are_no_success(self):
         self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
                          closing_lines(run.Outcome(skipped=["a: x"])))
+
+    def test_each_shard_runs_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / run.GTEST_SUITES["unit"]
+            program.parent.mkdir(parents=True)
+            program.write_text(SHARD)
+            program.chmod(0o755)
+            for suite, shards in (("unit", run.SHARDS["unit"]), ("unit:A.*", 1)):
+                with self.subTest(suite), contextlib.redirect_stdout(io.StringIO()):
+                    outcome = run.run_suites(pathlib.Path(folder), [suite], lanes=2)
+                ran = pathlib.Path(f"{program}.ran")
+                self.assertEqual({f"{shard} of {shards}" for shard in range(shards)}, set(ran.read_text().splitlines()))
+                self.assertEqual(shards, outcome.passed)
+                ran.unlink()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 // the same in every run.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #define LLVMFuzzerTestOneInput decoder_fuzz_one_input
 #include "tests/fuzz/decoder_fuzz.cc"
+#include "tests/kit/full_length.h"
 #include "tests/kit/packed_batch.h"
 #include "tests/kit/ring_events.h"
 
@@ -83,9 +83,8 @@ void mutate(Bytes& input, std::mt19937& random) {
 
 TEST(DecoderFuzzTest, MutationsKeepTheSumsRight) {
   std::mt19937 random(20240601);
-  // A second long, and as many as mean something on a machine that is slow.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (int i = 0; i < 200 || (i < 20000 && std::chrono::steady_clock::now() < end); ++i) {
+  const int rounds = rounds_of(300, 20'000);
+  for (int i = 0; i < rounds; ++i) {
     Bytes input = well_formed(random);
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <string>
 
@@ -324,58 +323,30 @@ class ManyRows : public ::testing::Test {
       for (int i = 0; i < 4; ++i) added.counters.deaths.add(Heap::kMinor, 1000u << i, 2);
     }
   }
-  template <typename Fn>
-  static double milliseconds(Fn fn) {
-    double best = 1e9;
-    for (int i = 0; i < 3; ++i) {
-      const auto before = std::chrono::steady_clock::now();
-      fn();
-      best = std::min(
-          best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before)
-                    .count());
-    }
-    return best;
-  }
-
   FakeProfile fake_;
 };
 
-// Limits are far above what it takes, so that they find what is wrong in kind,
-// also under sanitizers: names copied by row, symbols looked up by frame.
-constexpr double kLimitMs = 5000;
-
-TEST_F(ManyRows, RollUpIsFast) {
+TEST_F(ManyRows, RollUpAsksOnceForEachAddress) {
   for (const GroupBy by : {GroupBy::kSite, GroupBy::kModule, GroupBy::kCallstack}) {
-    std::size_t groups = 0;
-    const double ms = milliseconds(
-        [&] { groups = roll_up(fake_.profile, {.group_by = by, .limit = 50}).n_groups; });
-    EXPECT_GT(groups, 90u);
-    EXPECT_LT(ms, kLimitMs) << static_cast<int>(by);
-    RecordProperty(absl::StrCat("ms_", static_cast<int>(by)), absl::StrCat(ms));
+    fake_.symbolizer->calls = 0;
+    EXPECT_GT(roll_up(fake_.profile, {.group_by = by, .limit = 50}).n_groups, 90u);
+    EXPECT_LE(fake_.symbolizer->calls, 2 * 3000) << "innermost or not";
   }
-  fake_.symbolizer->calls = 0;
-  roll_up(fake_.profile, {.limit = 50});
-  EXPECT_LE(fake_.symbolizer->calls, 2 * 3000) << "once per address, innermost or not";
 }
 
-TEST_F(ManyRows, FilterIsFast) {
+TEST_F(ManyRows, FilterAsksOnceForEachAddress) {
   const auto filter =
       FrameFilter::compile({.require = {"Module1[0-9]"}, .forbid = {"function_1$", "nowhere"}});
   ASSERT_TRUE(filter.ok());
   fake_.symbolizer->calls = 0;
   int passed = 0;
-  const double ms = milliseconds([&] {
-    RowFilter rows(*filter, *fake_.symbolizer);
-    passed = 0;
-    for (const ProfileRow& row : fake_.profile.rows) {
-      passed += rows.passes(row.alloc_class, *row.callstack) ? 1 : 0;
-    }
-  });
+  RowFilter rows(*filter, *fake_.symbolizer);
+  for (const ProfileRow& row : fake_.profile.rows) {
+    passed += rows.passes(row.alloc_class, *row.callstack) ? 1 : 0;
+  }
   EXPECT_GT(passed, 5000);
   EXPECT_LT(passed, 10'000);
-  EXPECT_LT(ms, kLimitMs);
-  EXPECT_LE(fake_.symbolizer->calls, 3 * 2 * 3000);
-  RecordProperty("ms", absl::StrCat(ms));
+  EXPECT_LE(fake_.symbolizer->calls, 2 * 3000);
 }
 
 }  // namespace

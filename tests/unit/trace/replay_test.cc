@@ -14,6 +14,7 @@
 #include "daemon/query/visible_frames.h"
 #include "daemon/trace/trace_order.h"
 #include "tests/kit/ctf_trace.h"
+#include "tests/kit/full_length.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/trace_log.h"
 
@@ -236,7 +237,8 @@ TEST_F(ReplayTest, SurvivesDamage) {
   testing::busy_minute(source, 5000);
   const Replay whole = record(source);
   std::mt19937 random(7);
-  for (int round = 0; round < 200; ++round) {
+  const int rounds = rounds_of(50, 5000);
+  for (int round = 0; round < rounds; ++round) {
     std::vector<std::byte> bytes = bytes_;
     for (int flips = 0; flips < 8; ++flips) {
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());

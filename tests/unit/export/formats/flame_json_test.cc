@@ -182,18 +182,24 @@ TEST(FlameJsonTest, DeepRecursionAndDeepStacks) {
   EXPECT_EQ(json::parse(flame_json({mutual.profile}))["parent"].size(), 10'001u);
 }
 
-// 100 outer paths of 15 frames; 20,000 callstacks with 5 inner frames of their own.
-TEST(FlameJsonTest, ManyNodesTakeLessThanASecond) {
-  constexpr std::uint64_t kStacks = 20'000;
+// 100 outer paths of 15 frames; callstacks with 5 inner frames of their own.
+ProfileModel many_callstacks(std::uint64_t stacks) {
   ProfileModel model;
-  for (std::uint64_t i = 0; i < kStacks; ++i) {
+  for (std::uint64_t i = 0; i < stacks; ++i) {
     std::vector<std::uint64_t> entries;
     for (std::uint64_t own = 0; own < 5; ++own) entries.push_back(1'000'000 + 5 * i + own);
     for (std::uint64_t depth = 0; depth < 15; ++depth) entries.push_back(100 * depth + i % 100);
     model.add(entries, 1, i % 2);
   }
-  const std::string text = flame_json({model.profile});
-  EXPECT_EQ(json::parse(text)["parent"].size(), 1 + 100 * 15 + 5 * kStacks);
+  return model;
+}
+
+TEST(FlameJsonTest, GrowsByWhatCallstacksDoNotShare) {
+  for (const std::uint64_t stacks : {1000, 2000}) {
+    const json data = json::parse(flame_json({many_callstacks(stacks).profile}));
+    EXPECT_EQ(data["parent"].size(), 1 + 100 * 15 + 5 * stacks);
+    EXPECT_EQ(data["functions"].size(), 100 * 15 + 5 * stacks);
+  }
 }
 
 TEST(FlameJsonTest, FullTreeLeavesOutTheLightest) {

@@ -3,12 +3,12 @@
 // in every run.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #define LLVMFuzzerTestOneInput ctf_fuzz_one_input
 #include "tests/fuzz/ctf_fuzz.cc"
 #include "tests/kit/ctf_trace.h"
+#include "tests/kit/full_length.h"
 
 namespace memprofd::ctf {
 namespace {
@@ -60,9 +60,8 @@ TEST(CtfFuzzTest, MutatedTraces) {
                                                      static_cast<std::uint16_t>(1 + i % 3), 20)));
   }
   std::mt19937 random(20240601);
-  // A second long, and as many as mean something on a machine that is slow.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (int i = 0; i < 100 || (i < 20'000 && std::chrono::steady_clock::now() < end); ++i) {
+  const int rounds = rounds_of(200, 20'000);
+  for (int i = 0; i < rounds; ++i) {
     Input input = seeds[random() % seeds.size()];
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);

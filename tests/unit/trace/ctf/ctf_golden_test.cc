@@ -56,7 +56,7 @@ TEST(CtfGolden, DecodedAndEncodedAgainOurFilesAreTheSame) {
 }
 
 TEST(CtfGolden, LongTracesToo) {
-  const MemoryFile file = testing::write_workload(23, 200'000, 2);
+  const MemoryFile file = testing::write_workload(23, 150'000, 2);
   MemoryFile again;
   ASSERT_TRUE(testing::rewrite(read_all(file.bytes()), 2, again).ok());
   EXPECT_TRUE(again.bytes() == file.bytes());

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that a test makes by the thousand: no disk has to keep up.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+inline UniqueFd memory_file(std::string_view contents = {}) {
+  UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
+  if (::pwrite(fd.get(), contents.data(), contents.size(), 0) !=
+      static_cast<ssize_t>(contents.size())) {
+    std::abort();
+  }
+  return fd;
+}
+
+}  // namespace memprofd
