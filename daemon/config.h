@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/model/control.h"
 
 namespace memprofd {
@@ -23,7 +24,7 @@ struct Config {
   CaptureMode capture = CaptureMode::kAuto;
   std::uint32_t max_frames = 4096;
   std::uint32_t ring_bytes = 0;            // per target; 0: by the rate it is attached with
-  std::size_t top_sites = 50;              // sites with series of their own
+  std::size_t top_sites = kDefaultTopSites;  // sites with series of their own
   std::size_t history_bytes = 128u << 20;  // of all targets together
   double retention_seconds = 3600;         // of targets that ended
   std::string trace_directory;             // empty: traces are only streamed

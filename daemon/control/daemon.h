@@ -31,14 +31,15 @@
 
 namespace memprofd {
 
+// What users do not say is in Config.
 struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
-  double sampling_rate = 1e-5;
+  double sampling_rate = 0;  // samples per word, not 0
   double max_overhead = 0;                 // share of a target's CPU; 0: no budget
-  std::size_t history_bytes = 128u << 20;  // of all targets together
+  std::size_t history_bytes = 0;  // of all targets together
   // How long the counts of a target that has ended stay.
-  std::chrono::seconds retention{3600};
+  std::chrono::seconds retention{};
 };
 
 class Daemon : public ProfilerService {

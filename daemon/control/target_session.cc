@@ -92,7 +92,7 @@ absl::Status TargetSession::begin(PreparedTarget prepared) {
   ASSIGN_OR_RETURN(auto overhead, start_budget(*prepared.target));
   const double rate = overhead ? overhead->budget().rate() : options_.rate;
   left_alone_ = {};
-  attached_.emplace();
+  attached_ = Attached();
   attached_->overhead = std::move(overhead);
   use(std::move(prepared), rate);
   enter(State::kWaiting);

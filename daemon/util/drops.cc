@@ -1,62 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/util/drops.h"
 
-#include "bpf/events.h"
-
 namespace memprofd {
 namespace {
 
-// One a line, in the order of Drop.
+struct DropRow {
+  Drop drop;
+  DropName name;
+};
+
 // clang-format off
-constexpr std::array<DropName, kDrops> kNames = {{
-    {"kernel", "capture_ring_full"},
-    {"kernel", "capture_scratch_busy"},
-    {"kernel", "capture_no_state"},
-    {"kernel", "batch_ring_full"},
-    {"kernel", "batch_bad_count"},
-    {"kernel", "batch_unreadable"},
-    {"kernel", "lifecycle_ring_full"},
-    {"kernel", "observed_no_state"},
-    {"kernel", "observed_ring_full"},
-    {"kernel", "children_full"},
-    {"decode", "too_short"},
-    {"decode", "bad_kind"},
-    {"decode", "bad_count"},
-    {"decode", "bad_record"},
-    {"decode", "bad_counters"},
-    {"pair", "no_capture"},
-    {"pair", "unused_capture", true},
-    {"pair", "queue_full"},
-    {"pair", "unknown_stack"},
-    {"pair", "broken_stack"},
-    {"follow", "lost_records"},
-    {"follow", "unknown_sample", true},
-    {"follow", "live_set_full", true},
-    {"follow", "session_end", true},
-    {"follow", "stale_session", true},
-    {"follow", "callstacks_cut"},
-    {"follow", "callstacks_full"},
-    {"follow", "classes_full"},
-    {"agent", "domain_in_use"},
-    {"agent", "domains_full"},
-    {"agent", "stopped_by_program"},
-    {"discover", "memory_full"},
-    {"symbolize", "memory_full"},
+constexpr std::array<DropRow, kDrops> kRows = {{
+    {Drop::kKernelCaptureRingFull, {"kernel", "capture_ring_full"}},
+    {Drop::kKernelCaptureScratchBusy, {"kernel", "capture_scratch_busy"}},
+    {Drop::kKernelCaptureNoState, {"kernel", "capture_no_state"}},
+    {Drop::kKernelBatchRingFull, {"kernel", "batch_ring_full"}},
+    {Drop::kKernelBatchBadCount, {"kernel", "batch_bad_count"}},
+    {Drop::kKernelBatchUnreadable, {"kernel", "batch_unreadable"}},
+    {Drop::kKernelLifecycleRingFull, {"kernel", "lifecycle_ring_full"}},
+    {Drop::kKernelObservedNoState, {"kernel", "observed_no_state"}},
+    {Drop::kKernelObservedRingFull, {"kernel", "observed_ring_full"}},
+    {Drop::kKernelChildrenFull, {"kernel", "children_full"}},
+    {Drop::kDecodeTooShort, {"decode", "too_short"}},
+    {Drop::kDecodeBadKind, {"decode", "bad_kind"}},
+    {Drop::kDecodeBadCount, {"decode", "bad_count"}},
+    {Drop::kDecodeBadRecord, {"decode", "bad_record"}},
+    {Drop::kDecodeBadCounters, {"decode", "bad_counters"}},
+    {Drop::kPairNoCapture, {"pair", "no_capture"}},
+    {Drop::kPairUnusedCapture, {"pair", "unused_capture", true}},
+    {Drop::kPairQueueFull, {"pair", "queue_full"}},
+    {Drop::kPairUnknownStack, {"pair", "unknown_stack"}},
+    {Drop::kPairBrokenStack, {"pair", "broken_stack"}},
+    {Drop::kFollowLostRecords, {"follow", "lost_records"}},
+    {Drop::kFollowUnknownSample, {"follow", "unknown_sample", true}},
+    {Drop::kFollowLiveSetFull, {"follow", "live_set_full", true}},
+    {Drop::kFollowSessionEnd, {"follow", "session_end", true}},
+    {Drop::kFollowStaleSession, {"follow", "stale_session", true}},
+    {Drop::kFollowCallstacksCut, {"follow", "callstacks_cut"}},
+    {Drop::kFollowCallstacksFull, {"follow", "callstacks_full"}},
+    {Drop::kFollowClassesFull, {"follow", "classes_full"}},
+    {Drop::kAgentDomainInUse, {"agent", "domain_in_use"}},
+    {Drop::kAgentDomainsFull, {"agent", "domains_full"}},
+    {Drop::kAgentStoppedByProgram, {"agent", "stopped_by_program"}},
+    {Drop::kDiscoverMemoryFull, {"discover", "memory_full"}},
+    {Drop::kSymbolizeMemoryFull, {"symbolize", "memory_full"}},
 }};
 // clang-format on
 
-static_assert(static_cast<int>(Drop::kKernelObservedRingFull) == MEMPROF_DROP_OBSERVED_RING_FULL);
-static_assert(static_cast<int>(Drop::kKernelChildrenFull) == MEMPROF_DROP_CHILDREN_FULL);
-static_assert(static_cast<int>(Drop::kDecodeTooShort) == MEMPROF_KERNEL_DROPS);
-static_assert(!kNames.back().reason.empty());
+constexpr bool rows_are_in_order() {
+  for (int i = 0; i < kDrops; ++i) {
+    if (kRows[i].drop != static_cast<Drop>(i)) return false;
+  }
+  return true;
+}
+static_assert(rows_are_in_order(), "each Drop has one row in kRows, in the order of Drop");
 
 }  // namespace
 
-DropName drop_name(Drop drop) { return kNames[static_cast<int>(drop)]; }
+DropName drop_name(Drop drop) { return kRows[static_cast<int>(drop)].name; }
 
 std::uint64_t DropCounters::sum(bool given_up) const {
   std::uint64_t result = 0;
-  for (int i = 0; i < kDrops; ++i) result += kNames[i].given_up == given_up ? counts_[i] : 0;
+  for (int i = 0; i < kDrops; ++i) result += kRows[i].name.given_up == given_up ? counts_[i] : 0;
   return result;
 }
 

@@ -8,22 +8,24 @@
 #include <cstdint>
 #include <string_view>
 
+#include "bpf/events.h"
+
 namespace memprofd {
 
 enum class Drop {
-  // Kernel; the numbers of enum memprof_kernel_drop, read from the BPF map.
-  kKernelCaptureRingFull = 0,
-  kKernelCaptureScratchBusy,
-  kKernelCaptureNoState,
-  kKernelBatchRingFull,
-  kKernelBatchBadCount,
-  kKernelBatchUnreadable,
-  kKernelLifecycleRingFull,
-  kKernelObservedNoState,
-  kKernelObservedRingFull,  // a hit in observe mode; the next one stands for its words too
-  kKernelChildrenFull,      // a child among too many: its own children are left alone
+  // Kernel; read from the BPF map.
+  kKernelCaptureRingFull = MEMPROF_DROP_CAPTURE_RING_FULL,
+  kKernelCaptureScratchBusy = MEMPROF_DROP_CAPTURE_SCRATCH_BUSY,
+  kKernelCaptureNoState = MEMPROF_DROP_CAPTURE_NO_STATE,
+  kKernelBatchRingFull = MEMPROF_DROP_BATCH_RING_FULL,
+  kKernelBatchBadCount = MEMPROF_DROP_BATCH_BAD_COUNT,
+  kKernelBatchUnreadable = MEMPROF_DROP_BATCH_UNREADABLE,
+  kKernelLifecycleRingFull = MEMPROF_DROP_LIFECYCLE_RING_FULL,
+  kKernelObservedNoState = MEMPROF_DROP_OBSERVED_NO_STATE,
+  kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,  // a hit in observe mode; the next one stands for its words too
+  kKernelChildrenFull = MEMPROF_DROP_CHILDREN_FULL,      // a child among too many: its own children are left alone
   // Decoding ring buffer bytes.
-  kDecodeTooShort,
+  kDecodeTooShort = MEMPROF_KERNEL_DROPS,
   kDecodeBadKind,
   kDecodeBadCount,
   kDecodeBadRecord,

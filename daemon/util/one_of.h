@@ -17,6 +17,7 @@ namespace memprofd {
 template <typename Value>
 CLI::Validator one_of(std::vector<std::pair<std::string, Value>> words) {
   std::vector<std::string> names;
+  names.reserve(words.size());
   for (const auto& word : words) names.push_back(word.first);
   CLI::Validator validator =
       CLI::Transformer(std::map<std::string, Value>(words.begin(), words.end()));

@@ -67,7 +67,7 @@ absl::Status PtraceSession::seize(pid_t tid) {
   tid_ = tid;
   if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) == 0)
     return absl::OkStatus();
-  const absl::Status refused = error("seize");
+  absl::Status refused = error("seize");
   tid_ = 0;
   // EPERM is what the kernel says of a thread that has ended, too.
   const auto status = ProcFs().status(tid);
