@@ -23,11 +23,11 @@ struct Config {
   std::string agent_path;  // empty: beside or installed with this program
   CaptureMode capture = CaptureMode::kAuto;
   std::uint32_t max_frames = 4096;
-  std::uint32_t ring_bytes = 0;            // per target; 0: by the rate it is attached with
+  std::uint32_t ring_bytes = 0;              // per target; 0: by the rate it is attached with
   std::size_t top_sites = kDefaultTopSites;  // sites with series of their own
-  std::size_t history_bytes = 128u << 20;  // of all targets together
-  double retention_seconds = 3600;         // of targets that ended
-  std::string trace_directory;             // empty: traces are only streamed
+  std::size_t history_bytes = 128u << 20;    // of all targets together
+  double retention_seconds = 3600;           // of targets that ended
+  std::string trace_directory;               // empty: traces are only streamed
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
   bool web_enable_control = false;

@@ -35,8 +35,8 @@ namespace memprofd {
 struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
-  double sampling_rate = 0;  // samples per word, not 0
-  double max_overhead = 0;                 // share of a target's CPU; 0: no budget
+  double sampling_rate = 0;       // samples per word, not 0
+  double max_overhead = 0;        // share of a target's CPU; 0: no budget
   std::size_t history_bytes = 0;  // of all targets together
   // How long the counts of a target that has ended stay.
   std::chrono::seconds retention{};
