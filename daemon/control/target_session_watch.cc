@@ -109,7 +109,8 @@ void TargetSession::end_attach(const absl::Status& why) {
     return end(TargetState::kExited, "the program ended during the attach");
   }
   end(TargetState::kFailed, absl::IsNotFound(why)
-                                ? "the kernel lost the thread that loads the agent; attach again"
+                                ? absl::StrCat("the kernel lost the thread that loads the agent (",
+                                               why.message(), "); attach again")
                                 : std::string(why.message()));
 }
 

@@ -84,25 +84,19 @@ class SlowLooks(SlowFile):
         self.profiled_other()
         slow = self.slow_target()
         attach = self.attach_in_background(slow)
+        doctor = self.process(Process([BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
+                                       "doctor", "--pid", slow.pid]))
         self.assert_others_go_on()
         self.assert_one_line(self.memprofd.attach(slow.pid, check=False).stderr, slow.pid, "already")
         self.assert_answer(attach, UNAVAILABLE, f"pid {slow.pid}", f"{LOOK_BUDGET} s", "given up", "file system")
+        self.assertEqual(harness.NOT_PROFILABLE, doctor.wait(timeout=2 * LOOK_BUDGET), doctor.stderr())
+        eventually(lambda: f"pid {slow.pid}: to look at the program took longer than {LOOK_BUDGET} s and was given up"
+                   in "".join(doctor.output), "the doctor says why")
         self.assert_others_go_on()
         self.assertNotIn("starting again", self.memprofd.said())
         self.file_system.send("answer")
         self.memprofd.attach(slow.pid)
         self.memprofd.wait_state(slow.pid, "sampling")
-
-    def test_the_doctor_gives_up_too(self):
-        self.profiled_other()
-        slow = self.slow_target()
-        doctor = self.process(Process([BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
-                                       "doctor", "--pid", slow.pid]))
-        self.assertRegex(self.file_system.read_line(), "^read 0 ")
-        self.assert_others_go_on()
-        self.assertEqual(harness.NOT_PROFILABLE, doctor.wait(timeout=2 * LOOK_BUDGET), doctor.stderr())
-        eventually(lambda: f"pid {slow.pid}: to look at the program took longer than {LOOK_BUDGET} s and was given up"
-                   in "".join(doctor.output), "the doctor says why")
 
     def test_it_is_sampled_once_the_file_answers(self):
         self.profiled_other()
