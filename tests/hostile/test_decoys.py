@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors under the name of the agent's copy in memory: nothing but that copy is ever written."""
+"""Names that lie: of the agent's copy in memory, which alone is ever written; of files that are mapped as code."""
 
 import contextlib
 import hashlib
@@ -10,8 +10,10 @@ import socket
 import subprocess
 import unittest
 
-from hostile_case import HostileTest, StoppedAtTheEnd
+from bombs import library_of_sections
 from harness import eventually, undisturbed_output
+from hostile_case import ATTACKER, StoppedAtTheEnd
+from open_watch import OpenWatch
 
 PATTERN = bytes(range(256)) * 4096  # 1 MiB
 
@@ -157,6 +159,47 @@ class Decoys(StoppedAtTheEnd):
         eventually(lambda: self.samples(target.pid) > 0, "its samples")
         self.memprofd.detach(target.pid)
         self.assert_same_output(target, undisturbed_output())
+
+
+class ExchangedFolders(StoppedAtTheEnd):
+    """The program's libraries are links to root's disk whenever their folder has another's name."""
+
+    LIBRARIES = 4000  # each a file of its own: one is looked at once, however often it is mapped
+    ATTACHES = 3
+
+    def folders(self, victim):
+        """One with the libraries, one with links of the same names to the victim."""
+        own = self.own_folder("own")
+        for name in ("libraries", "links"):
+            (own / name).mkdir()
+            os.chown(own / name, ATTACKER, ATTACKER)
+        for number in range(self.LIBRARIES):
+            library_of_sections(own / "libraries" / str(number), 1)
+            (own / "links" / str(number)).symlink_to(victim)
+        return own / "libraries", own / "links"
+
+    def attach_and_let_go(self, target):
+        self.memprofd.attach(target.pid)
+        self.memprofd.wait_state(target.pid, "sampling")
+        before = self.samples(target.pid)
+        eventually(lambda: self.samples(target.pid) > before, "its samples")
+        self.let_go(target)
+        self.assert_nothing_left(target)
+
+    def test_the_device_is_not_opened(self):
+        victims = Victims(self.folder, self.addCleanup)
+        device = victims.made("block device")
+        before = victims.state(device)
+        libraries, links = self.folders(device)
+        target = self.guest("steady", attack=f"map-all {libraries};exchange {libraries} {links}")
+        watch = OpenWatch(device)
+        self.addCleanup(watch.close)
+        for _ in range(self.ATTACHES):
+            self.attach_and_let_go(target)
+        self.assertNotIn(self.memprofd.pid, watch.by_pid(), "memprofd has opened the device")
+        self.assertEqual(before, victims.state(device))
+        self.assertEqual(0, target.exit()["errors"])
+        self.assert_memprofd_is_well()
 
 
 def test_of(attack, kind):

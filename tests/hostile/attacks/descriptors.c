@@ -164,7 +164,24 @@ static void swap(int argc, char **argv)
 	in_thread(swap_descriptors, NULL);
 }
 
+/* Each folder gets the other's name, without end. */
+static void *exchange_names(void *context)
+{
+	char **words = context;
+
+	for (;;)
+		must(renameat2(AT_FDCWD, words[1], AT_FDCWD, words[2], RENAME_EXCHANGE), words[1]);
+	return NULL;
+}
+
+/* exchange FOLDER OTHER: what was looked at by its name is another file a moment later. */
+static void exchange(int argc, char **argv)
+{
+	(void)argc;
+	in_thread(exchange_names, argv);
+}
+
 const struct attack descriptor_attacks[] = {
-	{"decoy", decoy}, {"other-root", other_root}, {"memfds", memfds}, {"swap", swap},
-	{NULL, NULL},
+	{"decoy", decoy}, {"other-root", other_root}, {"memfds", memfds},
+	{"swap", swap},	  {"exchange", exchange},     {NULL, NULL},
 };
