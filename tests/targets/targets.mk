@@ -17,7 +17,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
 # built from source. domains and crowd need OCaml 5, forks OCaml 4.12.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps
 OF_OCAML5      := domains crowd forks
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
@@ -29,7 +29,7 @@ $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)):
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh ocaml-from-npm.sh)
 $(filter-out %/nog_target,$(OTHERS)): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/$(*F).ml -g
+	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/$(*F).ml' -g
 $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
@@ -46,8 +46,9 @@ $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/o
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< $(filter %.o,$^) -o $@
 
-$(TARGETS_DIR)/seccomp: $(TARGETS_DIR)/obj/seccomp_stubs.o
-$(TARGETS_DIR)/obj/seccomp_stubs.o: tests/targets/seccomp_stubs.c
+$(filter %/minor_heaps,$(OTHERS)): tests/targets/minor_heaps_stubs.c
+$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
+$(TARGETS_DIR)/obj/%_stubs.o: tests/targets/%_stubs.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -I$(shell ocamlc -where) -c $< -o $@
 

@@ -1,0 +1,81 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Changes its minor heap without end, so that it moves up and down in the address space, and works a little
+   in each. Every piece of work is checked, and that the limit of allocations is never below the minor heap.
+
+   Commands: "block" and "unblock" (SIGURG), "stat" and "exit", all answered by
+   {"requests":N,"errors":N,"moved_up":N,"woken":N}: pieces of work, moves up, and how often somebody
+   else has written the limit. *)
+
+external prepare : unit -> unit = "minor_heaps_prepare"
+external fence : unit -> unit = "minor_heaps_fence"
+external watch : int -> unit = "minor_heaps_watch" [@@noalloc]
+external woken : unit -> int = "minor_heaps_woken" [@@noalloc]
+external moved_up : unit -> int = "minor_heaps_moved_up" [@@noalloc]
+
+let words_a_piece = 400
+let pieces_a_command = 20
+let looks = 300_000
+let small = 8_192
+
+let[@inline never] make_words () =
+  List.init words_a_piece (fun i -> Printf.sprintf "w%d" (i * 7919 mod 1000))
+
+let[@inline never] answer_to words =
+  let sorted = List.sort compare words in
+  let total = List.fold_left (fun sum word -> sum + String.length word) 0 sorted in
+  Printf.sprintf "%d %s" total (String.concat "," sorted)
+
+let expected = answer_to (make_words ())
+let requests = ref 0
+let errors = ref 0
+
+let work () =
+  if answer_to (make_words ()) <> expected then incr errors;
+  incr requests
+
+let resize words =
+  Gc.set { (Gc.get ()) with minor_heap_size = words };
+  watch looks;
+  work ();
+  watch looks
+
+(* OCaml 5 has all minor heaps in one area, which moves when they have to be larger than ever. Each step is
+   one of 4 MiB for the area: larger than what its alignment leaves free beside it. *)
+let is_ocaml5 = Sys.ocaml_version >= "5"
+let step_words = 4_096
+let largest = ref 262_144
+let limit_of_largest = 1 lsl 26
+
+let grow () =
+  if !largest < limit_of_largest then largest := !largest + step_words;
+  fence ();
+  resize !largest
+
+let move () =
+  if is_ocaml5 then grow ()
+  else begin
+    resize (4 * small);
+    resize small
+  end
+
+let answer () =
+  Printf.printf "{\"requests\":%d,\"errors\":%d,\"moved_up\":%d,\"woken\":%d}\n%!" !requests !errors
+    (moved_up ()) (woken ())
+
+let mask how =
+  ignore (Unix.sigprocmask how [ Sys.sigurg ]);
+  answer ()
+
+let rec serve () =
+  for _ = 1 to pieces_a_command do move () done;
+  match Handshake.poll_command () with
+  | None -> serve ()
+  | Some [ "exit" ] -> answer ()
+  | Some [ "block" ] -> mask Unix.SIG_BLOCK; serve ()
+  | Some [ "unblock" ] -> mask Unix.SIG_UNBLOCK; serve ()
+  | Some _ -> answer (); serve ()
+
+let () =
+  prepare ();
+  Handshake.ready ();
+  serve ()
