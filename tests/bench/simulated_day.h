@@ -166,7 +166,7 @@ class SimulatedDay {
             .line = static_cast<std::uint32_t>(1 + node % 900),
             .start_column = 4,
             .end_column = 30,
-            .module = "server.exe"};
+            .library = "server.exe"};
   }
 
   void add_classes(Shares shares) {
