@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import grpc
@@ -131,7 +132,15 @@ class OneModel(QueryTest):
         cls.program.command("go 2", timeout=120)
         cls.program.command("full")
         cls.memprofd.settled_sites(cls.pid)
+        cls.settled_ns = time.time_ns()
         recording.stop(signal.SIGINT)
+
+    def stored_end(self):
+        """The time of a stored point of the history (the last one is now) that has everything in it."""
+        def stored():
+            end = int(self.api.json("history", pid=self.pid)["points"][-2]["time_unix_ns"])
+            return end if end >= self.settled_ns else 0
+        return eventually(stored, "the history has stored a point of the program at rest")
 
     def ask_three(self, options, group="site", order="live", limit=0, **conditions):
         """(answers of command line, HTTP, gRPC) in the command line's form."""
@@ -254,7 +263,7 @@ class OneModel(QueryTest):
         self.assertEqual({0}, {diff["change"] for diff in answer["diffs"]})
 
     def test_leaks(self):
-        end = int(self.api.json("history", pid=self.pid)["points"][-2]["time_unix_ns"])  # not now
+        end = self.stored_end()
         span = f"@1..@{end // 10**9}.{end % 10**9:09d}"
         answer = self.assert_same_json(("report", "--leaks", "--pid", self.pid, "-n", 3, "--range", span), "leaks",
                                        pid=self.pid, limit=3, begin_unix_ns=10**9, end_unix_ns=end)
