@@ -340,7 +340,6 @@ bool AgentAttachment::stopped() const {
 
 void AgentAttachment::let_go() {
   injector_.reset();  // it attaches a probe
-  if (std::exchange(given_up_, true)) return;
   request_stop();
   if (kernel_) kernel_->probes().detach();
   kernel_capture_.reset();

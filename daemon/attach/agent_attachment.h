@@ -99,7 +99,6 @@ class AgentAttachment final : public AttachedTarget {
   SessionRequest session_;                       // the last that was asked for
   double requested_rate_ = 0;
   bool begun_ = false;
-  bool given_up_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
   std::unique_ptr<Injector> injector_;  // last: it uses what is above

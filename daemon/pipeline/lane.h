@@ -24,9 +24,9 @@ namespace memprofd {
 
 // What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
 // reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
-// before consumed_until is taken in, alloc_events,
-// captures_seen, frames_seen and records_lost are what the budget is reckoned from, and
-// frametables_registered makes it look for plugins. All count from the attach.
+// before consumed_until is taken in, alloc_events, captures_seen, frames_seen and records_lost are
+// what the budget is reckoned from, and frametables_registered makes it look for plugins. All
+// count from the attach.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
@@ -71,7 +71,7 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
-  // Records of that generation belong to a session of that rate: before the agent is asked for it.
+  // To be called before the agent is asked for that session: what it tells belongs to the rate.
   void request_session(std::uint32_t generation, double rate);
   // The children that the program has forked since the last call.
   std::vector<int> take_children();

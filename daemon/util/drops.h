@@ -22,10 +22,10 @@ enum class Drop {
   kKernelBatchUnreadable = MEMPROF_DROP_BATCH_UNREADABLE,
   kKernelLifecycleRingFull = MEMPROF_DROP_LIFECYCLE_RING_FULL,
   kKernelObservedNoState = MEMPROF_DROP_OBSERVED_NO_STATE,
-  kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,  // a hit in observe mode; the next one
-                                                              // stands for its words too
-  kKernelChildrenFull =
-      MEMPROF_DROP_CHILDREN_FULL,  // a child among too many: its own children are left alone
+  // A hit in observe mode; the next one stands for its words too.
+  kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,
+  // A child among too many: its own children are left alone.
+  kKernelChildrenFull = MEMPROF_DROP_CHILDREN_FULL,
   // Decoding ring buffer bytes.
   kDecodeTooShort = MEMPROF_KERNEL_DROPS,
   kDecodeBadKind,

@@ -28,6 +28,27 @@ let poll_command ?(patience_s = 0.0) () =
 let int_argument n default =
   if Array.length Sys.argv > n then int_of_string Sys.argv.(n) else default
 
+(* Work that is always the same and is checked, so that a disturbed target shows as errors. *)
+module Checked_work = struct
+  let words_a_piece = 400
+
+  let[@inline never] make_words () =
+    List.init words_a_piece (fun i -> Printf.sprintf "w%d" (i * 7919 mod 1000))
+
+  let[@inline never] answer_to words =
+    let sorted = List.sort compare words in
+    let total = List.fold_left (fun sum word -> sum + String.length word) 0 sorted in
+    Printf.sprintf "%d %s" total (String.concat "," sorted)
+
+  let expected = lazy (answer_to (make_words ()))
+  let requests = ref 0
+  let errors = ref 0
+
+  let piece () =
+    if answer_to (make_words ()) <> Lazy.force expected then incr errors;
+    incr requests
+end
+
 (* The frame of the deterministic workloads: each "go" runs [work], which answers
    with a checksum, and prints what the garbage collector did in all. *)
 let serve_work work =

@@ -12,31 +12,16 @@ external watch : int -> unit = "minor_heaps_watch" [@@noalloc]
 external woken : unit -> int = "minor_heaps_woken" [@@noalloc]
 external moved_up : unit -> int = "minor_heaps_moved_up" [@@noalloc]
 
-let words_a_piece = 400
+open Handshake.Checked_work
+
 let pieces_a_command = 20
 let looks = 300_000
 let small = 8_192
 
-let[@inline never] make_words () =
-  List.init words_a_piece (fun i -> Printf.sprintf "w%d" (i * 7919 mod 1000))
-
-let[@inline never] answer_to words =
-  let sorted = List.sort compare words in
-  let total = List.fold_left (fun sum word -> sum + String.length word) 0 sorted in
-  Printf.sprintf "%d %s" total (String.concat "," sorted)
-
-let expected = answer_to (make_words ())
-let requests = ref 0
-let errors = ref 0
-
-let work () =
-  if answer_to (make_words ()) <> expected then incr errors;
-  incr requests
-
 let resize words =
   Gc.set { (Gc.get ()) with minor_heap_size = words };
   watch looks;
-  work ();
+  piece ();
   watch looks
 
 (* OCaml 5 has all minor heaps in one area, which moves when they have to be larger than ever. Each step is

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/injector.h"
 
-#include <cstdlib>
-
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -11,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
