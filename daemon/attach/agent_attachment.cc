@@ -338,8 +338,13 @@ bool AgentAttachment::stopped() const {
   return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
 }
 
-void AgentAttachment::let_go() {
+void AgentAttachment::begin_detach() {
   injector_.reset();  // it attaches a probe
+  kernel_->probes().begin_detach();
+}
+
+void AgentAttachment::let_go() {
+  injector_.reset();
   request_stop();
   if (kernel_) kernel_->probes().detach();
   kernel_capture_.reset();

@@ -54,6 +54,8 @@ class AgentAttachment final : public AttachedTarget {
 
   void request_stop() override;  // at the agent's next callback
   bool stopped() const override;
+  void begin_detach() override;
+  bool detached() override { return kernel_->probes().detached() && removal_.done(); }
   void let_go() override;
 
   const Target& target() const override { return target_; }

@@ -47,8 +47,11 @@ class AttachedTarget {
   // Asks for the end of sampling; true once it has come.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
-  // Takes the probes out and gives the target up, which another session may then take. What the
-  // ring holds, and the agent, stays readable.
+  // Takes the probes out, as long as the kernel needs for that; can be repeated.
+  virtual void begin_detach() = 0;
+  virtual bool detached() = 0;
+  // Gives the target up, which another session may then take; waits until it is detached. What
+  // the ring holds, and the agent, stays readable.
   virtual void let_go() = 0;
 
   virtual const Target& target() const = 0;

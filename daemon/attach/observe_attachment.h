@@ -26,8 +26,10 @@ class ObserveAttachment final : public AttachedTarget {
   std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }
   std::string waiting_for() const override { return ""; }
-  void request_stop() override { kernel_->probes().detach(); }
+  void request_stop() override { begin_detach(); }
   bool stopped() const override { return true; }
+  void begin_detach() override { kernel_->probes().begin_detach(); }
+  bool detached() override { return kernel_->probes().detached(); }
   void let_go() override {
     kernel_->probes().detach();
     lock_.release();

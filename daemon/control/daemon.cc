@@ -28,6 +28,8 @@ constexpr milliseconds kTickSteady{200};
 constexpr milliseconds kAttachPatience{1500};
 // How long an attach request waits at most, whatever the control thread is at.
 constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
+// How long it waits at its end for the kernel to take out the probes of all targets.
+constexpr std::chrono::seconds kDetachPatience{30};
 constexpr milliseconds kSnapshotTimeout{2000};
 // Numbers that are so old are told to be: longer than a publication of many targets takes.
 constexpr milliseconds kStaleAge{5000};
@@ -94,7 +96,8 @@ void Daemon::loop() {
 
 milliseconds Daemon::tick_interval() const {
   const bool waiting = std::any_of(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second->state() == TargetSession::State::kWaiting;
+    return entry.second->state() == TargetSession::State::kWaiting ||
+           entry.second->state() == TargetSession::State::kStopping;
   });
   return waiting || children_.waiting() ? kTickWaiting : kTickSteady;
 }
@@ -263,7 +266,8 @@ void Daemon::do_detach(int pid, SessionAnswer answer) {
   }
   const auto session = find_attached(pid);
   if (!session.ok()) return answer.give(session.status());
-  (*session)->detach(std::move(answer));
+  (*session)->detach("detached on request");
+  (*session)->tell_when_ended(std::move(answer));
 }
 
 void Daemon::do_set_rate(int pid, double rate, SessionAnswer answer) {
@@ -287,20 +291,20 @@ void Daemon::drop_requests() {
   }
 }
 
-// All are asked before any is waited for, and all probes go before any is waited for.
+// All at the same time.
 void Daemon::stop_all() {
   drop_requests();
-  std::vector<TargetSession*> attached;
   for (auto& [pid, session] : targets_) {
-    if (session->attached()) attached.push_back(session.get());
+    if (session->attached()) session->detach("memprofd stops");
   }
-  for (TargetSession* session : attached) session->request_stop();
-  wait_for(kStopPatience, [&] {
-    return std::all_of(attached.begin(), attached.end(),
-                       [](const TargetSession* session) { return session->stopped(); });
+  wait_for(kDetachPatience, [&] {
+    bool all = true;
+    for (auto& [pid, session] : targets_) {
+      if (session->attached()) session->tick();
+      all &= !session->attached();
+    }
+    return all;
   });
-  for (TargetSession* session : attached) session->begin_detach();
-  for (TargetSession* session : attached) session->end(TargetState::kDetached, "memprofd stops");
 }
 
 // ------------------------------------------------- ProfilerService, any thread

@@ -123,11 +123,13 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
 // The agent is in the program and stays idle: it found that it cannot sample. What the look has
 // found is used again, as soon as the ingest thread has let go of it.
 void TargetSession::observe_instead(const std::string& why_no_agent) {
+  attached_->target->begin_detach();
   const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));
   why_no_agent_ = why_no_agent;
   const absl::Status looks = look([before, attach = options_.attach, why_no_agent](
                                       const std::stop_token&) -> absl::StatusOr<PreparedTarget> {
     before->caught_up.wait();
+    before->target->let_go();
     FoundProgram found{before->target->release_target(), std::move(before->symbolizer),
                        std::move(before->plugins)};
     before->target.reset();
@@ -142,9 +144,13 @@ void TargetSession::tell_when_sampling(SessionAnswer answer, milliseconds patien
   asked_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
 }
 
+void TargetSession::tell_when_ended(SessionAnswer answer) {
+  asked_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
+}
+
 // Its callers hear how far it has come, if it takes long.
 void TargetSession::give_answers() {
-  if (state_ == State::kLooking) return;
+  if (state_ == State::kLooking || state_ == State::kStopping) return;
   std::erase_if(asked_, [this](Asked& asked) {
     if (state_ != asked.wanted && state_ != State::kEnded && Clock::now() < asked.until) {
       return false;
@@ -190,7 +196,7 @@ absl::Status TargetSession::start_session(double rate) {
 
 absl::Status TargetSession::set_rate(double rate) {
   if (state_ == State::kStopping) {
-    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached from"));
+    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
   }
   if (attached_->target->observes()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -211,19 +217,23 @@ absl::Status TargetSession::set_rate(double rate) {
   return absl::OkStatus();
 }
 
-void TargetSession::detach(SessionAnswer answer) {
-  asked_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
-  if (state_ == State::kStopping) return;
-  request_stop();
-  attached_->stopping_since = Clock::now();
-  enter(State::kStopping);
-}
-
 // ----------------------------------------------------------------------- ends
 
-void TargetSession::end(TargetState state, const std::string& message) {
-  end_attached(state, message);
-  enter(State::kEnded);
+void TargetSession::detach(std::string message) {
+  if (running()) stop(TargetState::kDetached, std::move(message), kStopPatience);
+}
+
+void TargetSession::end(TargetState state, std::string message) {
+  stop(state, std::move(message), milliseconds(0));
+  go_on_stopping();
+}
+
+void TargetSession::stop(TargetState state, std::string message, milliseconds patience) {
+  attached_->target->request_stop();
+  attached_->end_state = state;
+  attached_->end_message = std::move(message);
+  attached_->stops_until = Clock::now() + patience;
+  enter(State::kStopping);
 }
 
 TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
@@ -233,7 +243,6 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
     spdlog::info("pid {}: {} more of its children were left alone", pid, unsaid);
   }
-  attached_->target->let_go();
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;

@@ -5,17 +5,17 @@
 //                     v                                                           |
 //   kLooking ----> kWaiting ------------------- it samples -------------------> kSampling
 //    |    ^           |  |                                                        |
-//    |    '-observe---'  +------- exec, exit, failure ----------------.-----------+
-//    |      instead      |                                            |           |
-//    |                   '------- detach ----> kStopping -------------+- detach --'
-//    |                                                                v
+//    |    '-observe---'  '--- detach, exec, exit, failure ---> kStopping <--------'
+//    |      instead                                                |
+//    |                                                             v
 //    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
 //
 //   kLooking   has look_: a thread of its own looks at the program, to which nothing is done yet.
 //              lane_ has what is left of a session before at this pid, or is null.
 //   kWaiting   has attached_ and lane_: a rate was asked for, at which nothing is sampled yet.
 //   kSampling  has attached_ and lane_: what was asked for last runs.
-//   kStopping  has attached_ and lane_: the agent was asked to stop, and has a moment to do so.
+//   kStopping  has attached_ and lane_: the agent has been asked to stop, a detached one has a
+//              moment to do so; then the kernel takes the probes out.
 //   kEnded     lane_ has the final counts; null, when there never were any.
 #pragma once
 
@@ -94,6 +94,7 @@ class TargetSession {
 
   // Whoever asked for it, or for a rate, is told when it samples, has ended, or takes long.
   void tell_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
+  void tell_when_ended(SessionAnswer answer);
   // While attached: whether somebody waits for an answer.
   bool answer_awaited() const { return attached() && !asked_.empty(); }
   void give_answers();
@@ -112,15 +113,9 @@ class TargetSession {
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(double rate);
-  // While attached. The answer comes with the end, soon.
-  void detach(SessionAnswer answer);
-  // While attached: asks the agent to stop; whether it has.
-  void request_stop() { attached_->target->request_stop(); }
-  bool stopped() const { return attached_->target->stopped(); }
-  // While attached: the probes begin to go, all targets' at the same time.
-  void begin_detach() { attached_->target->kernel().probes().begin_detach(); }
-  // While attached. All is undone, and everything the target has told is taken in.
-  void end(TargetState state, const std::string& message);
+  // While attached: begins to undo all; the end comes soon, when everything that the target has
+  // told is taken in. The message is shown then.
+  void detach(std::string message);
 
   // While kEnded.
   bool has_counts() const { return lane_ != nullptr; }
@@ -148,8 +143,12 @@ class TargetSession {
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
     TimePoint sampling_since;
-    TimePoint stopping_since;
+    TimePoint lost_since;  // a thread that the attach needed; not set: none
     TimePoint kept_alive_at;
+    // While kStopping: what it ends as, and until when the agent may go on.
+    TargetState end_state = TargetState::kDetached;
+    std::string end_message;
+    TimePoint stops_until;
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
   };
 
@@ -169,11 +168,14 @@ class TargetSession {
   absl::Status start_session(double rate);
   Attached end_attached(TargetState state, const std::string& message);
   void observe_instead(const std::string& why_no_agent);
+  void stop(TargetState state, std::string message, std::chrono::milliseconds patience);
+  void end(TargetState state, std::string message);
   void refuse(const absl::Status& why);
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
   // target_session_watch.cc
-  void finish_detach();
+  bool running() const { return state_ == State::kWaiting || state_ == State::kSampling; }
+  void go_on_stopping();
   void advance();
   void end_attach(const absl::Status& why);
   void show_progress();

@@ -47,7 +47,7 @@ void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
 }  // namespace
 
 void TargetSession::tick() {
-  if (state_ == State::kStopping) return finish_detach();
+  if (state_ == State::kStopping) return go_on_stopping();
   note_children();
   if (has_exited(attached_->target->target())) {
     end_exited();
@@ -60,19 +60,24 @@ void TargetSession::tick() {
     advance();
   } else {
     check_probes();
-    if (attached()) keep_to_budget();
+    if (running()) keep_to_budget();
   }
-  if (attached() && !attached_->target->injecting()) {
+  if (running() && !attached_->target->injecting()) {
     attached_->plugins.follow(lane_->signals().frametables_registered, *attached_->target,
                               context_.wake);
   }
-  if (attached()) keep_alive();
+  if (running()) keep_alive();
 }
 
-void TargetSession::finish_detach() {
-  const bool patient = Clock::now() - attached_->stopping_since < kStopPatience;
-  if (patient && !stopped() && !has_exited(attached_->target->target())) return;
-  end(TargetState::kDetached, "detached on request");
+void TargetSession::go_on_stopping() {
+  AttachedTarget& target = *attached_->target;
+  const bool patient = Clock::now() < attached_->stops_until;
+  if (patient && !target.stopped() && !has_exited(target.target())) return;
+  target.begin_detach();
+  if (!target.detached()) return;
+  target.let_go();
+  end_attached(attached_->end_state, attached_->end_message);
+  enter(State::kEnded);
 }
 
 void TargetSession::advance() {
@@ -84,6 +89,7 @@ void TargetSession::advance() {
     keep_lease();
   }
   if (!progress.ok()) return end_attach(progress.status());
+  attached_->lost_since = {};
   if (*progress == AttachedTarget::Progress::kNoAgent) {
     if (options_.mode == AttachMode::kAuto) return observe_instead(target.why_no_agent());
     return end_attach(absl::FailedPreconditionError(target.why_no_agent()));
@@ -95,23 +101,21 @@ void TargetSession::advance() {
   show_progress();
 }
 
-// A thread that is gone is the beginning of the program's end, which is soon complete then.
+// A thread that is gone is the beginning of the program's end, which is soon complete then. If it
+// is not, the attach goes on with another one.
 void TargetSession::end_attach(const absl::Status& why) {
-  const Target& target = attached_->target->target();
-  absl::Status same = check_same_program(target);
-  if (absl::IsNotFound(why)) {
-    wait_for(kEndPatience, [&] { return !(same = check_same_program(target)).ok(); });
-  }
+  const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
     return end(TargetState::kExited, "the program replaced itself (exec) during the attach");
   }
   if (absl::IsNotFound(same)) {
     return end(TargetState::kExited, "the program ended during the attach");
   }
-  end(TargetState::kFailed, absl::IsNotFound(why)
-                                ? absl::StrCat("the kernel lost the thread that loads the agent (",
-                                               why.message(), "); attach again")
-                                : std::string(why.message()));
+  if (!absl::IsNotFound(why)) return end(TargetState::kFailed, std::string(why.message()));
+  if (attached_->lost_since == TimePoint()) attached_->lost_since = Clock::now();
+  if (Clock::now() - attached_->lost_since < kEndPatience) return;
+  end(TargetState::kFailed, absl::StrCat("the kernel lost the thread that loads the agent (",
+                                         why.message(), "); attach again"));
 }
 
 void TargetSession::show_progress() {

@@ -20,6 +20,8 @@ from stepping import CALLS, SteppedDaemon
 from test_injection import SYS_TGKILL, has_pending, libc, threads
 
 PTRACE_SEIZE = 0x4206
+PTRACE_GETREGS = 12
+BPF_LINK_CREATE = 28
 PATIENCE = 0.3  # seconds for an event to have its effect: memprofd may hold the target still
 POSITIONS = 6 if harness.MATRIX else 1
 
@@ -269,6 +271,40 @@ class Faults(E2ETest):
     def test_a_thread_that_is_lost_is_not_the_end_of_its_program(self):
         for position in range(2, self.counts()["ptrace"], 4):
             self.trial("ptrace", position, Nothing)
+
+    def attach_losing(self, target, name, request, position):
+        """Attaches; the kernel says once that it knows no such thread. How many such calls there were until then."""
+        self.memprofd.stop_at(1, name)
+        attach = self.process(self.memprofd.attach_in_background(target.pid))
+        seen = 0
+        while seen < position and (attach.running() or self.memprofd.state(target.pid) == "waiting"):
+            held = self.memprofd.held(timeout=0.5)
+            if not held:
+                continue
+            seen += held[1] == request
+            self.memprofd.stop_at(1, name)
+            if held[1] == request and seen == position:
+                self.memprofd.fail(errno.ESRCH)
+            else:
+                self.memprofd.go()
+        self.memprofd.off()
+        self.assertEqual(OK, attach.wait(), attach.stderr())
+        self.memprofd.wait_state(target.pid, "sampling")
+        return seen
+
+    def test_what_is_lost_before_anything_is_borrowed_is_tried_again(self):
+        target = self.target("busy_threads")
+        links = self.attach_losing(target, "bpf", BPF_LINK_CREATE, position=1_000)
+        self.memprofd.detach(target.pid)
+        for name, request, position in (("bpf", BPF_LINK_CREATE, links), ("ptrace", PTRACE_GETREGS, 1),
+                                        ("ptrace", PTRACE_GETREGS, 2)):
+            target = self.target("busy_threads")
+            with self.subTest(call=name, position=position):
+                self.assertEqual(position, self.attach_losing(target, name, request, position))
+                self.assert_works_on(target)
+                self.memprofd.detach(target.pid)
+                self.check_nothing_left(target)
+                self.assert_same_output(target, self.expected)
 
     def test_each_kind_of_call(self):
         counts = self.counts()

@@ -33,6 +33,8 @@ class BareTarget final : public AttachedTarget {
   std::string waiting_for() const override { return ""; }
   void request_stop() override {}
   bool stopped() const override { return true; }
+  void begin_detach() override {}
+  bool detached() override { return true; }
   void let_go() override {}
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }

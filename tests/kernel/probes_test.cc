@@ -216,6 +216,19 @@ TEST_P(ProbesTest, ManyTargetsAreLetGoOfTogether) {
   for (const auto& target : targets) EXPECT_EQ(target->semaphore(), 0);
 }
 
+// The control thread goes on with others meanwhile.
+TEST_P(ProbesTest, WhoDetachesCanAskWhetherTheProbesAreOut) {
+  const auto [targets, sides] = attach_many(1);
+  Probes& probes = sides[0]->probes();
+  probes.begin_detach();
+  EXPECT_FALSE(
+      probes.detached());  // the kernel waits for a grace period, some tens of milliseconds
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!probes.detached() && std::chrono::steady_clock::now() < deadline) usleep(1000);
+  EXPECT_TRUE(probes.detached());
+  EXPECT_EQ(targets[0]->semaphore(), 0);
+}
+
 // In a mount namespace of its own, where the kernel seems to have no type information.
 int without_kernel_types(const std::function<bool()>& test) {
   const int child = fork();

@@ -157,15 +157,17 @@ class Injector::Round {
       ++injector_.misses_;
       return std::nullopt;
     }
-    ASSIGN_OR_RETURN(ThreadState state, session_.state());
-    if (!has_stack_room(target_.pid, injector_.main_stack_, state.regs.rsp, kStackRoomBytes)) {
+    absl::StatusOr<ThreadState> state = session_.state();
+    if (absl::IsNotFound(state.status())) return std::nullopt;
+    RETURN_IF_ERROR(state.status());
+    if (!has_stack_room(target_.pid, injector_.main_stack_, state->regs.rsp, kStackRoomBytes)) {
       (void)session_.resume(0);
       return refuse(Obstacle::kStack);
     }
     // Before anything is written: the program is still the one that was looked at.
     RETURN_IF_ERROR(target_.memory->check());
     injector_.obstacle_ = Obstacle::kNone;
-    BorrowedThread thread(target_, injection_.libc, session_, tid, std::move(state));
+    BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
     return load_and_poll(thread);
   }
 

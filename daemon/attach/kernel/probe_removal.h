@@ -19,9 +19,7 @@ class ProbeRemoval {
   template <typename Link>
   void add(Link& link) {
     if (!link) return;
-    std::erase_if(pending_, [](const std::future<void>& closing) {
-      return closing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    });
+    (void)done();
     auto close = [closed = std::exchange(link, Link())]() mutable { closed = Link(); };
     try {
       pending_.push_back(std::async(std::launch::async, std::move(close)));
@@ -29,7 +27,14 @@ class ProbeRemoval {
     }
   }
 
-  // Until all that was added is closed.
+  // Whether all that was added is closed.
+  bool done() {
+    std::erase_if(pending_, [](const std::future<void>& closing) {
+      return closing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    return pending_.empty();
+  }
+  // Until it is.
   void wait() { pending_.clear(); }
 
  private:

@@ -51,7 +51,8 @@ class Probes {
   // readable. The kernel takes some tens of milliseconds for each probe, for those of many
   // targets no longer than for one: who ends many begins with all.
   void begin_detach();
-  void detach();  // begins, and waits until all are out
+  bool detached() { return removal_.done(); }  // after begin_detach()
+  void detach();                               // begins, and waits until all are out
 
   // How often the uprobes ran, as far as the kernel has counted (BpfStatistics).
   ProbeRuns runs() const;
