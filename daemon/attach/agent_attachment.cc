@@ -202,7 +202,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
   RETURN_IF_ERROR(advance_injection());
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
   if (progress != Progress::kSampling) return progress;
-  injector_.reset();
+  if (!injector_gone()) return Progress::kWaiting;
   if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) {
     kernel_->probes().begin_detach(Probe::kCapture);
     kernel_capture_.reset();
@@ -230,6 +230,10 @@ absl::Status AgentAttachment::advance_injection() {
     return absl::OkStatus();
   }
   injected_ = true;
+  if (absl::IsCancelled(result->status())) {
+    injector_.reset();
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(result->status());
   paused_seconds_ += (*result)->paused_seconds;
   adopt((*result)->agent);
@@ -338,9 +342,17 @@ bool AgentAttachment::stopped() const {
   return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
 }
 
+// Without waiting for it: it may be in the middle of a program that stands still.
+bool AgentAttachment::injector_gone() {
+  if (!injector_) return true;
+  injector_->give_up();
+  if (!injector_->result()) return false;
+  injector_.reset();
+  return true;
+}
+
 void AgentAttachment::begin_detach() {
-  injector_.reset();  // it attaches a probe
-  kernel_->probes().begin_detach();
+  if (injector_gone()) kernel_->probes().begin_detach();  // it attaches a probe
 }
 
 void AgentAttachment::let_go() {

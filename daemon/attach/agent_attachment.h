@@ -55,7 +55,7 @@ class AgentAttachment final : public AttachedTarget {
   void request_stop() override;  // at the agent's next callback
   bool stopped() const override;
   void begin_detach() override;
-  bool detached() override { return kernel_->probes().detached() && removal_.done(); }
+  bool detached() override { return !injector_ && kernel_->probes().detached() && removal_.done(); }
   void let_go() override;
 
   const Target& target() const override { return target_; }
@@ -81,6 +81,7 @@ class AgentAttachment final : public AttachedTarget {
   absl::Status request(const AgentControl& control, const SessionRequest& session) const;
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
+  bool injector_gone();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();

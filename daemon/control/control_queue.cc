@@ -7,9 +7,9 @@ namespace memprofd {
 
 absl::Status ControlQueue::closed() { return absl::AbortedError("memprofd is stopping"); }
 
-absl::Status ControlQueue::late() {
+absl::Status ControlQueue::late(std::chrono::milliseconds patience) {
   return absl::DeadlineExceededError(
-      absl::StrCat("memprofd has not come to it within ", kPatience.count(),
+      absl::StrCat("memprofd has not come to it within ", patience.count() / 1000,
                    " s and may yet do it: look at `memprofctl targets`, then ask again"));
 }
 

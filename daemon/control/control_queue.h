@@ -46,7 +46,7 @@ class ControlQueue {
   Requests wait_until(std::chrono::steady_clock::time_point time);
 
   static absl::Status closed();
-  static absl::Status late();
+  static absl::Status late(std::chrono::milliseconds patience);
 
  private:
   std::mutex mutex_;
@@ -86,7 +86,7 @@ Result ControlQueue::ask(std::function<void(Answer<Result>)> request,
   std::future<Result> result = promise.get_future();
   auto answer = std::make_shared<Answer<Result>>(std::move(promise));
   post([request = std::move(request), answer = std::move(answer)] { request(std::move(*answer)); });
-  if (result.wait_for(patience) == std::future_status::timeout) return late();
+  if (result.wait_for(patience) == std::future_status::timeout) return late(patience);
   return result.get();
 }
 

@@ -46,6 +46,11 @@ TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
   return stale;
 }
 
+absl::Status not_profiled(int pid) {
+  return absl::NotFoundError(
+      absl::StrCat("pid ", pid, " is not being profiled; `memprofctl targets` lists what is"));
+}
+
 Finding doctor_given_up(const absl::Status& why) {
   return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
 }
@@ -214,8 +219,11 @@ void Daemon::forget_ended() {
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
   if (existing != targets_.end() && existing->second->state() != TargetSession::State::kEnded) {
+    const bool stopping = existing->second->state() == TargetSession::State::kStopping;
     return absl::AlreadyExistsError(
-        absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
+        absl::StrCat("pid ", request.pid,
+                     stopping ? " is being let go of by this memprofd; attach again in a moment"
+                              : " is already profiled by this memprofd"));
   }
   if ((request.follow_forks || options_.attach.follow_forks) && !in_initial_pid_namespace()) {
     return absl::FailedPreconditionError(
@@ -249,25 +257,18 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
 
 absl::StatusOr<TargetSession*> Daemon::find_attached(int pid) {
   const auto found = targets_.find(pid);
-  if (found == targets_.end() || !found->second->attached()) {
-    return absl::NotFoundError(
-        absl::StrCat("pid ", pid, " is not being profiled; `memprofctl targets` lists what is"));
-  }
+  if (found == targets_.end() || !found->second->attached()) return not_profiled(pid);
   return found->second.get();
 }
 
 // Answers, or gives the answer to the session to keep.
 void Daemon::do_detach(int pid, SessionAnswer answer) {
   const auto found = targets_.find(pid);
-  if (found != targets_.end() && found->second->state() == TargetSession::State::kLooking) {
-    found->second->give_up_look(absl::AbortedError(
-        absl::StrCat("pid ", pid, " was detached while it was being looked at")));
-    return answer.give(TargetInfo());
+  if (found == targets_.end() || found->second->state() == TargetSession::State::kEnded) {
+    return answer.give(not_profiled(pid));
   }
-  const auto session = find_attached(pid);
-  if (!session.ok()) return answer.give(session.status());
-  (*session)->detach("detached on request");
-  (*session)->tell_when_ended(std::move(answer));
+  found->second->detach("detached on request");
+  found->second->tell_when_ended(std::move(answer));
 }
 
 void Daemon::do_set_rate(int pid, double rate, SessionAnswer answer) {

@@ -58,6 +58,8 @@ class Look {
     if (shared_) shared_->give_up();
   }
 
+  // Its result is still to come.
+  void request_stop() { shared_->stop.request_stop(); }
   bool done() const {
     std::lock_guard lock(shared_->mutex);
     return shared_->result.has_value();

@@ -14,6 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// How long a look that is given up may take to let go of its program.
+constexpr milliseconds kLookStopPatience{1000};
+
 // Whoever asked for several targets is to know which one an answer is about.
 absl::Status about_pid(int pid, const absl::Status& status) {
   if (absl::StrContains(status.message(), absl::StrCat("pid ", pid))) return status;
@@ -65,7 +68,14 @@ void TargetSession::enter(State state) {
 }
 
 absl::Status TargetSession::look(LookFunction look) {
-  auto started = TargetLook::start(std::move(look), context_.wake);
+  auto started = TargetLook::start(
+      [look = std::move(look)](const std::stop_token& stop) -> absl::StatusOr<PreparedTarget> {
+        auto prepared = look(stop);
+        // What nobody wants any more is let go of here: that may take its time.
+        if (stop.stop_requested()) return absl::AbortedError("given up");
+        return prepared;
+      },
+      context_.wake);
   if (!started.ok()) return started.status();
   enter(State::kLooking);
   look_.emplace(*std::move(started));
@@ -77,7 +87,20 @@ void TargetSession::give_up_look(const absl::Status& why) {
   enter(State::kEnded);
 }
 
+// Who attaches again has to find the program free, so the look may let go of it first.
+void TargetSession::detach_look() {
+  if (look_until_ != TimePoint::max()) return;
+  look_until_ = Clock::now() + kLookStopPatience;
+  look_->request_stop();
+  refuse(absl::AbortedError(
+      absl::StrCat("pid ", options_.pid, " was detached while it was being looked at")));
+}
+
 absl::Status TargetSession::take_over_look() {
+  if (look_until_ != TimePoint::max()) {
+    enter(State::kEnded);
+    return absl::NotFoundError("detached");
+  }
   absl::StatusOr<PreparedTarget> prepared = look_took_too_long(options_.pid);
   if (look_->done()) prepared = std::exchange(look_, std::nullopt)->take();
   absl::Status begun = prepared.ok() ? begin(*std::move(prepared)) : prepared.status();
@@ -166,8 +189,8 @@ void TargetSession::refuse(const absl::Status& why) {
 }
 
 absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
+  if (wanted == State::kEnded) return lane_ == nullptr ? TargetInfo() : lane_->info();
   const TargetInfo info = lane_->info();
-  if (wanted == State::kEnded) return info;
   if (info.state == TargetState::kFailed) {
     return about_pid(info.pid, absl::FailedPreconditionError(info.message));
   }
@@ -220,6 +243,7 @@ absl::Status TargetSession::set_rate(double rate) {
 // ----------------------------------------------------------------------- ends
 
 void TargetSession::detach(std::string message) {
+  if (state_ == State::kLooking) return detach_look();
   if (running()) stop(TargetState::kDetached, std::move(message), kStopPatience);
 }
 

@@ -101,7 +101,9 @@ class TargetSession {
   void drop_answers() { asked_.clear(); }
 
   // While kLooking: whether the look has ended or taken too long.
-  bool look_over() const { return look_->done() || look_->over_budget(); }
+  bool look_over() const {
+    return look_->done() || look_->over_budget() || Clock::now() >= look_until_;
+  }
   // What the look has found becomes a session; the error that made it impossible, and the end.
   absl::Status take_over_look();
   // The end of a session that is not attached; nobody waits any longer for what a look finds.
@@ -113,8 +115,8 @@ class TargetSession {
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(double rate);
-  // While attached: begins to undo all; the end comes soon, when everything that the target has
-  // told is taken in. The message is shown then.
+  // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
+  // The message is shown then.
   void detach(std::string message);
 
   // While kEnded.
@@ -170,6 +172,7 @@ class TargetSession {
   void observe_instead(const std::string& why_no_agent);
   void stop(TargetState state, std::string message, std::chrono::milliseconds patience);
   void end(TargetState state, std::string message);
+  void detach_look();
   void refuse(const absl::Status& why);
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
@@ -196,6 +199,7 @@ class TargetSession {
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;
   std::string why_no_agent_;  // it was in the program, and found that it cannot sample
+  TimePoint look_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
   std::vector<Asked> asked_;
   LeftAlone left_alone_;  // of the children since it was attached to
   TimePoint requested_at_ = Clock::now();

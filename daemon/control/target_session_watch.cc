@@ -48,10 +48,11 @@ void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
 
 void TargetSession::tick() {
   if (state_ == State::kStopping) return go_on_stopping();
+  const bool exec_seen = lane_->signals().exec_seen;  // first: what it has forked before is noted
   note_children();
   if (has_exited(attached_->target->target())) {
     end_exited();
-  } else if (lane_->signals().exec_seen) {
+  } else if (exec_seen) {
     end(TargetState::kExited, "the program replaced itself (exec)");
   } else if (const auto& memory = *attached_->target->target().memory;
              memory.silent_for() > kSilentPatience) {

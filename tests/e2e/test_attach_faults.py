@@ -10,12 +10,13 @@ import errno
 import os
 import pathlib
 import signal
+import subprocess
 import threading
 import time
 import unittest
 
 import harness
-from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, eventually, proc_status
+from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
 from test_injection import SYS_TGKILL, has_pending, libc, threads
 
@@ -305,6 +306,29 @@ class Faults(E2ETest):
                 self.memprofd.detach(target.pid)
                 self.check_nothing_left(target)
                 self.assert_same_output(target, self.expected)
+
+    def test_others_are_cared_for_while_a_thread_is_borrowed(self):
+        """The injector is held in the middle of its work; its target's detach waits for it, nobody else does."""
+        other = self.target("steady")
+        self.memprofd.attach(other.pid)
+        self.memprofd.wait_state(other.pid, "sampling")
+        target = self.target("busy_threads")
+        self.memprofd.stop_at(6, "ptrace")
+        attach = self.process(self.memprofd.attach_in_background(target.pid))
+        self.assertTrue(self.memprofd.held(timeout=harness.TIMEOUT))
+        detach = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
+                                       "detach", "--pid", str(target.pid)], stdin=subprocess.DEVNULL))
+        eventually(lambda: not attach.running() or self.memprofd.state(target.pid) == "waiting", "it is asked for")
+        for _ in range(5):
+            self.memprofd.set_rate(other.pid, 2e-4)
+            self.memprofd.set_rate(other.pid, 1e-4)
+        self.assertTrue(detach.running(), "it has not let go of the program")
+        self.memprofd.off()
+        self.memprofd.go()
+        self.assertEqual(OK, detach.wait(), detach.stderr())
+        attach.wait()
+        self.check_nothing_left(target)
+        self.assert_same_output(target, self.expected)
 
     def test_each_kind_of_call(self):
         counts = self.counts()

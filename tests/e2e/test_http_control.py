@@ -4,6 +4,7 @@
 import base64
 import http.client
 import json
+import threading
 import time
 
 import harness
@@ -64,6 +65,22 @@ class HttpControl(E2ETest):
         self.assertEqual(200, status, text)
         self.assertEqual("TARGET_STATE_DETACHED", json.loads(text)["target"]["state"])
         self.assertTrue(target.running())
+
+    def test_who_was_detached_can_be_attached_to_at_once(self):
+        """Also at any moment of the look at the program, which then lets go of it first."""
+        target = self.target("steady")
+        daemon = self.daemon("--web.enable-control", rate=1e-4)
+        for moment in range(0, 120, 6):
+            attach = threading.Thread(target=post, args=(daemon, "attach"), kwargs={"pid": target.pid})
+            attach.start()
+            time.sleep(moment / 1000)
+            post(daemon, "detach", pid=target.pid)  # may come before the other
+            with self.subTest(milliseconds=moment):
+                status, text = post(daemon, "attach", pid=target.pid)
+                attach.join()
+                self.assertTrue(status == 200 or "already profiled by this memprofd" in text, text)
+            post(daemon, "detach", pid=target.pid)
+        self.assert_works_on(target)
 
     def test_errors_are_one_line(self):
         daemon = self.daemon("--web.enable-control")

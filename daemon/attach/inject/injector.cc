@@ -95,7 +95,8 @@ class Injector::Round {
       : injector_(injector),
         injection_(injector.injection_),
         target_(*injector.injection_.target),
-        safe_point_(*injector.safe_point_) {}
+        safe_point_(*injector.safe_point_),
+        session_(&injector.given_up_) {}
 
   Outcome run() {
     safe_point_.watch();
@@ -299,9 +300,14 @@ void Injector::run() {
   done_ = true;
 }
 
+void Injector::give_up() {
+  given_up_ = true;
+  (void)::eventfd_write(cancel_.get(), 1);
+}
+
 Injector::~Injector() {
   if (thread_.joinable()) {
-    (void)::eventfd_write(cancel_.get(), 1);
+    give_up();
     thread_.join();
   }
   if (safe_point_) injection_.removal->add(safe_point_);

@@ -73,12 +73,15 @@ class Injector {
  public:
   // Watches and waits. The status says why that is impossible.
   static absl::StatusOr<std::unique_ptr<Injector>> start(Injection injection);
-  ~Injector();  // gives up when it is still waiting
+  ~Injector();  // gives up, and waits until it has
   Injector(const Injector&) = delete;
   Injector& operator=(const Injector&) = delete;
 
   Obstacle obstacle() const { return obstacle_; }
-  // Nothing while it waits. kNotFound: the process ended, or replaced itself.
+  // Has it end soon; not in the middle of what it does with a borrowed thread.
+  void give_up();
+  // Nothing while it waits. kNotFound: the process ended, or replaced itself. kCancelled: it was
+  // given up.
   std::optional<absl::StatusOr<InjectionResult>> result() const;
 
   static constexpr std::uint64_t kStackRoomBytes = 64u << 10;
@@ -94,6 +97,7 @@ class Injector {
   UniqueFd cancel_;          // an eventfd
   AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
   int misses_ = 0;           // knocks that were answered too late, in a row
+  std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
   std::atomic<Obstacle> obstacle_{Obstacle::kNone};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_

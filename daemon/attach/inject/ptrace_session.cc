@@ -107,7 +107,7 @@ std::optional<int> PtraceSession::next_stop(Patience& patience) {
     const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (tid < 0 && errno == ECHILD) tid_ = 0;
     if (tid <= 0) {
-      if (!gone()) patience.poll(stopped_by_user_);
+      if (!gone()) patience.poll(stopped_by_user_ && !(given_up_ != nullptr && *given_up_));
       continue;
     }
     tid_ = tid;

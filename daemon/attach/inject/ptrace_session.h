@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,9 @@ class PtraceSession {
  public:
   using Clock = std::chrono::steady_clock;
 
-  PtraceSession() = default;
+  // given_up: set by another thread when the end is not to be waited for longer than the program
+  // may run.
+  explicit PtraceSession(const std::atomic<bool>* given_up = nullptr) : given_up_(given_up) {}
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
 
@@ -44,7 +47,7 @@ class PtraceSession {
 
   // Waits for a signal that `wanted` takes, and leaves the thread stopped before it. Others
   // are passed on. Nothing: gone(), or the time is over; time in which the program was stopped
-  // by its user (SIGSTOP) does not count, up to kStoppedPatience.
+  // by its user (SIGSTOP) does not count, up to kStoppedPatience, until it is given up.
   std::optional<SignalStop> wait_signal(const std::function<bool(const SignalStop&)>& wanted,
                                         std::chrono::milliseconds patience);
   static constexpr std::chrono::seconds kStoppedPatience{30};
@@ -73,6 +76,7 @@ class PtraceSession {
   bool pass_event(int status);
   absl::Status error(const char* what) const;
 
+  const std::atomic<bool>* given_up_;
   pid_t tid_ = 0;
   bool exec_seen_ = false;
   bool stopped_by_user_ = false;
