@@ -112,8 +112,8 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
   totals_.live.subtract(n_samples, rate_);
   counters.deallocated[static_cast<int>(heap)].add(n_samples, rate_);
   counters.remove_live(n_samples, rate_, words_of(id));
-  counters.deaths.add(heap, lifetime, n_samples);
-  interval_.cell(id).deaths.add(heap, lifetime, n_samples);
+  counters.deaths.add(heap, lifetime, n_samples, rate_);
+  interval_.cell(id).deaths.add(heap, lifetime, n_samples, rate_);
   return event_of(record, *sample);
 }
 

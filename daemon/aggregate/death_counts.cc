@@ -8,19 +8,18 @@ namespace {
 
 using Entry = DeathCounts::Entry;
 
-// Both are sorted.
-void merge(std::vector<Entry>& entries, std::span<const Entry> added) {
-  if (entries.empty()) {
-    entries.assign(added.begin(), added.end());
-    return;
-  }
+// Both are sorted; words_of(entry) is what an added one stands for.
+template <typename WordsOf>
+void merge(std::vector<Entry>& entries, std::span<const Entry> added, WordsOf words_of) {
   auto at = entries.begin();
-  for (const Entry& death : added) {
+  for (Entry death : added) {
+    death.words = words_of(death);
     while (at != entries.end() && at->code < death.code) ++at;
     if (at == entries.end() || at->code != death.code) {
       at = entries.insert(at, death);
     } else {
       at->n += death.n;
+      at->words += death.words;
     }
   }
 }
@@ -32,45 +31,52 @@ DeathCounts::Counts& DeathCounts::copy() {
   return *counts_;
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double sum_ns) {
+void DeathCounts::add_entry(const Entry& added, double sum_ns) {
   Counts& counts = own();
   counts.sum_ns += sum_ns;
-  if (n_samples == 0) return;
+  if (added.n == 0) return;
   auto entry = counts.entries.begin();
-  while (entry != counts.entries.end() && entry->code < code) ++entry;
-  if (entry == counts.entries.end() || entry->code != code) {
-    counts.entries.insert(entry, {code, n_samples});
+  while (entry != counts.entries.end() && entry->code < added.code) ++entry;
+  if (entry == counts.entries.end() || entry->code != added.code) {
+    counts.entries.insert(entry, added);
   } else {
-    entry->n += n_samples;
+    entry->n += added.n;
+    entry->words += added.words;
   }
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples) {
-  const int bucket = Entry{code, 0}.bucket();
-  add_code(code, n_samples, LifetimeHistogram::middle_ns(bucket) * static_cast<double>(n_samples));
+void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double rate) {
+  const Entry entry{code, n_samples, static_cast<double>(n_samples) / rate};
+  add_entry(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
 }
 
-void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples) {
+void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double rate) {
   if (empty()) return;
   Counts& counts = own();
   const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
   if (found == counts.entries.end()) return;
-  const std::uint64_t removed = std::min<std::uint64_t>(found->n, n_samples);
-  found->n -= removed;
-  counts.sum_ns -= std::min(
-      counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * static_cast<double>(removed));
-  if (found->n > 0) return;
+  const bool all = found->n <= n_samples;
+  const double removed =
+      all ? found->words : std::min(found->words, static_cast<double>(n_samples) / rate);
+  counts.sum_ns -= std::min(counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * removed);
+  if (!all) {
+    found->n -= n_samples;
+    found->words -= removed;
+    return;
+  }
   counts.entries.erase(found);
   if (counts.entries.empty()) counts.sum_ns = 0;
 }
 
-void DeathCounts::add_codes(std::span<const Entry> deaths) {
+void DeathCounts::add_codes(std::span<const Entry> deaths, double rate) {
   if (deaths.empty()) return;
   Counts& counts = own();
-  merge(counts.entries, deaths);
+  merge(counts.entries, deaths,
+        [rate](const Entry& death) { return static_cast<double>(death.n) / rate; });
   for (const Entry& death : deaths) {
-    counts.sum_ns += LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n);
+    counts.sum_ns +=
+        LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n) / rate;
   }
 }
 
@@ -82,7 +88,7 @@ DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
   }
   const std::shared_ptr<Counts> added = other.counts_;  // may be ours
   Counts& counts = own();
-  merge(counts.entries, added->entries);
+  merge(counts.entries, added->entries, [](const Entry& death) { return death.words; });
   counts.sum_ns += added->sum_ns;
   return *this;
 }
@@ -100,7 +106,7 @@ void DeathCounts::clear() {
 
 LifetimeHistogram DeathCounts::histogram() const {
   LifetimeHistogram result;
-  for (const Entry& entry : entries()) result.add_bucket(entry.bucket(), entry.n);
+  for (const Entry& entry : entries()) result.add_bucket(entry.bucket(), entry.n, entry.words);
   result.set_sum_ns(sum_ns());
   return result;
 }

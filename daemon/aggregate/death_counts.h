@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many samples of one class died in which heap after which time. Made for
-// size: most classes know a few lifetimes only. Copies share their memory until one
-// of them changes, so that a snapshot of all classes costs little; each copy is for
-// one thread at a time.
+// How many samples of one class died in which heap after which time, and the words that they
+// stand for: samples of several rates cannot be told apart later. Made for size: most classes know
+// a few lifetimes only. Copies share their memory until one of them changes, so that a snapshot of
+// all classes costs little; each copy is for one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -18,31 +18,35 @@ namespace memprofd {
 
 class DeathCounts {
  public:
-  // Where and after what time; n in samples.
+  // Where and after what time; n in samples. words are not told by a window of the history, whose
+  // parts have one rate each.
   struct Entry {
     std::uint8_t code = 0;     // heap and bucket of LifetimeHistogram
     std::uint64_t n : 56 = 0;  // a sample each nanosecond for two years
+    double words = 0;
 
     Heap heap() const { return (code & 0x80) != 0 ? Heap::kMajor : Heap::kMinor; }
     int bucket() const { return code & 0x7f; }
   };
-  static_assert(sizeof(Entry) == 8);
+  static_assert(sizeof(Entry) == 16);
   static_assert(LifetimeHistogram::kBuckets <= 0x80);
   static constexpr std::uint8_t code_of(Heap heap, int bucket) {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
-  void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples) {
-    add_code(code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples,
-             static_cast<double>(lifetime_ns) * static_cast<double>(n_samples));
+  // rate: of the samples, in samples per word.
+  void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double rate) {
+    const double words = static_cast<double>(n_samples) / rate;
+    add_entry({code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples, words},
+              static_cast<double>(lifetime_ns) * words);
   }
   // For lifetimes known by their bucket only, which count with its middle.
-  void add_code(std::uint8_t code, std::uint64_t n_samples);
-  // The same for several, by ascending code.
-  void add_codes(std::span<const Entry> deaths);
+  void add_code(std::uint8_t code, std::uint64_t n_samples, double rate);
+  // The same for several of one rate, by ascending code; their words are not looked at.
+  void add_codes(std::span<const Entry> deaths, double rate);
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
-  void remove_code(std::uint8_t code, std::uint64_t n_samples);
+  void remove_code(std::uint8_t code, std::uint64_t n_samples, double rate);
   // Keeps the memory, unless it is shared.
   void clear();
 
@@ -51,6 +55,7 @@ class DeathCounts {
   std::span<const Entry> entries() const {
     return counts_ == nullptr ? std::span<const Entry>() : counts_->entries;
   }
+  // Of all words.
   double sum_ns() const { return counts_ == nullptr ? 0 : counts_->sum_ns; }
   LifetimeHistogram histogram() const;
 
@@ -60,7 +65,7 @@ class DeathCounts {
     double sum_ns = 0;
   };
 
-  void add_code(std::uint8_t code, std::uint64_t n_samples, double sum_ns);
+  void add_entry(const Entry& added, double sum_ns);
   // Not shared with any other.
   Counts& own() {
     if (counts_ != nullptr && counts_.use_count() == 1) {

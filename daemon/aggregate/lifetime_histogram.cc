@@ -79,29 +79,35 @@ double LifetimeHistogram::mean_share_below(int bucket, double from_ns, double to
 
 double LifetimeHistogram::middle_ns(int bucket) { return kMiddles[bucket]; }
 
-void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint64_t n_samples) {
-  add_bucket(bucket_of(lifetime_ns), n_samples);
-  sum_ns_ += static_cast<double>(lifetime_ns) * static_cast<double>(n_samples);
+void LifetimeHistogram::add(std::uint64_t lifetime_ns, std::uint64_t n_samples, double words) {
+  add_bucket(bucket_of(lifetime_ns), n_samples, words);
+  sum_ns_ += static_cast<double>(lifetime_ns) * words;
 }
 
-void LifetimeHistogram::add_bucket(int bucket, std::uint64_t n_samples) {
+void LifetimeHistogram::add_bucket(int bucket, std::uint64_t n_samples, double words) {
   total_ += n_samples;
   counts_[bucket] += n_samples;
+  words_[bucket] += words;
 }
 
 LifetimeHistogram& LifetimeHistogram::operator+=(const LifetimeHistogram& other) {
   total_ += other.total_;
   sum_ns_ += other.sum_ns_;
-  for (int i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
+  for (int i = 0; i < kBuckets; ++i) {
+    counts_[i] += other.counts_[i];
+    words_[i] += other.words_[i];
+  }
   return *this;
 }
 
 double LifetimeHistogram::quantile_ns(double q) const {
   if (total_ == 0) return 0;
-  const double wanted = std::clamp(q, 0.0, 1.0) * static_cast<double>(total_);
+  double all = 0;  // added up in the order of the loop below, which has to come to as much
+  for (const double words : words_) all += words;
+  const double wanted = std::clamp(q, 0.0, 1.0) * all;
   double below = 0;
   for (int i = 0; i < kBuckets; ++i) {
-    const auto here = static_cast<double>(counts_[i]);
+    const double here = words_[i];
     if (here > 0 && below + here >= wanted) return interpolate(i, (wanted - below) / here);
     below += here;
   }

@@ -4,8 +4,8 @@
 // Two buckets an octave: bucket i counts lifetimes below kFirstBoundNs * 2^(i/2)
 // that fit no earlier bucket; the last one counts all longer ones. From 1 us to
 // about 25 days the bound of a bucket is at most 42 % above its lower end.
-// Counts are samples, so quantiles are weighted by allocated words: "half of
-// the allocated memory lived at most p50".
+// Quantiles are weighted by the words that the samples stand for, whatever their rates: half of
+// the deallocated memory lived at most p50.
 #pragma once
 
 #include <array>
@@ -30,16 +30,17 @@ class LifetimeHistogram {
   // What stands for every lifetime in a bucket, in ns.
   static double middle_ns(int bucket);
 
-  void add(std::uint64_t lifetime_ns, std::uint64_t n_samples);
+  void add(std::uint64_t lifetime_ns, std::uint64_t n_samples, double words);
   // Samples whose lifetimes are known by bucket; their sum is told by itself.
-  void add_bucket(int bucket, std::uint64_t n_samples);
+  void add_bucket(int bucket, std::uint64_t n_samples, double words);
   void set_sum_ns(double sum_ns) { sum_ns_ = sum_ns; }
   LifetimeHistogram& operator+=(const LifetimeHistogram& other);
 
-  std::uint64_t total() const { return total_; }
-  double sum_ns() const { return sum_ns_; }
+  std::uint64_t total() const { return total_; }  // samples
+  double sum_ns() const { return sum_ns_; }       // of all words
   std::uint64_t count(int bucket) const { return counts_[bucket]; }
-  // Lifetime in ns below which the fraction q (0..1) of the samples lies,
+  double words(int bucket) const { return words_[bucket]; }
+  // Lifetime in ns below which the fraction q (0..1) of the words lies,
   // interpolated within its bucket on the log scale; 0 when empty.
   double quantile_ns(double q) const;
 
@@ -47,6 +48,7 @@ class LifetimeHistogram {
   std::uint64_t total_ = 0;
   double sum_ns_ = 0;
   std::array<std::uint64_t, kBuckets> counts_{};
+  std::array<double, kBuckets> words_{};
 };
 
 }  // namespace memprofd

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "daemon/aggregate/death_counts.h"
@@ -29,29 +28,36 @@ class SampleRounding {
 
 // The deaths of one row, by code.
 class PartialDeaths {
+  struct Part {
+    std::uint8_t code;
+    double samples;
+    double words;
+  };
+
  public:
-  void add(std::uint8_t code, double samples) {
+  void add(std::uint8_t code, double samples, double words) {
     const auto at =
         std::lower_bound(parts_.begin(), parts_.end(), code,
-                         [](const auto& part, std::uint8_t sought) { return part.first < sought; });
-    if (at != parts_.end() && at->first == code) {
-      at->second += samples;
+                         [](const Part& part, std::uint8_t sought) { return part.code < sought; });
+    if (at != parts_.end() && at->code == code) {
+      at->samples += samples;
+      at->words += words;
     } else {
-      parts_.insert(at, {code, samples});
+      parts_.insert(at, {code, samples, words});
     }
   }
   DeathCounts whole(std::array<SampleRounding, kHeaps>& rounding) const {
     DeathCounts result;
-    for (const auto& [code, samples] : parts_) {
+    for (const auto& [code, samples, words] : parts_) {
       const Heap heap = DeathCounts::Entry{code, 0}.heap();
       const std::uint64_t n = rounding[static_cast<int>(heap)].whole(samples);
-      if (n > 0) result.add_code(code, n);
+      if (n > 0) result.add_code(code, n, samples / words);
     }
     return result;
   }
 
  private:
-  std::vector<std::pair<std::uint8_t, double>> parts_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace memprofd

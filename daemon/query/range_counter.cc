@@ -65,6 +65,22 @@ Taken share_of(const WindowCell& cell, const Shares& shares) {
   return taken;
 }
 
+// By heap: how many times the variance of its deaths is that of samples which all have the mean
+// weight of their entry. 1 when all are of one rate.
+std::array<double, kHeaps> variance_of_mixing(const Counters& counters) {
+  std::array<double, kHeaps> alike{};
+  for (const DeathCounts::Entry& death : counters.deaths.entries()) {
+    alike[static_cast<int>(death.heap())] +=
+        death.words * death.words / static_cast<double>(death.n);
+  }
+  std::array<double, kHeaps> result{};
+  for (int heap = 0; heap < kHeaps; ++heap) {
+    const double all = counters.deallocated[heap].variance_words2;
+    result[heap] = alike[heap] > 0 ? std::max(1.0, all / alike[heap]) : 1;
+  }
+  return result;
+}
+
 // Those that have any share.
 DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
   const auto up_to = [&](int last) {
@@ -79,7 +95,7 @@ void add_cell(Counters& to, const WindowCell& cell, double rate, double words) {
   for (int heap = 0; heap < kHeaps; ++heap) {
     if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], rate);
   }
-  to.deaths.add_codes(cell.deaths);
+  to.deaths.add_codes(cell.deaths, rate);
 }
 
 // Nothing is left of blocks that are forgotten: a session's end forgets older ones too.
@@ -104,7 +120,7 @@ void subtract_cell(Counters& from, const WindowCell& cell, double rate, double w
   from.promoted.subtract(cell.promoted, rate);
   for (const DeathCounts::Entry& death : cell.deaths) {
     from.deallocated[static_cast<int>(death.heap())].subtract(death.n, rate);
-    from.deaths.remove_code(death.code, death.n);
+    from.deaths.remove_code(death.code, death.n, rate);
   }
 }
 
@@ -219,16 +235,16 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     heap.samples += n;
     heap.words += n * words;
     heap.variance_words2 += n * (2 - share) * variance;  // whether each counts is a guess
-    parts[row].add(death.code, n);
+    parts[row].add(death.code, n, n * words);
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
     for (std::size_t row = 0; row < result.size(); ++row) {
       const Counters& all = snapshot_.rows[row].counters;
+      const auto mixed = variance_of_mixing(all);
       for (const DeathCounts::Entry& death : all.deaths.entries()) {
-        const Estimate& heap = all.deallocated[static_cast<int>(death.heap())];
-        const auto samples = static_cast<double>(std::max<std::uint64_t>(heap.samples, 1));
+        const double weight = death.words / static_cast<double>(death.n);
         add(row, death, LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
-            heap.words / samples, heap.variance_words2 / samples);
+            weight, weight * weight * mixed[static_cast<int>(death.heap())]);
       }
     }
   } else {

@@ -308,8 +308,8 @@ class SimulatedDay {
     live_.subtract(n, kRate);
     counters.remove_live(n, kRate, one.words);
     counters.deallocated[static_cast<int>(DeathCounts::Entry{code, n}.heap())].add(n, kRate);
-    counters.deaths.add_code(code, n);
-    interval_.cell(one.id).deaths.add_code(code, n);
+    counters.deaths.add_code(code, n, kRate);
+    interval_.cell(one.id).deaths.add_code(code, n, kRate);
   }
 
   // Buckets, equally likely.

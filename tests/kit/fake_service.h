@@ -58,8 +58,8 @@ inline Counters counters_of(const Samples& samples) {
   add(out.deallocated[1], samples.died_old);
   const std::uint32_t died = samples.died_young + samples.died_old;
   if (died > 0) {
-    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young);
-    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old);
+    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young, kRate);
+    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old, kRate);
   }
   return out;
 }

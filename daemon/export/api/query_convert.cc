@@ -201,6 +201,7 @@ pb::Lifetime to_proto(const LifetimeHistogram& lifetimes) {
     pb::LifetimeBucket& bucket = *out.add_buckets();
     bucket.set_upper_bound_seconds(LifetimeHistogram::upper_bound_ns(i) / kNsPerSecond);
     bucket.set_count(lifetimes.count(i));
+    bucket.set_words(lifetimes.words(i));
   }
   return out;
 }

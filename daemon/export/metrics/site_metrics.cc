@@ -31,7 +31,7 @@ constexpr MetricName kOlderError{"memprofd_site_live_older_bytes_stderr",
                                  "One standard error of memprofd_site_live_older_bytes, in bytes."};
 constexpr MetricName kLifetime{
     "memprofd_site_lifetime_seconds",
-    "Time from allocation to deallocation of the site's sampled words, weighted by words."};
+    "Time from allocation to deallocation of the site's words, estimated from samples."};
 
 SiteKey key_of(const Location& location) {
   SiteKey key{valid_utf8(location.function), ""};
@@ -71,11 +71,12 @@ void add_ages(const LiveAges& ages, const GroupedRows& rows, std::vector<SiteSer
 
 prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
   prometheus::ClientMetric::Histogram histogram;
+  double words = 0;
   for (int i = 0; i < kLifetimeBounds; ++i) {
-    histogram.sample_count += counts.lifetime[i];
-    histogram.bucket.push_back({histogram.sample_count, lifetime_bound_seconds(i)});
+    words += counts.lifetime[i];
+    histogram.bucket.push_back({static_cast<std::uint64_t>(words), lifetime_bound_seconds(i)});
   }
-  histogram.sample_count += counts.lifetime[kLifetimeBounds];
+  histogram.sample_count = static_cast<std::uint64_t>(words + counts.lifetime[kLifetimeBounds]);
   histogram.sample_sum = counts.lifetime_sum_seconds;
   return histogram;
 }

@@ -15,8 +15,6 @@ constexpr int kBucketsPerBound = 4;
 
 double score(const SiteSeries& site) { return site.counts.allocated_bytes + site.live_bytes; }
 
-std::uint64_t growth(std::uint64_t now, std::uint64_t then) { return now > then ? now - then : 0; }
-
 }  // namespace
 
 double lifetime_bound_seconds(int index) {
@@ -31,7 +29,7 @@ void SiteCounts::add(const LifetimeHistogram& histogram) {
   for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
     const int above_first = std::max(0, bucket - kFirstBoundBucket);
     const int bound = (above_first + kBucketsPerBound - 1) / kBucketsPerBound;
-    lifetime[std::min(bound, kLifetimeBounds)] += histogram.count(bucket);
+    lifetime[std::min(bound, kLifetimeBounds)] += histogram.words(bucket);
   }
 }
 
@@ -52,7 +50,7 @@ SiteCounts SiteCounts::growth_since(const SiteCounts& earlier) const {
   out.promoted_bytes = std::max(0.0, promoted_bytes - earlier.promoted_bytes);
   out.lifetime_sum_seconds = std::max(0.0, lifetime_sum_seconds - earlier.lifetime_sum_seconds);
   for (std::size_t i = 0; i < lifetime.size(); ++i) {
-    out.lifetime[i] = growth(lifetime[i], earlier.lifetime[i]);
+    out.lifetime[i] = std::max(0.0, lifetime[i] - earlier.lifetime[i]);
   }
   return out;
 }

@@ -56,9 +56,9 @@ struct SiteCounts {
   double allocated_bytes = 0;
   double allocated_variance_bytes2 = 0;
   double promoted_bytes = 0;
-  double lifetime_sum_seconds = 0;
-  // Samples by lifetime, not cumulative; the last: longer than every bound.
-  std::array<std::uint64_t, kLifetimeBounds + 1> lifetime{};
+  double lifetime_sum_seconds = 0;  // of all words
+  // Words by lifetime, not cumulative; the last: longer than every bound.
+  std::array<double, kLifetimeBounds + 1> lifetime{};
 
   void add(const LifetimeHistogram& histogram);
   SiteCounts& operator+=(const SiteCounts& other);

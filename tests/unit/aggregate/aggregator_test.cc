@@ -66,7 +66,7 @@ TEST_F(AggregatorTest, PromotedBlockDiesInTheMajorHeap) {
   EXPECT_EQ(counters(5).deallocated[kMajor].samples, 2u);
   EXPECT_EQ(counters(5).deallocated[kMinor].samples, 0u);
   EXPECT_EQ(counters(5).deaths.histogram().total(), 2u);
-  EXPECT_DOUBLE_EQ(counters(5).deaths.sum_ns(), 2 * 2000.0);
+  EXPECT_DOUBLE_EQ(counters(5).deaths.sum_ns(), 2 / kRate * 2000.0);
   EXPECT_EQ(drops_.total(), 0u);
 }
 
@@ -130,7 +130,7 @@ TEST(CountersTest, SumAddsEveryField) {
   b.live.add(3, 1);
   b.deallocated[kMinor].add(4, 1);
   b.deallocated[kMajor].add(5, 1);
-  b.deaths.add(Heap::kMajor, 10, 6);
+  b.deaths.add(Heap::kMajor, 10, 6, 1);
   a += b;
   a += b;
   EXPECT_EQ(a.allocated.samples, 2u);

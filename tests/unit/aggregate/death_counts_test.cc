@@ -36,10 +36,10 @@ TEST(DeathCounts, CodesTellHeapAndBucket) {
 TEST(DeathCounts, AddsByHeapAndBucket) {
   DeathCounts deaths;
   EXPECT_TRUE(deaths.empty());
-  deaths.add(Heap::kMinor, 500, 2);
-  deaths.add(Heap::kMinor, 700, 3);  // the same bucket
-  deaths.add(Heap::kMajor, 500, 1);
-  deaths.add(Heap::kMajor, 5'000'000, 0);
+  deaths.add(Heap::kMinor, 500, 2, 1);
+  deaths.add(Heap::kMinor, 700, 3, 1);  // the same bucket
+  deaths.add(Heap::kMajor, 500, 1, 1);
+  deaths.add(Heap::kMajor, 5'000'000, 0, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{0x00, 5}, {0x80, 1}}));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 2 * 500 + 3 * 700 + 500);
   deaths.clear();
@@ -49,7 +49,7 @@ TEST(DeathCounts, AddsByHeapAndBucket) {
 
 TEST(DeathCounts, ABucketCountsWithItsMiddle) {
   DeathCounts deaths;
-  deaths.add_code(DeathCounts::code_of(Heap::kMajor, 20), 4);
+  deaths.add_code(DeathCounts::code_of(Heap::kMajor, 20), 4, 1);
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 4 * LifetimeHistogram::middle_ns(20));
   EXPECT_EQ(deaths.entries().front().heap(), Heap::kMajor);
 }
@@ -58,47 +58,64 @@ TEST(DeathCounts, WhatIsRemovedIsGone) {
   const std::uint8_t young = DeathCounts::code_of(Heap::kMinor, 3);
   const std::uint8_t old = DeathCounts::code_of(Heap::kMajor, 3);
   DeathCounts deaths;
-  deaths.add_code(old, 7);
-  deaths.add_code(young, 5);
-  deaths.remove_code(young, 2);
+  deaths.add_code(old, 7, 1);
+  deaths.add_code(young, 5, 1);
+  deaths.remove_code(young, 2, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{young, 3}, {old, 7}}));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 10 * LifetimeHistogram::middle_ns(3));
-  deaths.remove_code(young, 3);
+  deaths.remove_code(young, 3, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{old, 7}}));
-  deaths.remove_code(old, 7);
+  deaths.remove_code(old, 7, 1);
   EXPECT_TRUE(deaths.empty());
   EXPECT_EQ(deaths.sum_ns(), 0);
+}
+
+// 1,000 samples at one rate stand for fewer words than 100 at another.
+TEST(DeathCounts, SamplesOfSeveralRatesCountByTheirWords) {
+  DeathCounts deaths;
+  deaths.add(Heap::kMinor, 1'000'000, 1'000, 1e-2);
+  deaths.add(Heap::kMajor, 4'000'000'000, 100, 1e-5);
+  const LifetimeHistogram histogram = deaths.histogram();
+  EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(1'000'000)), 1e5, 1e-3);
+  EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(4'000'000'000)), 1e7, 1e-3);
+  EXPECT_NEAR(histogram.quantile_ns(0.5) / 4e9, 1, 0.42);
+  EXPECT_NEAR(deaths.sum_ns(), 1e6 * 1e5 + 4e9 * 1e7, 1e9);
+  const std::uint8_t young =
+      DeathCounts::code_of(Heap::kMinor, LifetimeHistogram::bucket_of(1'000'000));
+  deaths.add_code(young, 10, 1e-5);
+  deaths.remove_code(young, 1'000, 1e-2);
+  EXPECT_NEAR(deaths.entries().front().words, 1e6, 1e-3);
 }
 
 TEST(DeathCounts, MoreThanThereIsCannotBeRemoved) {
   const std::uint8_t code = DeathCounts::code_of(Heap::kMinor, 3);
   const std::uint8_t other = DeathCounts::code_of(Heap::kMinor, 9);
   DeathCounts deaths;
-  deaths.add_code(code, 2);
-  deaths.add_code(other, 2);
-  deaths.remove_code(code, 1000);
+  deaths.add_code(code, 2, 1);
+  deaths.add_code(other, 2, 1);
+  deaths.remove_code(code, 1000, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{other, 2}}));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 2 * LifetimeHistogram::middle_ns(9)) << "the others' sum stays";
-  deaths.remove_code(code, 1);
+  deaths.remove_code(code, 1, 1);
   EXPECT_EQ(deaths.entries().size(), 1u);
 }
 
 TEST(DeathCounts, TheSumNeverFallsBelowZero) {
   DeathCounts deaths;
   const std::uint64_t shortest = 1000;  // of bucket 1, whose middle is longer
-  deaths.add(Heap::kMinor, shortest, 2);
-  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1);
+  deaths.add(Heap::kMinor, shortest, 2, 1);
+  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1, 1);
   EXPECT_GE(deaths.sum_ns(), 0);
-  deaths.add(Heap::kMinor, 0, 1);
-  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1);
+  deaths.add(Heap::kMinor, 0, 1, 1);
+  deaths.remove_code(DeathCounts::code_of(Heap::kMinor, 1), 1, 1);
   EXPECT_GE(deaths.sum_ns(), 0);
 }
 
 TEST(DeathCounts, SumOfTwo) {
   DeathCounts a, b;
-  a.add(Heap::kMinor, 500, 1);
-  b.add(Heap::kMinor, 600, 2);
-  b.add(Heap::kMajor, 600, 3);
+  a.add(Heap::kMinor, 500, 1, 1);
+  b.add(Heap::kMinor, 600, 2, 1);
+  b.add(Heap::kMajor, 600, 3, 1);
   a += b;
   EXPECT_EQ(by_code(a), (std::map<std::uint8_t, std::uint32_t>{{0x00, 3}, {0x80, 3}}));
   EXPECT_DOUBLE_EQ(a.sum_ns(), 500 + 5 * 600);
@@ -109,20 +126,20 @@ TEST(DeathCounts, SumOfTwo) {
 
 TEST(DeathCounts, NeitherStopNorWrapAt32Bits) {
   DeathCounts deaths;
-  deaths.add(Heap::kMinor, 1, kMost);
-  deaths.add(Heap::kMinor, 1, 10);
+  deaths.add(Heap::kMinor, 1, kMost, 1);
+  deaths.add(Heap::kMinor, 1, 10, 1);
   EXPECT_EQ(deaths.entries().front().n, kMost + 10ull);
   deaths += deaths;
   EXPECT_EQ(deaths.entries().front().n, 2 * (kMost + 10ull));
-  deaths.remove_code(deaths.entries().front().code, kMost + 10ull);
+  deaths.remove_code(deaths.entries().front().code, kMost + 10ull, 1);
   EXPECT_EQ(deaths.histogram().count(0), kMost + 10ull);
 }
 
 TEST(DeathCounts, HistogramIsOfBothHeaps) {
   DeathCounts deaths;
-  deaths.add(Heap::kMinor, 500, 1);
-  deaths.add(Heap::kMajor, 500, 2);
-  deaths.add(Heap::kMajor, 5'000'000, 4);
+  deaths.add(Heap::kMinor, 500, 1, 1);
+  deaths.add(Heap::kMajor, 500, 2, 1);
+  deaths.add(Heap::kMajor, 5'000'000, 4, 1);
   const LifetimeHistogram histogram = deaths.histogram();
   EXPECT_EQ(histogram.total(), 7u);
   EXPECT_EQ(histogram.count(0), 3u);

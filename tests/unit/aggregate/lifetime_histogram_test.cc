@@ -41,9 +41,9 @@ TEST(LifetimeHistogramTest, EveryLifetimeIsBelowItsBoundAndNotBelowTheOneBefore)
 
 TEST(LifetimeHistogramTest, QuantilesAreWithinTheirBucket) {
   LifetimeHistogram histogram;
-  histogram.add(5'000, 50);
-  histogram.add(3'000'000, 40);
-  histogram.add(9'000'000'000, 10);
+  histogram.add(5'000, 50, 50);
+  histogram.add(3'000'000, 40, 40);
+  histogram.add(9'000'000'000, 10, 10);
   EXPECT_EQ(histogram.total(), 100u);
   EXPECT_DOUBLE_EQ(histogram.sum_ns(), 50 * 5e3 + 40 * 3e6 + 10 * 9e9);
   EXPECT_NEAR(histogram.quantile_ns(0.25) / 5e3, 1, 0.42);
@@ -55,19 +55,19 @@ TEST(LifetimeHistogramTest, QuantilesAreWithinTheirBucket) {
 TEST(LifetimeHistogramTest, EdgesOfQuantiles) {
   LifetimeHistogram histogram;
   EXPECT_EQ(histogram.quantile_ns(0.5), 0);
-  histogram.add(0, 1);
+  histogram.add(0, 1, 1);
   EXPECT_EQ(histogram.quantile_ns(0.5), 500);
   EXPECT_EQ(histogram.quantile_ns(7), 1000);
   LifetimeHistogram long_lived;
-  long_lived.add(std::numeric_limits<std::uint64_t>::max(), 1);
+  long_lived.add(std::numeric_limits<std::uint64_t>::max(), 1, 1);
   EXPECT_EQ(long_lived.quantile_ns(0.5), LifetimeHistogram::upper_bound_ns(kLast - 1));
 }
 
 TEST(LifetimeHistogramTest, CountsNeitherStopNorWrapAt32Bits) {
   LifetimeHistogram histogram, other;
-  histogram.add(1, std::numeric_limits<std::uint32_t>::max());
-  histogram.add(1, 10);
-  other.add(1, 10);
+  histogram.add(1, std::numeric_limits<std::uint32_t>::max(), 1);
+  histogram.add(1, 10, 10);
+  other.add(1, 10, 10);
   histogram += other;
   EXPECT_EQ(histogram.count(0), std::numeric_limits<std::uint32_t>::max() + 20ull);
   EXPECT_EQ(histogram.total(), std::numeric_limits<std::uint32_t>::max() + 20ull);
@@ -75,9 +75,9 @@ TEST(LifetimeHistogramTest, CountsNeitherStopNorWrapAt32Bits) {
 
 TEST(LifetimeHistogramTest, SumIsThatOfBoth) {
   LifetimeHistogram a, b;
-  a.add(1'500, 2);
-  b.add(1'500, 3);
-  b.add(70'000, 1);
+  a.add(1'500, 2, 2);
+  b.add(1'500, 3, 3);
+  b.add(70'000, 1, 1);
   a += b;
   EXPECT_EQ(a.total(), 6u);
   EXPECT_EQ(a.count(LifetimeHistogram::bucket_of(1'500)), 5u);
@@ -118,8 +118,8 @@ TEST(LifetimeHistogramTest, TheMiddleHalvesABucket) {
 
 TEST(LifetimeHistogramTest, BucketsAndTheirSumAreToldApart) {
   LifetimeHistogram histogram;
-  histogram.add_bucket(4, 3);
-  histogram.add_bucket(kLast, 1);
+  histogram.add_bucket(4, 3, 3);
+  histogram.add_bucket(kLast, 1, 1);
   EXPECT_EQ(histogram.total(), 4u);
   EXPECT_EQ(histogram.count(4), 3u);
   EXPECT_EQ(histogram.sum_ns(), 0);

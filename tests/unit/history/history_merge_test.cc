@@ -34,7 +34,7 @@ HistoryWindowPtr random_window(std::mt19937& random, std::uint64_t second, bool 
       cell.forgotten += random() % 7 == 0 ? 5 : 0;
       cell.never_followed += random() % 3 == 0 ? 1 : 0;
       for (std::uint32_t d = random() % 4; d > 0; --d) {
-        cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31, 3);
+        cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31, 3, 1);
       }
     }
     window->add_part(interval, rate);
@@ -103,9 +103,9 @@ TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
   Interval interval;
   IntervalCell& cell = interval.cell(ClassId(1'000'000));
   cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 3ull * kMost;
-  cell.deaths.add(Heap::kMinor, 5, kMost);
-  cell.deaths.add(Heap::kMinor, 1u << 30, kMost);
-  interval.cell(ClassId(0)).deaths.add(Heap::kMajor, 5, 2);
+  cell.deaths.add(Heap::kMinor, 5, kMost, 1);
+  cell.deaths.add(Heap::kMinor, 1u << 30, kMost, 1);
+  interval.cell(ClassId(0)).deaths.add(Heap::kMajor, 5, 2, 1);
   HistoryWindow window(0, 1, {});
   window.add_part(interval, 1);
   window.finish();
@@ -130,7 +130,7 @@ TEST(HistoryMerge, SumsMayTakeMoreThan32Bits) {
     Interval interval;
     IntervalCell& cell = interval.cell(ClassId(1));
     cell.allocated = cell.promoted = kEach;
-    cell.deaths.add(Heap::kMajor, 5, kEach);
+    cell.deaths.add(Heap::kMajor, 5, kEach, 1);
     auto window = std::make_shared<HistoryWindow>(hour, hour + 1, HistoryPoint{});
     window->add_part(interval, 1);
     window->finish();

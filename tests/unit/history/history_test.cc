@@ -25,7 +25,7 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
     cell.never_followed += random() % 4 == 0 ? 1 + random() % 300 : 0;
     for (std::uint32_t d = random() % 30; d > 0; --d) {
       cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31,
-                      1 + random() % 300);
+                      1 + random() % 300, 1);
     }
   }
   for (const IntervalCell& cell : interval.cells()) expected[cell.alloc_class.value()] = cell;

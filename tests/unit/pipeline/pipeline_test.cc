@@ -98,7 +98,7 @@ TEST_F(PipelineTest, LifeOfABlock) {
   EXPECT_EQ(result.rows[0].callstack->entries, (std::vector<std::uint64_t>{0x10, 0x20}));
   EXPECT_DOUBLE_EQ(result.rows[0].counters.allocated.words, 2 / kRate);
   EXPECT_EQ(result.rows[0].counters.promoted.samples, 2u);
-  EXPECT_EQ(result.rows[0].counters.deaths.sum_ns(), 2 * 5000.0);
+  EXPECT_EQ(result.rows[0].counters.deaths.sum_ns(), 2 / kRate * 5000.0);
   EXPECT_EQ(result.drops.total(), 0u);
   EXPECT_EQ(seen_.records.size(), 3u);
   EXPECT_EQ(seen_.last_rate, kRate);

@@ -39,6 +39,33 @@ TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   EXPECT_NEAR(fresh.live.words, 500 * 50, 10 * 50);
 }
 
+// A sample at a low rate stands for more words. First all blocks live a moment, then 4 s.
+TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
+  Recording recording;
+  std::uint64_t id = 0;
+  recording.advance(kSecond);
+  for (int i = 0; i < 1'000; ++i) {  // 100 words each
+    recording.alloc(++id, 1);
+    recording.die(id);
+  }
+  recording.advance(kSecond);
+  recording.set_rate(1e-4);
+  for (int i = 0; i < 20; ++i) recording.alloc(++id, 1);  // 10,000 words each
+  recording.advance(4 * kSecond);
+  for (int i = 0; i < 20; ++i) recording.die(id--);
+  recording.advance(kSecond);
+  const TargetSnapshot snapshot = recording.snapshot();
+  const Counters all = sum(rows_in_range(snapshot, {}, {}));
+  EXPECT_NEAR(all.deaths.histogram().quantile_ns(0.5) / 4e9, 1, 0.42) << "2/3 of the words";
+  const Counters late = sum(rows_in_range(snapshot, {}, {.min_seconds = 1, .fate = Fate::kDead}));
+  EXPECT_NEAR(late.deallocated[0].words, 200'000, 1e-6);
+  EXPECT_NEAR(late.deaths.entries().front().words, 200'000, 1e-6);
+  // Which of the deaths are of the low rate is not kept: their error is not taken for smaller.
+  EXPECT_GE(late.deallocated[0].variance_words2, 20 * 1e8);
+  const Counters early = sum(rows_in_range(snapshot, {}, {.max_seconds = 1, .fate = Fate::kDead}));
+  EXPECT_NEAR(early.deallocated[0].words, 100'000, 1e-6);
+}
+
 // 1.3 s, of whose bucket 61 % is above 1.2 s.
 TEST(Range, SharesOfDeathsAreRoundedOnceAtTheEnd) {
   Recording recording;

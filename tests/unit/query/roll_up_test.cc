@@ -84,13 +84,13 @@ TEST_F(GroupsTest, EachOrder) {
   ProfileRow& cache = add({1}, 10, 1);
   cache.counters.promoted.add(5, 1);
   cache.counters.deallocated[0].add(3, 1);
-  cache.counters.deaths.add(Heap::kMinor, 1'000, 100);
+  cache.counters.deaths.add(Heap::kMinor, 1'000, 100, 1);
   cache.counters.allocated_objects = 1;
   cache.counters.live_objects = 1;
   ProfileRow& parser = add({3}, 2, 2);
   parser.counters.allocated.words = 1000;  // fewer samples at a lower rate
   parser.counters.deallocated[1].add(4, 1);
-  parser.counters.deaths.add(Heap::kMinor, 1'000'000, 1);
+  parser.counters.deaths.add(Heap::kMinor, 1'000'000, 1, 1);
   parser.counters.allocated_objects = 2;
   parser.counters.live_objects = 3;
   const Names cache_first{"Cache.add:10", "Parser.token:5"};
@@ -241,7 +241,7 @@ TEST(MeasureTest, ValuesAndErrors) {
   counters.promoted.add(1, 1);
   counters.deallocated[0].add(2, 1);
   counters.deallocated[1].add(3, 1);
-  counters.deaths.add(Heap::kMinor, 1'000'000'000, 5);
+  counters.deaths.add(Heap::kMinor, 1'000'000'000, 5, 1);
   EXPECT_EQ(measure_value(counters, Measure::kLive), 64);
   EXPECT_EQ(measure_stderr(counts, Measure::kLive), 32);
   EXPECT_EQ(measure_value(counters, Measure::kAllocated), 144);
@@ -320,7 +320,7 @@ class ManyRows : public ::testing::Test {
       std::vector<std::uint64_t> entries;
       for (int i = 0; i < 30; ++i) entries.push_back(1 + random(3000));
       ProfileRow& added = fake_.add(std::move(entries), 10, 2);
-      for (int i = 0; i < 4; ++i) added.counters.deaths.add(Heap::kMinor, 1000u << i, 2);
+      for (int i = 0; i < 4; ++i) added.counters.deaths.add(Heap::kMinor, 1000u << i, 2, 1);
     }
   }
   FakeProfile fake_;

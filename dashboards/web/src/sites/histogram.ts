@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms of lifetimes: time on a logarithmic axis, samples upwards.
+// Histograms of lifetimes: time on a logarithmic axis, bytes upwards.
 import type { Lifetime } from "../api";
 import * as format from "../format";
 
@@ -14,6 +14,8 @@ export interface Axis {
 const DEFAULT_AXIS: Axis = { from: -3, to: 2 };
 // Buckets of memprofd are half a power of two wide.
 const BUCKET_DECADES = Math.log10(2) / 2;
+
+const WORD_BYTES = 8;
 
 const boundOf = (bound: number | string): number => Number(bound);
 
@@ -35,16 +37,18 @@ export function axisOf(lifetimes: Iterable<Lifetime | undefined>): Axis {
 interface Bin {
   left: number;  // 0 to 1
   width: number;
-  samples: number;
+  bytes: number;
+  error: number;  // bytes
   upper: number;  // seconds
 }
 
 function binsOf(lifetime: Lifetime | undefined, { from, to }: Axis): Bin[] {
-  return (lifetime?.buckets ?? []).map(({ upper_bound_seconds: bound, count }) => {
+  return (lifetime?.buckets ?? []).map(({ upper_bound_seconds: bound, words, count }) => {
     const upper = boundOf(bound);
     const right = Number.isFinite(upper) ? (Math.log10(upper) - from) / (to - from) : 1;
     const width = BUCKET_DECADES / (to - from);
-    return { left: Math.max(0, right - width), width, samples: Number(count), upper };
+    const bytes = Number(words) * WORD_BYTES;
+    return { left: Math.max(0, right - width), width, bytes, error: bytes / Math.sqrt(Number(count)), upper };
   });
 }
 
@@ -58,9 +62,9 @@ function element(tag: string, attributes: Record<string, string | number>): SVGE
 export function sparkline(lifetime: Lifetime | undefined, axis: Axis, width: number, height: number): SVGElement {
   const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "spark", "aria-hidden": "true" });
   const bins = binsOf(lifetime, axis);
-  const most = Math.max(...bins.map(({ samples }) => samples), 1);
-  const path = bins.map(({ left, width: part, samples }) => {
-    const tall = Math.max(1, (samples / most) * height);
+  const most = Math.max(...bins.map(({ bytes }) => bytes), 1);
+  const path = bins.map(({ left, width: part, bytes }) => {
+    const tall = Math.max(1, (bytes / most) * height);
     return `M${(left * width).toFixed(1)} ${height}v${(-tall).toFixed(1)}h${(part * width).toFixed(1)}V${height}z`;
   }).join("");
   svg.append(element("path", { d: path }));
@@ -83,35 +87,34 @@ function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => nu
   }
 }
 
-// With axes, and the error of each bar: the square root of its samples.
+// With axes, and the error of each bar: the square root of its samples, as a share of them.
 export function histogram(lifetime: Lifetime): SVGElement {
   const axis = axisOf([lifetime]);
   const svg = element("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });
   svg.setAttribute("aria-label", `Lifetimes of ${format.count(Number(lifetime.samples))} samples: half at most ` +
     `${format.duration(lifetime.p50_seconds)}, 99 % at most ${format.duration(lifetime.p99_seconds)}`);
   const bins = binsOf(lifetime, axis);
-  const most = Math.max(...bins.map(({ samples }) => samples + Math.sqrt(samples)), 1);
-  const y = (samples: number) => HEIGHT - (Math.max(0, samples) / most) * (HEIGHT - 8);
+  const most = Math.max(...bins.map(({ bytes, error }) => bytes + error), 1);
+  const y = (bytes: number) => HEIGHT - (Math.max(0, bytes) / most) * (HEIGHT - 8);
   addAxis(svg, axis, (log) => LEFT + ((log - axis.from) / (axis.to - axis.from)) * WIDTH);
   for (const bin of bins) addBar(svg, bin, y);
   for (const part of [0, 0.5, 1]) {
     const label = element("text", { x: LEFT - 6, y: y(part * most * 0.95) + 4, "text-anchor": "end" });
-    label.textContent = format.count(part * most * 0.95);
+    label.textContent = format.bytes(part * most * 0.95);
     svg.append(label);
   }
   return svg;
 }
 
-function addBar(svg: SVGElement, bin: Bin, y: (samples: number) => number): void {
+function addBar(svg: SVGElement, bin: Bin, y: (bytes: number) => number): void {
   const left = LEFT + bin.left * WIDTH;
   const width = Math.max(1, bin.width * WIDTH - 1);
-  const bar = element("rect", { x: left, y: y(bin.samples), width, height: HEIGHT - y(bin.samples), class: "bar" });
+  const bar = element("rect", { x: left, y: y(bin.bytes), width, height: HEIGHT - y(bin.bytes), class: "bar" });
   const title = element("title", {});
-  const error = Math.sqrt(bin.samples);
   title.textContent = `up to ${Number.isFinite(bin.upper) ? format.duration(bin.upper) : "any time"}: ` +
-    `${format.count(bin.samples)} ± ${format.count(error)} samples`;
+    format.estimate(bin.bytes, bin.error);
   bar.append(title);
   const middle = left + width / 2;
-  svg.append(bar, element("line", { x1: middle, x2: middle, y1: y(bin.samples - error),
-    y2: y(bin.samples + error), class: "whisker" }));
+  svg.append(bar, element("line", { x1: middle, x2: middle, y1: y(bin.bytes - bin.error),
+    y2: y(bin.bytes + bin.error), class: "whisker" }));
 }

@@ -57,7 +57,7 @@ ProfileModel example() {
   model.name(0x40, {{"token", "parse.ml", 7, 0, 1, "server"}});
   Counters& add = model.add({0x10, 0x20}, 100, 30).counters;
   add.promoted.add(40, ProfileModel::kRate);
-  add.deaths.add(Heap::kMajor, 2'000'000'000, 10);
+  add.deaths.add(Heap::kMajor, 2'000'000'000, 10, 1);
   Counters& token = model.add({0x40, run(1), 0x20}, 50).counters;
   token.deallocated[0].add(45, ProfileModel::kRate);
   token.deallocated[1].add(5, ProfileModel::kRate);

@@ -66,9 +66,11 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(value("memprofd_site_allocated_bytes_total" + site + "}"), 10000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_promoted_bytes_total" + site + "}"), 9000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_live_bytes" + site + "}"), 9500 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_site_lifetime_seconds_count" + site + "}"), 500);
-  EXPECT_NEAR(value("memprofd_site_lifetime_seconds_sum" + site + "}"), 500 * 0.05, 1e-9);
-  EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + site + ",le=\"+Inf\"}"), 500);
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_count" + site + "}"), 500 / testing::kRate);
+  EXPECT_NEAR(value("memprofd_site_lifetime_seconds_sum" + site + "}"), 500 / testing::kRate * 0.05,
+              1e-6);
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + site + ",le=\"+Inf\"}"),
+            500 / testing::kRate);
   EXPECT_EQ(value("memprofd_ocaml_minor_collections_total{pid=\"4242\"}"), 1053);
   EXPECT_EQ(value("memprofd_ocaml_major_collections_total{pid=\"4242\"}"), 89);
   EXPECT_EQ(value("memprofd_ocaml_heap_bytes{pid=\"4242\"}"), 64 << 20);

@@ -167,11 +167,11 @@ TEST(SiteCounts, RollsLifetimesUpToBoundsWithoutSplitting) {
   EXPECT_DOUBLE_EQ(lifetime_bound_seconds(0), 1.024e-3);
   EXPECT_DOUBLE_EQ(lifetime_bound_seconds(11), 4294.967296);
   LifetimeHistogram histogram;
-  histogram.add(1, 3);                   // below every bound
-  histogram.add(1'023'999, 4);           // just below the first
-  histogram.add(1'024'001, 5);           // just above it
-  histogram.add(4'294'967'290'000, 6);   // just below the last
-  histogram.add(90'000'000'000'000, 7);  // above the last
+  histogram.add(1, 3, 3);                   // below every bound
+  histogram.add(1'023'999, 4, 4);           // just below the first
+  histogram.add(1'024'001, 5, 5);           // just above it
+  histogram.add(4'294'967'290'000, 6, 6);   // just below the last
+  histogram.add(90'000'000'000'000, 7, 7);  // above the last
   SiteCounts counts;
   counts.add(histogram);
   EXPECT_EQ(counts.lifetime[0], 7u);
