@@ -59,7 +59,7 @@ function memory() {
 function lifetimes() {
   const quantile = (q: number, legend: string) => ({ expr: `histogram_quantile(${q}, ${DEATHS})`, legend });
   return [
-    distribution('Lifetimes of what dies', DEATHS, { unit: UNIT.seconds, description: 'Samples that died a second, by ' +
+    distribution('Lifetimes of what dies', DEATHS, { unit: UNIT.seconds, description: 'Words that died a second, by ' +
       'the time from allocation to the collection that found them dead.' }),
     series('Lifetime quantiles', [quantile(0.5, 'half lived at most'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
            { unit: UNIT.seconds, logarithmic: true, description: 'Of the bytes that die. Limits of buckets are a factor ' +

@@ -59,7 +59,7 @@ function lifetimes() {
     ({ expr: `histogram_quantile(${q}, sum by (le) (${DEATHS}))`, legend });
   return [
     distribution('Lifetimes of what dies', `sum by (le) (${DEATHS})`, { unit: UNIT.seconds, description:
-      'Samples that died a second, by the time from allocation to the collection that found them dead.' }),
+      'Words that died a second, by the time from allocation to the collection that found them dead.' }),
     series('Lifetime quantiles', [quantile(0.5, 'half lived at most'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
            { unit: UNIT.seconds, logarithmic: true, description: 'Of the bytes that die, not of the blocks. Limits of ' +
              'buckets are a factor of 4 apart.' }),
