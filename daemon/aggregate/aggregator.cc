@@ -45,14 +45,21 @@ void Aggregator::forget_live() {
 
 ClassId Aggregator::class_of(const memprof_record& record, CallstackId callstack,
                              std::uint16_t domain) {
-  const ClassId id =
-      classes_.intern({.callstack = callstack,
-                       .thread = MEMPROF_ORIGIN_TID(record.origin),
-                       .domain = domain,
-                       .size = SizeBucket::of(record.size_words),
-                       .heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin)),
-                       .source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(record.origin))});
-  if (id == ClassId()) drops_.add(Drop::kFollowClassesFull);
+  return intern({.callstack = callstack,
+                 .thread = MEMPROF_ORIGIN_TID(record.origin),
+                 .domain = domain,
+                 .size = SizeBucket::of(record.size_words),
+                 .heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin)),
+                 .source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(record.origin))});
+}
+
+ClassId Aggregator::intern(const AllocClass& alloc_class) {
+  const auto [id, whole] = classes_.intern(alloc_class);
+  if (id == ClassId()) {
+    drops_.add(Drop::kFollowClassesFull);
+  } else if (!whole) {
+    drops_.add(Drop::kFollowClassesCut);
+  }
   return id;
 }
 
@@ -122,13 +129,12 @@ void Aggregator::observe(const ObservedHit& hit) {
   const auto step = WeightScale::round(hit.weight_words, dice);
   if (!step) return;
   const double rate = 1 / WeightScale::words(*step);
-  const ClassId id = classes_.intern({.callstack = hit.callstack,
-                                      .thread = hit.thread,
-                                      .domain = hit.domain,
-                                      .size = SizeBucket::of(hit.size_words),
-                                      .heap = Heap::kMinor,
-                                      .source = Source::kNormal});
-  if (id == ClassId()) drops_.add(Drop::kFollowClassesFull);
+  const ClassId id = intern({.callstack = hit.callstack,
+                             .thread = hit.thread,
+                             .domain = hit.domain,
+                             .size = SizeBucket::of(hit.size_words),
+                             .heap = Heap::kMinor,
+                             .source = Source::kNormal});
   ++totals_.alloc_events;
   totals_.allocated[static_cast<int>(Heap::kMinor)][static_cast<int>(Source::kNormal)].add(1, rate);
   counters_of(id).add_allocated(1, rate, words_of(id));

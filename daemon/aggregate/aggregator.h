@@ -75,6 +75,7 @@ class Aggregator {
     double rate;
   };
 
+  ClassId intern(const AllocClass& alloc_class);
   ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
   Counters& counters_of(ClassId alloc_class);
   double words_of(ClassId alloc_class) const {

@@ -1,16 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/aggregate/alloc_class_table.h"
 
+#include <cstddef>
+#include <iterator>
+
 namespace memprofd {
+namespace {
+
+// Takes from a class what is told of it at one step but not at the next.
+using Coarsen = void (*)(AllocClass&);
+constexpr Coarsen kCoarsen[] = {
+    [](AllocClass& c) { c.thread = AllocClass::kAnyThread; },
+    [](AllocClass& c) { c.size = c.size.of_octave(); },
+    [](AllocClass& c) {
+      c.size = SizeBucket();
+      c.domain = AllocClass::kAnyDomain;
+    },
+};
+constexpr std::size_t kSteps = std::size(kCoarsen);
+
+// How many classes there may be while new ones are told apart as at that step: half of the
+// table, and half of the rest at each further one.
+std::size_t room_at(std::size_t step, std::size_t limit) {
+  return step == kSteps ? limit : limit - (limit >> (step + 1));
+}
+
+}  // namespace
 
 AllocClassTable::AllocClassTable(const AllocClassLimits& limits) : limits_(limits) {
   classes_.emplace_back();
 }
 
-ClassId AllocClassTable::intern(AllocClass alloc_class) {
+AllocClassTable::Interned AllocClassTable::intern(AllocClass alloc_class) {
   if (!told_apart(alloc_class.thread)) alloc_class.thread = AllocClass::kAnyThread;
-  if (const auto known = ids_.find(alloc_class); known != ids_.end()) return known->second;
-  if (size() >= limits_.classes) return ClassId();
+  for (std::size_t step = 0;; ++step) {
+    if (const auto known = ids_.find(alloc_class); known != ids_.end()) {
+      return {known->second, step == 0};
+    }
+    if (size() < room_at(step, limits_.classes)) return {add(alloc_class), step == 0};
+    if (step == kSteps) return {};
+    kCoarsen[step](alloc_class);
+  }
+}
+
+ClassId AllocClassTable::add(const AllocClass& alloc_class) {
   const ClassId id(static_cast<std::uint32_t>(classes_.size()));
   classes_.push_back(alloc_class);
   ids_.emplace(alloc_class, id);

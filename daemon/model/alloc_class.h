@@ -12,8 +12,9 @@
 namespace memprofd {
 
 struct AllocClass {
-  // Domain and thread of blocks whose class does not tell.
+  // Thread and domain of blocks whose class does not tell.
   static constexpr std::uint32_t kAnyThread = 0;
+  static constexpr std::uint16_t kAnyDomain = 0xffff;
 
   CallstackId callstack;
   std::uint32_t thread = kAnyThread;  // as gettid() says in the target

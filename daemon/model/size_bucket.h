@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block sizes on a scale: exact up to 64 words, then 16 buckets an octave, so
-// that a bucket's middle is within 3.2 % of every size in it.
+// that a bucket's middle is within 3.2 % of every size in it. A block has at least one word: 0 is
+// the bucket of those whose size is not told.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace memprofd {
 
@@ -38,8 +40,16 @@ class SizeBucket {
     if (index_ <= kExactWords) return index_;
     return from_index(static_cast<std::uint16_t>(index_ + 1)).smallest_words() - 1;
   }
-  // What stands for every size in the bucket.
+  constexpr bool told() const { return index_ != 0; }
+  // The bucket that stands for all sizes of its octave, up to half more or a quarter less.
+  constexpr SizeBucket of_octave() const {
+    const std::uint64_t words = smallest_words();
+    return words < 2 ? *this : of(std::uint64_t{3} << (std::bit_width(words) - 2));
+  }
+  // What stands for every size in the bucket. Infinity when it is not told: words are of no
+  // known number of such blocks, and none is added for them.
   constexpr double middle_words() const {
+    if (!told()) return std::numeric_limits<double>::infinity();
     return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;
   }
   constexpr std::uint16_t index() const { return index_; }

@@ -130,6 +130,7 @@ absl::StatusOr<FrameFilter> FrameFilter::compile(const Filter& filter) {
 }
 
 bool FrameFilter::passes(const AllocClass& alloc_class) const {
+  if (!alloc_class.size.told() && (min_size_bytes_ > 0 || max_size_bytes_ > 0)) return false;
   const double bytes = alloc_class.size.middle_words() * kBytesPerWord;
   if (bytes < min_size_bytes_) return false;
   if (max_size_bytes_ > 0 && bytes > max_size_bytes_) return false;

@@ -38,6 +38,7 @@ constexpr std::array<DropRow, kDrops> kRows = {{
     {Drop::kFollowStaleSession, {"follow", "stale_session", true}},
     {Drop::kFollowCallstacksCut, {"follow", "callstacks_cut"}},
     {Drop::kFollowCallstacksFull, {"follow", "callstacks_full"}},
+    {Drop::kFollowClassesCut, {"follow", "classes_cut", true}},
     {Drop::kFollowClassesFull, {"follow", "classes_full"}},
     {Drop::kAgentDomainInUse, {"agent", "domain_in_use"}},
     {Drop::kAgentDomainsFull, {"agent", "domains_full"}},

@@ -46,6 +46,7 @@ enum class Drop {
   kFollowStaleSession,    // record of an earlier session
   kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
+  kFollowClassesCut,      // allocation class table fills; counted without thread, or more
   kFollowClassesFull,     // allocation class table full; counted under "unknown"
   // The agent in the target; as it counts them.
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled

@@ -43,7 +43,9 @@ void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::Sam
     out.set_size_words(event.record.size_words);
     out.set_source(to_proto(static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin))));
   } else if (known) {
-    out.set_size_words(static_cast<std::uint64_t>(std::llround(block.size.middle_words())));
+    if (block.size.told()) {
+      out.set_size_words(static_cast<std::uint64_t>(std::llround(block.size.middle_words())));
+    }
     out.set_source(to_proto(block.source));
   }
   if (known) out.set_domain(block.domain);
