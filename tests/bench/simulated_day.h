@@ -177,7 +177,7 @@ class SimulatedDay {
       const double share = shares == Shares::kZipf ? 1 / rank : 1;
       sum += share;
       const SizeBucket size = SizeBucket::of(2 + site % 11);
-      const ClassId id = table_.intern({.callstack = CallstackId(site + 1), .size = size});
+      const ClassId id = table_.intern({.callstack = CallstackId(site + 1), .size = size}).id;
       classes_.push_back({id, site, size.middle_words(), share});
       sites_.push_back(life_of(site));
     }
