@@ -229,18 +229,25 @@ absl::Status AgentAttachment::advance_injection() {
     }
     return absl::OkStatus();
   }
-  injected_ = true;
-  if (absl::IsCancelled(result->status())) {
-    injector_.reset();
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(result->status());
-  paused_seconds_ += (*result)->paused_seconds;
-  adopt((*result)->agent);
-  claimed_ = true;
-  injector_.reset();
+  RETURN_IF_ERROR(take_injection());
   // The rate may have been changed while the injection waited.
-  return tell_session();
+  return control_ ? tell_session() : absl::OkStatus();
+}
+
+// What the injector has come to. What it has claimed is ours from then on, to be let go of, also
+// when it failed after that, or when nobody wants it any more.
+absl::Status AgentAttachment::take_injection() {
+  const auto result = *injector_->result();
+  injected_ = true;
+  if (result.ok()) injected_agent_ = result->agent;
+  if (injected_agent_) {
+    adopt(*std::exchange(injected_agent_, std::nullopt));
+    claimed_ = true;
+  }
+  if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
+  if (result.ok()) paused_seconds_ += result->paused_seconds;
+  injector_.reset();
+  return absl::OkStatus();
 }
 
 // An agent that is there gets some time before a thread is borrowed for it; one
@@ -287,9 +294,9 @@ std::optional<AgentLocation> AgentAttachment::find_loaded_agent(const std::strin
   return maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
 }
 
-// On the injector's thread: touches only what is constant while it runs.
+// On the injector's thread: touches only what is constant while it runs, and injected_agent_.
 absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRequest& session,
-                                                                 const std::string& name) const {
+                                                                 const std::string& name) {
   const auto agent = find_loaded_agent(name);
   if (!agent) {
     return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
@@ -299,6 +306,7 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
   const AgentControl control(target_.pid, *target_.memory, agent->control_address);
   RETURN_IF_ERROR(control.status().status());
   RETURN_IF_ERROR(claim_agent(control, target_.pid, Claim::kAtOnce));
+  injected_agent_ = *agent;
   RETURN_IF_ERROR(request(control, session));
   return *agent;
 }
@@ -347,6 +355,7 @@ bool AgentAttachment::injector_gone() {
   if (!injector_) return true;
   injector_->give_up();
   if (!injector_->result()) return false;
+  (void)take_injection();
   injector_.reset();
   return true;
 }
@@ -356,7 +365,8 @@ void AgentAttachment::begin_detach() {
 }
 
 void AgentAttachment::let_go() {
-  injector_.reset();
+  if (injector_) injector_->wait();
+  (void)injector_gone();
   request_stop();
   if (kernel_) kernel_->probes().detach();
   kernel_capture_.reset();

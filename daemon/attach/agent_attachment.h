@@ -82,18 +82,20 @@ class AgentAttachment final : public AttachedTarget {
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool injector_gone();
+  absl::Status take_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();
   std::optional<AgentLocation> find_loaded_agent(const std::string& name) const;
   absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session,
-                                                  const std::string& name) const;
+                                                  const std::string& name);
   void adopt(const AgentLocation& agent);
 
   Target target_;
   TargetLock lock_;
   AgentPlan plan_;
   std::unique_ptr<KernelSide> kernel_;
+  std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
   std::optional<AgentControl> control_;
   AgentLocation agent_;   // of control_
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)

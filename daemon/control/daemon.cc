@@ -219,11 +219,11 @@ void Daemon::forget_ended() {
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
   if (existing != targets_.end() && existing->second->state() != TargetSession::State::kEnded) {
-    const bool stopping = existing->second->state() == TargetSession::State::kStopping;
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid,
-                     stopping ? " is being let go of by this memprofd; attach again in a moment"
-                              : " is already profiled by this memprofd"));
+                     existing->second->letting_go()
+                         ? " is being let go of by this memprofd; attach again in a moment"
+                         : " is already profiled by this memprofd"));
   }
   if ((request.follow_forks || options_.attach.follow_forks) && !in_initial_pid_namespace()) {
     return absl::FailedPreconditionError(

@@ -89,6 +89,11 @@ class TargetSession {
 
   State state() const { return state_; }
   bool attached() const { return attached_.has_value(); }
+  // It is to end, and has not let go of the program yet.
+  bool letting_go() const {
+    return state_ == State::kStopping ||
+           (state_ == State::kLooking && look_until_ != TimePoint::max());
+  }
   int forked_from() const { return options_.forked_from; }
   const ForkFamily* family() const { return options_.family.get(); }
 

@@ -328,7 +328,16 @@ class Faults(E2ETest):
         self.assertEqual(OK, detach.wait(), detach.stderr())
         attach.wait()
         self.check_nothing_left(target)
+        self.assert_free_for_another(target)
         self.assert_same_output(target, self.expected)
+
+    def assert_free_for_another(self, target):
+        """Its agent is not claimed any more, though the memprofd that claimed it lives."""
+        another = self.daemon(rate=1e-4)
+        another.attach(target.pid)
+        another.wait_state(target.pid, "sampling")
+        self.assert_works_on(target)
+        another.detach(target.pid)
 
     def test_each_kind_of_call(self):
         counts = self.counts()

@@ -97,7 +97,7 @@ class Wrk(Process):
     """Load on a URL until finish(), which returns what wrk counted."""
 
     def __init__(self, url):
-        super().__init__(["wrk", "-t1", "-c8", "-d600s", "--latency", url], stdin=subprocess.DEVNULL)
+        super().__init__(["wrk", "-t1", "-c8", "-d600s", "--timeout", "60s", "--latency", url], stdin=subprocess.DEVNULL)
 
     def finish(self):
         self.stop(signal.SIGINT)

@@ -305,11 +305,14 @@ void Injector::give_up() {
   (void)::eventfd_write(cancel_.get(), 1);
 }
 
+void Injector::wait() {
+  if (!thread_.joinable()) return;
+  give_up();
+  thread_.join();
+}
+
 Injector::~Injector() {
-  if (thread_.joinable()) {
-    give_up();
-    thread_.join();
-  }
+  wait();
   if (safe_point_) injection_.removal->add(safe_point_);
 }
 

@@ -80,6 +80,7 @@ class Injector {
   Obstacle obstacle() const { return obstacle_; }
   // Has it end soon; not in the middle of what it does with a borrowed thread.
   void give_up();
+  void wait();  // gives up, and waits until it has ended
   // Nothing while it waits. kNotFound: the process ended, or replaced itself. kCancelled: it was
   // given up.
   std::optional<absl::StatusOr<InjectionResult>> result() const;
