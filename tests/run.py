@@ -38,9 +38,10 @@ SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards
 NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
-LANES = 3
+LANES = 2
 SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
-ALONE = {"e2e/test_limits", "e2e/test_crowd", "dashboards/test_page_day", "dashboards/test_page_sites"}
+ALONE = {"e2e/test_limits", "e2e/test_crowd", "bench/test_bench", "dashboards/test_page_day",
+         "dashboards/test_page_sites"}
 ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 

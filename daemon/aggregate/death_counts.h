@@ -55,7 +55,7 @@ class DeathCounts {
   std::span<const Entry> entries() const {
     return counts_ == nullptr ? std::span<const Entry>() : counts_->entries;
   }
-  // Of all words.
+  // Lifetimes, each by its words, summed up.
   double sum_ns() const { return counts_ == nullptr ? 0 : counts_->sum_ns; }
   LifetimeHistogram histogram() const;
 

@@ -36,8 +36,10 @@ class Domains(E2ETest):
         target = self.domains()
         daemon = self.sampled(target)
         # Once all domains have joined: both are read while it runs, the program's own counts around ours.
-        eventually(lambda: self.samples(daemon, target) > 20_000, "all domains are sampled")
+        eventually(lambda: self.samples(daemon, target) > 15_000, "all domains are sampled")
         first = self.words(target)
+        # What was under way to memprofd then has arrived.
+        eventually(lambda: self.samples(daemon, target) > 20_000, "more samples")
         estimated = self.estimates(daemon, target)
         second = self.words(target)
         eventually(lambda: self.samples(daemon, target) > 200_000, "many samples", timeout=120)
