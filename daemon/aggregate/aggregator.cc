@@ -68,20 +68,22 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
   const ClassId id = class_of(record, callstack, domain);
-  const double words = words_of(id);
+  const AllocClass& of = classes_.get(id);
+  const SampleWeight each = of.weight(rate_);
+  const std::uint64_t n = of.counted(record.n_samples);
   Counters& counters = counters_of(id);
   IntervalCell& cell = interval_.cell(id);
   ++totals_.alloc_events;
-  totals_.allocated[static_cast<int>(heap)][source].add(record.n_samples, rate_);
-  counters.add_allocated(record.n_samples, rate_, words);
-  cell.allocated += record.n_samples;
+  totals_.allocated[static_cast<int>(heap)][source].add(n, each);
+  counters.add_allocated(n, each, of.block_words());
+  cell.allocated += n;
   const auto inserted = live_.insert(SampleId(record.sample_id),
                                      LiveSample(record.time_ns, record.n_samples, id, heap));
   if (inserted == LiveSet::Inserted::kYes) {
-    totals_.live.add(record.n_samples, rate_);
-    counters.add_live(record.n_samples, rate_, words);
+    totals_.live.add(n, each);
+    counters.add_live(n, each, of.block_words());
   } else {
-    cell.never_followed += record.n_samples;
+    cell.never_followed += n;
     drops_.add(inserted == LiveSet::Inserted::kFull ? Drop::kFollowLiveSetFull
                                                     : Drop::kDecodeBadRecord);
   }
@@ -96,9 +98,12 @@ SampleEvent Aggregator::promote(const memprof_record& record) {
     return {record, ClassId(), 0};
   }
   sample->move_to_major();
-  totals_.promoted.add(sample->n_samples(), rate_);
-  counters_of(sample->alloc_class()).promoted.add(sample->n_samples(), rate_);
-  interval_.cell(sample->alloc_class()).promoted += sample->n_samples();
+  const ClassId id = sample->alloc_class();
+  const SampleWeight each = classes_.get(id).weight(rate_);
+  const std::uint64_t n = classes_.get(id).counted(sample->n_samples());
+  totals_.promoted.add(n, each);
+  counters_of(id).promoted.add(n, each);
+  interval_.cell(id).promoted += n;
   return event_of(record, *sample);
 }
 
@@ -110,17 +115,19 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
     return {record, ClassId(), 0};
   }
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
-  const std::uint32_t n_samples = sample->n_samples();
   const std::uint64_t born = sample->alloc_time_ns();
   const std::uint64_t lifetime = record.time_ns > born ? record.time_ns - born : 0;
   const ClassId id = sample->alloc_class();
+  const AllocClass& of = classes_.get(id);
+  const SampleWeight each = of.weight(rate_);
+  const std::uint64_t n = of.counted(sample->n_samples());
   Counters& counters = counters_of(id);
-  totals_.deallocated[static_cast<int>(heap)].add(n_samples, rate_);
-  totals_.live.subtract(n_samples, rate_);
-  counters.deallocated[static_cast<int>(heap)].add(n_samples, rate_);
-  counters.remove_live(n_samples, rate_, words_of(id));
-  counters.deaths.add(heap, lifetime, n_samples, rate_);
-  interval_.cell(id).deaths.add(heap, lifetime, n_samples, rate_);
+  totals_.deallocated[static_cast<int>(heap)].add(n, each);
+  totals_.live.subtract(n, each);
+  counters.deallocated[static_cast<int>(heap)].add(n, each);
+  counters.remove_live(n, each, of.block_words());
+  counters.deaths.add(heap, lifetime, n, each.words);
+  interval_.cell(id).deaths.add(heap, lifetime, n, each.words);
   return event_of(record, *sample);
 }
 
@@ -132,12 +139,14 @@ void Aggregator::observe(const ObservedHit& hit) {
   const ClassId id = intern({.callstack = hit.callstack,
                              .thread = hit.thread,
                              .domain = hit.domain,
-                             .size = SizeBucket::of(hit.size_words),
+                             .size = SizeBucket::coarse_of(hit.size_words),
                              .heap = Heap::kMinor,
                              .source = Source::kNormal});
   ++totals_.alloc_events;
-  totals_.allocated[static_cast<int>(Heap::kMinor)][static_cast<int>(Source::kNormal)].add(1, rate);
-  counters_of(id).add_allocated(1, rate, words_of(id));
+  const AllocClass& of = classes_.get(id);
+  const SampleWeight each = of.weight(rate);
+  totals_.allocated[static_cast<int>(Heap::kMinor)][static_cast<int>(Source::kNormal)].add(1, each);
+  counters_of(id).add_allocated(1, each, of.block_words());
   if (observed_.size() <= *step) observed_.resize(*step + 1);
   IntervalCell& cell = observed_[*step].cell(id);
   ++cell.allocated;

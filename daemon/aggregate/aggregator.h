@@ -31,7 +31,7 @@ struct ObservedHit {
   std::uint32_t thread = 0;
   std::uint16_t domain = 0;
   std::uint32_t size_words = 0;
-  double weight_words = 0;
+  double weight_words = 0;  // of the hit, whatever the block's own size
 };
 
 // One session at a time: every block in the live set was sampled at rate().
@@ -78,9 +78,6 @@ class Aggregator {
   ClassId intern(const AllocClass& alloc_class);
   ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
   Counters& counters_of(ClassId alloc_class);
-  double words_of(ClassId alloc_class) const {
-    return classes_.get(alloc_class).size.middle_words();
-  }
   void forget_live();
 
   DropCounters& drops_;

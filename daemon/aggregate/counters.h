@@ -19,26 +19,32 @@ struct Counters {
   Estimate promoted;
   Estimate live;
   std::array<Estimate, kHeaps> deallocated;
-  // Blocks: of n samples of blocks of w words, header not counted, there are
-  // n / (rate * (w + 1)).
+  // Blocks: the words by those of one block.
   double allocated_objects = 0;
   double live_objects = 0;
   DeathCounts deaths;
 
-  // words: of one block, header not counted.
-  void add_allocated(std::uint64_t n_samples, double rate, double words) {
-    allocated.add(n_samples, rate);
-    allocated_objects += static_cast<double>(n_samples) / (rate * (words + 1));
+  // block_words: AllocClass::block_words().
+  void add_allocated(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
+    allocated.add(n_samples, each);
+    allocated_objects += static_cast<double>(n_samples) * each.words / block_words;
   }
-  void add_live(std::uint64_t n_samples, double rate, double words) {
-    live.add(n_samples, rate);
-    live_objects += static_cast<double>(n_samples) / (rate * (words + 1));
+  void remove_allocated(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
+    allocated.subtract(n_samples, each);
+    allocated_objects =
+        allocated.samples == 0
+            ? 0
+            : allocated_objects - static_cast<double>(n_samples) * each.words / block_words;
   }
-  void remove_live(std::uint64_t n_samples, double rate, double words) {
-    live.subtract(n_samples, rate);
+  void add_live(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
+    live.add(n_samples, each);
+    live_objects += static_cast<double>(n_samples) * each.words / block_words;
+  }
+  void remove_live(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
+    live.subtract(n_samples, each);
     live_objects = live.samples == 0
                        ? 0
-                       : live_objects - static_cast<double>(n_samples) / (rate * (words + 1));
+                       : live_objects - static_cast<double>(n_samples) * each.words / block_words;
   }
   Counters& operator+=(const Counters& other);
 };

@@ -45,12 +45,12 @@ void DeathCounts::add_entry(const Entry& added, double sum_ns) {
   }
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double rate) {
-  const Entry entry{code, n_samples, static_cast<double>(n_samples) / rate};
+void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
+  const Entry entry{code, n_samples, static_cast<double>(n_samples) * words_each};
   add_entry(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
 }
 
-void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double rate) {
+void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
   if (empty()) return;
   Counts& counts = own();
   const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
@@ -58,7 +58,7 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
   if (found == counts.entries.end()) return;
   const bool all = found->n <= n_samples;
   const double removed =
-      all ? found->words : std::min(found->words, static_cast<double>(n_samples) / rate);
+      all ? found->words : std::min(found->words, static_cast<double>(n_samples) * words_each);
   counts.sum_ns -= std::min(counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * removed);
   if (!all) {
     found->n -= n_samples;
@@ -69,14 +69,14 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
   if (counts.entries.empty()) counts.sum_ns = 0;
 }
 
-void DeathCounts::add_codes(std::span<const Entry> deaths, double rate) {
+void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each) {
   if (deaths.empty()) return;
   Counts& counts = own();
   merge(counts.entries, deaths,
-        [rate](const Entry& death) { return static_cast<double>(death.n) / rate; });
+        [=](const Entry& death) { return static_cast<double>(death.n) * words_each; });
   for (const Entry& death : deaths) {
     counts.sum_ns +=
-        LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n) / rate;
+        LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n) * words_each;
   }
 }
 

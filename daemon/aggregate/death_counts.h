@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many samples of one class died in which heap after which time, and the words that they
-// stand for: samples of several rates cannot be told apart later. Made for size: most classes know
-// a few lifetimes only. Copies share their memory until one of them changes, so that a snapshot of
-// all classes costs little; each copy is for one thread at a time.
+// stand for: samples of several weights cannot be told apart later. Made for size: most classes
+// know a few lifetimes only. Copies share their memory until one of them changes, so that a
+// snapshot of all classes costs little; each copy is for one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -34,19 +34,19 @@ class DeathCounts {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
-  // rate: of the samples, in samples per word.
-  void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double rate) {
-    const double words = static_cast<double>(n_samples) / rate;
+  // words_each: that one sample stands for.
+  void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double words_each) {
+    const double words = static_cast<double>(n_samples) * words_each;
     add_entry({code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples, words},
               static_cast<double>(lifetime_ns) * words);
   }
   // For lifetimes known by their bucket only, which count with its middle.
-  void add_code(std::uint8_t code, std::uint64_t n_samples, double rate);
-  // The same for several of one rate, by ascending code; their words are not looked at.
-  void add_codes(std::span<const Entry> deaths, double rate);
+  void add_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
+  // The same for several of one weight, by ascending code; their words are not looked at.
+  void add_codes(std::span<const Entry> deaths, double words_each);
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
-  void remove_code(std::uint8_t code, std::uint64_t n_samples, double rate);
+  void remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
   // Keeps the memory, unless it is shared.
   void clear();
 

@@ -7,6 +7,7 @@
 
 #include "daemon/model/heap.h"
 #include "daemon/model/size_bucket.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {
@@ -22,6 +23,14 @@ struct AllocClass {
   SizeBucket size;
   Heap heap = Heap::kMinor;  // allocated in
   Source source = Source::kNormal;
+
+  // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
+  double block_words() const { return size.middle_words() + (source == Source::kCustom ? 0 : 1); }
+  // What is counted of a block with n sampled words, and what each stands for.
+  std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
+  SampleWeight weight(double rate) const {
+    return size.fine() ? weight_of_block(block_words(), rate) : weight_of_word(rate);
+  }
 
   friend bool operator==(const AllocClass&, const AllocClass&) = default;
   template <typename H>

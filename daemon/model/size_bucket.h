@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block sizes on a scale: exact up to 64 words, then 16 buckets an octave, so
-// that a bucket's middle is within 3.2 % of every size in it. A block has at least one word: 0 is
-// the bucket of those whose size is not told.
+// Block sizes on a scale. A block has at least one word: 0 is the bucket of those whose size is
+// not told.
+//
+//   1 to 64 words        each
+//   up to 511            16 buckets an octave: a bucket's middle is within 3.2 % of each size in it
+//   512 to 2,047         each
+//   2,048 to 2^40 - 1    1,024 buckets an octave: within 0.05 %
+//   more                 16 an octave
+//
+// From 512 words to 2^40 a size is fine: known so well that a block's own size says what it counts.
+// Sizes that are no blocks' own are on the coarse scale, which has 16 buckets an octave there too.
 #pragma once
 
 #include <bit>
@@ -14,12 +22,20 @@ namespace memprofd {
 class SizeBucket {
  public:
   static constexpr std::uint64_t kExactWords = 64;
+  static constexpr std::uint64_t kFineWords = 512;
   // 2^48 words and more share the last bucket.
   static constexpr int kLargestOctave = 48;
 
   constexpr SizeBucket() = default;
   static constexpr SizeBucket from_index(std::uint16_t index) { return SizeBucket(index); }
   static constexpr SizeBucket of(std::uint64_t words) {
+    const int octave = std::bit_width(words) - 1;
+    if (words < kFineWords || octave >= kFineOctaves) return coarse_of(words);
+    if (octave <= kFineBits) return fine_at(words - kFineWords);
+    return fine_at(kFineEach + static_cast<std::uint64_t>(octave - kFineBits - 1) * kFineSteps +
+                   ((words >> (octave - kFineBits)) & (kFineSteps - 1)));
+  }
+  static constexpr SizeBucket coarse_of(std::uint64_t words) {
     if (words <= kExactWords) return SizeBucket(static_cast<std::uint16_t>(words));
     const int octave = std::bit_width(words) - 1;
     if (octave >= kLargestOctave) return SizeBucket(kLastIndex);
@@ -31,6 +47,7 @@ class SizeBucket {
   // The range of sizes in the bucket, both inclusive.
   constexpr std::uint64_t smallest_words() const {
     if (index_ <= kExactWords) return index_;
+    if (fine()) return smallest_fine_words(index_ - kFirstFine);
     const unsigned above = index_ - kExactWords - 1;
     const unsigned octave = 6 + above / 16;
     const std::uint64_t low = (16ULL + above % 16) << (octave - 4);
@@ -38,13 +55,15 @@ class SizeBucket {
   }
   constexpr std::uint64_t largest_words() const {
     if (index_ <= kExactWords) return index_;
+    if (fine()) return smallest_fine_words(index_ - kFirstFine + 1) - 1;
     return from_index(static_cast<std::uint16_t>(index_ + 1)).smallest_words() - 1;
   }
   constexpr bool told() const { return index_ != 0; }
+  constexpr bool fine() const { return index_ >= kFirstFine; }
   // The bucket that stands for all sizes of its octave, up to half more or a quarter less.
   constexpr SizeBucket of_octave() const {
     const std::uint64_t words = smallest_words();
-    return words < 2 ? *this : of(std::uint64_t{3} << (std::bit_width(words) - 2));
+    return words < 2 ? *this : coarse_of(std::uint64_t{3} << (std::bit_width(words) - 2));
   }
   // What stands for every size in the bucket. Infinity when it is not told: words are of no
   // known number of such blocks, and none is added for them.
@@ -57,6 +76,21 @@ class SizeBucket {
 
  private:
   static constexpr std::uint16_t kLastIndex = kExactWords + 1 + (kLargestOctave - 6) * 16;
+  static constexpr std::uint16_t kFirstFine = kLastIndex + 1;
+  static constexpr int kFineOctaves = 40;
+  static constexpr int kFineBits = 10;
+  static constexpr std::uint64_t kFineSteps = 1 << kFineBits;              // an octave
+  static constexpr std::uint64_t kFineEach = 2 * kFineSteps - kFineWords;  // before the steps
+  static_assert(kFirstFine + kFineEach + (kFineOctaves - kFineBits) * kFineSteps < 1 << 16);
+
+  static constexpr SizeBucket fine_at(std::uint64_t place) {
+    return SizeBucket(static_cast<std::uint16_t>(kFirstFine + place));
+  }
+  static constexpr std::uint64_t smallest_fine_words(std::uint64_t place) {
+    if (place < kFineEach) return kFineWords + place;
+    const std::uint64_t above = place - kFineEach;
+    return (kFineSteps + above % kFineSteps) << (1 + above / kFineSteps);
+  }
   constexpr explicit SizeBucket(std::uint16_t index) : index_(index) {}
   std::uint16_t index_ = 0;
 };

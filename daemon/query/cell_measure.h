@@ -34,19 +34,27 @@ inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   }
   return died(Heap::kMinor) + died(Heap::kMajor);
 }
-// What one sample counts in a unit that can be summed.
-inline double sample_weight(const AllocClass& alloc_class, double rate, Unit unit) {
+// What one sample adds to a sum, in a unit that can be summed.
+struct SampleValue {
+  double value = 0;
+  double variance = 0;
+};
+inline SampleValue sample_value(const AllocClass& alloc_class, const SampleWeight& each,
+                                Unit unit) {
+  const auto by = [&](double factor) {
+    return SampleValue{each.words * factor, each.variance_words2 * factor * factor};
+  };
   switch (unit) {
     case Unit::kBytes:
-      return kBytesPerWord / rate;
+      return by(kBytesPerWord);
     case Unit::kBlocks:
-      return 1 / (rate * (alloc_class.size.middle_words() + 1));
+      return by(1 / alloc_class.block_words());
     case Unit::kSamples:
-      return 1;
+      return {1, 1};
     case Unit::kSeconds:
       break;
   }
-  return 0;
+  return {};
 }
 
 }  // namespace memprofd

@@ -62,8 +62,8 @@ std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
   return ages;
 }
 
-void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
-               const Grouping& grouping, std::vector<Growth>& growths) {
+void add_steps(const RangeCounter& counter, const TimeRange& range, const Grouping& grouping,
+               std::vector<Growth>& growths) {
   std::vector<double> now(growths.size());
   for (std::size_t i = 0; i < growths.size(); ++i) {
     now[i] = growths[i].begin.words * kBytesPerWord;
@@ -75,8 +75,7 @@ void add_steps(const RangeCounter& counter, const TargetSnapshot& snapshot, cons
         const int row = counter.row_of(cell.alloc_class);
         if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
         now[grouping.group_of_row[row]] +=
-            cell_samples(cell, Blocks::kLive) *
-            sample_weight(snapshot.rows[row].alloc_class, rate, Unit::kBytes);
+            cell_samples(cell, Blocks::kLive) * counter.weight(row, rate).words * kBytesPerWord;
       });
     }
     for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);
@@ -227,14 +226,13 @@ TimeRange warmed_up(const RangeCounter& counter, TimeRange range) {
   return range;
 }
 
-std::vector<Growth> growths_of(const TargetSnapshot& snapshot, const RangeCounter& counter,
-                               const TimeRange& range, const std::vector<std::uint64_t>& ages,
-                               const Grouping& grouping) {
+std::vector<Growth> growths_of(const RangeCounter& counter, const TimeRange& range,
+                               const std::vector<std::uint64_t>& ages, const Grouping& grouping) {
   std::vector<Growth> growths(grouping.grouper.size());
   grouping.add(counter.live_at(range.begin_ns),
                [&](int g) -> Portion& { return growths[g].begin; });
   grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
-  add_steps(counter, snapshot, range, grouping, growths);
+  add_steps(counter, range, grouping, growths);
   add_ages(counter, ages, range, grouping, growths);
   return growths;
 }
@@ -247,13 +245,13 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
     return absl::InvalidArgumentError(
         "the search for leaks looks at ages itself; leave the lifetime filters out");
   }
-  const RangeCounter counter(snapshot);
+  const RangeCounter counter(snapshot, Doubt::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
   const TimeRange range = warmed_up(counter, counter.resolve(asked));
   Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(span_ns);
-  const std::vector<Growth> growths = growths_of(snapshot, counter, range, ages, grouping);
+  const std::vector<Growth> growths = growths_of(counter, range, ages, grouping);
   ASSIGN_OR_RETURN(const TargetProfile at_end,
                    select(snapshot, {range.begin_ns, range.end_ns}, filter));
 

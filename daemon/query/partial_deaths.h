@@ -51,7 +51,7 @@ class PartialDeaths {
     for (const auto& [code, samples, words] : parts_) {
       const Heap heap = DeathCounts::Entry{code, 0}.heap();
       const std::uint64_t n = rounding[static_cast<int>(heap)].whole(samples);
-      if (n > 0) result.add_code(code, n, samples / words);
+      if (n > 0) result.add_code(code, n, words / samples);
     }
     return result;
   }

@@ -15,7 +15,7 @@ bool any(const Counters& counters) {
 }
 
 double objects(const Estimate& estimate, const ProfileRow& row) {
-  return estimate.words / (row.alloc_class.size.middle_words() + 1);
+  return estimate.words / row.alloc_class.block_words();
 }
 
 RangeRows assemble(const TargetSnapshot& snapshot, const TimeRange& range,

@@ -53,7 +53,7 @@ double followed(const WindowCell& cell) {
 // A share of the deaths in a cell.
 struct Taken {
   double samples = 0;
-  double squares = 0;  // samples by share: what leaves the variance, a share being a guess
+  double squares = 0;  // samples by share
 };
 Taken share_of(const WindowCell& cell, const Shares& shares) {
   Taken taken;
@@ -65,9 +65,9 @@ Taken share_of(const WindowCell& cell, const Shares& shares) {
   return taken;
 }
 
-// By heap: how many times the variance of its deaths is that of samples which all have the mean
-// weight of their entry. 1 when all are of one rate.
-std::array<double, kHeaps> variance_of_mixing(const Counters& counters) {
+// By heap: the variance of its deaths beside the squares of what their samples stand for. 1 for
+// samples of words at one rate, more for several rates, less for blocks that count once.
+std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   std::array<double, kHeaps> alike{};
   for (const DeathCounts::Entry& death : counters.deaths.entries()) {
     alike[static_cast<int>(death.heap())] +=
@@ -76,7 +76,7 @@ std::array<double, kHeaps> variance_of_mixing(const Counters& counters) {
   std::array<double, kHeaps> result{};
   for (int heap = 0; heap < kHeaps; ++heap) {
     const double all = counters.deallocated[heap].variance_words2;
-    result[heap] = alike[heap] > 0 ? std::max(1.0, all / alike[heap]) : 1;
+    result[heap] = alike[heap] > 0 ? all / alike[heap] : 0;
   }
   return result;
 }
@@ -89,38 +89,47 @@ DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest)
   return {up_to(longest[0]), up_to(longest[1])};
 }
 
-void add_cell(Counters& to, const WindowCell& cell, double rate, double words) {
-  if (cell.allocated > 0) to.add_allocated(cell.allocated, rate, words);
-  if (cell.promoted > 0) to.promoted.add(cell.promoted, rate);
+void add_cell(Counters& to, const WindowCell& cell, const SampleWeight& each, double block_words) {
+  if (cell.allocated > 0) to.add_allocated(cell.allocated, each, block_words);
+  if (cell.promoted > 0) to.promoted.add(cell.promoted, each);
   for (int heap = 0; heap < kHeaps; ++heap) {
-    if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], rate);
+    if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], each);
   }
-  to.deaths.add_codes(cell.deaths, rate);
+  to.deaths.add_codes(cell.deaths, each.words);
 }
 
-// Nothing is left of blocks that are forgotten: a session's end forgets older ones too.
-void take(Portion& from, const Taken& died, const WindowCell& cell, double rate) {
+// The variance of a share of n samples, as if n were known: that of the share, and that whether
+// each sample is in it is a guess, twice, to be on the safe side.
+//
+//   n (share^2 v + 2 share (1 - share) w^2)      w: words of a sample, v: its variance
+double variance_of(const Taken& part, const SampleWeight& each) {
+  return part.squares * each.variance_words2 +
+         2 * (part.samples - part.squares) * each.words * each.words;
+}
+
+// What is left has the other shares. Nothing is left of blocks that are forgotten: a session's end
+// forgets older ones too.
+void take(Portion& from, const Taken& died, const WindowCell& cell, const SampleWeight& each) {
   from.samples -= died.samples;
-  from.words -= died.samples / rate;
-  from.variance_words2 -= died.squares / (rate * rate);
+  from.words -= died.samples * each.words;
+  from.variance_words2 -= (2 * died.samples - died.squares) * each.variance_words2 -
+                          2 * (died.samples - died.squares) * each.words * each.words;
   const auto forgotten = static_cast<double>(cell.forgotten);
   if (forgotten == 0) return;
   if (forgotten >= from.samples) {
     from = {};
   } else {
-    from.add(-forgotten, rate);
+    from.add(-forgotten, each);
   }
 }
 
-void subtract_cell(Counters& from, const WindowCell& cell, double rate, double words) {
-  from.allocated.subtract(cell.allocated, rate);
-  from.allocated_objects = from.allocated.samples == 0
-                               ? 0
-                               : from.allocated_objects - cell.allocated / (rate * (words + 1));
-  from.promoted.subtract(cell.promoted, rate);
+void subtract_cell(Counters& from, const WindowCell& cell, const SampleWeight& each,
+                   double block_words) {
+  from.remove_allocated(cell.allocated, each, block_words);
+  from.promoted.subtract(cell.promoted, each);
   for (const DeathCounts::Entry& death : cell.deaths) {
-    from.deallocated[static_cast<int>(death.heap())].subtract(death.n, rate);
-    from.deaths.remove_code(death.code, death.n, rate);
+    from.deallocated[static_cast<int>(death.heap())].subtract(death.n, each);
+    from.deaths.remove_code(death.code, death.n, each.words);
   }
 }
 
@@ -132,15 +141,18 @@ Estimate Portion::estimate(SampleRounding& rounding) const {
   return {rounding.whole(samples), words, std::max(0.0, variance_words2)};
 }
 
-RangeCounter::RangeCounter(const TargetSnapshot& snapshot)
+RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
     : snapshot_(snapshot),
       view_(snapshot.history),
       begin_ns_(view_.empty() ? snapshot.attached_ns : view_.begin_ns),
-      now_ns_(view_.empty() ? snapshot.time_ns : view_.newest_ns()) {
+      now_ns_(view_.empty() ? snapshot.time_ns : view_.newest_ns()),
+      doubt_(doubt) {
   const std::uint32_t classes = snapshot.rows.empty() ? 0 : snapshot.rows.back().id.value() + 1;
   row_of_.assign(classes, -1);
   for (std::size_t row = 0; row < snapshot.rows.size(); ++row) {
     row_of_[snapshot.rows[row].id.value()] = static_cast<int>(row);
+    const AllocClass& of = snapshot.rows[row].alloc_class;
+    fine_words_.push_back(of.size.fine() ? of.block_words() : 0);
   }
 }
 
@@ -161,7 +173,7 @@ TimeRange RangeCounter::resolve(const TimeRange& asked) const {
 template <typename Fn>
 void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const {
   sum_windows(view_.cover(begin_ns, end_ns), [&](const WindowCell& cell, double rate) {
-    if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, rate);
+    if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, weight(row, rate));
   });
 }
 
@@ -170,7 +182,9 @@ void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn 
   for (std::size_t part = 0; part < window.parts(); ++part) {
     WindowPartReader reader = window.read(part, choose(window.longest(part)));
     while (const WindowCell* cell = reader.next()) {
-      if (const int row = row_of(cell->alloc_class); row >= 0) fn(row, *cell, window.rate(part));
+      if (const int row = row_of(cell->alloc_class); row >= 0) {
+        fn(row, *cell, weight(row, window.rate(part)));
+      }
     }
   }
 }
@@ -178,8 +192,8 @@ void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn 
 std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns) const {
   if (begin_ns <= begin_ns_) return flows_since_begin(end_ns);
   std::vector<Counters> result(snapshot_.rows.size());
-  for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, double rate) {
-    add_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, const SampleWeight& each) {
+    add_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words());
   });
   return result;
 }
@@ -194,8 +208,8 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
     counters.live_objects = 0;
   }
   if (end_ns >= now_ns_) return result;
-  for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, double rate) {
-    subtract_cell(result[row], cell, rate, snapshot_.rows[row].alloc_class.size.middle_words());
+  for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, const SampleWeight& each) {
+    subtract_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words());
   });
   return result;
 }
@@ -204,7 +218,12 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   std::vector<Portion> result(snapshot_.rows.size());
   if (time_ns <= begin_ns_) return result;  // nothing was followed yet
   for (std::size_t row = 0; row < result.size(); ++row) {
-    result[row].add(snapshot_.rows[row].counters.live);
+    const Estimate& live = snapshot_.rows[row].counters.live;
+    result[row].add(live);
+    // All of them are of one session: each stands for the same.
+    if (doubt_ == Doubt::kChance && live.samples > 0) {
+      result[row].variance_words2 = live.words * live.words / static_cast<double>(live.samples);
+    }
   }
   take_back(time_ns, now_ns_, result);
   return result;
@@ -217,7 +236,7 @@ void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
       const int row = row_of(cell.alloc_class);
       if (row < 0) return;
       const double grown = cell_samples(cell, Blocks::kLive);
-      if (grown != 0) live[row].add(-grown, rate);
+      if (grown != 0) live[row].add(-grown, weight(row, rate));
     });
   }
 }
@@ -227,24 +246,24 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
                                                        std::uint64_t born_after_ns) const {
   std::vector<Deaths> result(snapshot_.rows.size());
   std::vector<PartialDeaths> parts(result.size());
-  const auto add = [&](std::size_t row, const DeathCounts::Entry& death, double share, double words,
-                       double variance) {
+  const auto add = [&](std::size_t row, const DeathCounts::Entry& death, double share,
+                       const SampleWeight& each) {
     if (share <= 0) return;
     const double n = static_cast<double>(death.n) * share;
     Portion& heap = result[row].by_heap[static_cast<int>(death.heap())];
     heap.samples += n;
-    heap.words += n * words;
-    heap.variance_words2 += n * (2 - share) * variance;  // whether each counts is a guess
-    parts[row].add(death.code, n, n * words);
+    heap.words += n * each.words;
+    heap.variance_words2 += variance_of({n, n * share}, each);
+    parts[row].add(death.code, n, n * each.words);
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
     for (std::size_t row = 0; row < result.size(); ++row) {
       const Counters& all = snapshot_.rows[row].counters;
-      const auto mixed = variance_of_mixing(all);
+      const auto by_squares = variance_by_squares(all);
       for (const DeathCounts::Entry& death : all.deaths.entries()) {
         const double weight = death.words / static_cast<double>(death.n);
         add(row, death, LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
-            weight, weight * weight * mixed[static_cast<int>(death.heap())]);
+            {weight, weight * weight * by_squares[static_cast<int>(death.heap())]});
       }
     }
   } else {
@@ -257,9 +276,8 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
                        : share_born_after(bucket, window, born_after_ns, span);
           });
         },
-        [&](std::size_t row, const DeathCounts::Entry& death, double share, double rate) {
-          add(row, death, share, 1 / rate, 1 / (rate * rate));
-        });
+        [&](std::size_t row, const DeathCounts::Entry& death, double share,
+            const SampleWeight& each) { add(row, death, share, each); });
   }
   std::array<SampleRounding, kHeaps> rounding;
   for (std::size_t row = 0; row < result.size(); ++row) {
@@ -275,9 +293,9 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
     const Shares by_bucket = shares_of(*window);
     for_each_cell(
         *window, [&](const LongestBuckets&) { return kAllDeaths; },
-        [&](int row, const WindowCell& cell, double rate) {
+        [&](int row, const WindowCell& cell, const SampleWeight& each) {
           for (const DeathCounts::Entry& death : cell.deaths) {
-            fn(static_cast<std::size_t>(row), death, by_bucket[death.bucket()], rate);
+            fn(static_cast<std::size_t>(row), death, by_bucket[death.bucket()], each);
           }
         });
   }
@@ -298,9 +316,9 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
     });
     for_each_cell(
         *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
-        [&](int row, const WindowCell& cell, double rate) {
-          if (window->end_ns() <= until_ns) result[row].add(followed(cell), rate);
-          take(result[row], share_of(cell, born_then), cell, rate);
+        [&](int row, const WindowCell& cell, const SampleWeight& each) {
+          if (window->end_ns() <= until_ns) result[row].add(followed(cell), each);
+          take(result[row], share_of(cell, born_then), cell, each);
         });
   }
   return result;
@@ -354,10 +372,10 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
         }
         return any;
       },
-      [&](int row, const WindowCell& cell, double rate) {
+      [&](int row, const WindowCell& cell, const SampleWeight& each) {
         if (cell.deaths.empty() && cell.forgotten == 0) return;
         for (std::size_t i = 0; i < live.size(); ++i) {
-          take(live[i][row], share_of(cell, by_time[i]), cell, rate);
+          take(live[i][row], share_of(cell, by_time[i]), cell, each);
         }
       });
 }

@@ -38,10 +38,10 @@ struct Portion {
   double words = 0;
   double variance_words2 = 0;
 
-  void add(double n, double rate) {
+  void add(double n, const SampleWeight& each) {
     samples += n;
-    words += n / rate;
-    variance_words2 += n / (rate * rate);
+    words += n * each.words;
+    variance_words2 += n * each.variance_words2;
   }
   void add(const Estimate& estimate, double share = 1) {
     samples += static_cast<double>(estimate.samples) * share;
@@ -71,9 +71,16 @@ struct LifetimeSpan {
   bool all() const { return min_ns <= 0 && max_ns == std::numeric_limits<double>::infinity(); }
 };
 
+// What the variances of an answer are about.
+enum class Doubt {
+  kSampling,  // which words were sampled: how far the answer may be from the truth
+  kChance,    // that too, and that the program might as well have allocated or let go of another
+              // block: how far what is live moves when nothing drives it
+};
+
 class RangeCounter {
  public:
-  explicit RangeCounter(const TargetSnapshot& snapshot);
+  explicit RangeCounter(const TargetSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
 
   std::uint64_t begin_ns() const { return begin_ns_; }  // of the recording
   std::uint64_t now_ns() const { return now_ns_; }
@@ -107,18 +114,25 @@ class RangeCounter {
                                        std::size_t max_steps) const {
     return view_.steps(begin_ns, end_ns, max_steps);
   }
+  // What a sample of a row stands for.
+  SampleWeight weight(int row, double rate) const {
+    const double words = fine_words_[row];
+    SampleWeight each = words == 0 ? weight_of_word(rate) : weight_of_block(words, rate);
+    if (doubt_ == Doubt::kChance) each.variance_words2 = each.words * each.words;
+    return each;
+  }
   // The row of a class; -1: none.
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 
  private:
-  // fn(row, cell, rate) for the sums over windows, deaths included.
+  // fn(row, cell, weight) for the sums over windows, deaths included.
   template <typename Fn>
   void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
-  // fn(row, cell, rate) for the cells of a window, with the deaths that
+  // fn(row, cell, weight) for the cells of a window, with the deaths that
   // choose(longest buckets of the part) answers.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
-  // fn(row, death, share, rate) for the deaths in a span, with the share that
+  // fn(row, death, share, weight) for the deaths in a span, with the share that
   // shares_of(window) answers for its bucket.
   template <typename SharesOf, typename Fn>
   void for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, SharesOf shares_of,
@@ -136,7 +150,9 @@ class RangeCounter {
   const HistoryView& view_;
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;
-  std::vector<int> row_of_;  // by class
+  Doubt doubt_;
+  std::vector<int> row_of_;         // by class
+  std::vector<double> fine_words_;  // by row: of a block; 0 when its size is not fine
 };
 
 }  // namespace memprofd

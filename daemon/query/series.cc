@@ -20,9 +20,9 @@ struct Value {
   double sum = 0;
   double variance = 0;
 
-  void add(double samples, double weight) {
-    sum += samples * weight;
-    variance += samples * weight * weight;
+  void add(double samples, const SampleValue& each) {
+    sum += samples * each.value;
+    variance += samples * each.variance;
   }
 };
 
@@ -117,25 +117,27 @@ class SeriesMaker {
   // column: by class.
   void add_window(const HistoryWindow& window, const std::vector<int>& column,
                   std::vector<Value>& values) const {
-    // The weight of a sample depends on its class then.
-    const bool in_blocks = measure_.unit == Unit::kBlocks;
     window.for_each_count([&](const WindowCell& cell, double rate) {
       const std::uint32_t id = cell.alloc_class.value();
       if (id >= column.size() || column[id] == kNoGroup) return;
-      const AllocClass& alloc_class =
-          snapshot_.rows[in_blocks ? counter_.row_of(cell.alloc_class) : 0].alloc_class;
+      const int row = counter_.row_of(cell.alloc_class);
       values[column[id]].add(cell_samples(cell, measure_.blocks),
-                             sample_weight(alloc_class, rate, measure_.unit));
+                             value_of(row, counter_.weight(row, rate)));
     });
+  }
+
+  SampleValue value_of(int row, const SampleWeight& each) const {
+    return sample_value(snapshot_.rows[row].alloc_class, each, measure_.unit);
   }
 
   void add_start(const std::vector<int>& column, std::vector<Value>& values) const {
     const std::vector<Portion> live = counter_.live_at(range_.begin_ns);
     for (std::size_t row = 0; row < live.size(); ++row) {
       if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
-      const double rate = live[row].samples / live[row].words;
-      values[column[group_of_row_[row]]].add(
-          live[row].samples, sample_weight(snapshot_.rows[row].alloc_class, rate, measure_.unit));
+      const SampleWeight each = {live[row].words / live[row].samples,
+                                 live[row].variance_words2 / live[row].samples};
+      values[column[group_of_row_[row]]].add(live[row].samples,
+                                             value_of(static_cast<int>(row), each));
     }
   }
 

@@ -254,9 +254,9 @@ class SimulatedDay {
       const std::uint32_t n = poisson(one, seconds);
       if (n == 0) continue;
       samples_ += n;
-      live_.add(n, kRate);
-      by_class_[one.id.value()].add_allocated(n, kRate, one.words);
-      by_class_[one.id.value()].add_live(n, kRate, one.words);
+      live_.add(n, weight_of_word(kRate));
+      by_class_[one.id.value()].add_allocated(n, weight_of_word(kRate), one.words + 1);
+      by_class_[one.id.value()].add_live(n, weight_of_word(kRate), one.words + 1);
       interval_.cell(one.id).allocated += n;
       const double promoted = sites_[one.site].promoted;
       std::array<std::uint32_t, LifetimeHistogram::kBuckets> young{};
@@ -289,7 +289,7 @@ class SimulatedDay {
   void live_on(std::uint32_t number, std::uint64_t step_ns) {
     const Class& one = classes_[number];
     const Site& site = sites_[one.site];
-    by_class_[one.id.value()].promoted.add(1, kRate);
+    by_class_[one.id.value()].promoted.add(1, weight_of_word(kRate));
     ++interval_.cell(one.id).promoted;
     if (site.mean_life_ns == kNever) return;
     const double lifetime = -std::log(1 - uniform()) * site.mean_life_ns +
@@ -305,11 +305,12 @@ class SimulatedDay {
 
   void die(const Class& one, std::uint8_t code, std::uint32_t n) {
     Counters& counters = by_class_[one.id.value()];
-    live_.subtract(n, kRate);
-    counters.remove_live(n, kRate, one.words);
-    counters.deallocated[static_cast<int>(DeathCounts::Entry{code, n}.heap())].add(n, kRate);
-    counters.deaths.add_code(code, n, kRate);
-    interval_.cell(one.id).deaths.add_code(code, n, kRate);
+    live_.subtract(n, weight_of_word(kRate));
+    counters.remove_live(n, weight_of_word(kRate), one.words + 1);
+    counters.deallocated[static_cast<int>(DeathCounts::Entry{code, n}.heap())].add(
+        n, weight_of_word(kRate));
+    counters.deaths.add_code(code, n, 1 / kRate);
+    interval_.cell(one.id).deaths.add_code(code, n, 1 / kRate);
   }
 
   // Buckets, equally likely.

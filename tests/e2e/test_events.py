@@ -131,7 +131,8 @@ class EventStream(E2ETest):
         kinds = collections.Counter(self.pb.EventKind.Name(event.kind)[11:] for event in events)
         return (kinds["ALLOC_MINOR"] + kinds["ALLOC_MAJOR"], kinds["PROMOTE"],
                 kinds["DEALLOC_MINOR"] + kinds["DEALLOC_MAJOR"],
-                sum(e.n_samples for e in events if self.is_alloc(e)))
+                # Large blocks count once.
+                sum(1 if e.size_words >= 512 else e.n_samples for e in events if self.is_alloc(e)))
 
     def is_alloc(self, event):
         return event.kind in (self.pb.EVENT_KIND_ALLOC_MINOR, self.pb.EVENT_KIND_ALLOC_MAJOR)

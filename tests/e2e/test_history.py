@@ -24,6 +24,7 @@ MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")
 # Words that a round allocates, header included; tests/targets/known_alloc.ml.
 ROUND_WORDS = {"site_small": 1_000_000, "site_live": 1_000_000, "site_major": 1_001_000,
                "site_bytes": 1_120_000, "site_promoted": 400_000, "site_unmarshal": 300_000}
+MAJOR_BLOCK_WORDS = 1_001
 LIVE_WORDS = ROUND_WORDS["site_live"]
 SECOND = 1_000_000_000
 MEMORY_LIMIT = 64 << 10
@@ -90,6 +91,14 @@ class Phases:
         self.answered = answer.range
         found = {site.function.split(".")[-1]: site for site in answer.sites}
         return {name: found.get(name, self.pb.Site()) for name in ROUND_WORDS}
+
+
+def variance_words2(name, words, rate):
+    """How uncertain the words of a site are: those of large blocks by their size."""
+    if name != "site_major":
+        return words / rate
+    missed = (1 - rate) ** MAJOR_BLOCK_WORDS
+    return words * MAJOR_BLOCK_WORDS * missed / (1 - missed)
 
 
 def seconds(time_ns):
@@ -407,7 +416,7 @@ class Changes(HistoryTest):
         self.assert_rounds(phase.sites(first, second), 2, 4e-3)
         whole = phase.sites(start, second)
         for name, words in ROUND_WORDS.items():
-            error = math.sqrt(2 * words / RATE + 2 * words / 4e-3) * 8
+            error = math.sqrt(sum(2 * variance_words2(name, words, rate) for rate in (RATE, 4e-3))) * 8
             self.assertLessEqual(abs(whole[name].allocated.bytes - 4 * words * 8), 4 * error, name)
             self.assertAlmostEqual(1, whole[name].allocated.bytes_stderr / error, delta=0.1)
         # Blocks sampled at the old rate are not followed any more, but they were live.

@@ -8,6 +8,7 @@ to whole bytes at most.
 
 import collections
 import json
+import math
 import os
 import re
 import signal
@@ -27,6 +28,7 @@ ORDERS = {"allocated": "allocated", "promoted": "promoted", "live": "live", "die
           "died_old": "died-old"}
 ROUNDING = 1  # bytes: of a total, and of a site's share of it
 SITE = re.compile(r"^Known_alloc\.(site_\w+)$")
+LARGE_WORDS = 512  # blocks from here on count once
 N_SITES = 6
 
 
@@ -68,6 +70,14 @@ def from_messages(sites):
             value = site[measure]["bytes"] if of_json else getattr(site, measure).bytes
             numbers.add(measure, value, site["function"] if of_json else site.function)
     return numbers
+
+
+def words_of(event, rate):
+    """What a block stands for, as the message SampleEvent says."""
+    if event.size_words < LARGE_WORDS:
+        return event.n_samples / rate
+    words = event.size_words + (event.source != 3)  # memory outside of the heap has no header
+    return words / -math.expm1(words * math.log1p(-rate))
 
 
 class Totals(E2ETest):
@@ -269,7 +279,7 @@ class Totals(E2ETest):
         for message in self.stream.messages:
             site_of.update((c.id, c.locations[0].function) for c in message.callstacks)
             for event in message.events:
-                value = event.n_samples / message.sampling_rate * 8
+                value = words_of(event, message.sampling_rate) * 8
                 measure, function = measures[event.kind], site_of[event.callstack_id]
                 numbers.add(measure, value, function)
                 if measure == "allocated":

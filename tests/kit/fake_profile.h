@@ -46,8 +46,8 @@ struct FakeProfile {
     row.id = ClassId(static_cast<std::uint32_t>(profile.rows.size()));
     row.alloc_class.size = SizeBucket::of(7);
     row.callstack = callstack_of(std::move(entries));
-    if (allocated > 0) row.counters.add_allocated(allocated, 1, 7);
-    if (live > 0) row.counters.add_live(live, 1, 7);
+    if (allocated > 0) row.counters.add_allocated(allocated, weight_of_word(1), 8);
+    if (live > 0) row.counters.add_live(live, weight_of_word(1), 8);
     return row;
   }
   void name(std::uint64_t address, Location location) {

@@ -49,7 +49,7 @@ struct Samples {
 inline Counters counters_of(const Samples& samples) {
   Counters out;
   const auto add = [](Estimate& to, std::uint32_t n) {
-    if (n > 0) to.add(n, kRate);
+    if (n > 0) to.add(n, weight_of_word(kRate));
   };
   add(out.allocated, samples.allocated);
   add(out.promoted, samples.promoted);
@@ -58,8 +58,8 @@ inline Counters counters_of(const Samples& samples) {
   add(out.deallocated[1], samples.died_old);
   const std::uint32_t died = samples.died_young + samples.died_old;
   if (died > 0) {
-    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young, kRate);
-    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old, kRate);
+    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young, 1 / kRate);
+    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old, 1 / kRate);
   }
   return out;
 }
@@ -166,7 +166,7 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
                  .died_old = 2200,
                  .lifetime_ns = 20'000'000'000});
   add_callstack(*target, {0xbeef}, {.allocated = 3, .live = 3});
-  target->counters.allocated[1][1].add(50, kRate);
+  target->counters.allocated[1][1].add(50, weight_of_word(kRate));
   target->drops.set(Drop::kKernelCaptureRingFull, 7);
   target->drops.set(Drop::kPairNoCapture, 2);
   target->gc = fixed_gc();

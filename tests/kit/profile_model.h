@@ -73,8 +73,8 @@ class ProfileModel {
     ProfileRow& row = profile.rows.emplace_back();
     row.callstack =
         &callstacks.emplace_back(Callstack{.entries = std::move(entries), .alloc_idx = alloc_idx});
-    row.counters.add_allocated(allocated, kRate, kBlockWords);
-    if (live > 0) row.counters.add_live(live, kRate, kBlockWords);
+    row.counters.add_allocated(allocated, weight_of_word(kRate), kBlockWords + 1);
+    if (live > 0) row.counters.add_live(live, weight_of_word(kRate), kBlockWords + 1);
     return row;
   }
   void name(std::uint64_t address, std::vector<Location> locations, std::int32_t alloc_idx = -1) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
+
 #include "tests/kit/ring_events.h"
 
 namespace memprofd {
@@ -125,11 +128,11 @@ TEST_F(AggregatorTest, SessionEndForgetsTheLiveBlocksOnly) {
 
 TEST(CountersTest, SumAddsEveryField) {
   Counters a, b;
-  b.allocated.add(1, 1);
-  b.promoted.add(2, 1);
-  b.live.add(3, 1);
-  b.deallocated[kMinor].add(4, 1);
-  b.deallocated[kMajor].add(5, 1);
+  b.allocated.add(1, weight_of_word(1));
+  b.promoted.add(2, weight_of_word(1));
+  b.live.add(3, weight_of_word(1));
+  b.deallocated[kMinor].add(4, weight_of_word(1));
+  b.deallocated[kMajor].add(5, weight_of_word(1));
   b.deaths.add(Heap::kMajor, 10, 6, 1);
   a += b;
   a += b;
@@ -286,18 +289,101 @@ TEST(AggregatorLimitsTest, UnknownBlocksAreInNoNumberOfBlocks) {
   EXPECT_EQ(aggregator.by_class()[0].allocated_objects, 0);
 }
 
-TEST(SizeBucketTest, BucketsTileAllSizes) {
-  std::uint64_t next = 0;
-  for (std::uint16_t i = 0; next < (1u << 20); ++i) {
-    const SizeBucket bucket = SizeBucket::from_index(i);
-    ASSERT_EQ(bucket.smallest_words(), next) << i;
-    ASSERT_EQ(SizeBucket::of(bucket.smallest_words()), bucket);
-    ASSERT_EQ(SizeBucket::of(bucket.largest_words()), bucket);
+// Any allocation, n samples of a block of so many words.
+void add_large(Aggregator& aggregator, std::uint64_t id, std::uint32_t n_samples,
+               std::uint64_t words) {
+  memprof_record record = sample_record(1000, id, MEMPROF_ALLOC_MAJOR, n_samples);
+  record.size_words = words;
+  aggregator.alloc(record, CallstackId(5));
+}
+
+// By its samples one of these is known to 2 to 30 %.
+TEST(AggregatorLargeTest, LiveBlocksOf16MiBReadAsThat) {
+  constexpr std::uint64_t kWords = 1 << 21;
+  std::mt19937_64 random(3);
+  for (const double rate : {1e-2, 1e-3, 1e-4, 1e-5}) {
+    DropCounters drops;
+    Aggregator aggregator({}, drops);
+    aggregator.begin_session(rate);
+    std::binomial_distribution<std::uint32_t> samples(kWords, rate);
+    for (std::uint64_t id = 1; id <= 12; ++id) add_large(aggregator, id, samples(random), kWords);
+    for (std::uint64_t id = 1; id <= 2; ++id) {
+      aggregator.dealloc(sample_record(2000, id, MEMPROF_DEALLOC_MAJOR));
+    }
+    const Estimate& live = aggregator.totals().live;
+    EXPECT_NEAR(live.bytes() / (160 << 20), 1, 0.001) << rate;
+    EXPECT_LT(live.stderr_bytes() / live.bytes(), 0.001) << rate;
+    const Counters& counters = aggregator.by_class().back();
+    EXPECT_NEAR(counters.live_objects, 10, 1e-6);
+    EXPECT_NEAR(counters.allocated_objects, 12, 1e-6);
+    EXPECT_DOUBLE_EQ(counters.deallocated[kMajor].words, 0.2 * live.words);
+    EXPECT_DOUBLE_EQ(counters.deaths.entries().front().words, 0.2 * live.words);
+  }
+}
+
+TEST(AggregatorLargeTest, PromotedBlocksCountAsTheyWereAllocated) {
+  DropCounters drops;
+  Aggregator aggregator({}, drops);
+  aggregator.begin_session(1e-3);
+  memprof_record record = sample_record(1000, 1, MEMPROF_ALLOC_MINOR, 4);
+  record.size_words = 1'000;
+  aggregator.alloc(record, CallstackId(5));
+  aggregator.promote(sample_record(2000, 1, MEMPROF_PROMOTE));
+  EXPECT_DOUBLE_EQ(aggregator.totals().promoted.words, aggregator.totals().allocated[0][0].words);
+  EXPECT_DOUBLE_EQ(aggregator.totals().promoted.words, weight_of_block(1'001, 1e-3).words);
+}
+
+// Where the table has no room for the size, samples are counted as those of small blocks are.
+TEST(AggregatorLargeTest, ASizeThatIsNotToldCountsBySamples) {
+  DropCounters drops;
+  Aggregator aggregator({.classes = {.classes = 0}}, drops);
+  aggregator.begin_session(kRate);
+  add_large(aggregator, 1, 35, 4'000);
+  add_large(aggregator, 2, 45, 8'000);
+  EXPECT_DOUBLE_EQ(aggregator.totals().live.words, 80 / kRate);
+  EXPECT_DOUBLE_EQ(aggregator.totals().live.variance_words2, 80 / kRate / kRate);
+}
+
+// A hit of observe mode stands for the words since the one before, whatever block it fell on.
+TEST(AggregatorLargeTest, ObservedHitsKeepTheirOwnWeight) {
+  DropCounters drops;
+  Aggregator aggregator({}, drops);
+  aggregator.observe(
+      {.callstack = CallstackId(5), .size_words = 10'000, .weight_words = WeightScale::words(90)});
+  EXPECT_NEAR(aggregator.totals().allocated[0][0].words / WeightScale::words(90), 1, 1e-9);
+}
+
+// Of each bucket both ends are in it, and the next begins where it ends.
+void expect_tiles(SizeBucket (*of)(std::uint64_t), std::uint64_t first, std::uint64_t end,
+                  double precision) {
+  for (std::uint64_t next = first; next < end;) {
+    const SizeBucket bucket = of(next);
+    ASSERT_EQ(bucket.smallest_words(), next);
+    ASSERT_EQ(of(bucket.largest_words()), bucket) << next;
+    ASSERT_EQ(SizeBucket::from_index(bucket.index()), bucket);
     const double widest = static_cast<double>(bucket.largest_words() - bucket.smallest_words());
-    ASSERT_LE(widest / 2, 0.032 * static_cast<double>(bucket.smallest_words())) << i;
+    ASSERT_LE(widest / 2, precision * static_cast<double>(bucket.smallest_words())) << next;
     next = bucket.largest_words() + 1;
   }
+}
+
+TEST(SizeBucketTest, BucketsTileAllSizes) {
+  expect_tiles(SizeBucket::coarse_of, 0, 1u << 20, 0.032);
+  expect_tiles(SizeBucket::of, 0, 512, 0.032);
+  expect_tiles(SizeBucket::of, 512, 2048, 0);
+  expect_tiles(SizeBucket::of, 2048, 1ULL << 40, 0.0005);
   EXPECT_EQ(SizeBucket::of(~0ULL), SizeBucket::of(1ULL << 48));
+}
+
+TEST(SizeBucketTest, LargeSizesOfBlocksAreFine) {
+  for (const std::uint64_t words : {512ULL, 2048ULL, 1ULL << 21, (1ULL << 40) - 1}) {
+    EXPECT_TRUE(SizeBucket::of(words).fine()) << words;
+    EXPECT_FALSE(SizeBucket::coarse_of(words).fine()) << words;
+    EXPECT_FALSE(SizeBucket::of(words).of_octave().fine()) << words;
+  }
+  for (const std::uint64_t words : {0ULL, 1ULL, 511ULL, 1ULL << 40}) {
+    EXPECT_FALSE(SizeBucket::of(words).fine()) << words;
+  }
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ TEST(DeathCounts, WhatIsRemovedIsGone) {
 // 1,000 samples at one rate stand for fewer words than 100 at another.
 TEST(DeathCounts, SamplesOfSeveralRatesCountByTheirWords) {
   DeathCounts deaths;
-  deaths.add(Heap::kMinor, 1'000'000, 1'000, 1e-2);
-  deaths.add(Heap::kMajor, 4'000'000'000, 100, 1e-5);
+  deaths.add(Heap::kMinor, 1'000'000, 1'000, 1e2);
+  deaths.add(Heap::kMajor, 4'000'000'000, 100, 1e5);
   const LifetimeHistogram histogram = deaths.histogram();
   EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(1'000'000)), 1e5, 1e-3);
   EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(4'000'000'000)), 1e7, 1e-3);
@@ -82,8 +82,8 @@ TEST(DeathCounts, SamplesOfSeveralRatesCountByTheirWords) {
   EXPECT_NEAR(deaths.sum_ns(), 1e6 * 1e5 + 4e9 * 1e7, 1e9);
   const std::uint8_t young =
       DeathCounts::code_of(Heap::kMinor, LifetimeHistogram::bucket_of(1'000'000));
-  deaths.add_code(young, 10, 1e-5);
-  deaths.remove_code(young, 1'000, 1e-2);
+  deaths.add_code(young, 10, 1e5);
+  deaths.remove_code(young, 1'000, 1e2);
   EXPECT_NEAR(deaths.entries().front().words, 1e6, 1e-3);
 }
 

@@ -36,10 +36,11 @@ TEST_F(CellMeasureTest, LevelsFallWhenMoreDiesThanIsBorn) {
 TEST_F(CellMeasureTest, ASampleCountsBytesBlocksOrItself) {
   AllocClass two_words;
   two_words.size = SizeBucket::of(2);
-  EXPECT_EQ(sample_weight(two_words, 1e-3, Unit::kSamples), 1);
-  EXPECT_DOUBLE_EQ(sample_weight(two_words, 1e-3, Unit::kBytes), 8000);
-  EXPECT_DOUBLE_EQ(sample_weight(two_words, 1e-3, Unit::kBlocks), 1000 / 3.0)
-      << "three words with the header";
+  const auto of = [&](Unit unit) { return sample_value(two_words, weight_of_word(1e-3), unit); };
+  EXPECT_EQ(of(Unit::kSamples).value, 1);
+  EXPECT_DOUBLE_EQ(of(Unit::kBytes).value, 8000);
+  EXPECT_DOUBLE_EQ(of(Unit::kBytes).variance, 8000 * 8000);
+  EXPECT_DOUBLE_EQ(of(Unit::kBlocks).value, 1000 / 3.0) << "three words with the header";
 }
 
 TEST_F(CellMeasureTest, OnlyLifetimesAreNoSum) {

@@ -121,6 +121,23 @@ TEST(Leaks, OfManySitesFewAreSuspectsByChance) {
   EXPECT_LE(answer.suspects.size(), 4u);
 }
 
+// Ten blocks of 1 MiB, then eleven: that is known for certain, and no sign of a leak.
+TEST(Leaks, OneLargeBlockMoreIsHardlyAHint) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  std::uint64_t id = 0;
+  for (; id < 10;) recording.alloc(++id, 1, 1'300, 1 << 17);
+  recording.advance(kSecond);
+  const std::uint64_t begin = recording.now();
+  recording.alloc(++id, 1, 1'300, 1 << 17);
+  recording.advance(kSecond);
+  const LeakAnswer all = find_leaks(recording.snapshot(), {begin, 0}, {}, {.limit = 5}).value();
+  ASSERT_EQ(all.suspects.size(), 1u);
+  EXPECT_NEAR(all.suspects[0].growth_bytes / (1 << 20), 1, 0.001);
+  EXPECT_DOUBLE_EQ(all.suspects[0].confidence, 0.5);
+  EXPECT_TRUE(find_leaks(recording.snapshot(), {begin, 0}, {}, {}).value().suspects.empty());
+}
+
 TEST(Leaks, OneSampleIsHardlyAHint) {
   Recording recording;
   recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "tests/kit/recording.h"
 
@@ -64,6 +65,39 @@ TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
   EXPECT_GE(late.deallocated[0].variance_words2, 20 * 1e8);
   const Counters early = sum(rows_in_range(snapshot, {}, {.max_seconds = 1, .fate = Fate::kDead}));
   EXPECT_NEAR(early.deallocated[0].words, 100'000, 1e-6);
+}
+
+// Blocks of 3 and of 2,000 words: what is live at the end of any second is what was alive then, by
+// the weights of both.
+TEST(Range, LargeBlocksCountOnceInEveryRange) {
+  constexpr double kRate = 0.01;
+  const double large = weight_of_block(2'001, kRate).words;
+  Recording recording;
+  recording.set_rate(kRate);
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> times;
+  for (int second = 0; second < 40; ++second) {
+    recording.alloc(++id, 1, 10 + second % 20, 2'000);
+    recording.alloc(++id, 2, 1);
+    if (second >= 10) recording.die(id - 20);  // the small one of 10 s ago
+    if (second >= 5) recording.die(id - 11);   // the large one of 5 s ago
+    recording.advance(kSecond);
+    times.push_back(recording.now());
+  }
+  const TargetSnapshot snapshot = recording.snapshot();
+  for (const int until : {4, 20, 39}) {
+    const Counters all = sum(rows_in_range(snapshot, {0, times[until]}, {}));
+    const int born = until + 1;
+    EXPECT_NEAR(all.allocated.words, born * (large + 100), 1e-6);
+    EXPECT_NEAR(all.live.words, std::min(born, 5) * large + std::min(born, 10) * 100, 1e-6);
+    EXPECT_NEAR(all.allocated_objects, born * (large / 2'001 + 100 / 4.0), 1e-6);
+  }
+  const Counters late = sum(rows_in_range(snapshot, {times[19], times[29]}, {}));
+  EXPECT_NEAR(late.deallocated[0].words, 10 * (large + 100), 1e-6);
+  const Counters fresh =
+      sum(rows_in_range(snapshot, {times[19], times[29]}, {.fate = Fate::kDead}));
+  EXPECT_NEAR(fresh.deallocated[0].words, 10 * (large + 100), 1e-6);
+  EXPECT_NEAR(fresh.deallocated[0].variance_words2, 10 * 1e4, 1) << "of the small ones";
 }
 
 // 1.3 s, of whose bucket 61 % is above 1.2 s.

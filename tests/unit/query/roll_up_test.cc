@@ -82,14 +82,14 @@ TEST_F(GroupsTest, LinesAreSitesOfTheirOwn) {
 
 TEST_F(GroupsTest, EachOrder) {
   ProfileRow& cache = add({1}, 10, 1);
-  cache.counters.promoted.add(5, 1);
-  cache.counters.deallocated[0].add(3, 1);
+  cache.counters.promoted.add(5, weight_of_word(1));
+  cache.counters.deallocated[0].add(3, weight_of_word(1));
   cache.counters.deaths.add(Heap::kMinor, 1'000, 100, 1);
   cache.counters.allocated_objects = 1;
   cache.counters.live_objects = 1;
   ProfileRow& parser = add({3}, 2, 2);
   parser.counters.allocated.words = 1000;  // fewer samples at a lower rate
-  parser.counters.deallocated[1].add(4, 1);
+  parser.counters.deallocated[1].add(4, weight_of_word(1));
   parser.counters.deaths.add(Heap::kMinor, 1'000'000, 1, 1);
   parser.counters.allocated_objects = 2;
   parser.counters.live_objects = 3;
@@ -183,7 +183,7 @@ TEST_F(GroupsTest, TiesAreOrderedByName) {
 TEST_F(GroupsTest, LimitLeavesTheTotal) {
   add({1}, 3, 3);
   add({2}, 2, 2);
-  add({3}, 1, 1).counters.promoted.add(1, 0.5);
+  add({3}, 1, 1).counters.promoted.add(1, weight_of_word(0.5));
   EXPECT_EQ(names({.limit = 1}), (Names{"Cache.add:10"}));
   const GroupResult result = roll_up({.limit = 1});
   EXPECT_EQ(result.n_groups, 3u);
@@ -224,7 +224,7 @@ TEST_F(GroupsTest, ErrorOfObjectsIsThatOfTheWords) {
   add({1}, 16, 16);
   // 2 words each at rate 0.5: 10 samples are 20 words are 10 blocks.
   ProfileRow& small = add({1}, 0, 0);
-  small.counters.add_allocated(10, 0.5, 1);
+  small.counters.add_allocated(10, weight_of_word(0.5), 2);
   const auto groups = roll_up({}).groups;
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_DOUBLE_EQ(measure_value(groups[0].counters, Measure::kAllocatedObjects), 2 + 10);
@@ -236,11 +236,11 @@ TEST_F(GroupsTest, ErrorOfObjectsIsThatOfTheWords) {
 TEST(MeasureTest, ValuesAndErrors) {
   GroupCounts counts;
   Counters& counters = counts.counters;
-  counters.live.add(4, 0.5);
-  counters.allocated.add(9, 0.5);
-  counters.promoted.add(1, 1);
-  counters.deallocated[0].add(2, 1);
-  counters.deallocated[1].add(3, 1);
+  counters.live.add(4, weight_of_word(0.5));
+  counters.allocated.add(9, weight_of_word(0.5));
+  counters.promoted.add(1, weight_of_word(1));
+  counters.deallocated[0].add(2, weight_of_word(1));
+  counters.deallocated[1].add(3, weight_of_word(1));
   counters.deaths.add(Heap::kMinor, 1'000'000'000, 5, 1);
   EXPECT_EQ(measure_value(counters, Measure::kLive), 64);
   EXPECT_EQ(measure_stderr(counts, Measure::kLive), 32);

@@ -56,11 +56,11 @@ ProfileModel example() {
   model.name(0x20, {{"main", "main.ml", 20, 2, 9, "server"}});
   model.name(0x40, {{"token", "parse.ml", 7, 0, 1, "server"}});
   Counters& add = model.add({0x10, 0x20}, 100, 30).counters;
-  add.promoted.add(40, ProfileModel::kRate);
+  add.promoted.add(40, weight_of_word(ProfileModel::kRate));
   add.deaths.add(Heap::kMajor, 2'000'000'000, 10, 1);
   Counters& token = model.add({0x40, run(1), 0x20}, 50).counters;
-  token.deallocated[0].add(45, ProfileModel::kRate);
-  token.deallocated[1].add(5, ProfileModel::kRate);
+  token.deallocated[0].add(45, weight_of_word(ProfileModel::kRate));
+  token.deallocated[1].add(5, weight_of_word(ProfileModel::kRate));
   model.add({0x20}, 4, 2);
   return model;
 }

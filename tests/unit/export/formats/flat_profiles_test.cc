@@ -27,10 +27,11 @@ ProfileModel example() {
   model.name(0x20, {{"Main.handle", "main.ml", 20, 2, 9, "server"}});
   model.name(0x30, {{.function = "caml_main", .library = "server"}});
   model.name(0x40, {{"Parse.token", "parse.ml", 7, 0, 1, "server"}});
-  model.add({0x10, 0x20, 0x30}, 100, 30).counters.promoted.add(40, ProfileModel::kRate);
+  model.add({0x10, 0x20, 0x30}, 100, 30)
+      .counters.promoted.add(40, weight_of_word(ProfileModel::kRate));
   Counters& parse = model.add({0x40, run(2), 0x20, 0x30}, 50).counters;
-  parse.deallocated[0].add(45, ProfileModel::kRate);
-  parse.deallocated[1].add(5, ProfileModel::kRate);
+  parse.deallocated[0].add(45, weight_of_word(ProfileModel::kRate));
+  parse.deallocated[1].add(5, weight_of_word(ProfileModel::kRate));
   model.add({}, 5, 1);
   return model;
 }
@@ -146,7 +147,7 @@ TEST(SpeedscopeTest, OfObservedProgramsOnlyWhatTheyAllocated) {
 TEST(SpeedscopeTest, WeightsAddUpAndFramesExist) {
   ProfileModel model;
   for (std::uint64_t i = 1; i <= 500; ++i) {
-    model.add({i % 7 + 1, i + 10, 9}, 0).counters.add_allocated(1, 0.003, 5);
+    model.add({i % 7 + 1, i + 10, 9}, 0).counters.add_allocated(1, weight_of_word(0.003), 6);
   }
   const json file = json::parse(speedscope_json({model.profile}));
   for (const json& profile : file["profiles"]) {

@@ -197,7 +197,7 @@ TEST(PprofTest, RoundingKeepsTotals) {
   double objects = 0;
   for (std::uint64_t i = 1; i <= 1000; ++i) {
     ProfileRow& row = model.add({i}, 0);
-    row.counters.add_allocated(1, 0.003, 1000);  // 0.33 blocks, 2666.67 bytes
+    row.counters.add_allocated(1, weight_of_word(0.003), 1001);  // 0.33 blocks, 2666.67 bytes
     objects += row.counters.allocated_objects;
   }
   const Read read({model.profile});
@@ -285,8 +285,10 @@ TEST_F(GoPprofTest, LinesAndTraces) {
 TEST_F(GoPprofTest, DiffBase) {
   ProfileModel model = example();
   const std::string base = write("base.pb.gz", {model.profile});
-  model.profile.rows[0].counters.add_live(20, ProfileModel::kRate, ProfileModel::kBlockWords);
-  model.profile.rows[2].counters.remove_live(1, ProfileModel::kRate, ProfileModel::kBlockWords);
+  model.profile.rows[0].counters.add_live(20, weight_of_word(ProfileModel::kRate),
+                                          ProfileModel::kBlockWords + 1);
+  model.profile.rows[2].counters.remove_live(1, weight_of_word(ProfileModel::kRate),
+                                             ProfileModel::kBlockWords + 1);
   const std::string now = write("now.pb.gz", {model.profile});
   const std::string text = pprof("-top -unit=B -diff_base=" + base + " " + now);
   expect_in(" 16000B 64.52% 64.52% 16000B 64.52% Cache.add (inline)\n", text);
