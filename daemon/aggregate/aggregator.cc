@@ -21,6 +21,7 @@ SampleEvent event_of(const memprof_record& record, const LiveSample& sample) {
 void Aggregator::begin_session(double rate) {
   end_session();
   rate_ = rate;
+  ++sessions_;
 }
 
 void Aggregator::end_session() {

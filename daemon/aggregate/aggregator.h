@@ -47,6 +47,8 @@ class Aggregator {
   // live estimates and are counted as kFollowSessionEnd.
   void end_session();
   double rate() const { return rate_; }
+  // Begun so far.
+  std::uint64_t sessions() const { return sessions_; }
 
   // All three take a record of the matching kind, checked by valid_record().
   SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
@@ -84,6 +86,7 @@ class Aggregator {
   AllocClassTable classes_;
   LiveSet live_;
   double rate_ = 1;
+  std::uint64_t sessions_ = 0;
   TargetCounters totals_;
   std::vector<Counters> by_class_;
   Interval interval_;                   // at rate_

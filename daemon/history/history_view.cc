@@ -80,6 +80,19 @@ std::vector<HistoryWindowPtr> HistoryView::cover(std::uint64_t begin_ns,
   return cover_up_to(*this, begin_ns, end_ns, kHistoryTiers - 1);
 }
 
+std::vector<HistoryWindowPtr> HistoryView::finest(std::uint64_t begin_ns,
+                                                  std::uint64_t end_ns) const {
+  return cover_up_to(*this, begin_ns, end_ns, 0);
+}
+
+std::optional<std::uint64_t> HistoryView::session_at(std::uint64_t time_ns) const {
+  for (const Tier& tier : tiers) {
+    const auto window = window_at(tier, time_ns - 1);
+    if (window != tier.end() && (*window)->end_ns() == time_ns) return (*window)->at_end().session;
+  }
+  return std::nullopt;
+}
+
 std::vector<HistoryView::Tier> HistoryView::steps(std::uint64_t begin_ns, std::uint64_t end_ns,
                                                   std::size_t max_steps) const {
   Tier windows;

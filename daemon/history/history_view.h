@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/aggregate/counters.h"
@@ -59,7 +60,11 @@ struct HistoryView {
   std::uint64_t snap(std::uint64_t time_ns) const;
   // The windows from begin to end, both window limits, in order.
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const;
-  // The same in at most max_steps steps of about equal length, for series. An
+  // The same with the narrowest windows.
+  std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const;
+  // The session in which a window limit is; nothing when no window ends there.
+  std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const;
+  // As cover(), in at most max_steps steps of about equal length, for series. An
   // unfinished window that is much shorter belongs to the step before: by itself
   // its rates mean nothing.
   std::vector<Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,

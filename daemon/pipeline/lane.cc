@@ -200,7 +200,8 @@ HistoryPoint Lane::history_point() const {
           .minor_collections = gc_.minor_collections,
           .major_collections = gc_.major_collections,
           .compactions = gc_.compactions,
-          .dropped_events = pipeline_.drops().lost()};
+          .dropped_events = pipeline_.drops().lost(),
+          .session = pipeline_.aggregator().sessions()};
 }
 
 void Lane::keep_history() {

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/range_counter.h"
 #include "daemon/query/select.h"
+#include "daemon/query/session_spans.h"
 #include "daemon/util/estimate.h"
 #include "daemon/util/sort_and_cut.h"
 #include "daemon/util/status_macros.h"
@@ -16,7 +19,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr double kQuantile95 = 1.645;
 // The share of the suspects that may be there by chance.
 constexpr double kFalseDiscoveries = 0.05;
@@ -27,7 +29,8 @@ constexpr std::uint64_t kAgeFactor = 4;
 constexpr int kNoGroup = -1;
 
 struct Growth {
-  Portion begin, end, old;    // live at both ends; at both the same blocks
+  Portion begin, end, old;    // live at both ends of each span; at both the same blocks
+  Portion now;                // live at the end of the range
   std::vector<double> live;   // bytes at the end of each step
   std::vector<double> older;  // words older than each age
 };
@@ -62,14 +65,24 @@ std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
   return ages;
 }
 
-void add_steps(const RangeCounter& counter, const TimeRange& range, const Grouping& grouping,
-               std::vector<Growth>& growths) {
+std::vector<HistoryView::Tier> steps_of(const RangeCounter& counter,
+                                        const std::vector<SessionSpan>& spans) {
+  std::vector<HistoryView::Tier> steps;
+  for (const SessionSpan& span : spans) {
+    auto of_span = counter.steps(span.begin_ns, span.end_ns, kSteps / spans.size());
+    std::move(of_span.begin(), of_span.end(), std::back_inserter(steps));
+  }
+  return steps;
+}
+
+void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
+               const Grouping& grouping, std::vector<Growth>& growths) {
   std::vector<double> now(growths.size());
   for (std::size_t i = 0; i < growths.size(); ++i) {
     now[i] = growths[i].begin.words * kBytesPerWord;
     growths[i].live.push_back(now[i]);
   }
-  for (const HistoryView::Tier& step : counter.steps(range.begin_ns, range.end_ns, kSteps)) {
+  for (const HistoryView::Tier& step : steps_of(counter, spans)) {
     for (const HistoryWindowPtr& window : step) {
       window->for_each_count([&](const WindowCell& cell, double rate) {
         const int row = counter.row_of(cell.alloc_class);
@@ -82,16 +95,24 @@ void add_steps(const RangeCounter& counter, const TimeRange& range, const Groupi
   }
 }
 
-// What of the live bytes at the end is older than each age, and than the range.
+// What is live at both ends of the span.
+void add_old(const RangeCounter& counter, const SessionSpan& span, const Grouping& grouping,
+             std::vector<Growth>& growths) {
+  grouping.add(counter.born_before({&span.begin_ns, 1}, span.end_ns).front(),
+               [&](int group) -> Portion& { return growths[group].old; });
+}
+
+// What of the live bytes at the end of the range is older than each age, and than the last span:
+// in one go, since each reads the history.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
-              const TimeRange& range, const Grouping& grouping, std::vector<Growth>& growths) {
-  std::vector<std::uint64_t> times{range.begin_ns};
+              const SessionSpan& last, const Grouping& grouping, std::vector<Growth>& growths) {
+  std::vector<std::uint64_t> times{last.begin_ns};
   for (const std::uint64_t age : ages) {
-    times.push_back(counter.resolve({range.end_ns - age, range.end_ns}).begin_ns);
+    times.push_back(counter.resolve({last.end_ns - age, last.end_ns}).begin_ns);
   }
   std::vector<std::uint64_t> latest_first = times;
   std::sort(latest_first.begin(), latest_first.end(), std::greater<>());
-  const auto rows = counter.born_before(latest_first, range.end_ns);
+  const auto rows = counter.born_before(latest_first, last.end_ns);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const auto at = std::find(latest_first.begin(), latest_first.end(), times[i]);
     std::vector<Portion> older(growths.size());
@@ -99,7 +120,7 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
                  [&](int group) -> Portion& { return older[group]; });
     for (std::size_t g = 0; g < growths.size(); ++g) {
       if (i == 0) {
-        growths[g].old = older[g];
+        growths[g].old += older[g];
       } else {
         growths[g].older.push_back(older[g].words);
       }
@@ -113,11 +134,11 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
 // 16 s * (64 / 16)^((80 - 50) / (80 - 30)) = 37 s.
 double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>& ages,
                           std::uint64_t span_ns) {
-  if (growth.end.words <= 0) return 0;
+  if (growth.now.words <= 0) return 0;
   double age = 0, share = 1;  // share of the words that are older than age
   for (std::size_t i = 0; i <= ages.size(); ++i) {
     const double next_age = static_cast<double>(i < ages.size() ? ages[i] : span_ns);
-    const double next = i < ages.size() ? std::min(share, growth.older[i] / growth.end.words) : 0;
+    const double next = i < ages.size() ? std::min(share, growth.older[i] / growth.now.words) : 0;
     if (next <= 0.5) {
       const double part = share > next ? (share - 0.5) / (share - next) : 0;
       const double ns = age == 0 ? next_age * part : age * std::pow(next_age / age, part);
@@ -148,14 +169,14 @@ double confidence(const Growth& growth, const LeakGrowth& out) {
                          std::sqrt(2));
 }
 
-LeakGrowth summary_of(const Growth& growth, const TimeRange& range) {
+LeakGrowth summary_of(const Growth& growth, double seconds) {
   LeakGrowth out;
   const double old = std::max(0.0, growth.old.variance_words2);
   const double born = std::max(0.0, growth.end.variance_words2 - old);
   const double died = std::max(0.0, growth.begin.variance_words2 - old);
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
-  if (range.seconds() > 0) out.growth_bytes_per_second = out.growth_bytes / range.seconds();
+  if (seconds > 0) out.growth_bytes_per_second = out.growth_bytes / seconds;
   if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
   out.steadiness = steadiness(growth.live);
   return out;
@@ -174,7 +195,7 @@ struct Candidate {
 
 std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
                                      const Grouping& grouping, const GroupedRows& rows,
-                                     const std::vector<Growth>& growths) {
+                                     const std::vector<Growth>& growths, double seconds) {
   std::vector<Candidate> result(rows.grouper().size());
   for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
     const std::size_t group = rows.group_of_row(row);
@@ -182,7 +203,7 @@ std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCou
     result[group] = {group, &growths[of_snapshot], {}};
   }
   for (Candidate& candidate : result) {
-    candidate.summary = summary_of(*candidate.growth, at_end.range);
+    candidate.summary = summary_of(*candidate.growth, seconds);
   }
   return result;
 }
@@ -191,7 +212,7 @@ std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCou
 bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper) {
   const double x = at_least(a.summary), y = at_least(b.summary);
   if (x != y) return x > y;
-  const double a_live = a.growth->end.words, b_live = b.growth->end.words;
+  const double a_live = a.growth->now.words, b_live = b.growth->now.words;
   if (a_live != b_live) return a_live > b_live;
   return grouper.compare(a.group, b.group) < 0;
 }
@@ -216,25 +237,28 @@ void leave_suspects(std::vector<Candidate>& candidates) {
   });
 }
 
-// At the attach nothing is known to be live: since then all that is live has grown. So the
-// range begins when caches had the time to fill, if there was any.
-TimeRange warmed_up(const RangeCounter& counter, TimeRange range) {
-  if (range.begin_ns > counter.begin_ns()) return range;
-  const std::uint64_t warm_up_ns = std::min(kWarmUpNs, (range.end_ns - range.begin_ns) / 2);
-  const TimeRange later = counter.resolve({range.begin_ns + warm_up_ns, range.end_ns});
-  if (later.begin_ns < range.end_ns) range.begin_ns = later.begin_ns;
-  return range;
-}
-
-std::vector<Growth> growths_of(const RangeCounter& counter, const TimeRange& range,
+std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
                                const std::vector<std::uint64_t>& ages, const Grouping& grouping) {
   std::vector<Growth> growths(grouping.grouper.size());
-  grouping.add(counter.live_at(range.begin_ns),
-               [&](int g) -> Portion& { return growths[g].begin; });
-  grouping.add(counter.live_at(range.end_ns), [&](int g) -> Portion& { return growths[g].end; });
-  add_steps(counter, range, grouping, growths);
-  add_ages(counter, ages, range, grouping, growths);
+  for (const SessionSpan& span : spans) {
+    grouping.add(counter.live_at(span.begin_ns),
+                 [&](int g) -> Portion& { return growths[g].begin; });
+    const std::vector<Portion> at_end = counter.live_at(span.end_ns);
+    grouping.add(at_end, [&](int g) -> Portion& { return growths[g].end; });
+    if (&span != &spans.back()) {
+      add_old(counter, span, grouping, growths);
+    } else {
+      grouping.add(at_end, [&](int g) -> Portion& { return growths[g].now; });
+    }
+  }
+  add_steps(counter, spans, grouping, growths);
+  add_ages(counter, ages, spans.back(), grouping, growths);
   return growths;
+}
+
+double seconds_of(const std::vector<SessionSpan>& spans) {
+  return std::accumulate(spans.begin(), spans.end(), 0.0,
+                         [](double sum, const SessionSpan& span) { return sum + span.seconds(); });
 }
 
 }  // namespace
@@ -247,18 +271,23 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   }
   const RangeCounter counter(snapshot, Doubt::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
-  const TimeRange range = warmed_up(counter, counter.resolve(asked));
+  TimeRange range = counter.resolve(asked);
+  const std::vector<SessionSpan> spans = session_spans(counter, range);
+  if (spans.empty()) return LeakAnswer{range, 0, {}};
+  range = {spans.front().begin_ns, spans.back().end_ns};
+  const double seconds = seconds_of(spans);
   Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(span_ns);
-  const std::vector<Growth> growths = growths_of(counter, range, ages, grouping);
+  const std::vector<Growth> growths = growths_of(counter, spans, ages, grouping);
   ASSIGN_OR_RETURN(const TargetProfile at_end,
                    select(snapshot, {range.begin_ns, range.end_ns}, filter));
 
   GroupedRows rows(at_end, query.group_by);
-  std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
+  std::vector<Candidate> candidates =
+      candidates_of(at_end, counter, grouping, rows, growths, seconds);
   std::erase_if(candidates,
-                [](const Candidate& candidate) { return candidate.growth->end.words <= 0; });
+                [](const Candidate& candidate) { return candidate.growth->now.words <= 0; });
   if (query.limit == 0) leave_suspects(candidates);
   sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
     return ranks_before(a, b, rows.grouper());
@@ -266,7 +295,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   std::vector<std::size_t> chosen;
   for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
   std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
-  LeakAnswer answer{range, {}};
+  LeakAnswer answer{range, seconds, {}};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     LeakSuspect& suspect = answer.suspects.emplace_back();
     static_cast<LeakGrowth&>(suspect) = candidates[i].summary;

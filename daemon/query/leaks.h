@@ -8,6 +8,8 @@
 //
 //   growth = (s - d) / rate,   variance = (s + d) / rate^2
 //
+// Over several sessions of sampling growth is the sum over their spans (session_spans.h).
+//
 // Sites are ranked by what they have grown at least, with 95 % confidence:
 // growth - 1.64 standard errors.
 #pragma once
@@ -22,7 +24,7 @@
 namespace memprofd {
 
 struct LeakGrowth {
-  double growth_bytes = 0;
+  double growth_bytes = 0;  // in the compared time
   double growth_bytes_stderr = 0;
   double growth_bytes_per_second = 0;
   // Half of the live bytes at the end are older; 0 when nothing is live.
@@ -38,6 +40,7 @@ struct LeakSuspect : LeakGrowth {
 
 struct LeakAnswer {
   TimeRange range;
+  double compared_seconds = 0;  // of the range: in which growth was looked at
   std::vector<LeakSuspect> suspects;
 };
 

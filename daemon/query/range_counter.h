@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -113,6 +114,12 @@ class RangeCounter {
   std::vector<HistoryView::Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
                                        std::size_t max_steps) const {
     return view_.steps(begin_ns, end_ns, max_steps);
+  }
+  std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+    return view_.finest(begin_ns, end_ns);
+  }
+  std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
+    return view_.session_at(time_ns);
   }
   // What a sample of a row stands for.
   SampleWeight weight(int row, double rate) const {

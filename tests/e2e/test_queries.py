@@ -497,6 +497,16 @@ class Leaks(QueryTest):
         self.assertGreater(in_file[0]["confidence"], 0.99)
         self.assertGreater(in_file[0]["steadiness"], 0.7)
         self.assertIn("Sessions", memprofctl("report", path, "--leaks").stdout)
+        # A change of the rate forgets all blocks: what grew before and since is added up.
+        rate = self.memprofd.targets()[self.pid]["sampling_rate"]
+        self.memprofd.set_rate(self.pid, rate / 2)
+        changed = time.time_ns()
+        eventually(lambda: "each session of sampling by itself" in self.memprofd.ctl(
+            "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself")
+        first = eventually(lambda: sessions_lead("--pid", self.pid, "--last",
+                                                 f"{(time.time_ns() - changed) / 1e9 + 6:.0f}s"),
+                           "Sessions leads again", timeout=60, interval=0.5)
+        self.assertGreater(first["confidence"], 0.99)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ class Recording {
   void advance(std::uint64_t ns) {
     now_ += ns;
     if (!history_.due(now_)) return;
-    history_.cut(now_, [&](const auto& use) { aggregator_.cut(use); }, {});
+    history_.cut(
+        now_, [&](const auto& use) { aggregator_.cut(use); }, point());
     const TargetCounters& totals = aggregator_.totals();
     history_.see_live(now_, totals.live, totals.gone_words(), aggregator_.by_class());
   }
@@ -61,7 +62,7 @@ class Recording {
     result.attached_ns = kStart;
     result.time_ns = now_;
     result.history = history_.view(
-        now_, [&](const auto& use) { aggregator_.peek(use); }, HistoryPoint{});
+        now_, [&](const auto& use) { aggregator_.peek(use); }, point());
     return result;
   }
 
@@ -72,6 +73,7 @@ class Recording {
   const Aggregator& aggregator() const { return aggregator_; }
 
  private:
+  HistoryPoint point() const { return {.session = aggregator_.sessions()}; }
   // Kept for ever: snapshots may outlive this.
   const Callstack* callstack(std::uint32_t id) const {
     static std::deque<Callstack> kept;

@@ -108,8 +108,22 @@ std::string history_text(const pb::GetHistoryResponse& response,
   return absl::StrCat(out, "\n", joined(table, style));
 }
 
+namespace {
+
+// Sampling began anew in the range: not all of it can be compared.
+std::string compared_text(const pb::ListLeaksResponse& response) {
+  const auto range_ns =
+      static_cast<double>(response.range().end_unix_ns() - response.range().begin_unix_ns());
+  if (response.compared_seconds() * 1e9 >= range_ns) return "";
+  return absl::StrCat(", in ", format_duration(response.compared_seconds()),
+                      " of it (each session of sampling by itself)");
+}
+
+}  // namespace
+
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
-  std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()), ":\n");
+  std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()),
+                                 compared_text(response), ":\n");
   if (response.leaks().empty()) {
     return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n");
   }

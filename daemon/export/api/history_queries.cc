@@ -38,6 +38,7 @@ pb::HistoryPoint to_proto(const SeriesPoint& point) {
   out.set_major_collections(point.target.major_collections);
   out.set_compactions(point.target.compactions);
   out.set_dropped_events(point.target.dropped_events);
+  out.set_session(point.target.session);
   return out;
 }
 
@@ -81,6 +82,7 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   pb::ListLeaksResponse out;
   for (const LeakSuspect& suspect : answer.suspects) *out.add_leaks() = to_proto(suspect);
   *out.mutable_range() = to_proto(answer.range);
+  out.set_compared_seconds(answer.compared_seconds);
   return out;
 }
 

@@ -121,6 +121,72 @@ TEST(Leaks, OfManySitesFewAreSuspectsByChance) {
   EXPECT_LE(answer.suspects.size(), 4u);
 }
 
+// A budget that changes the rate every four minutes: callstack 1 leaks 100 words a second, what
+// callstack 2 allocates lives a minute, callstack 3 keeps what it has from the start.
+class LeaksOverSessions : public ::testing::Test {
+ protected:
+  LeaksOverSessions() { recording_.symbolizer = std::make_shared<testing::ModelSymbolizer>(); }
+
+  void run(int sessions, int seconds_each) {
+    for (int session = 0; session < sessions; ++session) {
+      const std::uint32_t per_block = session % 2 == 0 ? 1 : 2;  // samples
+      recording_.set_rate(0.01 * per_block);
+      if (session == 0) {
+        for (int i = 0; i < 300; ++i) recording_.alloc(++id_, 3);
+      }
+      for (int second = 0; second < seconds_each; ++second, ++clock_) {
+        recording_.alloc(++id_, 1, per_block);
+        recording_.alloc(++id_, 2, per_block);
+        deaths_.emplace(clock_ + 60, id_);
+        for (; deaths_.begin()->first <= clock_; deaths_.erase(deaths_.begin())) {
+          recording_.die(deaths_.begin()->second);
+        }
+        recording_.advance(kSecond);
+      }
+    }
+  }
+  LeakAnswer leaks(std::uint64_t begin_ns) const {
+    return find_leaks(recording_.snapshot(), {begin_ns, 0}, {}, {}).value();
+  }
+
+  Recording recording_;
+  std::uint64_t id_ = 0;
+  int clock_ = 0;
+  std::multimap<int, std::uint64_t> deaths_;  // second: block
+};
+
+TEST_F(LeaksOverSessions, ALeakIsFoundWithItsSizeAndNothingElse) {
+  run(8, 240);
+  for (const std::uint64_t minutes : {0, 15, 25}) {
+    const std::uint64_t begin = minutes == 0 ? 0 : recording_.now() - minutes * 60 * kSecond;
+    const LeakAnswer answer = leaks(begin);
+    ASSERT_EQ(answer.suspects.size(), 1u) << minutes;
+    const LeakSuspect& leak = answer.suspects[0];
+    EXPECT_EQ(leak.group.location.function, "f1");
+    EXPECT_NEAR(leak.growth_bytes_per_second, kSampleBytes, 0.02 * kSampleBytes);
+    EXPECT_NEAR(leak.growth_bytes, answer.compared_seconds * kSampleBytes, 3 * kSampleBytes);
+    EXPECT_EQ(leak.steadiness, 1);
+    EXPECT_GT(answer.compared_seconds, minutes * 60 * 0.45);
+    EXPECT_LT(answer.compared_seconds, answer.range.seconds());
+  }
+}
+
+TEST_F(LeaksOverSessions, ASessionThatHasJustBegunHidesNoLeak) {
+  run(1, 900);
+  run(1, 5);
+  const LeakAnswer answer = leaks(recording_.now() - 600 * kSecond);
+  ASSERT_EQ(answer.suspects.size(), 1u);
+  EXPECT_EQ(answer.suspects[0].group.location.function, "f1");
+  EXPECT_NEAR(answer.suspects[0].growth_bytes, 597 * kSampleBytes, 5 * kSampleBytes);
+}
+
+TEST_F(LeaksOverSessions, OfManySessionsTheNewestAreCompared) {
+  run(40, 60);
+  const LeakAnswer answer = leaks(0);
+  EXPECT_NEAR(answer.compared_seconds, 16 * 30, 16);
+  EXPECT_NEAR(answer.range.seconds(), 15 * 60 + 30, 5);
+}
+
 // Ten blocks of 1 MiB, then eleven: that is known for certain, and no sign of a leak.
 TEST(Leaks, OneLargeBlockMoreIsHardlyAHint) {
   Recording recording;
