@@ -34,7 +34,8 @@ def checks(version):
     stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
     always = [("stacks", f"kernel:{stacks}"),
               ("estimates", "e2e/test_attach"),
-              ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies")]
+              ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
+              ("heap", "e2e/test_heap_walk")]
     return always + [("domains", "e2e/test_domains")] if five else always
 
 

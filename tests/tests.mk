@@ -64,7 +64,7 @@ SUBMAKE     = $(MAKE) --no-print-directory
 ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(BUILD)/tests/watch_events $(BUILD)/tests/history_bench $(BUILD)/tests/step_calls
+E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk step_calls)
 $(BUILD)/tests/step_calls: tests/e2e/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -113,7 +113,7 @@ MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
 .PHONY: test-matrix
 test-matrix:
 	$(Q)deploy/install-deps.sh build run test matrix
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(BUILD)/tests/kernel_tests $(BUILD)/tests/unit_tests
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk kernel_tests unit_tests)
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
 # ---------------------------------------------------------------- benchmarks
@@ -124,6 +124,11 @@ $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/li
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lbenchmark -lbenchmark_main -o $@
 
 $(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+
+$(BUILD)/tests/heap_walk: $(BUILD)/obj/tests/bench/heap_walk.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@

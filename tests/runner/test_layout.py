@@ -15,6 +15,7 @@ STAGES = """
 util
 model
 discover
+snapshot
 attach/kernel
 attach/inject
 attach/budget

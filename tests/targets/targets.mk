@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake domains crowd,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake domains crowd heap_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -16,9 +16,9 @@ TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny3
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. domains and crowd need OCaml 5, forks OCaml 4.12.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks
-OF_OCAML5      := domains crowd forks
+# built from source. domains, crowd and heap_domains need OCaml 5, forks OCaml 4.12.
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes
+OF_OCAML5      := domains crowd heap_domains forks
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
@@ -47,7 +47,8 @@ $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/o
 	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< $(filter %.o,$^) -o $@
 
 $(filter %/minor_heaps,$(OTHERS)): tests/targets/minor_heaps_stubs.c
-$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
+$(filter %/heap_shapes %/heap_domains,$(OTHERS)): tests/targets/heap_shapes_stubs.c
+$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
 $(TARGETS_DIR)/obj/%_stubs.o: tests/targets/%_stubs.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -I$(shell ocamlc -where) -c $< -o $@

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The word before each block of an OCaml heap, the same in 4.11 to 5.4 on 64-bit machines:
+//
+//     63 .. 10  words of the block, without this one     9 .. 8  colour     7 .. 0  tag
+#pragma once
+
+#include <cstdint>
+
+namespace memprofd {
+
+inline constexpr std::uint64_t kWordBytes = 8;
+
+// Blocks of these tags and above hold no values: closed, strings, floats, custom blocks.
+inline constexpr unsigned kNoScanTag = 251;
+inline constexpr unsigned kClosureTag = 247;
+inline constexpr unsigned kInfixTag = 249;
+
+constexpr unsigned tag_of(std::uint64_t header) { return header & 0xff; }
+// The two bits where they stand: 0, 0x100, 0x200 or 0x300.
+constexpr std::uint64_t colour_of(std::uint64_t header) { return header & 0x300; }
+constexpr std::uint64_t fields_of(std::uint64_t header) { return header >> 10; }
+// The block with its header; never 0, and far from where it could wrap.
+constexpr std::uint64_t words_with_header(std::uint64_t header) { return fields_of(header) + 1; }
+constexpr bool holds_values(std::uint64_t header) { return tag_of(header) < kNoScanTag; }
+
+}  // namespace memprofd

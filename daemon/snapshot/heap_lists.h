@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two ways in which runtimes list what their heaps consist of; map_heap() puts them together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/snapshot/heap_layout.h"
+#include "daemon/snapshot/heap_map.h"
+
+namespace memprofd {
+
+// Words of a large block of OCaml 5 before its header.
+inline constexpr std::uint64_t kLargeHeadWords = 2;
+
+// Both append the regions of the major heap to map.regions, in the order of the lists, and fill
+// in its sums and colours. Nothing is appended beyond what the runtime's sums allow.
+absl::Status list_chunks(const MemoryReader& memory, const RuntimeAbi& abi, const ChunkHeap& heap,
+                         std::uint64_t state, HeapMap& map);
+absl::Status list_pools(const MemoryReader& memory, const RuntimeAbi& abi, const PoolHeap& heap,
+                        std::span<const std::uint64_t> states, HeapMap& map);
+
+// kDataLoss: refuses what does not add up.
+absl::Status bad_heap(std::string_view what);
+
+}  // namespace memprofd

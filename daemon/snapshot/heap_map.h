@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a heap is: the stretches of memory that are full of blocks, found by the runtime's own
+// lists, and how to tell blocks in use from others there.
+//
+// The lists are the program's and may be hostile or torn: each is followed only as far as the
+// runtime's own sums say that it goes, and a heap that does not add up to them is refused.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/heap_layout.h"
+
+namespace memprofd {
+
+enum class RegionKind : std::uint8_t {
+  kChunk,  // OCaml 4: blocks one behind the other
+  kPool,   // OCaml 5: slots of one size, a block or nothing in each
+  kLarge,  // OCaml 5: one block
+  kMinor,  // blocks one behind the other, from the youngest on
+};
+
+struct HeapRegion {
+  std::uint64_t begin = 0;  // address of the first header
+  std::uint64_t words = 0;
+  std::uint32_t slot_words = 0;  // of pools, headers included
+  std::uint32_t domain = 0;      // index of its state; kNoDomain: of one that has ended
+  RegionKind kind = RegionKind::kChunk;
+
+  std::uint64_t end() const { return begin + words * kWordBytes; }
+  static constexpr std::uint32_t kNoDomain = ~0u;
+};
+
+enum class BlockState : std::uint8_t {
+  kUsed,      // live, or not known to be dead
+  kDead,      // the collector knows, and has not swept it: its fields may lead anywhere
+  kFree,      // room for blocks; the header is part of it
+  kFragment,  // OCaml 4: a word alone, too small for a block
+};
+inline constexpr int kBlockStates = 4;
+
+// What the colours of a heap mean at that moment.
+struct HeapColours {
+  bool domains = false;
+  std::uint64_t garbage = 0;                  // OCaml 5: the colour of dead blocks
+  std::uint64_t unswept = ~std::uint64_t{0};  // OCaml 4: white headers from here on are dead
+
+  BlockState state_of(RegionKind kind, std::uint64_t address, std::uint64_t header) const;
+};
+
+// What the runtime itself has counted.
+struct RuntimeSums {
+  std::uint64_t chunks = 0;       // OCaml 4
+  std::uint64_t heap_words = 0;   // OCaml 4: of chunks; OCaml 5: of pools and large blocks
+  std::uint64_t pool_blocks = 0;  // OCaml 5, those not swept yet included
+  std::uint64_t pool_block_words = 0;
+  std::uint64_t large_blocks = 0;
+  std::uint64_t large_words = 0;
+};
+
+struct HeapMap {
+  std::vector<HeapRegion> regions;  // by address; no two share a word
+  HeapColours colours;
+  RuntimeSums sums;
+};
+
+// No more regions than these (pools of 512 GiB).
+inline constexpr std::uint64_t kMaxHeapRegions = 1u << 24;
+
+// Reads the lists of a program that does not run meanwhile, with all threads where the runtime
+// has saved their state: at a safe point or in a blocking section. states: of its domains; in OCaml
+// 4 the one Caml_state. kDataLoss, in one line, when the lists do not add up to the runtime's sums.
+absl::StatusOr<HeapMap> map_heap(const MemoryReader& memory, const HeapLayout& layout,
+                                 std::span<const std::uint64_t> states);
+
+}  // namespace memprofd

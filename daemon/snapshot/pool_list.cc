@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// OCaml 5: each domain has its own pools and large blocks, and what domains have left that ended is
+// in lists of the process until another domain takes it.
+//
+//     pool, 4,096 words:  | next | next_obj | owner | class | wasted.. | slot | slot | .. | slot |
+//     large block:        | owner | next | header | fields.. |
+#include <fmt/core.h>
+
+#include <array>
+#include <cstring>
+
+#include "daemon/snapshot/heap_lists.h"
+#include "daemon/snapshot/pool_offsets.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+struct PoolHead {
+  std::uint64_t next;
+  std::uint64_t next_slot;
+  std::uint64_t owner;
+  std::uint32_t size_class;
+  std::uint32_t padding;
+};
+static_assert(sizeof(PoolHead) == PoolHeap::kHeadWords * kWordBytes);
+
+struct LargeHead {
+  std::uint64_t owner;
+  std::uint64_t next;
+  std::uint64_t header;
+};
+
+// The lists of one owner, and what they add up to by its own count.
+struct Owner {
+  std::uint64_t state;  // 0: domains that have ended
+  std::uint32_t domain;
+  std::uint64_t pool_words;  // left to be found
+  std::uint64_t large_words;
+  std::uint64_t large_blocks;
+};
+
+template <std::size_t kBytes>
+std::uint64_t word_at(const std::array<std::byte, kBytes>& bytes, std::size_t at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word;
+}
+
+class PoolLister {
+ public:
+  PoolLister(const MemoryReader& memory, const PoolHeap& heap, HeapMap& map)
+      : memory_(memory), heap_(heap), map_(map) {}
+
+  absl::Status list_domain(std::uint64_t heap_state, std::uint64_t state, std::uint32_t domain) {
+    std::array<std::byte, kHeapBytes> bytes = {};
+    RETURN_IF_ERROR(memory_.read(heap_state, bytes));
+    if (word_at(bytes, kHeapOwner) != state) {
+      return bad_heap(
+          fmt::format("the heap at {:#x} is not of the domain at {:#x}", heap_state, state));
+    }
+    Owner owner = count_in(bytes, kHeapStats, state, domain);
+    for (std::uint32_t array = 0; array < kHeapPoolArrays; ++array) {
+      RETURN_IF_ERROR(list_array(bytes, kHeapPoolLists, array, owner));
+    }
+    RETURN_IF_ERROR(list_large(word_at(bytes, kHeapLargeLists), owner));
+    RETURN_IF_ERROR(list_large(word_at(bytes, kHeapLargeLists + kWordBytes), owner));
+    return check_all_found(owner);
+  }
+
+  absl::Status list_orphans() {
+    std::array<std::byte, kOrphanBytes> bytes = {};
+    RETURN_IF_ERROR(memory_.read(heap_.orphans, bytes));
+    Owner owner = count_in(bytes, kOrphanStats, 0, HeapRegion::kNoDomain);
+    for (std::uint32_t array = 0; array < kOrphanPoolArrays; ++array) {
+      RETURN_IF_ERROR(list_array(bytes, kOrphanPoolLists, array, owner));
+    }
+    RETURN_IF_ERROR(list_large(word_at(bytes, kOrphanLargeList), owner));
+    return check_all_found(owner);
+  }
+
+ private:
+  template <std::size_t kBytes>
+  Owner count_in(const std::array<std::byte, kBytes>& bytes, std::size_t stats, std::uint64_t state,
+                 std::uint32_t domain) {
+    const Owner owner{.state = state,
+                      .domain = domain,
+                      .pool_words = word_at(bytes, stats + kStatPoolWords),
+                      .large_words = word_at(bytes, stats + kStatLargeWords),
+                      .large_blocks = word_at(bytes, stats + kStatLargeBlocks)};
+    map_.sums.heap_words += owner.pool_words + owner.large_words;
+    map_.sums.pool_blocks += word_at(bytes, stats + kStatPoolLiveBlocks);
+    map_.sums.pool_block_words += word_at(bytes, stats + kStatPoolLiveWords);
+    map_.sums.large_blocks += owner.large_blocks;
+    map_.sums.large_words += owner.large_words;
+    return owner;
+  }
+
+  template <std::size_t kBytes>
+  absl::Status list_array(const std::array<std::byte, kBytes>& bytes, std::size_t lists,
+                          std::uint32_t array, Owner& owner) {
+    for (std::uint32_t i = 0; i < PoolHeap::kClasses; ++i) {
+      const std::size_t list = array * PoolHeap::kClasses + i;
+      RETURN_IF_ERROR(list_class(word_at(bytes, lists + list * kWordBytes), i, owner));
+    }
+    return absl::OkStatus();
+  }
+
+  // Pools that a domain has taken over may go on without an owner.
+  static bool may_own(const Owner& owner, std::uint64_t told) {
+    return told == owner.state || told == 0;
+  }
+
+  absl::Status list_class(std::uint64_t pool, std::uint32_t size_class, Owner& owner) {
+    while (pool != 0) {
+      PoolHead head{};
+      RETURN_IF_ERROR(memory_.read_value(pool, head));
+      if (head.size_class != size_class || !may_own(owner, head.owner) || pool % kWordBytes != 0 ||
+          owner.pool_words < PoolHeap::kPoolWords) {
+        return bad_heap(fmt::format("the pool at {:#x} does not belong to its list", pool));
+      }
+      owner.pool_words -= PoolHeap::kPoolWords;
+      const std::uint32_t slot_words = heap_.slot_words[size_class];
+      const std::uint64_t slots = (PoolHeap::kPoolWords - PoolHeap::kHeadWords) / slot_words;
+      const std::uint64_t end = pool + PoolHeap::kPoolWords * kWordBytes;
+      RETURN_IF_ERROR(add({.begin = end - slots * slot_words * kWordBytes,
+                           .words = slots * slot_words,
+                           .slot_words = slot_words,
+                           .domain = owner.domain,
+                           .kind = RegionKind::kPool}));
+      pool = head.next;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status list_large(std::uint64_t block, Owner& owner) {
+    while (block != 0) {
+      LargeHead head{};
+      RETURN_IF_ERROR(memory_.read_value(block, head));
+      const std::uint64_t words = words_with_header(head.header);
+      if ((owner.state != 0 && head.owner != owner.state) || block % kWordBytes != 0 ||
+          owner.large_blocks == 0 || owner.large_words < words + kLargeHeadWords) {
+        return bad_heap(fmt::format("the large block at {:#x} does not belong to its list", block));
+      }
+      --owner.large_blocks;
+      owner.large_words -= words + kLargeHeadWords;
+      RETURN_IF_ERROR(add({.begin = block + kLargeHeadWords * kWordBytes,
+                           .words = words,
+                           .domain = owner.domain,
+                           .kind = RegionKind::kLarge}));
+      block = head.next;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status add(const HeapRegion& region) {
+    if (map_.regions.size() >= kMaxHeapRegions) {
+      return absl::ResourceExhaustedError(
+          fmt::format("the heap has more than {} pools and large blocks", kMaxHeapRegions));
+    }
+    map_.regions.push_back(region);
+    return absl::OkStatus();
+  }
+
+  static absl::Status check_all_found(const Owner& owner) {
+    if (owner.pool_words == 0 && owner.large_words == 0 && owner.large_blocks == 0) {
+      return absl::OkStatus();
+    }
+    return bad_heap(fmt::format(
+        "the lists of the domain at {:#x} lack {} words of pools and {} large blocks of {} words",
+        owner.state, owner.pool_words, owner.large_blocks, owner.large_words));
+  }
+
+  const MemoryReader& memory_;
+  const PoolHeap& heap_;
+  HeapMap& map_;
+};
+
+}  // namespace
+
+absl::Status list_pools(const MemoryReader& memory, const RuntimeAbi& abi, const PoolHeap& heap,
+                        std::span<const std::uint64_t> states, HeapMap& map) {
+  std::array<std::uint64_t, 3> colours = {};  // marked, unmarked, garbage
+  RETURN_IF_ERROR(memory.read_value(heap.colours, colours));
+  map.colours = {.domains = true, .garbage = colours[2]};
+  PoolLister lister(memory, heap, map);
+  for (std::uint32_t i = 0; i < states.size(); ++i) {
+    std::uint64_t heap_state = 0;
+    RETURN_IF_ERROR(memory.read_value(states[i] + abi.shared_heap, heap_state));
+    RETURN_IF_ERROR(lister.list_domain(heap_state, states[i], i));
+  }
+  return lister.list_orphans();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,76 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Keeps numbers of blocks of odd tags and sizes, and tells what its heap holds by its own count.
+
+   Commands: "settle FILE" collects everything, then tells Gc.stat; "step FILE" allocates, drops and
+   collects a little, so that a major cycle is under way, as often as it takes to be in its sweep when
+   OCaml 4 runs. Both write what the program's own walk finds (heap_shapes_stubs.c) and answer
+   {"sweeping":..,"state":"0x..",..}; until the next command the heap stays as it is. *)
+
+external state : unit -> string = "heap_shapes_state"
+external walk : string -> bool = "heap_shapes_walk"
+
+(* (tag, fields, how many): of one class of slots or several, large, larger than what is read at once. *)
+let kinds = [ (33, 3, 1_000); (34, 40, 500); (35, 100, 300); (36, 300, 50); (37, 100_000, 3) ]
+let young_tag, young_fields, young_blocks = (38, 5, 100)
+
+let block tag fields = Obj.new_block tag fields
+let kept = ref []
+let strings = ref []
+let young = ref [||]
+
+let fill () =
+  kept := List.map (fun (tag, fields, n) -> Array.init n (fun _ -> block tag fields)) kinds;
+  strings := [ String.make 2_000_000 'x'; String.make 20 'y' ]
+
+let some = ref [||]
+
+(* A third of what was promoted stays: blocks with holes between them. *)
+let make_garbage () =
+  let blocks = Array.init 20_000 (fun i -> block (39 + i mod 2) (1 + i mod 30)) in
+  some := blocks;
+  Gc.minor ();
+  Array.iteri (fun i _ -> if i mod 3 <> 0 then blocks.(i) <- Obj.repr 0) blocks
+
+let fillers = ref [||]
+
+(* Smaller blocks go into the holes, and leave words that are too few for a block. *)
+let fill_holes () =
+  Gc.full_major ();
+  fillers := Array.init 10_000 (fun i -> block 41 (1 + i mod 20));
+  Gc.full_major ()
+
+let answer sweeping (s : Gc.stat) =
+  young := Array.init young_blocks (fun _ -> block young_tag young_fields);
+  Printf.printf
+    "{\"sweeping\":%b,\"state\":\"%s\",\"live_blocks\":%d,\"live_words\":%d,\"free_blocks\":%d,\
+     \"free_words\":%d,\"fragments\":%d,\"largest_free\":%d,\"heap_words\":%d}\n%!"
+    sweeping (state ()) s.live_blocks s.live_words s.free_blocks s.free_words s.fragments
+    s.largest_free s.heap_words
+
+let settle path =
+  young := [||];
+  make_garbage ();
+  fill_holes ();
+  let stat = Gc.stat () in
+  answer (walk path) stat
+
+let step path =
+  young := [||];
+  make_garbage ();
+  let rec go n =
+    ignore (Gc.major_slice 1_000);
+    if not (walk path) && n > 0 then go (n - 1)
+  in
+  go (if Sys.ocaml_version < "5" then 100_000 else 10);
+  answer (walk path) (Gc.quick_stat ())
+
+let rec serve () =
+  match Handshake.command () with
+  | [ "settle"; path ] -> settle path; serve ()
+  | [ "step"; path ] -> step path; serve ()
+  | _ -> ignore (Sys.opaque_identity (!kept, !strings, !young, !some, !fillers))
+
+let () =
+  fill ();
+  Handshake.ready ();
+  serve ()
