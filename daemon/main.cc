@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_file.h"
@@ -29,10 +28,11 @@
 #include "daemon/export/http/http_server.h"
 #include "daemon/export/http/web_page.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
+#include "daemon/signals.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/exit_codes.h"
-#include "daemon/util/fd.h"
 #include "daemon/util/log.h"
+#include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
@@ -41,38 +41,20 @@
 namespace memprofd {
 namespace {
 
+using std::chrono::milliseconds;
+
 // How long looks that were given up may take to end with memprofd.
-constexpr std::chrono::milliseconds kLastLookPatience{200};
+constexpr milliseconds kLastLookPatience{200};
+constexpr milliseconds kPoll{10};
+// Far more than it takes; before Linux 6.6 some tenths of a second for each program.
+constexpr milliseconds kDetachPatience{40'000};
+constexpr milliseconds kServersPatience{3'500};
+// The control thread is never at one thing for so long.
+constexpr double kSilentTooLongSeconds = 30;
 
 int fail(const absl::Status& status) {
   spdlog::error("{}", std::string(status.message()));
   return static_cast<int>(exit_code_of(status));
-}
-
-// SIGINT and SIGTERM are read from the descriptor, and taken by no thread started from here on.
-UniqueFd block_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  UniqueFd descriptor(::signalfd(-1, &signals, SFD_CLOEXEC));
-  if (!descriptor) std::abort();
-  return descriptor;
-}
-
-bool is_readable(const UniqueFd& fd, int timeout_ms) {
-  pollfd wait{fd.get(), POLLIN, 0};
-  return ::poll(&wait, 1, timeout_ms) == 1;
-}
-
-// Waits for one of the signals, and says so.
-void take_signal(const UniqueFd& signals) {
-  signalfd_siginfo info{};
-  while (::read(signals.get(), &info, sizeof info) != sizeof info) {
-  }
-  spdlog::info("{}: detaching", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
 absl::Status check_machine() {
@@ -121,19 +103,63 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   return any ? absl::OkStatus() : first_failure;
 }
 
+const char* name_of(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
+// Has the files read anew that may be.
+void reload(HttpServer& http) {
+  const absl::Status status = http.reload();
+  if (status.ok()) {
+    spdlog::info("SIGHUP: web configuration and certificates are read anew");
+  } else {
+    spdlog::error("SIGHUP: {}; what was read before stays", std::string(status.message()));
+  }
+}
+
+// Whether a signal came that ends memprofd; obeys the others.
+bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
+  const auto signal = signals.wait(time);
+  if (signal == SIGHUP) reload(http);
+  if (!signal || signal == SIGHUP) return false;
+  spdlog::info("{}: detaching", name_of(*signal));
+  return true;
+}
+
 // The attaches of the command line in a thread of their own, as long as no signal comes: the
 // result when they have ended.
 std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& config,
-                                                const UniqueFd& signals) {
-  constexpr int kPollMs = 10;
+                                                const Signals& signals, HttpServer& http) {
   auto attaching = std::async(std::launch::async, [&] { return attach_all(daemon, config); });
   while (attaching.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (!is_readable(signals, kPollMs)) continue;
+    if (!asked_to_end(signals, kPoll, http)) continue;
     daemon.cancel_requests();
     attaching.wait();
     return std::nullopt;
   }
   return attaching.get();
+}
+
+// Whether work, on a thread of its own, ends in time and before another signal. If not, it goes
+// on with what it refers to: only _exit() may follow.
+bool ends_in_time(std::function<void()> work, milliseconds patience, const Signals& signals) {
+  auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> over = done->get_future();
+  std::thread([work = std::move(work), done] {
+    work();
+    done->set_value();
+  }).detach();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (over.wait_for(kPoll) != std::future_status::ready) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    const auto signal = signals.wait(milliseconds(0));
+    if (signal && signal != SIGHUP) return false;
+  }
+  return true;
+}
+
+[[noreturn]] void leave_at_once(ExitCode code) {
+  spdlog::shutdown();
+  std::fflush(stdout);
+  _exit(static_cast<int>(code));
 }
 
 DaemonOptions daemon_options(const Config& config) {
@@ -155,24 +181,29 @@ DaemonOptions daemon_options(const Config& config) {
 // What the servers serve.
 struct Services {
   Services(Daemon& daemon, const Config& config)
-      : exporter(daemon, program_version(), config.top_sites),
+      : daemon(daemon),
+        exporter(daemon, program_version(), config.top_sites),
         queries(daemon),
         control(daemon),
         traces(daemon, {.directory = config.trace_directory}) {}
 
   HttpRoutes routes(bool control_allowed) {
-    HttpRoutes routes = make_routes(exporter, [this] { return ready.load(); });
+    HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
+                                               .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
     add_control_routes(control, control_allowed, routes);
     add_web_page(version_text(program_version()), control_allowed, routes);
     return routes;
   }
+  bool healthy() { return daemon.self_stats().control_silent_seconds < kSilentTooLongSeconds; }
   // Ends what takes its time, soon.
   void stop() {
+    ready = false;
     stopping.stop();
     traces.stop();
   }
 
+  Daemon& daemon;
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
@@ -193,33 +224,63 @@ void say_ready(const std::string& url, const Config& config) {
   std::fflush(stdout);
 }
 
+// What runs. It ends with the programs first, of which memprofd lets go whatever its clients do.
+struct Running {
+  std::unique_ptr<Daemon> daemon;
+  std::unique_ptr<Services> services;
+  std::unique_ptr<HttpServer> http;
+  std::unique_ptr<GrpcServer> grpc;
+
+  void end(const Signals& signals) {
+    daemon->cancel_requests();  // before the servers wait for those who ask
+    services->stop();
+    if (!ends_in_time([this] { daemon->stop(); }, kDetachPatience, signals)) {
+      spdlog::error("ends before all programs are let go of; agents stop by themselves in 15 s");
+      leave_at_once(ExitCode::kInternal);
+    }
+    const auto end_servers = [this] {
+      grpc.reset();
+      http.reset();
+    };
+    if (!ends_in_time(end_servers, kServersPatience, signals)) {
+      spdlog::warn("ends without waiting for a client that does not read its answer");
+      leave_at_once(ExitCode::kOk);
+    }
+  }
+};
+
+absl::Status start_servers(Running& running, const Config& config) {
+  Services& services = *running.services;
+  ASSIGN_OR_RETURN(running.http,
+                   HttpServer::start({config.web_listen_address, config.web_config_file,
+                                      config.web_enable_control},
+                                     services.routes(config.web_enable_control)));
+  ASSIGN_OR_RETURN(running.grpc, GrpcServer::start({config.grpc_socket, config.grpc_listen_address},
+                                                   *running.daemon, services.traces));
+  return absl::OkStatus();
+}
+
 int run(const Config& config) {
   start_memory_nursery();  // while this process is small
   raise_descriptor_limit();
-  const UniqueFd signals = block_signals();
+  const Signals signals;
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directory(config); !status.ok()) return fail(status);
 
-  auto daemon = std::make_unique<Daemon>(daemon_options(config));
-  Services services(*daemon, config);
-  auto http = HttpServer::start(
-      {config.web_listen_address, config.web_config_file, config.web_enable_control},
-      services.routes(config.web_enable_control));
-  if (!http.ok()) return fail(http.status());
-  auto grpc =
-      GrpcServer::start({config.grpc_socket, config.grpc_listen_address}, *daemon, services.traces);
-  if (!grpc.ok()) return fail(grpc.status());
+  Running running;
+  running.daemon = std::make_unique<Daemon>(daemon_options(config));
+  running.services = std::make_unique<Services>(*running.daemon, config);
+  if (auto status = start_servers(running, config); !status.ok()) return fail(status);
 
-  const auto attached = attach_until_signal(*daemon, config, signals);
-  if (attached && !attached->ok()) return static_cast<int>(exit_code_of(*attached));
-  if (attached) {
-    services.ready = true;
-    say_ready((*http)->url(), config);
+  const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http);
+  if (attached && attached->ok()) {
+    running.services->ready = true;
+    say_ready(running.http->url(), config);
+    while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
+    }
   }
-  take_signal(signals);
-  daemon->cancel_requests();  // before the servers wait for those who ask
-  services.stop();
-  return static_cast<int>(ExitCode::kOk);
+  running.end(signals);
+  return static_cast<int>(attached && !attached->ok() ? exit_code_of(*attached) : ExitCode::kOk);
 }
 
 }  // namespace
@@ -232,7 +293,5 @@ int main(int argc, char** argv) {
   const int code = memprofd::run(parsed.config);
   // A look that hangs in a file system may never end: nothing waits for it.
   if (memprofd::LookThreads::wait_for_all(memprofd::kLastLookPatience)) return code;
-  spdlog::shutdown();
-  std::fflush(stdout);
-  _exit(code);
+  memprofd::leave_at_once(static_cast<memprofd::ExitCode>(code));
 }

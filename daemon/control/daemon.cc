@@ -58,11 +58,16 @@ Finding doctor_given_up(const absl::Status& why) {
 }  // namespace
 
 Daemon::Daemon(DaemonOptions options)
-    : options_(std::move(options)), ingest_(hub_, options_.history_bytes) {
+    : turned_at_(Clock::now()),
+      options_(std::move(options)),
+      ingest_(hub_, options_.history_bytes) {
   control_ = std::thread([this] { loop(); });
 }
 
-Daemon::~Daemon() {
+Daemon::~Daemon() { stop(); }
+
+void Daemon::stop() {
+  if (!control_.joinable()) return;
   cancel_requests();
   stop_ = true;
   queue_->wake();
@@ -79,6 +84,7 @@ void Daemon::loop() {
   ::pthread_setname_np(::pthread_self(), "control");
   auto next_tick = Clock::now();
   while (!stop_) {
+    turned_at_ = Clock::now();
     const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
     const auto requests = queue_->wait_until(std::min(until, next_tick));
     if (cancelled_) drop_requests();
@@ -363,6 +369,8 @@ SelfStats Daemon::self_stats() {
   SelfStats stats = read_self_stats();
   stats.events = ingest_.records();
   stats.history_bytes = ingest_.history_bytes();
+  stats.control_silent_seconds =
+      std::chrono::duration<double>(Clock::now() - turned_at_.load()).count();
   return stats;
 }
 

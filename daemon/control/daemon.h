@@ -45,8 +45,10 @@ struct DaemonOptions {
 class Daemon : public ProfilerService {
  public:
   explicit Daemon(DaemonOptions options);
-  // Detaches from every target: each ends up as it was.
-  ~Daemon() override;
+  ~Daemon() override;  // stop()
+  // Detaches from every target: each ends up as it was. Questions are still answered then,
+  // requests are not.
+  void stop();
   // Answers all who wait for something with kAborted, from now on at once. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
@@ -87,6 +89,7 @@ class Daemon : public ProfilerService {
   const std::shared_ptr<ControlQueue> queue_ = std::make_shared<ControlQueue>();
   std::atomic<bool> cancelled_ = false;
   std::atomic<bool> stop_ = false;
+  std::atomic<std::chrono::steady_clock::time_point> turned_at_;  // of the control thread's loop
   DaemonOptions options_;
   SnapshotHub hub_;
   IngestThread ingest_;

@@ -40,6 +40,8 @@ struct SelfStats {
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
   // Memory servers of targets that have gone which a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;
+  // Since the control thread has last looked at what there is to do, which it does all the time.
+  double control_silent_seconds = 0;
 };
 
 }  // namespace memprofd

@@ -5,8 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <grpcpp/server_posix.h>
 
 #include <chrono>
 #include <utility>
@@ -14,26 +13,22 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
-#include "daemon/export/grpc/unix_socket.h"
+#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/unix_listener.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::chrono::seconds kGrace{2};
-// A stream takes one for as long as it lasts; more calls get RESOURCE_EXHAUSTED.
-constexpr int kMaxThreads = 32;
-
-// The socket is created by gRPC; the umask makes its mode right from the start.
-class SocketMode {
- public:
-  SocketMode() : before_(::umask(0117)) {}
-  ~SocketMode() { ::umask(before_); }
-
- private:
-  const mode_t before_;
-};
+// For calls in progress when the server ends; then connections are cut off.
+constexpr std::chrono::seconds kGrace{1};
+// More calls get RESOURCE_EXHAUSTED.
+constexpr int kMaxThreads = 2 * StreamPlaces::kPlaces;
+// Calls at once on one connection.
+constexpr int kMaxCalls = 16;
+// A client that is gone without a word is noticed after the sum of both.
+constexpr int kKeepaliveMs = 20'000, kKeepaliveTimeoutMs = 10'000;
 
 void enable_plugins_once() {
   static const bool enabled = [] {
@@ -57,15 +52,40 @@ absl::StatusOr<std::string> tcp_address(const std::string& text) {
 
 struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces)
-      : service(profiler), traces(traces), trace_service(traces) {}
+      : service(profiler, streams), traces(traces), trace_service(traces, streams) {}
 
+  void prepare(grpc::ServerBuilder& builder);
+  // Those of each service, and of the whole server ("").
+  void set_serving(bool serving);
+
+  StreamPlaces streams;
   GrpcService service;
   TraceService& traces;
   GrpcTraceService trace_service;
+  std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
-  std::string socket_path;
   int port = 0;
 };
+
+void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
+  // Two servers on one TCP port would share its connections at random.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCalls);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.SetResourceQuota(grpc::ResourceQuota("memprofd").SetMaxThreads(kMaxThreads));
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.RegisterService(&service);
+  builder.RegisterService(&trace_service);
+}
+
+void GrpcServer::Impl::set_serving(bool serving) {
+  grpc::HealthCheckServiceInterface* health = server->GetHealthCheckService();
+  health->SetServingStatus(serving);
+  health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
+  health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
+}
 
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -75,41 +95,36 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
   enable_plugins_once();
   auto impl = std::make_unique<Impl>(service, traces);
   grpc::ServerBuilder builder;
-  // Two servers on one TCP port would share its connections at random.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetResourceQuota(grpc::ResourceQuota("memprofd").SetMaxThreads(kMaxThreads));
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.RegisterService(&impl->service);
-  builder.RegisterService(&impl->trace_service);
+  impl->prepare(builder);
   if (!options.socket_path.empty()) {
-    RETURN_IF_ERROR(prepare_socket_path(options.socket_path));
-    builder.AddListeningPort(absl::StrCat("unix:", options.socket_path),
-                             grpc::InsecureServerCredentials());
+    ASSIGN_OR_RETURN(impl->listener, UnixListener::listen(options.socket_path));
   }
   if (!options.listen_address.empty()) {
     ASSIGN_OR_RETURN(const std::string address, tcp_address(options.listen_address));
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
   }
-  {
-    const SocketMode mode;
-    impl->server = builder.BuildAndStart();
-  }
+  impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat("cannot serve gRPC on ", options.socket_path, " ", options.listen_address,
-                     ": the address cannot be bound; choose another with --grpc.socket or "
-                     "--grpc.listen-address"));
+        absl::StrCat("cannot serve gRPC on ", options.listen_address,
+                     ": the address cannot be bound; choose another with --grpc.listen-address"));
   }
-  impl->socket_path = options.socket_path;
+  impl->set_serving(true);
+  if (impl->listener != nullptr) {
+    impl->listener->serve([server = impl->server.get()](UniqueFd connection) {
+      grpc::AddInsecureChannelFromFd(server, connection.release());
+    });
+  }
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(impl)));
 }
 
 GrpcServer::~GrpcServer() {
+  impl_->set_serving(false);
   impl_->service.stop();
   impl_->traces.stop();
+  if (impl_->listener != nullptr) impl_->listener->stop(kGrace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
   impl_->server->Wait();
-  if (!impl_->socket_path.empty()) ::unlink(impl_->socket_path.c_str());
 }
 
 std::uint16_t GrpcServer::port() const { return static_cast<std::uint16_t>(impl_->port); }

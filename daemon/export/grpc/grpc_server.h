@@ -22,12 +22,12 @@ struct GrpcServerOptions {
 
 class GrpcServer {
  public:
-  // Listens when it returns. service and traces must outlive the server. Sets the
-  // umask for a moment: start it before other threads create files.
+  // Listens when it returns. service and traces must outlive the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
                                                            ProfilerService& service,
                                                            TraceService& traces);
-  // Ends streams and traces, gives calls in progress two seconds, removes the socket.
+  // Removes the socket, ends streams and traces, gives calls in progress one second; who does
+  // not read his answer on the Unix socket is cut off then. On TCP that may take for ever.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

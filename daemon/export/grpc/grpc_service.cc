@@ -96,6 +96,8 @@ bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point un
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
+  const auto place = streams_.take();
+  if (!place) return no_stream_left();
   const double seconds = interval_seconds(request->interval_seconds());
   if (seconds == 0) {
     return to_grpc(absl::InvalidArgumentError(
@@ -116,6 +118,8 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
 grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
                                        const pb::StreamEventsRequest* request,
                                        grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
+  const auto place = streams_.take();
+  if (!place) return no_stream_left();
   absl::StatusOr<EventQuery> query = event_query(*request);
   if (!query.ok()) return to_grpc(query.status());
   absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());

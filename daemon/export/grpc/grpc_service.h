@@ -8,6 +8,7 @@
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
@@ -15,8 +16,9 @@ namespace memprofd {
 
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
-  explicit GrpcService(ProfilerService& service)
-      : service_(service), control_(service), queries_(service) {}
+  // Both must outlive this.
+  GrpcService(ProfilerService& service, StreamPlaces& streams)
+      : service_(service), streams_(streams), control_(service), queries_(service) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }
 
@@ -61,6 +63,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
   ProfilerService& service_;
+  StreamPlaces& streams_;
   ControlService control_;
   QueryService queries_;
   StopSignal stop_;

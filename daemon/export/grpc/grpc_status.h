@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -19,6 +21,13 @@ static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
 inline grpc::Status to_grpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
+}
+
+inline grpc::Status no_stream_left() {
+  return to_grpc(absl::ResourceExhaustedError(absl::StrCat(
+      StreamPlaces::kPlaces,
+      " streams are open, and that is the limit; end another first (events, record, or "
+      "a client of WatchSites)")));
 }
 
 template <typename Response>

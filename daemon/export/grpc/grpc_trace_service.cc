@@ -10,6 +10,8 @@ namespace pb = ::memprof::v1;
 grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
                                       const pb::RecordRequest* request,
                                       grpc::ServerWriter<pb::RecordResponse>* writer) {
+  const auto place = streams_.take();
+  if (!place) return no_stream_left();
   const absl::StatusOr<std::unique_ptr<TraceStream>> stream = traces_.record(request->options());
   if (!stream.ok()) return to_grpc(stream.status());
   const auto send = [&](const pb::RecordResponse& message) { return writer->Write(message); };

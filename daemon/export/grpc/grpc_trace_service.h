@@ -4,14 +4,16 @@
 #pragma once
 
 #include "daemon/export/api/trace_service.h"
+#include "daemon/export/grpc/stream_places.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
 namespace memprofd {
 
 class GrpcTraceService final : public ::memprof::v1::Trace::Service {
  public:
-  // traces must outlive this.
-  explicit GrpcTraceService(TraceService& traces) : traces_(traces) {}
+  // Both must outlive this.
+  GrpcTraceService(TraceService& traces, StreamPlaces& streams)
+      : traces_(traces), streams_(streams) {}
 
   grpc::Status Record(grpc::ServerContext* context, const ::memprof::v1::RecordRequest* request,
                       grpc::ServerWriter<::memprof::v1::RecordResponse>* writer) override;
@@ -27,6 +29,7 @@ class GrpcTraceService final : public ::memprof::v1::Trace::Service {
 
  private:
   TraceService& traces_;
+  StreamPlaces& streams_;
 };
 
 }  // namespace memprofd

@@ -11,17 +11,18 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 }  // namespace
 
-HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready) {
+HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   HttpRoutes routes;
   routes["/metrics"] = [&exporter](const HttpRequest&) {
     return HttpResponse{200, kMetricsType, exporter.text()};
   };
-  routes["/-/healthy"] = [](const HttpRequest&) {
-    return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};
+  routes["/-/healthy"] = [healthy = std::move(health.healthy)](const HttpRequest&) {
+    if (healthy()) return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};
+    return HttpResponse{503, kPlainType, "memprofd stands still; its log may say why.\n"};
   };
-  routes["/-/ready"] = [ready = std::move(ready)](const HttpRequest&) {
+  routes["/-/ready"] = [ready = std::move(health.ready)](const HttpRequest&) {
     if (ready()) return HttpResponse{200, kPlainType, "memprofd is ready.\n"};
-    return HttpResponse{503, kPlainType, "memprofd is not ready yet.\n"};
+    return HttpResponse{503, kPlainType, "memprofd begins or ends.\n"};
   };
   return routes;
 }

@@ -10,8 +10,13 @@
 
 namespace memprofd {
 
-// What the routes refer to must outlive the server. ready() says whether
-// /-/ready answers 200 (else 503); it is called from server threads.
-HttpRoutes make_routes(const PrometheusExporter& exporter, std::function<bool()> ready);
+// Asked from server threads.
+struct Health {
+  std::function<bool()> ready;    // else /-/ready answers 503
+  std::function<bool()> healthy;  // else /-/healthy does: only a new start will help
+};
+
+// What the routes refer to must outlive the server.
+HttpRoutes make_routes(const PrometheusExporter& exporter, Health health);
 
 }  // namespace memprofd

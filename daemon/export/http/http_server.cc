@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/http_server.h"
 
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,8 +28,9 @@ namespace {
 
 constexpr unsigned kConnections = 128;
 constexpr int kBacklog = 64;
-constexpr std::chrono::seconds kGrace{2};    // for requests when the server ends
+constexpr std::chrono::seconds kGrace{1};    // for requests when the server ends
 constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
+constexpr std::string_view kHealthPaths = "/-/";
 
 HttpResponse text(int status, const char* line) {
   return {status, "text/plain; charset=utf-8", line};
@@ -116,80 +118,100 @@ struct HttpCallbacks {
   }
 };
 
-HttpServer::HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth)
-    : routes_(std::move(routes)), auth_(std::move(auth)) {}
+HttpServer::HttpServer(HttpServerOptions options, HttpRoutes routes)
+    : options_(std::move(options)), routes_(std::move(routes)) {}
+
+void HttpServer::StopListener::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
 
 HttpServer::~HttpServer() {
-  if (daemon_ == nullptr) return;
-  const UniqueFd listening(MHD_quiesce_daemon(daemon_));  // until then new ones come
-  {
-    std::unique_lock lock(requests_mutex_);
-    no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
-  }
-  MHD_stop_daemon(daemon_);
+  if (current_ == nullptr) return;
+  const UniqueFd listening(MHD_quiesce_daemon(current_.get()));  // until then new ones come
+  socket_.reset();
+  std::unique_lock lock(requests_mutex_);
+  no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
                                                               HttpRoutes routes) {
-  WebConfig config;
-  if (!options.web_config_file.empty()) {
-    ASSIGN_OR_RETURN(config, load_web_config(options.web_config_file));
-  }
-  auto auth = config.users.empty() ? nullptr : std::make_unique<BasicAuth>(config.users);
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(routes), std::move(auth)));
-  RETURN_IF_ERROR(server->listen(options, config));
+  std::unique_ptr<HttpServer> server(new HttpServer(options, std::move(routes)));
+  RETURN_IF_ERROR(server->open_socket());
+  RETURN_IF_ERROR(server->reload());
   return server;
 }
 
-absl::StatusOr<UniqueFd> HttpServer::open_socket(const HttpServerOptions& options) {
-  const std::string& listen_address = options.listen_address;
+absl::Status HttpServer::reload() {
+  WebConfig config;
+  if (!options_.web_config_file.empty()) {
+    ASSIGN_OR_RETURN(config, load_web_config(options_.web_config_file));
+  }
+  RETURN_IF_ERROR(check_access(config));
+  ASSIGN_OR_RETURN(Daemon daemon, start_daemon(config));
+  tls_ = !config.cert_file.empty();
+  {
+    const std::lock_guard lock(auth_mutex_);
+    auth_ = config.users.empty() ? nullptr : std::make_shared<BasicAuth>(config.users);
+  }
+  retired_ = std::exchange(current_, std::move(daemon));
+  if (retired_ != nullptr) const UniqueFd listening(MHD_quiesce_daemon(retired_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status HttpServer::check_access(const WebConfig& config) const {
+  if (!options_.controls || !config.users.empty() || loopback_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "whoever reaches ", options_.listen_address,
+      " could attach to programs with "
+      "--web.enable-control: set passwords with --web.config.file, or listen on 127.0.0.1"));
+}
+
+absl::Status HttpServer::open_socket() {
+  const std::string& listen_address = options_.listen_address;
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(listen_address));
   ASSIGN_OR_RETURN(const NetAddress address, resolve(asked));
-  ASSIGN_OR_RETURN(UniqueFd socket, bind_tcp(address, "--web.listen-address"));
-  if (options.controls && auth_ == nullptr && !is_loopback(address)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "whoever reaches ", listen_address,
-        " could attach to programs with "
-        "--web.enable-control: set passwords with --web.config.file, or listen on 127.0.0.1"));
-  }
-  if (::listen(socket.get(), kBacklog) != 0) {
+  ASSIGN_OR_RETURN(socket_, bind_tcp(address, "--web.listen-address"));
+  if (::listen(socket_.get(), kBacklog) != 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", listen_address, ": ", std::strerror(errno)));
   }
   host_ = asked.host;
-  port_ = port_of(socket);
-  return socket;
+  loopback_ = is_loopback(address);
+  port_ = port_of(socket_);
+  return absl::OkStatus();
 }
 
-absl::Status HttpServer::listen(const HttpServerOptions& options, const WebConfig& config) {
-  ASSIGN_OR_RETURN(UniqueFd socket, open_socket(options));
+absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& config) {
   unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO |
-                   MHD_USE_ERROR_LOG;
+                   MHD_USE_ERROR_LOG | MHD_USE_ITC;
   std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
   const std::string priorities = tls_priorities(config.min_tls_minor);
+  std::string cert, key;
   if (!config.cert_file.empty()) {
     flags |= MHD_USE_TLS;
-    cert_ = read_text(config.cert_file);
-    key_ = read_text(config.key_file);
-    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert_.data()},
-            {MHD_OPTION_HTTPS_MEM_KEY, 0, key_.data()},
+    cert = read_text(config.cert_file);
+    key = read_text(config.key_file);
+    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert.data()},
+            {MHD_OPTION_HTTPS_MEM_KEY, 0, key.data()},
             {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
             {MHD_OPTION_END, 0, nullptr}}};
   }
-  // The library closes the socket, in some cases also when it fails.
-  daemon_ = MHD_start_daemon(
-      flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
-      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET, socket.release(),
-      MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this, MHD_OPTION_CONNECTION_LIMIT,
-      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, options.idle_seconds, MHD_OPTION_ARRAY,
-      tls.data(), MHD_OPTION_END);
-  if (daemon_ == nullptr) {
-    const char* remedy = cert_.empty() ? "" : "; check certificate and key";
+  {
     const std::lock_guard lock(log_mutex_);
-    return absl::InvalidArgumentError(absl::StrCat("cannot serve HTTP on ", options.listen_address,
-                                                   ": ", first_message_, remedy));
+    first_message_.clear();
   }
-  return absl::OkStatus();
+  // The library closes the descriptor, in some cases also when it fails.
+  Daemon daemon(
+      MHD_start_daemon(flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this,
+                       MHD_OPTION_EXTERNAL_LOGGER, &HttpCallbacks::on_log, this,
+                       MHD_OPTION_LISTEN_SOCKET, ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0),
+                       MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this,
+                       MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
+                       options_.idle_seconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END));
+  ::explicit_bzero(key.data(), key.size());
+  if (daemon != nullptr) return daemon;
+  const char* remedy = cert.empty() ? "" : "; check certificate and key";
+  const std::lock_guard lock(log_mutex_);
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot serve HTTP on ", options_.listen_address, ": ", first_message_, remedy));
 }
 
 std::string HttpServer::url() const {
@@ -198,17 +220,27 @@ std::string HttpServer::url() const {
     std::array<char, 256> name{};
     host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
   }
-  return absl::StrCat(cert_.empty() ? "http://" : "https://", NetAddress{host, port_}.to_string());
+  return absl::StrCat(tls_ ? "https://" : "http://", NetAddress{host, port_}.to_string());
+}
+
+std::shared_ptr<BasicAuth> HttpServer::auth() const {
+  const std::lock_guard lock(auth_mutex_);
+  return auth_;
+}
+
+// Health is for who looks after the machine, and tells nothing of programs.
+std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection,
+                                                std::string_view path) const {
+  const std::shared_ptr<BasicAuth> auth = this->auth();
+  if (auth == nullptr || path.starts_with(kHealthPaths)) return std::nullopt;
+  const char* authorization = request_header(connection, "Authorization");
+  if (auth->allows(authorization == nullptr ? "" : authorization)) return std::nullopt;
+  return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
 }
 
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
                                 const char* path, std::string body) const {
-  if (auth_ != nullptr) {
-    const char* authorization = request_header(connection, "Authorization");
-    if (!auth_->allows(authorization == nullptr ? "" : authorization)) {
-      return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
-    }
-  }
+  if (auto refused = refusal(connection, path)) return *std::move(refused);
   const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
   if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
   const auto route = method == "POST"                      ? post
@@ -220,7 +252,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
     refusal.body = absl::StrCat("only ", refusal.allow, "\n");
     return refusal;
   }
-  HttpRequest request{.path = path, .body = std::move(body), .authenticated = auth_ != nullptr};
+  HttpRequest request{.path = path, .body = std::move(body), .authenticated = auth() != nullptr};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
                             &request.query);
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,

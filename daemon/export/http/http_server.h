@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -64,8 +65,11 @@ class HttpServer {
   // error is one line for people; kUnavailable when the port is in use.
   static absl::StatusOr<std::unique_ptr<HttpServer>> start(const HttpServerOptions& options,
                                                            HttpRoutes routes);
-  // Waits for requests being served, but for two seconds at most.
+  // Waits for requests being served, but for a second at most.
   ~HttpServer();
+  // Reads web config, certificate and key anew, for connections to come; users and their
+  // passwords for requests to come. An error leaves all as it was. One thread at a time.
+  absl::Status reload();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
@@ -75,24 +79,42 @@ class HttpServer {
   std::string url() const;
 
  private:
-  HttpServer(HttpRoutes routes, std::unique_ptr<BasicAuth> auth);
-  absl::StatusOr<UniqueFd> open_socket(const HttpServerOptions& options);
-  absl::Status listen(const HttpServerOptions& options, const WebConfig& config);
+  // libmicrohttpd, with the certificate of one reading of the web config.
+  struct StopListener {
+    void operator()(MHD_Daemon* daemon) const;
+  };
+  using Daemon = std::unique_ptr<MHD_Daemon, StopListener>;
+
+  HttpServer(HttpServerOptions options, HttpRoutes routes);
+  absl::Status open_socket();
+  // Answers connections to the socket from then on, after which current_ is to be retired.
+  absl::StatusOr<Daemon> start_daemon(const WebConfig& config);
+  absl::Status check_access(const WebConfig& config) const;
+  std::shared_ptr<BasicAuth> auth() const;
+  // Null when the request may go on.
+  std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path) const;
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
   friend struct HttpCallbacks;
 
+  const HttpServerOptions options_;
   const HttpRoutes routes_;
-  const std::unique_ptr<BasicAuth> auth_;  // null: everybody may ask
-  std::string cert_, key_;                 // PEM; empty without TLS
+  UniqueFd socket_;  // listening; each daemon has a descriptor of its own for it
   std::string host_;
+  bool loopback_ = false;
   std::uint16_t port_ = 0;
+  mutable std::mutex auth_mutex_;
+  std::shared_ptr<BasicAuth> auth_;  // guarded by auth_mutex_; null: everybody may ask
+  bool tls_ = false;
   std::mutex requests_mutex_;
   std::condition_variable no_requests_;
   int requests_ = 0;  // being served; guarded by requests_mutex_
   std::mutex log_mutex_;
-  std::string first_message_;     // of libmicrohttpd; guarded by log_mutex_
-  MHD_Daemon* daemon_ = nullptr;  // its threads use all of the above
+  std::string first_message_;  // of libmicrohttpd; guarded by log_mutex_
+  // Their threads use all of the above. The retired one has the connections that were there at
+  // the last reload, and takes no others.
+  Daemon retired_;
+  Daemon current_;
 };
 
 }  // namespace memprofd

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/client.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/fd.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "tests/kit/fake_service.h"
@@ -78,7 +79,7 @@ class GrpcServerTest : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string socket_ = dir_.path("run/deep/memprofd.sock");
+  const std::string socket_ = dir_.path("run/memprofd.sock");
   FakeService service_{{fixed_target()}};
   TraceService traces_{service_, {}};
   std::unique_ptr<GrpcServer> server_;
@@ -91,7 +92,7 @@ TEST_F(GrpcServerTest, SocketIsForOwnerAndGroupOnly) {
   ASSERT_EQ(::stat(socket_.c_str(), &status), 0);
   EXPECT_TRUE(S_ISSOCK(status.st_mode));
   EXPECT_EQ(status.st_mode & 0777, 0660u);
-  ASSERT_EQ(::stat(dir_.path("run/deep").c_str(), &status), 0);
+  ASSERT_EQ(::stat(dir_.path("run").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0755u);
   server_.reset();
   EXPECT_NE(::stat(socket_.c_str(), &status), 0) << "the socket is left behind";
@@ -107,7 +108,12 @@ TEST_F(GrpcServerTest, SecondServerOnTheSocketIsRefused) {
 }
 
 TEST_F(GrpcServerTest, HealthAndReflection) {
-  EXPECT_EQ(raw_call("/grpc.health.v1.Health/Check", ""), "\x08\x01");  // SERVING
+  const std::string serving = "\x08\x01";
+  EXPECT_EQ(raw_call("/grpc.health.v1.Health/Check", ""), serving);
+  const std::string name = "memprof.v1.Profiler";
+  EXPECT_EQ(raw_call("/grpc.health.v1.Health/Check",
+                     absl::StrCat("\n", std::string(1, static_cast<char>(name.size())), name)),
+            serving);
   const std::string services = raw_call(
       "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", std::string("\x3a\x00", 2));
   EXPECT_THAT(services, HasSubstr("memprof.v1.Profiler"));
@@ -268,6 +274,45 @@ TEST_F(GrpcServerTest, WatchSitesEndsWithTheServer) {
   EXPECT_FALSE(stream->Read(&message));
 }
 
+TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
+  struct Watch {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<pb::ListSitesResponse>> stream;
+  };
+  std::vector<std::unique_ptr<Watch>> watches;
+  pb::WatchSitesRequest request;
+  request.mutable_query()->set_pid(4242);
+  request.set_interval_seconds(3600);
+  pb::ListSitesResponse message;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < StreamPlaces::kPlaces + 1; ++i) {
+    if (i % 8 == 0) {  // a connection has a limit of its own
+      grpc::ChannelArguments own;
+      own.SetInt("number", i);
+      channels.push_back(
+          grpc::CreateCustomChannel("unix:" + socket_, grpc::InsecureChannelCredentials(), own));
+    }
+    watches.push_back(std::make_unique<Watch>());
+    watches.back()->stream =
+        pb::Profiler::NewStub(channels.back())->WatchSites(&watches.back()->context, request);
+    EXPECT_EQ(watches.back()->stream->Read(&message), i < StreamPlaces::kPlaces) << i;
+  }
+  const grpc::Status refused = watches.back()->stream->Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("32 streams are open"));
+  EXPECT_TRUE(ctl::Client({socket_, ""}).detach(4242).ok());
+  watches.front()->context.TryCancel();
+  const auto again = [&] {
+    grpc::ClientContext context;
+    const bool read = stub_->WatchSites(&context, request)->Read(&message);
+    context.TryCancel();
+    return read;
+  };
+  while (!again()) {
+  }
+  for (auto& watch : watches) watch->context.TryCancel();
+}
+
 TEST_F(GrpcServerTest, WatchSitesRefusesBadIntervals) {
   for (const double interval : {0.01, -1.0, 1e9, std::nan("")}) {
     grpc::ClientContext context;
@@ -323,6 +368,10 @@ TEST(GrpcServerStart, LeavesOtherFilesAlone) {
       absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(GrpcServer::start({path + "/below/a.sock", ""}, service, traces).status().code(),
             absl::StatusCode::kInvalidArgument);
+  const std::string deep = dir.path("a/typing/error/a.sock");
+  EXPECT_EQ(GrpcServer::start({deep, ""}, service, traces).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(::access(dir.path("a").c_str(), F_OK), 0) << "folders were made for a typing error";
 }
 
 TEST(GrpcServerStart, ServesTcpWhenAsked) {

@@ -74,7 +74,8 @@ class HttpServerTest : public ::testing::Test {
  protected:
   std::unique_ptr<HttpServer> serve(const std::string& web_config = "") {
     auto server = HttpServer::start({"127.0.0.1:0", web_config},
-                                    make_routes(exporter_, [this] { return ready_.load(); }));
+                                    make_routes(exporter_, {[this] { return ready_.load(); },
+                                                            [this] { return healthy_.load(); }}));
     EXPECT_TRUE(server.ok()) << server.status();
     return server.ok() ? *std::move(server) : nullptr;
   }
@@ -82,6 +83,7 @@ class HttpServerTest : public ::testing::Test {
   FakeService service_{{fixed_target()}};
   PrometheusExporter exporter_{service_, {"1.2.3"}};
   std::atomic<bool> ready_ = true;
+  std::atomic<bool> healthy_ = true;
   TempDir dir_;
 };
 
@@ -111,6 +113,9 @@ TEST_F(HttpServerTest, SaysWhetherItIsHealthyAndReady) {
   EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 200"));
   ready_ = false;
   EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(get(server->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
+  healthy_ = false;
+  EXPECT_THAT(get(server->port(), "/-/healthy").head, StartsWith("HTTP/1.1 503"));
 }
 
 TEST_F(HttpServerTest, RefusesOtherPathsAndMethods) {
@@ -165,7 +170,8 @@ TEST_F(HttpServerTest, RefusesBadAddresses) {
 }
 
 TEST_F(HttpServerTest, ListensOnEveryInterface) {
-  const auto server = HttpServer::start({":0", ""}, make_routes(exporter_, [] { return true; }));
+  const auto server = HttpServer::start(
+      {":0", ""}, make_routes(exporter_, {[] { return true; }, [] { return true; }}));
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_THAT(get((*server)->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
 }
@@ -198,6 +204,45 @@ TEST_F(HttpServerTest, AsksForAPassword) {
     EXPECT_THAT(get(server->port(), "/metrics", basic("alice:s3cret")).head,
                 StartsWith("HTTP/1.1 200"));
   }
+}
+
+TEST_F(HttpServerTest, HealthNeedsNoPassword) {
+  const auto server = serve(dir_.write(
+      "web.yml", absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of("s3cret"), "\n")));
+  EXPECT_THAT(get(server->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(get(server->port(), "/-/ready").head, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(get(server->port(), "/-/../metrics").head, StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(HttpServerTest, ReadsPasswordsAnew) {
+  const auto config = [this](const char* password) {
+    return dir_.write("web.yml",
+                      absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of(password), "\n"));
+  };
+  const auto server = serve(config("old"));
+  const auto head = [&](const char* user) {
+    return get(server->port(), "/metrics", basic(user)).head;
+  };
+  EXPECT_THAT(head("alice:old"), StartsWith("HTTP/1.1 200"));
+  config("new");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(server->reload().ok());
+  EXPECT_THAT(head("alice:old"), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(head("alice:new"), StartsWith("HTTP/1.1 200"));
+  dir_.write("web.yml", "no such key: 1");
+  EXPECT_EQ(server->reload().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(head("alice:new"), StartsWith("HTTP/1.1 200")) << "a bad file has changed something";
+}
+
+TEST_F(HttpServerTest, AReloadTakesNoPasswordsAwayThatAreNeeded) {
+  const std::string config = dir_.write(
+      "web.yml", absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of("s3cret"), "\n"));
+  const auto server =
+      HttpServer::start({.listen_address = ":0", .web_config_file = config, .controls = true},
+                        make_routes(exporter_, {[] { return true; }, [] { return true; }}));
+  ASSERT_TRUE(server.ok()) << server.status();
+  dir_.write("web.yml", "");
+  EXPECT_EQ((*server)->reload().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(get((*server)->port(), "/metrics").head, StartsWith("HTTP/1.1 401"));
 }
 
 TEST(BasicAuth, ForgetsAfterAWhile) {

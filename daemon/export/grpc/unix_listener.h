@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Unix socket of the gRPC server. The connections are taken here and handed on, so that it
+// is known who asks, and that a client which does not read can be cut off: gRPC itself waits for
+// ever for what it has begun to write, at its end too.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+// Who is at the other end of a Unix socket, as of its connect().
+struct UnixPeer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+};
+
+// peer as grpc::ServerContext::peer() has it, while its call runs; none for TCP.
+std::optional<UnixPeer> unix_peer(std::string_view peer);
+
+struct UnixListenerLimits {
+  std::size_t connections = 512;
+  std::size_t connections_a_user = 64;
+  // What was sent and not taken for so long ends the connection.
+  std::chrono::milliseconds patience{30'000};
+};
+
+class UnixListener {
+ public:
+  // Owns the descriptor of a connection from then on.
+  using Take = std::function<void(UniqueFd)>;
+
+  // Listens when it returns, mode 0660; creates the last folder of path (mode 0755), and
+  // replaces a socket on which nobody listens any more. kUnavailable when somebody does,
+  // kInvalidArgument when the path cannot be that of a socket.
+  static absl::StatusOr<std::unique_ptr<UnixListener>> listen(const std::string& path,
+                                                              UnixListenerLimits limits = {});
+  // Gives connections to take, on a thread of its own, until stop().
+  void serve(Take take);
+  // Takes no more connections, ends those that are there when the time has passed, and removes
+  // the socket. Returns at once.
+  void stop(std::chrono::milliseconds grace);
+  // Ends all connections.
+  ~UnixListener();
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  struct Connection {
+    UniqueFd fd;  // another descriptor of the socket that gRPC has
+    uid_t uid = 0;
+    int unread_bytes = 0;
+    TimePoint read_at;  // when the client was last seen to read, or had nothing to
+  };
+
+  UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits);
+  void loop();
+  // Waits; what there is to accept.
+  bool wait();
+  void accept();
+  bool has_room_for(uid_t uid);
+  void cut_off_who_does_not_read(TimePoint now);
+  void cut_off_all();
+  void remove_socket();
+
+  std::string path_;  // of a socket that is ours; empty: removed
+  UniqueFd socket_;
+  const UniqueFd wake_;
+  const UnixListenerLimits limits_;
+  Take take_;
+  std::map<int, Connection> connections_;  // by descriptor; the thread's, once there is one
+  TimePoint refusal_told_at_;              // likewise
+  std::atomic<TimePoint> cut_off_at_ = TimePoint::max();
+  std::mutex taking_;      // held while a connection is handed on
+  bool stopping_ = false;  // guarded by taking_
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+
+import harness
+from harness import E2ETest, Process, eventually, http_get, proc_status, settled
+
+STOPS_WITHIN = 5  # seconds, all targets detached
+RATE = 1e-2
+# Of "s3cret" and of "changed".
+OLD = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
+
+
+def waits_unread(socket):
+    """Bytes that clients of a Unix socket have not read."""
+    said = subprocess.run(["ss", "-xHn"], capture_output=True, text=True, check=True).stdout
+    # Netid State Recv-Q Send-Q Local ...: the server's end has what it sent in Send-Q.
+    return sum(int(line.split()[3]) for line in said.splitlines() if str(socket) in line)
+
+
+def authorization(user_and_password):
+    return {"Authorization": "Basic " + base64.b64encode(user_and_password.encode()).decode()}
+
+
+class ClientsThatDoNotRead(E2ETest):
+    def frozen_client(self, daemon, *command):
+        client = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, *command]))
+        client.read_line()
+        client.send_signal(signal.SIGSTOP)
+        eventually(lambda: proc_status(client.pid, "State").startswith("T"), "the client is stopped")
+        return client
+
+    def test_do_not_hold_up_the_end(self):
+        target, expected = self.busy_target()
+        daemon = self.daemon("--pid", target.pid, rate=RATE)
+        daemon.wait_state(target.pid, "sampling")
+        self.frozen_client(daemon, "events", "--pid", target.pid, "-o", "json")
+        self.assertGreater(settled(lambda: waits_unread(daemon.socket) // 4096, "what the client does not read"), 0)
+        began = time.monotonic()
+        self.assertEqual(0, daemon.stop())
+        self.assertLess(time.monotonic() - began, STOPS_WITHIN)
+        self.assertIn("SIGTERM: detaching", daemon.stderr())
+        self.assertFalse(daemon.socket.exists())
+        next_one = self.daemon("--pid", target.pid)
+        next_one.wait_state(target.pid, "sampling")
+        self.assert_same_output(target, expected)
+
+    def test_are_cut_off(self):
+        target = self.target("busy_threads")
+        daemon = self.daemon("--pid", target.pid, rate=RATE)
+        daemon.wait_state(target.pid, "sampling")
+        self.frozen_client(daemon, "events", "--pid", target.pid, "-o", "json")
+        eventually(lambda: "has not read for 30 s" in daemon.stderr(), "the client is cut off", timeout=120)
+        self.assertEqual("sampling", daemon.state(target.pid))
+        self.assert_works_on(target)
+
+
+class Signals(E2ETest):
+    def test_hangup_reads_the_web_config_anew(self):
+        target = self.target("busy_threads")
+        config = self.folder / "web.yml"
+        config.write_text("")
+        daemon = self.daemon("--pid", target.pid, "--web.config.file", config)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(200, http_get(daemon.url + "/metrics")[0])
+        config.write_text(f"basic_auth_users:\n  alice: {OLD}\n")
+        daemon.send_signal(signal.SIGHUP)
+        eventually(lambda: "read anew" in daemon.stderr(), "the web config is read anew")
+        self.assertEqual(401, http_get(daemon.url + "/metrics")[0])
+        config.write_text("nonsense: 1\n")
+        daemon.send_signal(signal.SIGHUP)
+        eventually(lambda: "nonsense is not supported" in daemon.stderr(), "the bad file is told")
+        self.assertEqual(401, http_get(daemon.url + "/metrics")[0])
+        self.assertEqual(200, http_get(daemon.url + "/-/healthy")[0])
+        self.assertEqual("sampling", daemon.state(target.pid))
+        self.assertEqual(0, daemon.stop())
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
