@@ -14,12 +14,14 @@ Counters& Counters::operator+=(const Counters& other) {
   return *this;
 }
 
-double TargetCounters::gone_words() const {
-  double words = -live.words;
+Estimate TargetCounters::all_allocated() const {
+  Estimate all;
   for (const auto& of_heap : allocated) {
-    for (const Estimate& of_source : of_heap) words += of_source.words;
+    for (const Estimate& of_source : of_heap) all += of_source;
   }
-  return words;
+  return all;
 }
+
+double TargetCounters::gone_words() const { return all_allocated().words - live.words; }
 
 }  // namespace memprofd

@@ -59,6 +59,7 @@ struct TargetCounters {
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
 
+  Estimate all_allocated() const;
   // The part of all that was allocated that is dead or no longer followed.
   double gone_words() const;
 };

@@ -37,9 +37,11 @@ Name sortable_name(const pb::Site& site, pb::GroupBy group_by) {
           site.library(),  number,      std::move(path)};
 }
 
-// The name and counts that are zero.
-pb::Site nothing_of(const pb::Site& site, pb::GroupBy group_by) {
-  pb::Site nothing = to_proto(GroupCounts());
+// The name and counts that are zero, but for what the target's rate may not have seen.
+pb::Site nothing_of(const pb::Site& site, pb::GroupBy group_by, const pb::Target& target) {
+  GroupCounts counts;
+  counts.unseen.flow = counts.unseen.live = grain_words(target.sampling_rate());
+  pb::Site nothing = to_proto(counts);
   nothing.MergeFrom(name_of(site, group_by));
   return nothing;
 }
@@ -99,8 +101,10 @@ class Joiner {
     for (const auto& [key, pair] : sites) {
       const auto [base, other] = pair;
       pb::SiteDiff& diff = result.emplace_back();
-      *diff.mutable_base() = base != nullptr ? *base : nothing_of(*other, request_.group_by());
-      *diff.mutable_other() = other != nullptr ? *other : nothing_of(*base, request_.group_by());
+      *diff.mutable_base() =
+          base != nullptr ? *base : nothing_of(*other, request_.group_by(), base_.target());
+      *diff.mutable_other() =
+          other != nullptr ? *other : nothing_of(*base, request_.group_by(), other_.target());
     }
     return result;
   }
@@ -111,6 +115,12 @@ class Joiner {
     diff.set_change(after.value * other_scale_ - before.value * base_scale_);
     diff.set_change_stderr(
         std::hypot(after.standard_error * other_scale_, before.standard_error * base_scale_));
+    if (!measure_row(request_.order()).is_sum()) return;
+    const Limits change =
+        difference_limits(before.value * base_scale_, before.limits.scaled(base_scale_),
+                          after.value * other_scale_, after.limits.scaled(other_scale_));
+    diff.set_change_lower(change.lower);
+    diff.set_change_upper(change.upper);
   }
 
   const pb::ListSitesResponse& base_;

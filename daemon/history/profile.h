@@ -30,6 +30,15 @@ class LocationMatcher {
   virtual bool matches(const Location& location) const = 0;
 };
 
+// The mean grain, in words, of what samples have seen and so of what they have not
+// (util/estimate.h): of all that happened in a range, and of what is live at its end.
+struct UnseenWords {
+  double flow = 0;
+  double live = 0;
+
+  double of(Blocks blocks) const { return blocks == Blocks::kLive ? live : flow; }
+};
+
 // The rows of one target in one range that passed a filter.
 struct TargetProfile {
   int pid = 0;
@@ -40,6 +49,7 @@ struct TargetProfile {
   std::uint64_t dropped_events = 0;
   bool follows_blocks = true;  // false in observe mode: only what was allocated is known
   TimeRange range;             // of the counts; both ends set
+  UnseenWords unseen;          // of all rows in the range, whatever passes the filter
   std::vector<ProfileRow> rows;
   std::shared_ptr<const void> callstacks;         // owns those of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null

@@ -44,6 +44,19 @@ struct TargetSnapshot {
   // The end of what is known on the clock that ranges are of: that of the attach plus the
   // time since. It does not know when the system's clock was set in between.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
+  // The part of what is live that is outside of the heap, held by custom blocks.
+  Estimate live_external() const {
+    Estimate external;
+    for (const ProfileRow& row : rows) {
+      if (row.alloc_class.source == Source::kCustom) external += row.counters.live;
+    }
+    return external;
+  }
+  // Since the attach and now.
+  UnseenWords unseen_words() const {
+    return {counters.all_allocated().grain_or(info.sampling_rate),
+            counters.live.grain_or(info.sampling_rate)};
+  }
   // How old it is at a time of CLOCK_REALTIME; none when that clock was set back since.
   std::chrono::nanoseconds age(std::uint64_t realtime_ns) const {
     return std::chrono::nanoseconds(realtime_ns - std::min(realtime_ns, time_ns));

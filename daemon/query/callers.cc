@@ -29,7 +29,8 @@ class Edges {
     seen_.clear();
     ++row_;
   }
-  std::vector<Group> finish(const Grouper& functions, const CallersQuery& query) && {
+  std::vector<Group> finish(const Grouper& functions, const CallersQuery& query,
+                            const UnseenWords& unseen) && {
     std::vector<std::size_t> present;
     std::vector<double> values(sums_.size());
     for (std::size_t i = 0; i < sums_.size(); ++i) {
@@ -42,6 +43,7 @@ class Edges {
       Group& group = groups.emplace_back();
       static_cast<GroupName&>(group) = functions.name(i);
       static_cast<GroupCounts&>(group) = *std::move(sums_[i]);
+      group.unseen = unseen;
     }
     return groups;
   }
@@ -56,7 +58,10 @@ class Edges {
 class CallersSum {
  public:
   CallersSum(const TargetProfile& profile, const Patterns& pattern)
-      : pattern_(pattern), frames_(profile), functions_(frames_, GroupBy::kFunction) {}
+      : pattern_(pattern),
+        unseen_(profile.unseen),
+        frames_(profile),
+        functions_(frames_, GroupBy::kFunction) {}
 
   void add(const ProfileRow& row) {
     begin_row();
@@ -81,8 +86,9 @@ class CallersSum {
     }
     static_cast<GroupCounts&>(result.total) = std::move(total_);
     static_cast<GroupCounts&>(result.self) = std::move(self_);
-    result.callers = std::move(callers_).finish(functions_, query);
-    result.callees = std::move(callees_).finish(functions_, query);
+    result.total.unseen = result.self.unseen = unseen_;
+    result.callers = std::move(callers_).finish(functions_, query, unseen_);
+    result.callees = std::move(callees_).finish(functions_, query, unseen_);
     return result;
   }
 
@@ -114,6 +120,7 @@ class CallersSum {
   }
 
   const Patterns& pattern_;
+  const UnseenWords unseen_;
   VisibleFrames frames_;
   Grouper functions_;
   std::vector<bool> is_match_;  // by function

@@ -38,11 +38,13 @@ inline double cell_samples(const WindowCell& cell, Blocks blocks) {
 struct SampleValue {
   double value = 0;
   double variance = 0;
+  double skew = 0;  // the variance times the grain
 };
 inline SampleValue sample_value(const AllocClass& alloc_class, const SampleWeight& each,
                                 Unit unit) {
   const auto by = [&](double factor) {
-    return SampleValue{each.words * factor, each.variance_words2 * factor * factor};
+    return SampleValue{each.words * factor, each.variance_words2 * factor * factor,
+                       each.skew_words3 * factor * factor * factor};
   };
   switch (unit) {
     case Unit::kBytes:
@@ -50,7 +52,7 @@ inline SampleValue sample_value(const AllocClass& alloc_class, const SampleWeigh
     case Unit::kBlocks:
       return by(1 / alloc_class.block_words());
     case Unit::kSamples:
-      return {1, 1};
+      return {1, 1, 1};
     case Unit::kSeconds:
       break;
   }

@@ -84,6 +84,7 @@ std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::si
   for (const Pair& pair : pairs) {
     if (pair.*member == kNone) {
       static_cast<GroupName&>(result.emplace_back()) = pair.name;
+      static_cast<GroupCounts&>(result.back()) = side.rows.nothing();
     } else {
       result.push_back(std::move(*next++));
     }
@@ -94,10 +95,15 @@ std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::si
 }
 
 void set_change(GroupDiff& diff, const Side& base, const Side& other, Measure measure) {
-  diff.change = other.scale * measure_value(diff.other.counters, measure) -
-                base.scale * measure_value(diff.base.counters, measure);
+  const double before = base.scale * measure_value(diff.base.counters, measure);
+  const double after = other.scale * measure_value(diff.other.counters, measure);
+  diff.change = after - before;
   diff.change_stderr = std::hypot(other.scale * measure_stderr(diff.other, measure),
                                   base.scale * measure_stderr(diff.base, measure));
+  if (!measure_row(measure).is_sum()) return;
+  diff.change_limits =
+      difference_limits(before, measure_limits(diff.base, measure).scaled(base.scale), after,
+                        measure_limits(diff.other, measure).scaled(other.scale));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct GroupDiff {
   double change = 0;
   // Takes both sides for independent samples; too large where they count the same blocks.
   double change_stderr = 0;
+  Limits change_limits;  // 95 %; nothing for lifetimes
 };
 
 struct DiffResult {

@@ -12,13 +12,6 @@ constexpr double kNsPerSecond = 1e9;
 
 constexpr int kYoung = static_cast<int>(Heap::kMinor), kOld = static_cast<int>(Heap::kMajor);
 
-// All blocks of a class have one size, so that objects are words by a factor.
-double objects_variance(const Estimate& estimate, double objects) {
-  if (estimate.words <= 0) return 0;
-  const double per_word = objects / estimate.words;
-  return estimate.variance_words2 * per_word * per_word;
-}
-
 auto tie(const Location& location) {
   return std::tie(location.function, location.file, location.line, location.start_column,
                   location.end_column, location.library);
@@ -37,10 +30,18 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
       });
 }
 
+// They are words by a factor.
+void BlockMoments::add(const Estimate& estimate, double objects) {
+  if (estimate.words <= 0) return;
+  const double per_word = objects / estimate.words;
+  variance += estimate.variance_words2 * per_word * per_word;
+  skew += estimate.skew_words3 * per_word * per_word * per_word;
+}
+
 void GroupCounts::add_class(const Counters& added) {
   counters += added;
-  allocated_objects_variance += objects_variance(added.allocated, added.allocated_objects);
-  live_objects_variance += objects_variance(added.live, added.live_objects);
+  allocated_objects.add(added.allocated, added.allocated_objects);
+  live_objects.add(added.live, added.live_objects);
 }
 
 void Group::set_callstack(VisibleFrames& frames) {
@@ -90,14 +91,36 @@ double measure_stderr(const GroupCounts& counts, Measure measure) {
     case Unit::kBytes:
       return estimate_of(counts.counters, row.blocks).stderr_bytes();
     case Unit::kBlocks:
-      return std::sqrt(row.blocks == Blocks::kLive ? counts.live_objects_variance
-                                                   : counts.allocated_objects_variance);
+      return std::sqrt(row.blocks == Blocks::kLive ? counts.live_objects.variance
+                                                   : counts.allocated_objects.variance);
     case Unit::kSamples:
       return std::sqrt(measure_value(counts.counters, measure));
     case Unit::kSeconds:
       break;
   }
   return 0;
+}
+
+Limits measure_limits(const GroupCounts& counts, Measure measure) {
+  const MeasureRow& row = measure_row(measure);
+  const Estimate estimate = estimate_of(counts.counters, row.blocks);
+  const double unseen = counts.unseen.of(row.blocks);
+  switch (row.unit) {
+    case Unit::kBytes:
+      return estimate.limits_bytes(unseen);
+    case Unit::kBlocks: {
+      const BlockMoments& moments =
+          row.blocks == Blocks::kLive ? counts.live_objects : counts.allocated_objects;
+      const double objects = measure_value(counts.counters, measure);
+      const double a_word = estimate.words > 0 ? objects / estimate.words : 1 / kSmallestBlockWords;
+      return limits_of(objects, moments.variance, moments.skew, unseen * a_word);
+    }
+    case Unit::kSamples:
+      return count_limits(static_cast<double>(estimate.samples));
+    case Unit::kSeconds:
+      break;
+  }
+  return {};
 }
 
 }  // namespace memprofd

@@ -10,6 +10,7 @@
 #include "daemon/history/profile.h"
 #include "daemon/model/query.h"
 #include "daemon/query/visible_frames.h"
+#include "daemon/util/estimate.h"
 
 namespace memprofd {
 
@@ -32,12 +33,22 @@ struct GroupName {
   }
 };
 
-// Counts of several classes. An object's variance cannot be had from the sum of
+// How sure a number of blocks is.
+struct BlockMoments {
+  double variance = 0;  // blocks squared
+  double skew = 0;      // the variance times the grain, blocks cubed
+
+  // Takes in blocks of one size.
+  void add(const Estimate& estimate, double objects);
+};
+
+// Counts of several classes. How sure a number of blocks is cannot be had from the sum of
 // counters, because blocks differ in size.
 struct GroupCounts {
   Counters counters;
-  double allocated_objects_variance = 0;  // blocks squared
-  double live_objects_variance = 0;
+  BlockMoments allocated_objects;
+  BlockMoments live_objects;
+  UnseenWords unseen;  // as in TargetProfile
 
   // counters: of one allocation class.
   void add_class(const Counters& counters);
@@ -62,5 +73,7 @@ double measure_value(const Counters& counters, Measure measure);
 // One standard error of it; 0 for kLifetime. Of samples: how far the number goes
 // up and down from run to run.
 double measure_stderr(const GroupCounts& counts, Measure measure);
+// Its 95 % interval; nothing for kLifetime.
+Limits measure_limits(const GroupCounts& counts, Measure measure);
 
 }  // namespace memprofd

@@ -112,8 +112,10 @@ double variance_of(const Taken& part, const SampleWeight& each) {
 void take(Portion& from, const Taken& died, const WindowCell& cell, const SampleWeight& each) {
   from.samples -= died.samples;
   from.words -= died.samples * each.words;
-  from.variance_words2 -= (2 * died.samples - died.squares) * each.variance_words2 -
+  const double variance = (2 * died.samples - died.squares) * each.variance_words2 -
                           2 * (died.samples - died.squares) * each.words * each.words;
+  from.variance_words2 -= variance;
+  from.skew_words3 -= variance * each.grain();
   const auto forgotten = static_cast<double>(cell.forgotten);
   if (forgotten == 0) return;
   if (forgotten >= from.samples) {
@@ -138,7 +140,8 @@ void subtract_cell(Counters& from, const WindowCell& cell, const SampleWeight& e
 Estimate Portion::estimate(SampleRounding& rounding) const {
   constexpr double kNothing = 1e-6;  // samples; what floating point leaves of a difference
   if (samples < kNothing || words <= 0) return {};
-  return {rounding.whole(samples), words, std::max(0.0, variance_words2)};
+  return {rounding.whole(samples), words, std::max(0.0, variance_words2),
+          std::max(0.0, skew_words3)};
 }
 
 RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
@@ -222,7 +225,9 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
     result[row].add(live);
     // All of them are of one session: each stands for the same.
     if (doubt_ == Doubt::kChance && live.samples > 0) {
-      result[row].variance_words2 = live.words * live.words / static_cast<double>(live.samples);
+      const double each = live.words / static_cast<double>(live.samples);
+      result[row].variance_words2 = live.words * each;
+      result[row].skew_words3 = live.words * each * each;
     }
   }
   take_back(time_ns, now_ns_, result);
@@ -253,7 +258,9 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     Portion& heap = result[row].by_heap[static_cast<int>(death.heap())];
     heap.samples += n;
     heap.words += n * each.words;
-    heap.variance_words2 += variance_of({n, n * share}, each);
+    const double variance = variance_of({n, n * share}, each);
+    heap.variance_words2 += variance;
+    heap.skew_words3 += variance * each.grain();
     parts[row].add(death.code, n, n * each.words);
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {

@@ -38,21 +38,25 @@ struct Portion {
   double samples = 0;
   double words = 0;
   double variance_words2 = 0;
+  double skew_words3 = 0;
 
   void add(double n, const SampleWeight& each) {
     samples += n;
     words += n * each.words;
     variance_words2 += n * each.variance_words2;
+    skew_words3 += n * each.skew_words3;
   }
   void add(const Estimate& estimate, double share = 1) {
     samples += static_cast<double>(estimate.samples) * share;
     words += estimate.words * share;
     variance_words2 += estimate.variance_words2 * share;
+    skew_words3 += estimate.skew_words3 * share;
   }
   Portion& operator+=(const Portion& other) {
     samples += other.samples;
     words += other.words;
     variance_words2 += other.variance_words2;
+    skew_words3 += other.skew_words3;
     return *this;
   }
   // Nothing below zero, which shared out deaths may lead to: only to be asked of the sum
@@ -125,7 +129,10 @@ class RangeCounter {
   SampleWeight weight(int row, double rate) const {
     const double words = fine_words_[row];
     SampleWeight each = words == 0 ? weight_of_word(rate) : weight_of_block(words, rate);
-    if (doubt_ == Doubt::kChance) each.variance_words2 = each.words * each.words;
+    if (doubt_ == Doubt::kChance) {
+      each.variance_words2 = each.words * each.words;
+      each.skew_words3 = each.variance_words2 * each.words;
+    }
     return each;
   }
   // The row of a class; -1: none.

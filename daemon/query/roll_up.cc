@@ -54,6 +54,7 @@ std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen,
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     place[chosen[i]] = static_cast<std::uint32_t>(i) + 1;
     static_cast<GroupName&>(groups[i]) = grouper_.name(chosen[i]);
+    static_cast<GroupCounts&>(groups[i]) = nothing();
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const std::uint32_t at = place[group_of_row_[i]];
@@ -75,8 +76,14 @@ std::vector<Group> GroupedRows::all_sums() const {
   return sums(all, Measure::kAllocated);
 }
 
-GroupCounts GroupedRows::total() const {
+GroupCounts GroupedRows::nothing() const {
   GroupCounts result;
+  result.unseen = unseen_;
+  return result;
+}
+
+GroupCounts GroupedRows::total() const {
+  GroupCounts result = nothing();
   for (const ProfileRow& row : rows_) result.add_class(row.counters);
   return result;
 }

@@ -36,7 +36,9 @@ class GroupedRows {
   GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolizer,
               const LocationMatcher* hidden, GroupBy by);
   GroupedRows(const TargetProfile& profile, GroupBy by)
-      : GroupedRows(profile.rows, *profile.symbolizer, profile.hidden.get(), by) {}
+      : GroupedRows(profile.rows, *profile.symbolizer, profile.hidden.get(), by) {
+    unseen_ = profile.unseen;
+  }
   GroupedRows(const GroupedRows&) = delete;
   GroupedRows& operator=(const GroupedRows&) = delete;
 
@@ -51,12 +53,15 @@ class GroupedRows {
   // The sums of all groups, by group.
   std::vector<Group> all_sums() const;
   GroupCounts total() const;
+  // The counts of a group of which there is no row.
+  GroupCounts nothing() const;
 
  private:
   const std::span<const ProfileRow> rows_;
   VisibleFrames frames_;
   Grouper grouper_;
   std::vector<std::uint32_t> group_of_row_;
+  UnseenWords unseen_;
 };
 
 }  // namespace memprofd

@@ -9,6 +9,18 @@
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
+namespace {
+
+UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
+  Estimate allocated, live;
+  for (const ProfileRow& row : rows) {
+    allocated += row.counters.allocated;
+    live += row.counters.live;
+  }
+  return {allocated.grain_or(rate), live.grain_or(rate)};
+}
+
+}  // namespace
 
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter) {
@@ -23,6 +35,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.follows_blocks = snapshot.info.follows_blocks();
   profile.dropped_events = snapshot.drops.lost();
   profile.range = counted.range;
+  profile.unseen = unseen_words(counted.rows, profile.sampling_rate);
   profile.rows = std::move(counted.rows);
   profile.callstacks = snapshot.callstacks;
   profile.symbolizer = snapshot.symbolizer;

@@ -17,14 +17,29 @@ namespace {
 constexpr int kNoGroup = -1;
 
 struct Value {
+  double samples = 0;
   double sum = 0;
   double variance = 0;
+  double skew = 0;
 
-  void add(double samples, const SampleValue& each) {
-    sum += samples * each.value;
-    variance += samples * each.variance;
+  void add(double n, const SampleValue& each) {
+    samples += n;
+    sum += n * each.value;
+    variance += n * each.variance;
+    skew += n * each.skew;
+  }
+  Limits limits(double unseen) const {
+    const bool none = samples < 0.5;
+    return none ? limits_of(0, 0, 0, unseen) : limits_of(std::max(0.0, sum), variance, skew, 0);
   }
 };
+
+// What one unseen sample would add.
+double unseen_value(double words, Unit unit) {
+  return unit == Unit::kBytes    ? words * kBytesPerWord
+         : unit == Unit::kBlocks ? words / kSmallestBlockWords
+                                 : 1;
+}
 
 class SeriesMaker {
  public:
@@ -33,6 +48,7 @@ class SeriesMaker {
       : snapshot_(snapshot),
         query_(query),
         measure_(measure_row(query.measure)),
+        unseen_(unseen_value(profile.unseen.of(measure_.blocks), measure_.unit)),
         counter_(snapshot),
         range_(profile.range),
         frames_(profile),
@@ -59,6 +75,7 @@ class SeriesMaker {
         Series& series = i < chosen.size() ? answer.series[i] : answer.other;
         series.values.push_back(scaled(std::max(0.0, values[i].sum), point));
         series.stderrs.push_back(scaled(std::sqrt(std::max(0.0, values[i].variance)), point));
+        series.limits.push_back(values[i].limits(unseen_).scaled(scaled(1, point)));
       }
     });
     return answer;
@@ -135,7 +152,8 @@ class SeriesMaker {
     for (std::size_t row = 0; row < live.size(); ++row) {
       if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
       const SampleWeight each = {live[row].words / live[row].samples,
-                                 live[row].variance_words2 / live[row].samples};
+                                 live[row].variance_words2 / live[row].samples,
+                                 live[row].skew_words3 / live[row].samples};
       values[column[group_of_row_[row]]].add(live[row].samples,
                                              value_of(static_cast<int>(row), each));
     }
@@ -144,6 +162,7 @@ class SeriesMaker {
   const TargetSnapshot& snapshot_;
   const SeriesQuery& query_;
   const MeasureRow& measure_;
+  const double unseen_;
   const RangeCounter counter_;
   const TimeRange range_;
   VisibleFrames frames_;

@@ -10,6 +10,7 @@
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
 #include "daemon/query/roll_up.h"
+#include "daemon/util/estimate.h"
 
 namespace memprofd {
 
@@ -31,6 +32,7 @@ struct Series {
   GroupName name;
   std::vector<double> values;
   std::vector<double> stderrs;
+  std::vector<Limits> limits;  // 95 %
 };
 
 struct SeriesAnswer {

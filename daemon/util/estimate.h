@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates from samples, with their error.
+// Estimates from samples, with their error and their 95 % interval.
 //
 // Memprof samples every allocated word (headers included) with probability
 // rate, so a block with n samples stands for n / rate words, and the sum over
 // blocks is an unbiased estimate of the words allocated. The number of samples
-// in w words is binomial, close to Poisson with mean rate * w; the variance of
-// n / rate is then about n / rate^2. Sums add both, which stays right when the
-// rate changes between samples. (Gc.Memprof documentation; the math is that of
-// heapprofd's and tcmalloc's Poisson samplers.)
+// in w words is binomial; the variance of n / rate is estimated without bias by
+// n (1 - rate) / rate^2. Sums add both, which stays right when the rate changes
+// between samples. (Gc.Memprof documentation; the math is that of heapprofd's and
+// tcmalloc's Poisson samplers.)
 //
 // That a large block has 1,023 or 1,101 samples says nothing that its size does
 // not say better. It counts once, with its own words w: with probability
@@ -16,6 +16,22 @@
 // Horvitz and Thompson; the variance is theirs too, (w / p)^2 (1 - p).)
 //
 //   ten blocks of 2^21 words at a rate of 1e-4: p = 1 - 1e-91, 10 * 2^21 words +- 0
+//
+// The 95 % interval is the one of a count. A sum whose variance is v is as sure as a
+// count of k = v / g^2 samples of g words each, where the grain g is the mean, by
+// variance, of 1 / -log(1 - rate), what each word sampled at that rate makes of the
+// error. The count's limits (count_limits) are then moved to the sum:
+//
+//   lower = words - g (k - lower of k),   upper = words + g (upper of k - k)
+//
+//   3 samples of words at 1e-5:  g = 1e5, k = 3:      300,000 words, 76,000 to 816,000
+//   none:                                             0, 0 to 300,000
+//   a block of 2^21 words:       k = 3e-7:        2,097,152 words, that to 300,000 more
+//
+// The last line: nothing is unsure of that block, but as much as without any sample may
+// have been allocated beside it and not sampled. (The gamma interval of Fay and Feuer 1997
+// for weighted sums of Poisson counts, in its mid-P form of Fay and Kim 2017, with the
+// grain, as Tiwari, Clegg and Zou 2006 do, a mean and not the largest weight.)
 #pragma once
 
 #include <cmath>
@@ -24,33 +40,76 @@
 namespace memprofd {
 
 inline constexpr double kBytesPerWord = 8.0;
+inline constexpr double kSmallestBlockWords = 2.0;  // a header and one word
 
-// What one sample stands for.
+// An interval that has the true value in 95 of 100 cases, in the unit of the value.
+struct Limits {
+  double lower = 0;
+  double upper = 0;
+
+  Limits scaled(double factor) const { return {lower * factor, upper * factor}; }
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+// The limits of a Poisson distribution's mean of which count was seen, 0 or more and not always
+// whole: those means that make more than it, or less, together with half of its own probability,
+// likelier than 2.5 % (the mid-P interval; 0: 0 to 3.0, 1: 0.05 to 4.9, 3: 0.76 to 8.2).
+Limits count_limits(double count);
+
+// A value whose variance is that of samples with a grain in the value's unit; skew is the sum of
+// variance times grain. unseen: the mean grain of all that was sampled, this or not, which counts
+// where there is no sample; where it is the larger one, part of this may have been allocated while
+// samples stood for more, and 3.0 times the difference have gone unseen. Not below 0.
+Limits limits_of(double value, double variance, double skew, double unseen);
+
+// The same for b - a, or for part / whole where part is in whole, from the intervals of independent
+// values: the distance to each limit is that of the one and the opposite one of the other, squared
+// and added up. (Zou and Donner 2008, "Construction of confidence limits about effect measures".)
+Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b);
+Limits share_limits(double part, const Limits& of_part, double rest, const Limits& of_rest);
+
+// What a sample stands for, and its share of the third central moment of a sum.
 struct SampleWeight {
   double words = 0;
   double variance_words2 = 0;
+  double skew_words3 = 0;  // the variance times the grain
+
+  double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
 };
 
-// One for a sampled word.
-inline SampleWeight weight_of_word(double rate) { return {1 / rate, 1 / (rate * rate)}; }
+// The grain of a rate, in words: how many one sample was expected among. 0 at a rate of 1.
+inline double grain_words(double rate) { return rate > 0 && rate < 1 ? -1 / std::log1p(-rate) : 0; }
 
-// One for a block with any sampled word; words are those of the whole block.
+// One for a sampled word.
+inline SampleWeight weight_of_word(double rate) {
+  const double variance = (1 - rate) / (rate * rate);
+  return {1 / rate, variance, variance * grain_words(rate)};
+}
+
+// One for a block with any sampled word; words are those of the whole block. A block that is
+// sampled for certain keeps a variance of nearly nothing, so that its grain is known.
 inline SampleWeight weight_of_block(double words, double rate) {
+  constexpr double kNearlyNothing = 1e-12;  // of the variance of one word's sample
   const double log_missed = words * std::log1p(-rate);
   const double weight = words / -std::expm1(log_missed);
-  return {weight, weight * weight * std::exp(log_missed)};
+  const double grain = grain_words(rate);
+  const double variance =
+      std::fmax(weight * weight * std::exp(log_missed), kNearlyNothing * grain * grain);
+  return {weight, variance, variance * grain};
 }
 
 struct Estimate {
   std::uint64_t samples = 0;
   double words = 0;
   double variance_words2 = 0;
+  double skew_words3 = 0;
 
   void add(std::uint64_t n_samples, const SampleWeight& each) {
     const auto n = static_cast<double>(n_samples);
     samples += n_samples;
     words += n * each.words;
     variance_words2 += n * each.variance_words2;
+    skew_words3 += n * each.skew_words3;
   }
   // Takes back what add() with the same arguments added. At zero samples the
   // value is exactly zero again: no rounding residue.
@@ -59,16 +118,26 @@ struct Estimate {
     samples -= n_samples;
     words = samples == 0 ? 0 : words - n * each.words;
     variance_words2 = samples == 0 ? 0 : variance_words2 - n * each.variance_words2;
+    skew_words3 = samples == 0 ? 0 : skew_words3 - n * each.skew_words3;
   }
   Estimate& operator+=(const Estimate& other) {
     samples += other.samples;
     words += other.words;
     variance_words2 += other.variance_words2;
+    skew_words3 += other.skew_words3;
     return *this;
   }
   double bytes() const { return words * kBytesPerWord; }
   // One standard error of bytes().
   double stderr_bytes() const { return std::sqrt(variance_words2) * kBytesPerWord; }
+  // The mean grain, by variance; 0 without samples and at a rate of 1.
+  double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
+  // The same; of a rate where there is no sample.
+  double grain_or(double rate) const { return samples > 0 ? grain() : grain_words(rate); }
+  // Limits of bytes(). unseen_words: the mean grain of all that was sampled.
+  Limits limits_bytes(double unseen_words) const {
+    return limits_of(words, variance_words2, skew_words3, unseen_words).scaled(kBytesPerWord);
+  }
 };
 
 }  // namespace memprofd

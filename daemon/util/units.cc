@@ -224,6 +224,17 @@ std::string format_count(std::uint64_t count) {
   return digits;
 }
 
+std::string format_share_estimate(double part, double part_stderr, double whole,
+                                  double whole_stderr) {
+  if (!(whole > 0)) return "-";
+  const double share = part / whole;
+  const double rest = std::max(0.0, whole_stderr * whole_stderr - part_stderr * part_stderr);
+  const double error = 100 / whole * std::hypot((1 - share) * part_stderr, share * std::sqrt(rest));
+  if (!(error > 0.005)) return format_share(part, whole);
+  const int decimals = std::clamp(decimals_of_error(error), 0, 2);
+  return absl::StrFormat("%.*f %% ± %.*f", decimals, 100 * share, decimals, error);
+}
+
 std::string format_share(double part, double whole) {
   if (!(whole > 0)) return "-";
   const double percent = 100 * part / whole;

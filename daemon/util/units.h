@@ -47,5 +47,8 @@ std::string format_rate(double rate);
 std::string format_count(std::uint64_t count);
 // part of whole in percent: "37 %", "0.4 %", "<0.1 %", "-" when whole is not positive.
 std::string format_share(double part, double whole);
+// The same of estimates with their standard errors, the part being in the whole: "37 % ± 3".
+std::string format_share_estimate(double part, double part_stderr, double whole,
+                                  double whole_stderr);
 
 }  // namespace memprofd

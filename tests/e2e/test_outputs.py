@@ -14,6 +14,7 @@ from harness import E2ETest, eventually
 
 SITE_FIELDS = {"function": str, "file": str, "line": int, "samples": int,
                "allocated_bytes": (int, float), "allocated_bytes_stderr": (int, float),
+               "allocated_bytes_lower": (int, float), "allocated_bytes_upper": (int, float),
                "promoted_bytes": (int, float), "live_bytes": (int, float),
                "live_bytes_stderr": (int, float), "lifetime_seconds": dict, "callstack": list}
 TARGET_FIELDS = {"pid": int, "comm": str, "exe": str, "runtime_version": str, "mode": str,

@@ -63,18 +63,21 @@ def name_of(site, group):
     return tuple(site[key] for key in ("function", "file", "line", "module", "library", "thread", "domain"))
 
 
+PARTS = ("", "_stderr", "_lower", "_upper")  # of an estimate
+
+
 def of_message(message):
     """A Site of gRPC, or of HTTP's JSON, as the command line's JSON has it."""
     if not isinstance(message, dict):
         message = json_format.MessageToDict(message, preserving_proto_field_name=True,
                                             including_default_value_fields=True)
     site = {key: message[key] for key in ("function", "file", "line", "module", "library", "thread", "domain",
-                                          "callstack", "allocated_objects", "allocated_objects_stderr", "live_objects",
-                                          "live_objects_stderr")}
+                                          "callstack")}
+    for objects in ("allocated_objects", "live_objects"):
+        site |= {f"{objects}{part}": message[f"{objects}{part}"] for part in PARTS}
     site["samples"] = int(message["samples"])
     for measure in ESTIMATES:
-        site[f"{measure}_bytes"] = message[measure]["bytes"]
-        site[f"{measure}_bytes_stderr"] = message[measure]["bytes_stderr"]
+        site |= {f"{measure}_bytes{part}": message[measure][f"bytes{part}"] for part in PARTS}
     lifetime = message["lifetime"]
     site["lifetime_seconds"] = {"p50": lifetime["p50_seconds"], "p90": lifetime["p90_seconds"],
                                 "p99": lifetime["p99_seconds"], "samples": int(lifetime["samples"])}

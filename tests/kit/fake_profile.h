@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TargetProfile made by hand. Return addresses are numbers; rate is 1, so that
-// one sample is one word.
+// A TargetProfile made by hand. Return addresses are numbers; one sample is one word,
+// whose error is a word too.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ inline const Callstack* callstack_of(std::vector<std::uint64_t> entries) {
   return &kept.emplace_back(Callstack{.entries = std::move(entries)});
 }
 
+inline constexpr SampleWeight kSample{.words = 1, .variance_words2 = 1, .skew_words3 = 1};
+
 struct FakeProfile {
   FakeProfile() { profile.symbolizer = symbolizer; }
 
@@ -46,8 +48,8 @@ struct FakeProfile {
     row.id = ClassId(static_cast<std::uint32_t>(profile.rows.size()));
     row.alloc_class.size = SizeBucket::of(7);
     row.callstack = callstack_of(std::move(entries));
-    if (allocated > 0) row.counters.add_allocated(allocated, weight_of_word(1), 8);
-    if (live > 0) row.counters.add_live(live, weight_of_word(1), 8);
+    if (allocated > 0) row.counters.add_allocated(allocated, kSample, 8);
+    if (live > 0) row.counters.add_live(live, kSample, 8);
     return row;
   }
   void name(std::uint64_t address, Location location) {

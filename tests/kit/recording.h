@@ -73,7 +73,9 @@ class Recording {
   const Aggregator& aggregator() const { return aggregator_; }
 
  private:
-  HistoryPoint point() const { return {.session = aggregator_.sessions()}; }
+  HistoryPoint point() const {
+    return {.live = aggregator_.totals().live, .session = aggregator_.sessions()};
+  }
   // Kept for ever: snapshots may outlive this.
   const Callstack* callstack(std::uint32_t id) const {
     static std::deque<Callstack> kept;

@@ -27,9 +27,12 @@ std::string signed_text(double change, double standard_error, pb::Measure order)
   return absl::StrCat(change < 0 ? "-" : "+", size);
 }
 
-double highest(const pb::HistorySeries& series) {
-  double top = 0;
-  for (const double value : series.values()) top = std::max(top, value);
+// 0 where there is none above it.
+MeasureValue highest(const pb::HistorySeries& series) {
+  MeasureValue top;
+  for (int i = 0; i < series.values_size(); ++i) {
+    if (series.values(i) > top.value) top = {series.values(i), series.stderrs(i), {}};
+  }
   return top;
 }
 
@@ -37,10 +40,11 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Me
                 TextTable& table) {
   if (series.values().empty()) return;
   const int last = series.values_size() - 1;
+  const MeasureValue top = highest(series);
   const char* per = measure_row(measure).is_flow() ? "/s" : "";
   table.add_row({measure_text(series.values(last), series.stderrs(last), measure) + per,
-                 measure_text(highest(series), 0, measure) + per,
-                 sparkline(values_of(series), highest(series)), name});
+                 measure_text(top.value, top.standard_error, measure) + per,
+                 sparkline(values_of(series), top.value), name});
 }
 
 }  // namespace
@@ -72,10 +76,13 @@ std::string callers_text(const pb::ListCallersResponse& response,
   const std::string_view word = measure_row(order).title;
   TextTable table(
       {{"VALUE", Align::kRight}, {"SHARE", Align::kRight}, {"", Align::kLeft}, {"WHAT"}});
-  const double total = measured(response.total(), order).value;
+  const MeasureValue total = measured(response.total(), order);
   const auto add = [&](const pb::Site& site, const char* role, const std::string& name) {
+    const MeasureValue part = measured(site, order);
     table.add_row(
-        {measured_text(site, order), format_share(measured(site, order).value, total), role, name});
+        {measured_text(site, order),
+         format_share_estimate(part.value, part.standard_error, total.value, total.standard_error),
+         role, name});
   };
   for (const pb::Site& site : response.callers()) {
     add(site, "caller", site_text(site, pb::GROUP_BY_FUNCTION));

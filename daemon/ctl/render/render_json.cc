@@ -22,6 +22,8 @@ std::string dump(const Json& json, int indent = 2) {
 void put_estimate(Json& out, const std::string& name, const pb::Estimate& estimate) {
   out[name] = estimate.bytes();
   out[name + "_stderr"] = estimate.bytes_stderr();
+  out[name + "_lower"] = estimate.bytes_lower();
+  out[name + "_upper"] = estimate.bytes_upper();
 }
 
 Json pauses_json(const pb::GcPauses& pauses) {
@@ -92,6 +94,9 @@ Json target_object(const pb::Target& target) {
   put_estimate(out, "allocated_bytes", target.allocated());
   if (target.has_promoted()) put_estimate(out, "promoted_bytes", target.promoted());
   if (target.has_live()) put_estimate(out, "live_bytes", target.live());
+  if (target.has_live_external()) {
+    put_estimate(out, "live_external_bytes", target.live_external());
+  }
   if (target.has_died_young()) put_estimate(out, "died_young_bytes", target.died_young());
   if (target.has_died_old()) put_estimate(out, "died_old_bytes", target.died_old());
   out["samples"] = target.allocated().samples();
@@ -141,9 +146,13 @@ Json site_object(const pb::Site& site) {
   if (site.has_died_old()) put_estimate(out, "died_old_bytes", site.died_old());
   out["allocated_objects"] = site.allocated_objects();
   out["allocated_objects_stderr"] = site.allocated_objects_stderr();
+  out["allocated_objects_lower"] = site.allocated_objects_lower();
+  out["allocated_objects_upper"] = site.allocated_objects_upper();
   if (site.has_live()) {
     out["live_objects"] = site.live_objects();
     out["live_objects_stderr"] = site.live_objects_stderr();
+    out["live_objects_lower"] = site.live_objects_lower();
+    out["live_objects_upper"] = site.live_objects_upper();
   }
   if (site.has_lifetime()) {
     out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},

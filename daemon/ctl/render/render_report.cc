@@ -45,8 +45,14 @@ std::string state_text(const pb::ListSitesResponse& response) {
 }
 
 std::string with_share(const pb::Estimate& part, const pb::Estimate& whole) {
-  return absl::StrCat(estimate_text(part), " (", format_share(part.bytes(), whole.bytes()),
-                      " of allocated)");
+  return absl::StrCat(estimate_text(part), " (", share_text(part, whole), " of allocated)");
+}
+
+// Custom blocks hold memory that is no part of the heap: the two are not compared unawares.
+std::string external_text(const pb::Target& target) {
+  if (target.live_external().samples() == 0) return "";
+  return absl::StrCat(", of it ", estimate_text(target.live_external()),
+                      " outside of the heap, held by custom blocks");
 }
 
 std::string pauses_text(const pb::GcPauses& pauses) {
@@ -86,7 +92,7 @@ void append_followed(const pb::Target& target, std::string& out) {
                     format_count(target.dealloc_events()), " deallocated; ",
                     format_count(target.live_samples()), " followed now"));
   fact(out, "allocated", estimate_text(target.allocated()));
-  fact(out, "live", with_share(target.live(), target.allocated()));
+  fact(out, "live", with_share(target.live(), target.allocated()) + external_text(target));
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));
   fact(out, "died old", with_share(target.died_old(), target.allocated()));
@@ -160,8 +166,8 @@ void append_callstack(const pb::Site& site, std::string& out) {
 void append_followed(const pb::Site& site, std::string& out) {
   absl::StrAppend(&out, "     allocated ", estimate_text(site.allocated()), " in ",
                   format_count(site.samples()), " samples, promoted ",
-                  format_share(site.promoted().bytes(), site.allocated().bytes()), ", died young ",
-                  format_share(site.died_young().bytes(), site.allocated().bytes()), "; ",
+                  share_text(site.promoted(), site.allocated()), ", died young ",
+                  share_text(site.died_young(), site.allocated()), "; ",
                   lifetime_text(site.lifetime()), "\n");
 }
 

@@ -101,11 +101,10 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
                    {by_site ? "FUNCTION" : "WHAT"},
                    {by_site ? "LOCATION" : ""}});
   for (const pb::Site& site : response.sites()) {
-    const double allocated = site.allocated().bytes();
     const bool known = is_known(site, pb::MEASURE_LIVE);
     table.add_row({known_text(known, estimate_text(site.live())), estimate_text(site.allocated()),
-                   known_text(known, format_share(site.promoted().bytes(), allocated)),
-                   known_text(known, format_share(site.died_young().bytes(), allocated)),
+                   known_text(known, share_text(site.promoted(), site.allocated())),
+                   known_text(known, share_text(site.died_young(), site.allocated())),
                    median_text(site.lifetime()), format_count(site.samples()),
                    by_site ? printable(site.function()) : site_text(site, group_by),
                    by_site ? location_text(site.file(), site.line()) : ""});

@@ -45,6 +45,11 @@ std::string estimate_text(const pb::Estimate& estimate) {
   return format_estimate(estimate.bytes(), estimate.bytes_stderr());
 }
 
+std::string share_text(const pb::Estimate& part, const pb::Estimate& whole) {
+  return format_share_estimate(part.bytes(), part.bytes_stderr(), whole.bytes(),
+                               whole.bytes_stderr());
+}
+
 std::string known_text(bool known, const std::string& words) { return known ? words : "-"; }
 
 bool is_observed(const pb::Target& target) {
@@ -112,13 +117,17 @@ namespace {
 
 MeasureValue bytes_of(const pb::Site& site, Blocks blocks) {
   MeasureValue sum;
+  double below = 0, above = 0;
   for (const char* name : estimate_fields(blocks)) {
     const auto* field = site.GetDescriptor()->FindFieldByName(name);
     const auto& part =
         static_cast<const pb::Estimate&>(site.GetReflection()->GetMessage(site, field));
     sum.value += part.bytes();
     sum.standard_error = std::hypot(sum.standard_error, part.bytes_stderr());
+    below = std::hypot(below, part.bytes() - part.bytes_lower());
+    above = std::hypot(above, part.bytes_upper() - part.bytes());
   }
+  sum.limits = {sum.value - below, sum.value + above};
   return sum;
 }
 
@@ -130,14 +139,22 @@ MeasureValue measured(const pb::Site& site, pb::Measure order) {
     case Unit::kBytes:
       return bytes_of(site, measure.blocks);
     case Unit::kBlocks:
-      if (measure.blocks == Blocks::kLive) return {site.live_objects(), site.live_objects_stderr()};
-      return {site.allocated_objects(), site.allocated_objects_stderr()};
-    case Unit::kSamples:
-      return {static_cast<double>(site.samples()), std::sqrt(static_cast<double>(site.samples()))};
+      if (measure.blocks == Blocks::kLive) {
+        return {site.live_objects(),
+                site.live_objects_stderr(),
+                {site.live_objects_lower(), site.live_objects_upper()}};
+      }
+      return {site.allocated_objects(),
+              site.allocated_objects_stderr(),
+              {site.allocated_objects_lower(), site.allocated_objects_upper()}};
+    case Unit::kSamples: {
+      const auto samples = static_cast<double>(site.samples());
+      return {samples, std::sqrt(samples), count_limits(samples)};
+    }
     case Unit::kSeconds:
       break;
   }
-  return {site.lifetime().p50_seconds(), 0};
+  return {site.lifetime().p50_seconds(), 0, {}};
 }
 
 std::string measured_text(const pb::Site& site, pb::Measure order) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/util/estimate.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd::ctl {
@@ -15,6 +16,8 @@ namespace pb = ::memprof::v1;
 
 std::string_view level_word(pb::FindingLevel level);      // ok, warning, problem
 std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
+// "12 % ± 3" of the whole, in which the part is.
+std::string share_text(const pb::Estimate& part, const pb::Estimate& whole);
 // The words, or "-" for a field that is unset because it is not known.
 std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
@@ -37,6 +40,7 @@ void append_frames(const pb::Site& site, const std::string& indent, std::string&
 struct MeasureValue {
   double value = 0;
   double standard_error = 0;  // 0: not known
+  Limits limits;              // 95 %; nothing for lifetimes
 };
 MeasureValue measured(const pb::Site& site, pb::Measure order);
 std::string measured_text(const pb::Site& site, pb::Measure order);

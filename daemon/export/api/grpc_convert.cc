@@ -15,14 +15,6 @@ constexpr double kNsPerSecond = 1e9;
 
 std::string text(std::string_view bytes) { return valid_utf8(bytes); }
 
-Estimate total_allocated(const TargetCounters& counters) {
-  Estimate total;
-  for (const auto& heap : counters.allocated) {
-    for (const Estimate& source : heap) total += source;
-  }
-  return total;
-}
-
 void fill_drops(const DropCounters& drops, pb::Target& out) {
   out.set_dropped_events(drops.lost());
   out.set_given_up_events(drops.given_up());
@@ -88,16 +80,17 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   if (info.overhead.budget > 0) fill_overhead(info.overhead, *out.mutable_overhead());
 }
 
-void fill_allocated(const TargetCounters& counters, pb::Target& out) {
-  *out.mutable_allocated() = to_proto(total_allocated(counters));
+void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
+  *out.mutable_allocated() = to_proto(counters.all_allocated(), unseen.flow);
   out.set_alloc_events(counters.alloc_events);
 }
 
-void fill_fates(const TargetCounters& counters, pb::Target& out) {
-  *out.mutable_promoted() = to_proto(counters.promoted);
-  *out.mutable_live() = to_proto(counters.live);
-  *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
-  *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
+void fill_fates(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
+  const auto& died = counters.deallocated;
+  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow);
+  *out.mutable_live() = to_proto(counters.live, unseen.live);
+  *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
+  *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
   out.set_promote_events(counters.promote_events);
   out.set_dealloc_events(counters.dealloc_events);
 }
@@ -139,8 +132,11 @@ std::string_view state_word(pb::TargetState state) {
   return "unknown";
 }
 
-pb::Estimate to_proto(const Estimate& estimate) {
+pb::Estimate to_proto(const Estimate& estimate, double unseen_words) {
   pb::Estimate out;
+  const Limits limits = estimate.limits_bytes(unseen_words);
+  out.set_bytes_lower(limits.lower);
+  out.set_bytes_upper(limits.upper);
   out.set_bytes(estimate.bytes());
   out.set_bytes_stderr(estimate.stderr_bytes());
   out.set_samples(estimate.samples);
@@ -151,8 +147,12 @@ pb::Target to_proto(const TargetSnapshot& target) {
   pb::Target out;
   fill_info(target.info, out);
   fill_drops(target.drops, out);
-  fill_allocated(target.counters, out);
-  if (target.info.follows_blocks()) fill_fates(target.counters, out);
+  const UnseenWords unseen = target.unseen_words();
+  fill_allocated(target.counters, unseen, out);
+  if (target.info.follows_blocks()) {
+    fill_fates(target.counters, unseen, out);
+    *out.mutable_live_external() = to_proto(target.live_external(), unseen.live);
+  }
   if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());
   if (target.gc.valid && target.info.follows_blocks()) {
     fill_all_pauses(target.gc, *out.mutable_gc());

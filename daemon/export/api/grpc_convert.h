@@ -15,7 +15,8 @@ namespace pb = ::memprof::v1;
 pb::TargetState to_proto(TargetState state);
 // The word shown for it, as state_name(TargetState); "unknown" for other values.
 std::string_view state_word(pb::TargetState state);
-pb::Estimate to_proto(const Estimate& estimate);
+// unseen_words: the grain of what no sample has seen (util/estimate.h).
+pb::Estimate to_proto(const Estimate& estimate, double unseen_words);
 pb::Target to_proto(const TargetSnapshot& target);
 pb::Finding to_proto(const Finding& finding);
 

@@ -28,12 +28,21 @@ pb::Leak to_proto(const LeakSuspect& suspect) {
   return out;
 }
 
-pb::HistoryPoint to_proto(const SeriesPoint& point) {
+// Limits of what was live at one moment, and so sampled at one rate; rate: where nothing was.
+Limits limits_of_live(const Estimate& live, double rate) {
+  return live.limits_bytes(live.grain_or(rate));
+}
+
+pb::HistoryPoint to_proto(const SeriesPoint& point, double rate) {
   pb::HistoryPoint out;
   out.set_time_unix_ns(static_cast<std::int64_t>(point.end_ns));
   out.set_step_seconds(point.seconds);
   out.set_heap_bytes(point.target.heap_words * kWordBytes);
   out.set_live_bytes(point.target.live.bytes());
+  out.set_live_bytes_stderr(point.target.live.stderr_bytes());
+  const Limits live = limits_of_live(point.target.live, rate);
+  out.set_live_bytes_lower(live.lower);
+  out.set_live_bytes_upper(live.upper);
   out.set_minor_collections(point.target.minor_collections);
   out.set_major_collections(point.target.major_collections);
   out.set_compactions(point.target.compactions);
@@ -45,11 +54,16 @@ pb::HistoryPoint to_proto(const SeriesPoint& point) {
 void fill(const Series& series, pb::HistorySeries& out) {
   out.mutable_values()->Assign(series.values.begin(), series.values.end());
   out.mutable_stderrs()->Assign(series.stderrs.begin(), series.stderrs.end());
+  for (const Limits& limits : series.limits) {
+    out.add_lowers(limits.lower);
+    out.add_uppers(limits.upper);
+  }
 }
 
 pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot& target) {
   pb::GetHistoryResponse out;
-  for (const SeriesPoint& point : answer.points) *out.add_points() = to_proto(point);
+  const double rate = target.info.sampling_rate;
+  for (const SeriesPoint& point : answer.points) *out.add_points() = to_proto(point, rate);
   for (const Series& series : answer.series) {
     pb::HistorySeries& message = *out.add_series();
     *message.mutable_group() = memprofd::to_proto(series.name);
@@ -62,6 +76,9 @@ pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot
     out.set_peak_unix_ns(static_cast<std::int64_t>(target.history.peak->time_ns));
     out.set_peak_live_bytes(target.history.peak->live.bytes());
     out.set_peak_live_bytes_stderr(target.history.peak->live.stderr_bytes());
+    const Limits peak = limits_of_live(target.history.peak->live, rate);
+    out.set_peak_live_bytes_lower(peak.lower);
+    out.set_peak_live_bytes_upper(peak.upper);
   }
   return out;
 }

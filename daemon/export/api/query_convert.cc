@@ -216,17 +216,25 @@ pb::Site to_proto(const GroupName& name) {
 pb::Site to_proto(const GroupCounts& counts) {
   pb::Site out;
   const Counters& counters = counts.counters;
+  const UnseenWords& unseen = counts.unseen;
+  const auto& died = counters.deallocated;
   out.set_samples(counters.allocated.samples);
-  *out.mutable_allocated() = to_proto(counters.allocated);
-  *out.mutable_promoted() = to_proto(counters.promoted);
-  *out.mutable_live() = to_proto(counters.live);
-  *out.mutable_died_young() = to_proto(counters.deallocated[static_cast<int>(Heap::kMinor)]);
-  *out.mutable_died_old() = to_proto(counters.deallocated[static_cast<int>(Heap::kMajor)]);
+  *out.mutable_allocated() = to_proto(counters.allocated, unseen.flow);
+  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow);
+  *out.mutable_live() = to_proto(counters.live, unseen.live);
+  *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
+  *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
   *out.mutable_lifetime() = to_proto(counters.deaths.histogram());
   out.set_allocated_objects(counters.allocated_objects);
   out.set_live_objects(counters.live_objects);
   out.set_allocated_objects_stderr(measure_stderr(counts, Measure::kAllocatedObjects));
   out.set_live_objects_stderr(measure_stderr(counts, Measure::kLiveObjects));
+  const Limits allocated = measure_limits(counts, Measure::kAllocatedObjects);
+  out.set_allocated_objects_lower(allocated.lower);
+  out.set_allocated_objects_upper(allocated.upper);
+  const Limits live = measure_limits(counts, Measure::kLiveObjects);
+  out.set_live_objects_lower(live.lower);
+  out.set_live_objects_upper(live.upper);
   return out;
 }
 
@@ -243,6 +251,8 @@ pb::SiteDiff to_proto(const GroupDiff& diff) {
   *out.mutable_other() = to_proto(diff.other);
   out.set_change(diff.change);
   out.set_change_stderr(diff.change_stderr);
+  out.set_change_lower(diff.change_limits.lower);
+  out.set_change_upper(diff.change_limits.upper);
   return out;
 }
 

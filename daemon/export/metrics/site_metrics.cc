@@ -19,6 +19,9 @@ constexpr MetricName kAllocatedError{
 constexpr MetricName kPromoted{
     "memprofd_site_promoted_bytes_total",
     "Bytes allocated at the site and promoted to the major heap, estimated from samples."};
+constexpr MetricName kPromotedError{
+    "memprofd_site_promoted_bytes_stderr",
+    "One standard error of memprofd_site_promoted_bytes_total, in bytes."};
 constexpr MetricName kLive{
     "memprofd_site_live_bytes",
     "Bytes allocated at the site and not deallocated yet, estimated from samples."};
@@ -48,6 +51,7 @@ SiteSeries series_of(const Counters& counters) {
   series.counts.allocated_bytes = counters.allocated.bytes();
   series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
   series.counts.promoted_bytes = counters.promoted.bytes();
+  series.counts.promoted_variance_bytes2 = counters.promoted.variance_words2 * kSquared;
   series.counts.add(counters.deaths.histogram());
   series.live_bytes = counters.live.bytes();
   series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
@@ -112,6 +116,7 @@ void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool f
     out.gauge(kAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
     if (!follows_blocks) continue;
     out.counter(kPromoted, labels, series.counts.promoted_bytes);
+    out.gauge(kPromotedError, labels, std::sqrt(series.counts.promoted_variance_bytes2));
     out.gauge(kLive, labels, series.live_bytes);
     out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
     add_ages(labels, series, out);

@@ -29,15 +29,27 @@ constexpr MetricName kAllocatedError{
 constexpr MetricName kPromoted{
     "memprofd_promoted_bytes_total",
     "Bytes promoted to the major heap since the attach, estimated from samples."};
+constexpr MetricName kPromotedError{
+    "memprofd_promoted_bytes_stderr",
+    "One standard error of memprofd_promoted_bytes_total, in bytes."};
 constexpr MetricName kLive{
     "memprofd_live_bytes",
     "Bytes allocated since the attach and not deallocated yet, estimated from samples."};
 constexpr MetricName kLiveError{"memprofd_live_bytes_stderr",
                                 "One standard error of memprofd_live_bytes, in bytes."};
+constexpr MetricName kLiveExternal{
+    "memprofd_live_external_bytes",
+    "Bytes of memprofd_live_bytes outside of the heap, held by custom blocks such as Bigarrays."};
+constexpr MetricName kLiveExternalError{
+    "memprofd_live_external_bytes_stderr",
+    "One standard error of memprofd_live_external_bytes, in bytes."};
 constexpr MetricName kDeallocated{
     "memprofd_deallocated_bytes_total",
     "Bytes deallocated of those allocated since the attach, by the heap they died in, estimated "
     "from samples."};
+constexpr MetricName kDeallocatedError{
+    "memprofd_deallocated_bytes_stderr",
+    "One standard error of memprofd_deallocated_bytes_total, in bytes."};
 constexpr MetricName kSamples{"memprofd_samples_total",
                               "Sampled blocks that were allocated, promoted, deallocated."};
 constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
@@ -80,14 +92,20 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
 }
 
 // What became of blocks.
-void add_fates(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+void add_fates(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
+  const TargetCounters& counters = target.counters;
   for (int heap = 0; heap < kHeaps; ++heap) {
-    out.counter(kDeallocated, {{"pid", pid}, {"heap", kHeapLabels[heap]}},
-                counters.deallocated[heap].bytes());
+    const MetricLabels labels{{"pid", pid}, {"heap", kHeapLabels[heap]}};
+    out.counter(kDeallocated, labels, counters.deallocated[heap].bytes());
+    out.gauge(kDeallocatedError, labels, counters.deallocated[heap].stderr_bytes());
   }
   out.counter(kPromoted, {{"pid", pid}}, counters.promoted.bytes());
+  out.gauge(kPromotedError, {{"pid", pid}}, counters.promoted.stderr_bytes());
   out.gauge(kLive, {{"pid", pid}}, counters.live.bytes());
   out.gauge(kLiveError, {{"pid", pid}}, counters.live.stderr_bytes());
+  const Estimate external = target.live_external();
+  out.gauge(kLiveExternal, {{"pid", pid}}, external.bytes());
+  out.gauge(kLiveExternalError, {{"pid", pid}}, external.stderr_bytes());
 }
 
 void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
@@ -125,7 +143,7 @@ void add_target_metrics(const std::string& pid, const TargetSnapshot& target, Me
   out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(pid, target.info.overhead, out);
   add_allocated(pid, target.counters, out);
-  if (target.info.follows_blocks()) add_fates(pid, target.counters, out);
+  if (target.info.follows_blocks()) add_fates(pid, target, out);
   add_events(pid, target, out);
 }
 

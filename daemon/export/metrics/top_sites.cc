@@ -37,6 +37,7 @@ SiteCounts& SiteCounts::operator+=(const SiteCounts& other) {
   allocated_bytes += other.allocated_bytes;
   allocated_variance_bytes2 += other.allocated_variance_bytes2;
   promoted_bytes += other.promoted_bytes;
+  promoted_variance_bytes2 += other.promoted_variance_bytes2;
   lifetime_sum_seconds += other.lifetime_sum_seconds;
   for (std::size_t i = 0; i < lifetime.size(); ++i) lifetime[i] += other.lifetime[i];
   return *this;
@@ -48,6 +49,8 @@ SiteCounts SiteCounts::growth_since(const SiteCounts& earlier) const {
   out.allocated_variance_bytes2 =
       std::max(0.0, allocated_variance_bytes2 - earlier.allocated_variance_bytes2);
   out.promoted_bytes = std::max(0.0, promoted_bytes - earlier.promoted_bytes);
+  out.promoted_variance_bytes2 =
+      std::max(0.0, promoted_variance_bytes2 - earlier.promoted_variance_bytes2);
   out.lifetime_sum_seconds = std::max(0.0, lifetime_sum_seconds - earlier.lifetime_sum_seconds);
   for (std::size_t i = 0; i < lifetime.size(); ++i) {
     out.lifetime[i] = std::max(0.0, lifetime[i] - earlier.lifetime[i]);

@@ -56,6 +56,7 @@ struct SiteCounts {
   double allocated_bytes = 0;
   double allocated_variance_bytes2 = 0;
   double promoted_bytes = 0;
+  double promoted_variance_bytes2 = 0;
   double lifetime_sum_seconds = 0;  // of all words
   // Words by lifetime, not cumulative; the last: longer than every bound.
   std::array<double, kLifetimeBounds + 1> lifetime{};

@@ -40,6 +40,10 @@ export function change(value: number, error: number): string {
   return `${value > 0 ? "+" : ""}${estimate(value, error)}`;
 }
 
+// "95 % interval: 8.1 MiB to 17.4 MiB", the true value being between in 95 of 100 cases.
+export const interval = (lower: number, upper: number, shown: (value: number) => string = bytes): string =>
+  `95 % interval: ${shown(lower)} to ${shown(upper)}`;
+
 export function duration(seconds: number): string {
   if (!(seconds > 0)) return "0 s";
   const [name, scale] = unitFor(DURATIONS, seconds);
@@ -59,6 +63,16 @@ export function share(part: number, whole: number): string {
   const percent = (100 * part) / whole;
   if (percent > 0 && percent < 0.05) return "<0.1 %";
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
+}
+
+// "37 % ± 3" of estimates with their errors, the part being in the whole.
+export function shareEstimate(part: number, partError: number, whole: number, wholeError: number): string {
+  if (!(whole > 0)) return "-";
+  const of = part / whole, rest = Math.max(0, wholeError ** 2 - partError ** 2);
+  const error = (100 / whole) * Math.hypot((1 - of) * partError, of * Math.sqrt(rest));
+  if (!(error > 0.005)) return share(part, whole);
+  const decimals = Math.min(2, Math.max(0, -Math.floor(Math.log10(error))));
+  return `${(100 * of).toFixed(decimals)} % ± ${error.toFixed(decimals)}`;
 }
 
 export function rate(perWord: number): string {

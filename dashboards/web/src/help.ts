@@ -19,7 +19,8 @@ function list(rows: [string, string][], isKeys: boolean): HTMLElement {
 
 export function fillHelp(dialog: HTMLDialogElement): void {
   dialog.append(make("h2", { id: "help-title" }, "Help"), list(KEYS, true), list(MOUSE, false),
-    make("p", {}, "Bytes are estimates from samples, block headers included; ± is one standard error. " +
+    make("p", {}, "Bytes are estimates from samples, block headers included; ± is one standard error, and what " +
+      "one points at tells its 95 % interval, which has the true number in 95 of 100 cases. " +
       "Live is what was allocated since the attach and has not been collected at the cursor. " +
       "Heap size, collections and compactions are the runtime's own numbers, exact."),
     make("p", {}, "While the page is paused memprofd goes on recording: nothing is lost. The last 10 minutes are kept " +

@@ -37,14 +37,21 @@ export const unitOf = (measure: Measure): string => (isFlow(measure) ? "/s" : ""
 export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
   mode !== "observe" || !(measureOf(measure)?.needs_followed_blocks ?? true);
 
-export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0 };
+export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0, bytes_lower: 0, bytes_upper: 0 };
+
+// Of independent estimates: the distances to the limits add up as the errors do.
+function sumOf(a: Estimate, b: Estimate): Estimate {
+  const bytes = a.bytes + b.bytes;
+  return { bytes, bytes_stderr: Math.hypot(a.bytes_stderr, b.bytes_stderr), samples: Number(a.samples) + Number(b.samples),
+    bytes_lower: bytes - Math.hypot(a.bytes - a.bytes_lower, b.bytes - b.bytes_lower),
+    bytes_upper: bytes + Math.hypot(a.bytes_upper - a.bytes, b.bytes_upper - b.bytes) };
+}
 
 // What a site has of a measure in bytes; undefined: it is not known.
 export function estimateOf(site: Site | undefined, measure: Measure): Estimate | undefined {
   const parts = (measureOf(measure)?.estimates ?? []).map((field) => site?.[field as keyof Site] as Estimate | undefined);
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
-  return (parts as Estimate[]).reduce((a, b) => ({ bytes: a.bytes + b.bytes,
-    bytes_stderr: Math.hypot(a.bytes_stderr, b.bytes_stderr), samples: Number(a.samples) + Number(b.samples) }));
+  return (parts as Estimate[]).reduce(sumOf);
 }
 
 export const isMeasure = (measure: string): boolean => measureOf(measure) !== undefined;

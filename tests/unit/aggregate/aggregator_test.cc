@@ -341,7 +341,7 @@ TEST(AggregatorLargeTest, ASizeThatIsNotToldCountsBySamples) {
   add_large(aggregator, 1, 35, 4'000);
   add_large(aggregator, 2, 45, 8'000);
   EXPECT_DOUBLE_EQ(aggregator.totals().live.words, 80 / kRate);
-  EXPECT_DOUBLE_EQ(aggregator.totals().live.variance_words2, 80 / kRate / kRate);
+  EXPECT_DOUBLE_EQ(aggregator.totals().live.variance_words2, 80 * (1 - kRate) / kRate / kRate);
 }
 
 // A hit of observe mode stands for the words since the one before, whatever block it fell on.

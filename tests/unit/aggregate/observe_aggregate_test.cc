@@ -60,7 +60,7 @@ TEST(ObserveAggregate, AHitIsOneSampleOfItsWeight) {
   const Estimate& allocated = aggregator.totals().allocated[0][0];
   EXPECT_EQ(allocated.samples, 4);
   EXPECT_NEAR(allocated.words, 4 * weight, weight * 1e-9);
-  EXPECT_NEAR(allocated.variance_words2, 4 * weight * weight, weight * weight * 1e-9);
+  EXPECT_NEAR(allocated.variance_words2, 4 * weight * (weight - 1), weight * weight * 1e-9);
   const Counters& counters = aggregator.by_class().back();
   EXPECT_NEAR(counters.allocated_objects, weight, weight * 1e-9);  // blocks of 3 + 1 words
   EXPECT_EQ(counters.live.samples, 0);
@@ -76,7 +76,7 @@ TEST(ObserveAggregate, HistoryAddsUpToTheTotals) {
   const auto use = [&](const Interval& interval, double rate) {
     for (const IntervalCell& cell : interval.cells()) {
       told += cell.allocated / rate;
-      variance += cell.allocated / (rate * rate);
+      variance += cell.allocated * weight_of_word(rate).variance_words2;
       live += cell.allocated - cell.never_followed;
     }
   };

@@ -83,6 +83,20 @@ TEST_F(DiffTest, ErrorIsOfBothSides) {
   EXPECT_EQ(diff({.order = Measure::kLifetime}).diffs.at(0).change_stderr, 0);
 }
 
+TEST_F(DiffTest, WhatHasNoSampleBeforeNeedNotBeNew) {
+  base_.profile.unseen = other_.profile.unseen = {1, 1};
+  other_.add({1}, 2);
+  other_.add({2}, 20);
+  const auto diffs = diff({.order = Measure::kAllocated}).diffs;
+  ASSERT_EQ(diffs.size(), 2u);
+  EXPECT_GT(diffs[0].change_limits.lower, 0) << "20 samples against none are no chance";
+  EXPECT_LT(diffs[0].change_limits.lower, 20 * 8 - 3 * 8) << "there may have been 3";
+  EXPECT_EQ(diffs[1].change, 2 * 8);
+  EXPECT_LT(diffs[1].change_limits.lower, 0);
+  EXPECT_NEAR(diffs[1].change_limits.upper, 6.65 * 8, 1) << "more than 2 there cannot be less";
+  EXPECT_EQ(diff({.order = Measure::kLifetime}).diffs.at(0).change_limits, Limits());
+}
+
 TEST_F(DiffTest, PerSecondOfEachRange) {
   base_.add({1}, 9, 9);
   other_.add({101}, 16, 16);

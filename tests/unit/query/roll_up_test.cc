@@ -229,8 +229,23 @@ TEST_F(GroupsTest, ErrorOfObjectsIsThatOfTheWords) {
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_DOUBLE_EQ(measure_value(groups[0].counters, Measure::kAllocatedObjects), 2 + 10);
   EXPECT_DOUBLE_EQ(measure_stderr(groups[0], Measure::kAllocatedObjects),
-                   std::sqrt(16.0 / (8 * 8) + 10.0 / (0.5 * 0.5 * 2 * 2)));
+                   std::sqrt(16.0 / (8 * 8) + 10.0 * 0.5 / (0.5 * 0.5 * 2 * 2)));
   EXPECT_DOUBLE_EQ(measure_stderr(groups[0], Measure::kLiveObjects), std::sqrt(16.0 / (8 * 8)));
+}
+
+TEST_F(GroupsTest, LimitsOfObjectsAreThoseOfTheSamples) {
+  fake_.profile.unseen = {1, 1};
+  add({1}, 3, 0);
+  const Group group = roll_up({}).groups.at(0);
+  const Limits allocated = measure_limits(group, Measure::kAllocatedObjects);
+  EXPECT_NEAR(allocated.lower, 0.76 / 8, 0.01) << "blocks of 8 words";
+  EXPECT_NEAR(allocated.upper, 8.16 / 8, 0.01);
+  EXPECT_EQ(measure_limits(group, Measure::kAllocated), allocated.scaled(64));
+  const Limits live = measure_limits(group, Measure::kLiveObjects);
+  EXPECT_EQ(live.lower, 0);
+  EXPECT_NEAR(live.upper, 1.5, 0.01) << "3 words, which may be one and a half blocks";
+  EXPECT_NEAR(measure_limits(group, Measure::kLive).upper, 3.0 * 8, 0.1);
+  EXPECT_EQ(measure_limits(group, Measure::kLifetime), Limits());
 }
 
 TEST(MeasureTest, ValuesAndErrors) {
@@ -243,9 +258,9 @@ TEST(MeasureTest, ValuesAndErrors) {
   counters.deallocated[1].add(3, weight_of_word(1));
   counters.deaths.add(Heap::kMinor, 1'000'000'000, 5, 1);
   EXPECT_EQ(measure_value(counters, Measure::kLive), 64);
-  EXPECT_EQ(measure_stderr(counts, Measure::kLive), 32);
+  EXPECT_DOUBLE_EQ(measure_stderr(counts, Measure::kLive), 32 * std::sqrt(0.5));
   EXPECT_EQ(measure_value(counters, Measure::kAllocated), 144);
-  EXPECT_EQ(measure_stderr(counts, Measure::kAllocated), 48);
+  EXPECT_DOUBLE_EQ(measure_stderr(counts, Measure::kAllocated), 48 * std::sqrt(0.5));
   EXPECT_EQ(measure_value(counters, Measure::kSamples), 9);
   EXPECT_EQ(measure_stderr(counts, Measure::kSamples), 3);
   EXPECT_EQ(measure_value(counters, Measure::kPromoted), 8);

@@ -38,7 +38,7 @@ TEST_F(SeriesTest, LiveIsALevel) {
   const std::vector<double> sessions(answer.series[0].values.begin(),
                                      answer.series[0].values.begin() + 3);
   EXPECT_EQ(sessions, (std::vector<double>{5 * kSampleBytes, 7 * kSampleBytes, 2 * kSampleBytes}));
-  EXPECT_DOUBLE_EQ(answer.series[0].stderrs[0], std::sqrt(5) * kSampleBytes);
+  EXPECT_DOUBLE_EQ(answer.series[0].stderrs[0], std::sqrt(5 * 0.99) * kSampleBytes);
   EXPECT_EQ(answer.series[1].values[0], 0);
   EXPECT_EQ(answer.series[1].values[2], kSampleBytes);
 }
@@ -79,7 +79,7 @@ TEST_F(SeriesTest, WhatIsNotAmongTheLargestIsSummedUp) {
   ASSERT_EQ(answer.series.size(), 1u);
   EXPECT_EQ(answer.series[0].name.location.function, "Sessions.remember");
   EXPECT_DOUBLE_EQ(answer.other.values[0], 30 * kSampleBytes);
-  EXPECT_DOUBLE_EQ(answer.other.stderrs[0], std::sqrt(30) * kSampleBytes);
+  EXPECT_DOUBLE_EQ(answer.other.stderrs[0], std::sqrt(30 * 0.99) * kSampleBytes);
 }
 
 TEST_F(SeriesTest, FiltersAndGroups) {

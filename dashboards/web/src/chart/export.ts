@@ -21,10 +21,11 @@ function picture(stack: Stack, app: App): string {
 // One line a moment and group: bytes, or bytes per second, and the standard error.
 function csv(stack: Stack): string {
   const quoted = (value: string) => `"${value.replace(/"/g, '""')}"`;
-  const lines = ["time,group,value,stderr"];
+  const lines = ["time,group,value,stderr,lower,upper"];
   stack.times.forEach((time, i) => {
     for (const area of stack.areas) {
-      lines.push([new Date(time * 1000).toISOString(), quoted(area.label), area.values[i], area.errors[i]].join(","));
+      lines.push([new Date(time * 1000).toISOString(), quoted(area.label), area.values[i], area.errors[i], area.lowers[i],
+        area.uppers[i]].join(","));
     }
   });
   return `${lines.join("\n")}\n`;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list beside a chart: what the areas are, how much at a moment, and the way down.
-import { bytes, count, estimate } from "../format";
+import { bytes, count, estimate, interval } from "../format";
 import { button, make } from "../dom";
 import { groupPlural, unitOf, type Measure } from "../names";
 import { clock } from "../time/axis";
@@ -68,6 +68,7 @@ export class Legend {
     for (const { element, number, area } of this.rows) {
       const now = areas.get(area.key) ?? area;
       number.textContent = estimate(now.values[index] ?? 0, now.errors[index] ?? 0) + unitOf(measure);
+      number.title = interval(now.lowers[index] ?? 0, now.uppers[index] ?? 0) + unitOf(measure);
       element.classList.toggle("pointed", pointed?.key === area.key);
     }
     this.head.textContent = time === undefined ? "" : `${upper(groupPlural(stack.by))} at ${clock(time * 1000)}`;

@@ -12,6 +12,8 @@ export interface Area {
   slot: number; // of the palette; -1: others
   values: number[];
   errors: number[];
+  lowers: number[]; // limits of the 95 % intervals
+  uppers: number[];
   top: number[]; // sum of this area and those below it
 }
 
@@ -80,12 +82,12 @@ export function stackOf(answer: HistoryAnswer, by: GroupBy, slots: Slots, before
   const colours = slots.assign(keys);
   let areas: Area[] = named.map(({ series, site }, i) => ({
     key: keys[i]!, label: areaName(site, by), site, slot: colours[i]!,
-    values: series.values, errors: series.stderrs, top: [],
+    values: series.values, errors: series.stderrs, lowers: series.lowers, uppers: series.uppers, top: [],
   }));
   if (before?.by === by) areas = inOldOrder(areas, before.areas);
   if (answer.other?.values.some((value) => value > 0)) {
     areas.push({ key: OTHER, label: "other", site: null, slot: -1, values: answer.other.values,
-      errors: answer.other.stderrs, top: [] });
+      errors: answer.other.stderrs, lowers: answer.other.lowers, uppers: answer.other.uppers, top: [] });
   }
   let below = answer.points.map(() => 0);
   for (const area of areas) {

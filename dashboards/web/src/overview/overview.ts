@@ -4,7 +4,7 @@ import "./overview.css";
 import { enumText, msOf, type Overhead, type Target } from "../api";
 import type { App, Panel } from "../app";
 import { button, make } from "../dom";
-import { bytes, count, duration, estimate, share } from "../format";
+import { bytes, count, duration, estimate, interval, share } from "../format";
 import type { View } from "../state";
 import { Control } from "./control";
 import { RateMeter } from "./rates";
@@ -80,6 +80,12 @@ class Overview implements Panel {
   }
 }
 
+// Custom blocks hold memory that is no part of the heap.
+function externalText({ live_external: external }: Target): string {
+  if (external === undefined || Number(external.samples) === 0) return "";
+  return `; ${estimate(external.bytes, external.bytes_stderr)} of it outside of the heap, held by custom blocks`;
+}
+
 class Row {
   readonly element = make("tr");
   private readonly cells = HEADS.map(() => make("td"));
@@ -121,7 +127,8 @@ class Row {
       `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = state;
     if (target.live === undefined) set(2, "–", "not known in observe mode");
-    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${count(Number(target.live_samples))} blocks followed`);
+    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
+      `${count(Number(target.live_samples))} blocks followed` + externalText(target));
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     const heap = Number(gc?.heap_bytes ?? 0);
     set(4, heap > 0 ? bytes(heap) : "–", gc && heap > 0 ? `at most ${bytes(Number(gc.top_heap_bytes))}` : "");

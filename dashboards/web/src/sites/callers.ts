@@ -19,6 +19,9 @@ const MIN_AGE_MS = 3000;
 // The function that is looked at: the one chosen here, else the one searched for.
 const functionOf = (view: View): string => view.extra["callers.of"] ?? searchOf(view);
 
+const shareOf = (part: Estimate, whole: Estimate): string =>
+  format.shareEstimate(part.bytes, part.bytes_stderr, whole.bytes, whole.bytes_stderr);
+
 class CallersPanel implements Panel {
   private readonly api = new Api();
   private readonly input = make("input", { type: "search", className: "field", spellcheck: false,
@@ -90,9 +93,9 @@ class CallersPanel implements Panel {
       ? `No callstack with a function that matches ${name}.` : "";
     const exact = /^\^(.*)\$$/.exec(name)?.[1]?.replace(/\\(.)/g, "$1") ?? name;
     this.parts.replaceChildren(
-      make("div", { className: "card" }, make("h3", {}, "Callers"), this.list(callers, view, whole.bytes, "Nobody: it begins the callstack.")),
+      make("div", { className: "card" }, make("h3", {}, "Callers"), this.list(callers, view, whole, "Nobody: it begins the callstack.")),
       make("div", { className: "card of" }, make("h3", {}, exact), this.numbers(self, total, view)),
-      make("div", { className: "card" }, make("h3", {}, "Callees"), this.list(callees, view, whole.bytes, "It calls nothing that allocates.")));
+      make("div", { className: "card" }, make("h3", {}, "Callees"), this.list(callees, view, whole, "It calls nothing that allocates.")));
   }
 
   private numbers(self: Site, total: Site, view: View): HTMLElement {
@@ -100,26 +103,29 @@ class CallersPanel implements Panel {
     const words = ({ bytes, bytes_stderr: error, samples }: Estimate) =>
       `${format.estimate(bytes, error)} in ${format.count(Number(samples))} samples`;
     for (const [label, site] of [["With all it calls", total], ["Itself", self]] as const) {
-      list.append(make("dt", {}, label), make("dd", {}, words(of(site, view))));
+      const estimate = of(site, view);
+      list.append(make("dt", {}, label),
+        make("dd", { title: format.interval(estimate.bytes_lower, estimate.bytes_upper) }, words(estimate)));
     }
-    list.append(make("dt", {}, "Its own share"), make("dd", {}, format.share(of(self, view).bytes, of(total, view).bytes)));
+    list.append(make("dt", {}, "Its own share"), make("dd", {}, shareOf(of(self, view), of(total, view))));
     return list;
   }
 
-  private list(sites: Site[] | undefined, view: View, whole: number, nobody: string): HTMLElement {
+  private list(sites: Site[] | undefined, view: View, whole: Estimate, nobody: string): HTMLElement {
     const known = (sites ?? []).filter((site) => of(site, view).bytes > 0);
     if (known.length === 0) return make("p", { className: "muted" }, nobody);
     return make("ul", {}, ...known.map((site) => this.item(site, view, whole)));
   }
-  private item(site: Site, view: View, whole: number): HTMLElement {
-    const { bytes, bytes_stderr: error } = of(site, view);
-    const percent = (value: number) => `${(100 * Math.min(1, Math.max(0, value / whole))).toFixed(2)}%`;
+  private item(site: Site, view: View, whole: Estimate): HTMLElement {
+    const estimate = of(site, view), { bytes, bytes_stderr: error } = estimate;
+    const percent = (value: number) => `${(100 * Math.min(1, Math.max(0, value / whole.bytes))).toFixed(2)}%`;
     const name = site.function || "(unknown)";
     const bar = make("i", { style: `width: ${percent(bytes)}` });
     const whisker = make("b", { style: `left: ${percent(bytes - error)}; right: calc(100% - ${percent(bytes + error)})` });
     const item = make("li", {}, make("div", { className: "line" },
       button(name, () => this.look(`^${quoted(name)}$`), { title: site.file }),
-      make("span", { className: "value" }, `${format.estimate(bytes, error)}  (${format.share(bytes, whole)})`)),
+      make("span", { className: "value", title: format.interval(estimate.bytes_lower, estimate.bytes_upper) },
+        `${format.estimate(bytes, error)}  (${shareOf(estimate, whole)})`)),
       make("span", { className: "track", "aria-hidden": "true" }, bar, whisker));
     item.addEventListener("contextmenu", (event) => {
       event.preventDefault();

@@ -14,17 +14,20 @@ export interface Column {
   value: (row: Row) => number;  // to sort by, and how long the bar is
   error?: (row: Row) => number;  // one standard error of value
   text: (row: Row) => string;
+  limits?: (row: Row) => string;  // the 95 % interval of value, in words
   bar?: "positive" | "signed";
   histogram?: boolean;  // of lifetimes
 }
 
 const bytesOf = (estimate: Estimate | undefined): number => estimate?.bytes ?? 0;
 const errorOf = (estimate: Estimate | undefined): number => estimate?.bytes_stderr ?? 0;
+const limitsOf = (estimate: Estimate | undefined): string =>
+  estimate === undefined ? "" : format.interval(estimate.bytes_lower, estimate.bytes_upper);
 
 function estimateColumn({ name, label }: MeasureInfo, title: string): Column {
   const of = ({ site }: Row) => estimateOf(site, name);
   return { key: name, label, title, width: "minmax(112px, 1fr)", bar: "positive",
-    value: (row) => bytesOf(of(row)), error: (row) => errorOf(of(row)),
+    value: (row) => bytesOf(of(row)), error: (row) => errorOf(of(row)), limits: (row) => limitsOf(of(row)),
     text: (row) => format.estimate(bytesOf(of(row)), errorOf(of(row))) };
 }
 
@@ -46,6 +49,7 @@ function differenceColumns({ measure }: View): readonly Column[] {
     key, label, title, width: "minmax(130px, 1fr)", bar: "positive",
     value: ({ diff }) => bytesOf(estimateOf(diff?.[key], measure)),
     error: ({ diff }) => errorOf(estimateOf(diff?.[key], measure)),
+    limits: ({ diff }) => limitsOf(estimateOf(diff?.[key], measure)) + unit,
     text: ({ diff }) => {
       const estimate = estimateOf(diff?.[key], measure);
       return format.estimate(bytesOf(estimate), errorOf(estimate)) + unit;
@@ -56,6 +60,8 @@ function differenceColumns({ measure }: View): readonly Column[] {
     width: "minmax(170px, 1.4fr)", bar: "signed",
     value: ({ diff }) => diff?.change ?? 0, error: ({ diff }) => diff?.change_stderr ?? 0,
     text: ({ diff }) => format.change(diff?.change ?? 0, diff?.change_stderr ?? 0) + unit,
+    limits: ({ diff }) => format.interval(diff?.change_lower ?? 0, diff?.change_upper ?? 0) + unit +
+      ((diff?.change_lower ?? 0) <= 0 && (diff?.change_upper ?? 0) >= 0 ? "; it may be none" : ""),
   }];
 }
 

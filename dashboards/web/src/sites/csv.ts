@@ -6,17 +6,20 @@ import type { Row } from "./rows";
 const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
 
 export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string; where: string }): Blob {
-  const head = ["name", "location", "samples", ...measures().flatMap(({ name: key }) => [`${key}_bytes`, `${key}_bytes_stderr`]),
+  const head = ["name", "location", "samples", ...measures().flatMap(({ name: key }) =>
+    ["", "_stderr", "_lower", "_upper"].map((part) => `${key}_bytes${part}`)),
     "lifetime_p50_seconds", "lifetime_p90_seconds", "lifetime_p99_seconds",
-    "change", "change_stderr", "growth_bytes", "growth_bytes_stderr"];
+    "change", "change_stderr", "change_lower", "change_upper", "growth_bytes", "growth_bytes_stderr"];
   const lines = rows.map((row) => {
     const { name, where } = nameOf(row);
     const { site, diff, leak } = row;
     const estimates = measures().map(({ name: key }) => estimateOf(site, key))
-      .flatMap((estimate) => [estimate?.bytes ?? "", estimate?.bytes_stderr ?? ""]);
+      .flatMap((estimate) => [estimate?.bytes ?? "", estimate?.bytes_stderr ?? "", estimate?.bytes_lower ?? "",
+        estimate?.bytes_upper ?? ""]);
     const died = Number(site.lifetime?.samples ?? 0) > 0 ? site.lifetime : undefined;
     return [name, where, site.samples, ...estimates, died?.p50_seconds ?? "", died?.p90_seconds ?? "",
-      died?.p99_seconds ?? "", diff?.change ?? "", diff?.change_stderr ?? "", leak?.growth_bytes ?? "",
+      died?.p99_seconds ?? "", diff?.change ?? "", diff?.change_stderr ?? "", diff?.change_lower ?? "",
+      diff?.change_upper ?? "", leak?.growth_bytes ?? "",
       leak?.growth_bytes_stderr ?? ""].map((cell) => quoted(String(cell))).join(",");
   });
   return new Blob([[head.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" });

@@ -126,15 +126,19 @@ function stackTitle(site: Site, { measure }: View): string {
 
 function numbers({ site, diff, leak }: Row): HTMLElement {
   const list = make("dl");
-  const add = (term: string, words: string) => list.append(make("dt", {}, term), make("dd", {}, words));
+  const add = (term: string, words: string, title = "") => list.append(make("dt", {}, term), make("dd", { title }, words));
   const of = diff?.other ?? site;
   for (const { name: key, label } of measures()) {
-    const { bytes, bytes_stderr: error, samples } = estimateOf(of, key) ?? NO_ESTIMATE;
-    add(label, `${format.estimate(bytes, error)}${diff ? unitOf(key) : ""} in ${format.count(Number(samples))} samples`);
+    const { bytes, bytes_stderr: error, samples, bytes_lower: lower, bytes_upper: upper } = estimateOf(of, key) ?? NO_ESTIMATE;
+    add(label, `${format.estimate(bytes, error)}${diff ? unitOf(key) : ""} in ${format.count(Number(samples))} samples`,
+      format.interval(lower, upper));
   }
-  if (diff) add("Change", format.change(diff.change, diff.change_stderr));
+  if (diff) add("Change", format.change(diff.change, diff.change_stderr), format.interval(diff.change_lower, diff.change_upper));
   if (leak) add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr));
-  if (of.live_objects > 0) add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr));
+  if (of.live_objects > 0) {
+    add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr),
+      format.interval(of.live_objects_lower, of.live_objects_upper, format.count));
+  }
   const { lifetime } = of;
   if (lifetime && Number(lifetime.samples) > 0) {
     add("Lifetime", `p50 ${format.duration(lifetime.p50_seconds)}, p90 ${format.duration(lifetime.p90_seconds)}, ` +

@@ -114,7 +114,8 @@ function perSecond(site: Site | undefined, range: TimeRange): Site | undefined {
   for (const key of flowFields()) {
     const estimate = site[key];
     if (estimate === undefined) continue;
-    scaled[key] = { ...estimate, bytes: estimate.bytes / seconds, bytes_stderr: estimate.bytes_stderr / seconds };
+    scaled[key] = { ...estimate, bytes: estimate.bytes / seconds, bytes_stderr: estimate.bytes_stderr / seconds,
+      bytes_lower: estimate.bytes_lower / seconds, bytes_upper: estimate.bytes_upper / seconds };
   }
   return scaled;
 }

@@ -118,7 +118,7 @@ export class Table {
   }
 
   private cell(column: Column, row: Row): HTMLElement {
-    const cell = make("div", { role: "gridcell", "data-column": column.key },
+    const cell = make("div", { role: "gridcell", "data-column": column.key, title: column.limits?.(row) ?? "" },
       make("span", { className: "value" }, column.text(row)));
     if (column.bar) cell.append(this.bar(column, row));
     if (column.histogram) cell.append(sparkline(row.site.lifetime, this.axis, 112, 15));

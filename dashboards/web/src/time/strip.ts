@@ -4,7 +4,7 @@ import { Api, isAbort, type HistoryAnswer } from "../api";
 import type { App } from "../app";
 import { paletteOf } from "../chart/palette";
 import { make } from "../dom";
-import { estimate } from "../format";
+import { estimate, interval } from "../format";
 import type { Range, View } from "../state";
 import { clock } from "./axis";
 import { at, live, stepOf } from "./moves";
@@ -12,6 +12,10 @@ import { at, live, stepOf } from "./moves";
 const HEIGHT = 46;
 const REFRESH_MS = 10_000;
 const FOOT = 4; // pixels under the areas
+
+const peakText = (answer: HistoryAnswer): string =>
+  `${estimate(answer.peak_live_bytes, answer.peak_live_bytes_stderr)} ` +
+  `(${interval(answer.peak_live_bytes_lower, answer.peak_live_bytes_upper)})`;
 
 export class Strip {
   readonly element = make("div", { className: "strip", role: "slider", tabIndex: 0,
@@ -172,7 +176,7 @@ export class Strip {
     this.element.setAttribute("aria-valuemax", String(Math.round(now)));
     this.element.setAttribute("aria-valuenow", String(Math.round(cursor)));
     this.element.setAttribute("aria-valuetext", view.live ? "live" : clock(cursor));
-    const top = this.answer && peak > 0 ? ` Red mark: most live, ${estimate(this.answer.peak_live_bytes, this.answer.peak_live_bytes_stderr)} at ${clock(peak)}.` : "";
+    const top = this.answer && peak > 0 ? ` Red mark: most live, ${peakText(this.answer)} at ${clock(peak)}.` : "";
     this.element.title = `Drag: move the cursor through ${clock(begin)} – ${clock(now)}. Double-click: live.${top}`;
   }
 }

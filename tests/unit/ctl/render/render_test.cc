@@ -20,6 +20,7 @@ namespace memprofd::ctl {
 namespace {
 
 using memprofd::testing::fixed_target;
+using memprofd::testing::kRate;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -50,10 +51,18 @@ TEST(SitesJson, HasTheFieldsThatScriptsRelyOn) {
   EXPECT_EQ(site["line"], 27);
   EXPECT_EQ(site["samples"], 10000);
   EXPECT_EQ(site["allocated_bytes"], 80e6);
-  EXPECT_EQ(site["allocated_bytes_stderr"], 800e3);
+  EXPECT_DOUBLE_EQ(site["allocated_bytes_stderr"], 800e3 * std::sqrt(1 - kRate));
   EXPECT_EQ(site["promoted_bytes"], 72e6);
   EXPECT_EQ(site["live_bytes"], 76e6);
   EXPECT_GT(site["live_bytes_stderr"], 0);
+  for (const char* name : {"allocated_bytes", "promoted_bytes", "live_bytes", "died_young_bytes",
+                           "died_old_bytes", "allocated_objects", "live_objects"}) {
+    const std::string of(name);
+    EXPECT_LE(site[of + "_lower"], site[of]) << of;
+    EXPECT_GE(site[of + "_upper"], site[of]) << of;
+  }
+  EXPECT_NEAR(site["allocated_bytes_lower"], 80e6 - 1.95 * 800e3, 1e4);
+  EXPECT_NEAR(site["allocated_bytes_upper"], 80e6 + 1.97 * 800e3, 1e4);
   for (const char* quantile : {"p50", "p90", "p99"}) {
     EXPECT_TRUE(site["lifetime_seconds"][quantile].is_number()) << quantile;
   }
@@ -258,7 +267,8 @@ TEST(Words, BlocksHaveTheirError) {
 TEST(Words, EachMeasureInItsUnit) {
   pb::Site site = sites().sites(0);
   EXPECT_EQ(measured(site, pb::MEASURE_LIVE).value, 76e6);
-  EXPECT_EQ(measured(site, pb::MEASURE_ALLOCATED).standard_error, 800e3);
+  EXPECT_DOUBLE_EQ(measured(site, pb::MEASURE_ALLOCATED).standard_error,
+                   800e3 * std::sqrt(1 - kRate));
   EXPECT_EQ(measured(site, pb::MEASURE_SAMPLES).standard_error, 100);
   EXPECT_EQ(measured_text(site, pb::MEASURE_SAMPLES), "10,000");
   EXPECT_EQ(measured_text(site, pb::MEASURE_DIED_YOUNG), "3.1 MiB ± 0.2");

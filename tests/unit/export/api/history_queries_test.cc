@@ -144,12 +144,22 @@ TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
   ASSERT_EQ(series.stderrs_size(), answer->points_size());
   EXPECT_EQ(answer->other().values_size(), answer->points_size());
   EXPECT_DOUBLE_EQ(*series.values().rbegin(), 30 * kBytes);
-  EXPECT_DOUBLE_EQ(*series.stderrs().rbegin(), std::sqrt(30) * kBytes);
+  EXPECT_DOUBLE_EQ(*series.stderrs().rbegin(), std::sqrt(30 * 0.99) * kBytes);
+  ASSERT_EQ(series.lowers_size(), answer->points_size());
+  ASSERT_EQ(series.uppers_size(), answer->points_size());
+  EXPECT_NEAR(*series.lowers().rbegin(), 20.6 * kBytes, 0.2 * kBytes) << "of 30 samples";
+  EXPECT_NEAR(*series.uppers().rbegin(), 42.3 * kBytes, 0.2 * kBytes);
   EXPECT_EQ(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart));
   EXPECT_EQ(answer->oldest_unix_ns(), static_cast<std::int64_t>(kStart));
   EXPECT_NEAR(answer->peak_live_bytes(), 30 * kBytes, 5 * kBytes);
   const double samples = answer->peak_live_bytes() / kBytes;
-  EXPECT_DOUBLE_EQ(answer->peak_live_bytes_stderr(), std::sqrt(samples) * kBytes);
+  EXPECT_DOUBLE_EQ(answer->peak_live_bytes_stderr(), std::sqrt(samples * 0.99) * kBytes);
+  EXPECT_LT(answer->peak_live_bytes_lower(), answer->peak_live_bytes() - 8 * kBytes);
+  EXPECT_GT(answer->peak_live_bytes_upper(), answer->peak_live_bytes() + 8 * kBytes);
+  const pb::HistoryPoint& point = *answer->points().rbegin();
+  EXPECT_NEAR(point.live_bytes_stderr(), std::sqrt(point.live_bytes() * kBytes * 0.99), 1);
+  EXPECT_LT(point.live_bytes_lower(), point.live_bytes());
+  EXPECT_GT(point.live_bytes_upper(), point.live_bytes());
   EXPECT_GT(answer->peak_unix_ns(), answer->range().begin_unix_ns());
   for (int i = 1; i < answer->points_size(); ++i) {
     EXPECT_GT(answer->points(i).time_unix_ns(), answer->points(i - 1).time_unix_ns());

@@ -17,6 +17,7 @@ using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::fixed_target;
 using ::testing::HasSubstr;
+using testing::kRate;
 using testing::kSampleBytes;
 using ::testing::Not;
 
@@ -201,7 +202,7 @@ TEST_F(QueryServiceTest, DiffOfTwoTargets) {
   EXPECT_EQ(answer->diffs(0).other().function(), "Parser.token");
   EXPECT_EQ(answer->diffs(0).other().samples(), 0u);
   EXPECT_EQ(answer->diffs(0).change(), -250000 * kSampleBytes);
-  EXPECT_NEAR(answer->diffs(0).change_stderr(), 500 * kSampleBytes, 1);
+  EXPECT_NEAR(answer->diffs(0).change_stderr(), 500 * std::sqrt(1 - kRate) * kSampleBytes, 1);
   EXPECT_EQ(answer->diffs(1).other().function(), "Sessions.remember");
   EXPECT_EQ(answer->diffs(1).change(), 10000 * kSampleBytes);
   EXPECT_EQ(answer->diffs(1).other().callstack_size(), 3);

@@ -99,7 +99,7 @@ TEST(FlameJsonTest, TotalsWithTheirError) {
     EXPECT_EQ(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), total[2]);
   }
   EXPECT_EQ(tree.data["totals"]["allocated"][0], 123200);
-  EXPECT_NEAR(tree.data["totals"]["allocated"][1].get<double>(), std::sqrt(154) * 800, 1);
+  EXPECT_NEAR(tree.data["totals"]["allocated"][1].get<double>(), std::sqrt(154 * 0.99) * 800, 1);
 }
 
 TEST(FlameJsonTest, MedianLifetimeWhereBlocksDied) {

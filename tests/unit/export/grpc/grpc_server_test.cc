@@ -28,6 +28,7 @@ using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::fixed_target;
 using ::testing::HasSubstr;
+using testing::kRate;
 using testing::kSampleBytes;
 
 grpc::ByteBuffer bytes(const std::string& text) {
@@ -135,7 +136,8 @@ TEST_F(GrpcServerTest, ListsTargets) {
   EXPECT_EQ(target.state(), pb::TARGET_STATE_SAMPLING);
   EXPECT_EQ(target.allocated().bytes(), 274053 * kSampleBytes);
   EXPECT_EQ(target.allocated().samples(), 274053u);
-  EXPECT_NEAR(target.allocated().bytes_stderr(), std::sqrt(274053.0) * kSampleBytes, 1);
+  EXPECT_NEAR(target.allocated().bytes_stderr(), std::sqrt(274053.0 * (1 - kRate)) * kSampleBytes,
+              1);
   EXPECT_EQ(target.dropped_events(), 9u);
   ASSERT_EQ(target.drops_size(), 2);
   EXPECT_EQ(target.drops(0).reason(), "capture_ring_full");

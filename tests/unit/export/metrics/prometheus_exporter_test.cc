@@ -18,6 +18,7 @@ namespace {
 
 using testing::FakeService;
 using testing::fixed_target;
+using testing::kRate;
 using testing::kSampleBytes;
 
 // Series with labels as written, to value. Fails the test on a duplicate.
@@ -56,8 +57,8 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
             50 * kSampleBytes);
   EXPECT_EQ(value("memprofd_promoted_bytes_total{pid=\"4242\"}"), 11550 * kSampleBytes);
   EXPECT_EQ(value("memprofd_live_bytes{pid=\"4242\"}"), 10403 * kSampleBytes);
-  EXPECT_NEAR(value("memprofd_live_bytes_stderr{pid=\"4242\"}"), std::sqrt(10403.0) * kSampleBytes,
-              1);
+  EXPECT_NEAR(value("memprofd_live_bytes_stderr{pid=\"4242\"}"),
+              std::sqrt(10403.0 * (1 - kRate)) * kSampleBytes, 1);
   EXPECT_EQ(value("memprofd_deallocated_bytes_total{pid=\"4242\",heap=\"major\"}"),
             2320 * kSampleBytes);
   EXPECT_EQ(value("memprofd_samples_total{pid=\"4242\",event=\"promote\"}"), 11550);
