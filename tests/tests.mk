@@ -101,6 +101,7 @@ dashboards-test: all targets $(PAGE_PROGRAMS)
 BENCH_SRC = $(wildcard tests/bench/*.cc)
 TEST_OBJ  = $(UNIT_OBJ) $(PLAIN_OBJ) $(KERNEL_OBJ) $(patsubst %.cc,$(BUILD)/obj/%.o,$(BENCH_SRC))
 BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
+-include $(BUILD)/obj/tests/calibrate/calibrate.d
 -include $(UNIT_OBJ:.o=.d) $(PLAIN_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(BUILD)/obj/proto/examples/watch_events.d
 
 include tests/targets/targets.mk
@@ -137,6 +138,19 @@ $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmem
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+
+# Programs with known books, many of them: a minute. Writes the table of docs/accuracy.md.
+# make calibrate CALIBRATE_RUNS=100 is quicker; the unit tests have a short form.
+CALIBRATE_RUNS ?= 1000
+$(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+.PHONY: calibrate
+calibrate: $(BUILD)/tests/calibrate
+	$(Q)sed '/^<!-- make calibrate/q' docs/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
+	$(Q)$(BUILD)/tests/calibrate $(CALIBRATE_RUNS) >>$(BUILD)/accuracy.md
+	$(Q)mv $(BUILD)/accuracy.md docs/accuracy.md
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
 BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench

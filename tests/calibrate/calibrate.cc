@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the table of docs/accuracy.md: make calibrate. Arguments: runs of each kind, first seed.
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/kit/calibration.h"
+
+namespace memprofd {
+namespace {
+
+struct Kind {
+  const char* title;
+  BooksOptions options;
+};
+
+const Kind kKinds[] = {
+    {"One rate of 1e-3", {.rate = 1e-3}},
+    {"A rate of 0.2", {.rate = 0.2, .seconds = 40}},
+    {"A rate that changes every 15 s: 1e-3, 3e-4, 2e-3, 1e-4",
+     {.rate = 1e-3, .next_rates = {3e-4, 2e-3, 1e-4}}},
+};
+
+void print(const Kind& kind, int runs, unsigned seed) {
+  Calibration calibration;
+  for (int run = 0; run < runs; ++run) {
+    BooksOptions options = kind.options;
+    options.seed = seed + static_cast<unsigned>(run);
+    calibration.run(options);
+  }
+  std::printf("### %s\n\n", kind.title);
+  std::printf(
+      "| quantity | answers | bias | in the interval | below 10 samples | 10 to 99 | 100 and more "
+      "|\n");
+  std::printf("|---|---:|---:|---:|---:|---:|---:|\n");
+  for (const std::string& name : Calibration::quantities()) {
+    const Calibrated& of = calibration.of(name);
+    if (of.answers() == 0) continue;
+    std::printf("| %s | %ld | %+.2f %% ± %.2f | %.1f %%", name.c_str(), of.answers(),
+                100 * of.bias(), 100 * of.bias_stderr(), 100 * of.coverage());
+    for (int band = 0; band < Calibrated::kBands; ++band) {
+      if (of.coverage(band) < 0) {
+        std::printf(" |");
+      } else {
+        std::printf(" | %.1f", 100 * of.coverage(band));
+      }
+    }
+    std::printf(" |\n");
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+}  // namespace memprofd
+
+int main(int argc, char** argv) {
+  const int runs = argc > 1 ? std::atoi(argv[1]) : 400;
+  const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
+  for (const auto& kind : memprofd::kKinds) memprofd::print(kind, runs, seed);
+}

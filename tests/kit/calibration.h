@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many runs of programs with known books: how far what memprofd says is from the truth in the mean,
+// and how often its 95 % interval has the truth.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/query/diff.h"
+#include "daemon/query/leaks.h"
+#include "daemon/query/roll_up.h"
+#include "daemon/query/select.h"
+#include "tests/kit/simulated_books.h"
+
+namespace memprofd {
+
+// One quantity in one kind of run.
+class Calibrated {
+ public:
+  // Of a run of its own; answers of one run are not independent.
+  void end_run() {
+    if (truth_ > 0) {
+      ++runs_;
+      const double error = said_ - truth_;
+      sum_truth_ += truth_;
+      sum_error_ += error;
+      sum_squares_ += error * error;
+    }
+    truth_ = said_ = 0;
+  }
+  // expected: samples that such a truth has in the mean. (Those that were seen would not do: of
+  // two equal sites the one with fewer reads too low, and is in a lower band for that.)
+  void add(double truth, double said, const Limits& limits, double expected) {
+    truth_ += std::abs(truth);
+    said_ += truth < 0 ? -said : said;
+    Band& band = bands_[expected < 10 ? 0 : expected < 100 ? 1 : 2];
+    // What floating point leaves of exact numbers is no miss.
+    const double slack = 1e-9 * std::abs(truth) + 1e-6;
+    ++band.all;
+    band.covered += limits.lower - slack <= truth && truth <= limits.upper + slack;
+  }
+
+  double bias() const { return sum_truth_ > 0 ? sum_error_ / sum_truth_ : 0; }
+  // One standard error of bias(), from the scatter of the runs.
+  double bias_stderr() const {
+    const double mean = sum_error_ / runs_;
+    return std::sqrt(std::max(0.0, sum_squares_ - runs_ * mean * mean)) / sum_truth_;
+  }
+  long answers() const { return bands_[0].all + bands_[1].all + bands_[2].all; }
+  double coverage() const {
+    return static_cast<double>(bands_[0].covered + bands_[1].covered + bands_[2].covered) /
+           static_cast<double>(answers());
+  }
+  static constexpr int kBands = 3;  // below 10 expected samples, below 100, more
+  // -1: there is none.
+  double coverage(int band) const {
+    return bands_[band].all == 0
+               ? -1
+               : static_cast<double>(bands_[band].covered) / static_cast<double>(bands_[band].all);
+  }
+
+ private:
+  struct Band {
+    long all = 0;
+    long covered = 0;
+  };
+  std::array<Band, kBands> bands_;
+  double truth_ = 0, said_ = 0;  // of the run
+  double runs_ = 0, sum_truth_ = 0, sum_error_ = 0, sum_squares_ = 0;
+};
+
+class Calibration {
+ public:
+  static const std::vector<std::string>& quantities() {
+    static const std::vector<std::string> all = {
+        "allocated", "allocated in a range", "promoted", "died young",  "died old",
+        "live",      "live in the past",     "blocks",   "live blocks", "difference",
+        "growth",    "all allocated",        "all live", "most live"};
+    return all;
+  }
+  const Calibrated& of(const std::string& quantity) { return of_[quantity]; }
+
+  void run(const BooksOptions& options) {
+    const SimulatedBooks books(options);
+    rate_ = options.rate;
+    const TargetSnapshot snapshot = books.recording().snapshot();
+    const int end = options.seconds, middle = end / 2;
+    const TargetProfile whole = profile(snapshot, {});
+    const TargetProfile early = profile(snapshot, {0, books.time(middle)});
+    const TargetProfile late = profile(snapshot, {books.time(middle), 0});
+    const std::vector<Group> groups = by_site(whole), then = by_site(early), since = by_site(late);
+    for (int site = 0; site < SimulatedBooks::kSites; ++site) {
+      const TrueCounts &truth = books.at(end, site), &before = books.at(middle, site);
+      take_site(truth, groups[site]);
+      take("allocated in a range", truth.allocated - before.allocated, since[site],
+           Measure::kAllocated);
+      take("live in the past", before.live, then[site], Measure::kLive);
+    }
+    take_totals(books, snapshot, whole, end);
+    take_difference(books, early, late, middle, end);
+    if (options.next_rates.empty()) take_growth(books, snapshot, middle, end);
+    for (auto& [name, calibrated] : of_) calibrated.end_run();
+  }
+
+ private:
+  static TargetProfile profile(const TargetSnapshot& snapshot, const TimeRange& range) {
+    return select(snapshot, range, {}).value();
+  }
+  // Site n is the function at address n + 1.
+  static int site_of(const GroupName& name) {
+    return static_cast<int>(std::stoul(name.location.function, nullptr, 16)) - 1;
+  }
+  static std::vector<Group> by_site(const TargetProfile& profile) {
+    GroupedRows rows(profile, GroupBy::kFunction);
+    std::vector<Group> result(SimulatedBooks::kSites);
+    for (Group& group : result) static_cast<GroupCounts&>(group) = rows.nothing();
+    for (Group& group : rows.all_sums()) {
+      const int site = site_of(group);
+      result[site] = std::move(group);
+    }
+    return result;
+  }
+
+  double expected(double bytes) const { return std::abs(bytes) / kBytesPerWord * rate_; }
+  void take(const char* quantity, double truth, const GroupCounts& said, Measure measure,
+            double expected_samples) {
+    if (truth == 0) return;
+    of_[quantity].add(truth, measure_value(said.counters, measure), measure_limits(said, measure),
+                      expected_samples);
+  }
+  void take(const char* quantity, double truth, const GroupCounts& said, Measure measure) {
+    take(quantity, truth, said, measure, expected(truth));
+  }
+  void take_site(const TrueCounts& truth, const Group& said) {
+    take("allocated", truth.allocated, said, Measure::kAllocated);
+    take("promoted", truth.promoted, said, Measure::kPromoted);
+    take("died young", truth.died_young, said, Measure::kDiedYoung);
+    take("died old", truth.died_old, said, Measure::kDiedOld);
+    take("live", truth.live, said, Measure::kLive);
+    take("blocks", truth.allocated_objects, said, Measure::kAllocatedObjects,
+         expected(truth.allocated));
+    take("live blocks", truth.live_objects, said, Measure::kLiveObjects, expected(truth.live));
+  }
+  void take_totals(const SimulatedBooks& books, const TargetSnapshot& snapshot,
+                   const TargetProfile& profile, int end) {
+    const GroupCounts total = GroupedRows(profile, GroupBy::kFunction).total();
+    take("all allocated", books.total(end).allocated, total, Measure::kAllocated);
+    take("all live", books.total(end).live, total, Measure::kLive);
+    double peak = 0;
+    for (int second = 1; second <= end; ++second) peak = std::max(peak, books.total(second).live);
+    const Estimate& said = snapshot.history.peak->live;
+    of_["most live"].add(peak, said.bytes(), said.limits_bytes(0), expected(peak));
+  }
+  void take_difference(const SimulatedBooks& books, const TargetProfile& early,
+                       const TargetProfile& late, int middle, int end) {
+    const DiffResult result = diff(early, late, {GroupBy::kFunction, Measure::kAllocated});
+    for (const GroupDiff& group : result.diffs) {
+      const int site = site_of(group.base);
+      const double before = books.at(middle, site).allocated;
+      const double truth = books.at(end, site).allocated - 2 * before;
+      of_["difference"].add(truth, group.change, group.change_limits,
+                            expected(std::min(before, before + truth)));
+    }
+  }
+  void take_growth(const SimulatedBooks& books, const TargetSnapshot& snapshot, int middle,
+                   int end) {
+    const LeakAnswer answer =
+        find_leaks(snapshot, {books.time(middle), 0}, {}, {GroupBy::kFunction, 1000}).value();
+    for (const LeakSuspect& leak : answer.suspects) {
+      const int site = site_of(leak.group);
+      const double growth = books.at(end, site).live - books.at(middle, site).live;
+      const double error = 1.96 * leak.growth_bytes_stderr;
+      of_["growth"].add(growth, leak.growth_bytes,
+                        {leak.growth_bytes - error, leak.growth_bytes + error},
+                        expected(books.at(end, site).live));
+    }
+  }
+
+  std::map<std::string, Calibrated> of_;
+  double rate_ = 0;  // at first, of the run
+};
+
+}  // namespace memprofd

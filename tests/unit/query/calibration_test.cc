@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The short form of make calibrate: too few runs for its table, enough to see an error that is a
+// quarter too small or a bias of some percent.
+#include "tests/kit/calibration.h"
+
+#include <gtest/gtest.h>
+
+namespace memprofd {
+namespace {
+
+constexpr int kRuns = 30;
+
+Calibration calibrated(BooksOptions options) {
+  Calibration result;
+  for (options.seed = 1; options.seed <= kRuns; ++options.seed) result.run(options);
+  return result;
+}
+
+void expect_true(Calibration& calibration, double least_coverage) {
+  for (const std::string& name : Calibration::quantities()) {
+    const Calibrated& of = calibration.of(name);
+    if (of.answers() < 100) continue;  // one in each run, or not of this kind
+    EXPECT_LT(std::abs(of.bias()), 4 * of.bias_stderr() + 0.005) << name;
+    if (name == "growth") continue;  // of its error see query/leaks.h
+    EXPECT_GT(of.coverage(), least_coverage) << name;
+    EXPECT_LT(of.coverage(), 0.99) << name;
+  }
+}
+
+TEST(Calibration, OfOneRate) {
+  Calibration calibration = calibrated({.rate = 1e-3});
+  expect_true(calibration, 0.915);
+  EXPECT_GT(calibration.of("allocated").answers(), 400);
+}
+
+TEST(Calibration, OfAHighRate) {
+  Calibration calibration = calibrated({.rate = 0.2, .seconds = 40});
+  expect_true(calibration, 0.915);
+}
+
+TEST(Calibration, OfRatesThatChange) {
+  Calibration calibration = calibrated({.rate = 1e-3, .next_rates = {3e-4, 2e-3, 1e-4}});
+  expect_true(calibration, 0.915);
+}
+
+}  // namespace
+}  // namespace memprofd
