@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/query/cell_measure.h"
+#include "daemon/query/leak_evidence.h"
 #include "daemon/query/range_counter.h"
 #include "daemon/query/select.h"
 #include "daemon/query/session_spans.h"
@@ -20,8 +21,6 @@ namespace memprofd {
 namespace {
 
 constexpr double kQuantile95 = 1.645;
-// The share of the suspects that may be there by chance.
-constexpr double kFalseDiscoveries = 0.05;
 constexpr std::size_t kSteps = 20;
 // Ages looked at, youngest first, each so many times the one before.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
@@ -31,7 +30,7 @@ constexpr int kNoGroup = -1;
 struct Growth {
   Portion begin, end, old;    // live at both ends of each span; at both the same blocks
   Portion now;                // live at the end of the range
-  std::vector<double> live;   // bytes at the end of each step
+  LiveCourse course;          // over the spans, one after the other
   std::vector<double> older;  // words older than each age
 };
 
@@ -77,21 +76,24 @@ std::vector<HistoryView::Tier> steps_of(const RangeCounter& counter,
 
 void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
                const Grouping& grouping, std::vector<Growth>& growths) {
-  std::vector<double> now(growths.size());
-  for (std::size_t i = 0; i < growths.size(); ++i) {
-    now[i] = growths[i].begin.words * kBytesPerWord;
-    growths[i].live.push_back(now[i]);
+  for (Growth& growth : growths) {
+    growth.course = LiveCourse(growth.begin.words * kBytesPerWord);
   }
   for (const HistoryView::Tier& step : steps_of(counter, spans)) {
     for (const HistoryWindowPtr& window : step) {
       window->for_each_count([&](const WindowCell& cell, double rate) {
         const int row = counter.row_of(cell.alloc_class);
         if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
-        now[grouping.group_of_row[row]] +=
-            cell_samples(cell, Blocks::kLive) * counter.weight(row, rate).words * kBytesPerWord;
+        LiveCourse& course = growths[grouping.group_of_row[row]].course;
+        const double bytes_each = counter.weight(row, rate).words * kBytesPerWord;
+        const double born = static_cast<double>(cell.allocated - cell.never_followed);
+        course.born(born, bytes_each);
+        course.gone(born - cell_samples(cell, Blocks::kLive), bytes_each);
       });
+      const double seconds = static_cast<double>(window->end_ns() - window->begin_ns()) / 1e9;
+      for (Growth& growth : growths) growth.course.end_window(seconds);
     }
-    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].live.push_back(now[g]);
+    for (Growth& growth : growths) growth.course.end_step();
   }
 }
 
@@ -150,13 +152,6 @@ double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>
   return age / 1e9;
 }
 
-double steadiness(const std::vector<double>& live) {
-  if (live.size() < 2) return 0;
-  int grew = 0;
-  for (std::size_t i = 1; i < live.size(); ++i) grew += live[i] > live[i - 1] ? 1 : 0;
-  return grew / static_cast<double>(live.size() - 1);
-}
-
 // If births and deaths are equally likely, chance alone gives less growth than this so often.
 // Samples are whole: half of one each way is taken off, without which three births and no
 // death would pass for 96 % instead of 87 %.
@@ -165,8 +160,7 @@ double confidence(const Growth& growth, const LeakGrowth& out) {
   const double variance_bytes2 = out.growth_bytes_stderr * out.growth_bytes_stderr;
   const double sample_bytes = turned > 0 ? variance_bytes2 / (turned * kBytesPerWord) : 0;
   const double beyond = std::max(0.0, std::abs(out.growth_bytes) - sample_bytes);
-  return 0.5 * std::erfc(-std::copysign(beyond, out.growth_bytes) / out.growth_bytes_stderr /
-                         std::sqrt(2));
+  return chance_beyond(-std::copysign(beyond, out.growth_bytes) / out.growth_bytes_stderr);
 }
 
 LeakGrowth summary_of(const Growth& growth, double seconds) {
@@ -175,10 +169,10 @@ LeakGrowth summary_of(const Growth& growth, double seconds) {
   const double born = std::max(0.0, growth.end.variance_words2 - old);
   const double died = std::max(0.0, growth.begin.variance_words2 - old);
   out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
-  out.growth_bytes_stderr = std::sqrt(born + died) * kBytesPerWord;
+  out.growth_bytes_stderr = std::sqrt((born + died) * growth.course.dispersion()) * kBytesPerWord;
   if (seconds > 0) out.growth_bytes_per_second = out.growth_bytes / seconds;
   if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
-  out.steadiness = steadiness(growth.live);
+  out.steadiness = growth.course.steadiness();
   return out;
 }
 
@@ -191,6 +185,13 @@ struct Candidate {
   std::size_t group;  // of the rows at the end
   const Growth* growth;
   LeakGrowth summary;
+
+  // How likely it seems to leak and does not.
+  double chance() const {
+    const double error = summary.growth_bytes_stderr;
+    if (error <= 0 || growth->course.has_slowed_down(error)) return 1;
+    return std::max(1 - summary.confidence, growth->course.chance_of_rise());
+  }
 };
 
 std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
@@ -217,24 +218,12 @@ bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper
   return grouper.compare(a.group, b.group) < 0;
 }
 
-// Leaves those of which chance explains too few: among so many sites some grow by chance,
-// and the more there are, the surer a suspect has to be (Benjamini and Hochberg).
 void leave_suspects(std::vector<Candidate>& candidates) {
-  std::vector<double> chances;  // that it only seems to have grown, ascending
-  for (const Candidate& candidate : candidates) {
-    chances.push_back(candidate.summary.growth_bytes_stderr > 0 ? 1 - candidate.summary.confidence
-                                                                : 1);
-  }
-  std::sort(chances.begin(), chances.end());
-  double highest = -1;
-  for (std::size_t i = 0; i < chances.size(); ++i) {
-    const double allowed =
-        kFalseDiscoveries * static_cast<double>(i + 1) / static_cast<double>(chances.size());
-    if (chances[i] <= allowed) highest = chances[i];
-  }
-  std::erase_if(candidates, [&](const Candidate& candidate) {
-    return candidate.summary.growth_bytes_stderr <= 0 || 1 - candidate.summary.confidence > highest;
-  });
+  std::vector<double> chances;
+  for (const Candidate& candidate : candidates) chances.push_back(candidate.chance());
+  const std::vector<bool> suspect = discoveries(chances);
+  std::size_t at = 0;
+  std::erase_if(candidates, [&](const Candidate&) { return !suspect[at++]; });
 }
 
 std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
@@ -272,8 +261,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   const RangeCounter counter(snapshot, Doubt::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
   TimeRange range = counter.resolve(asked);
-  const std::vector<SessionSpan> spans = session_spans(counter, range);
-  if (spans.empty()) return LeakAnswer{range, 0, {}};
+  const std::vector<SessionSpan> spans = session_spans(
+      counter, range, query.limit == 0 ? SpanEnds::kAtCollections : SpanEnds::kAnywhere);
+  if (spans.empty()) return LeakAnswer{.range = range};
   range = {spans.front().begin_ns, spans.back().end_ns};
   const double seconds = seconds_of(spans);
   Grouping grouping(counter, snapshot, profile, query.group_by);
@@ -288,6 +278,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
       candidates_of(at_end, counter, grouping, rows, growths, seconds);
   std::erase_if(candidates,
                 [](const Candidate& candidate) { return candidate.growth->now.words <= 0; });
+  const double rate = snapshot.info.sampling_rate;
+  const double least_leak =
+      rate > 0 ? samples_to_be_named(candidates.size()) * kBytesPerWord / rate / seconds : 0;
   if (query.limit == 0) leave_suspects(candidates);
   sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
     return ranks_before(a, b, rows.grouper());
@@ -295,7 +288,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   std::vector<std::size_t> chosen;
   for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
   std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
-  LeakAnswer answer{range, seconds, {}};
+  LeakAnswer answer{range, seconds, least_leak, {}};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     LeakSuspect& suspect = answer.suspects.emplace_back();
     static_cast<LeakGrowth&>(suspect) = candidates[i].summary;

@@ -8,9 +8,22 @@
 //
 //   growth = (s - d) / rate,   variance = (s + d) / rate^2
 //
+// Blocks that come and go many at a time move what is live as many times as far: the variance is
+// multiplied by how much more the steps of the range differ than single blocks explain.
 // Over several sessions of sampling growth is the sum over their spans (session_spans.h).
 //
-// Sites are ranked by what they have grown at least, with 95 % confidence:
+// A site is named as a suspect when all of these speak for a leak:
+//
+//   ends     of the compared spans are ends of major collections: no garbage that waits for one
+//   chance   of so much growth, from its error
+//   order    of the steps of the range: a rise, and no going up and down (Kendall)
+//   going on: it grows in the later half of the steps too: no cache that has become full
+//
+// The larger of the two chances has to be low for the number of sites looked at (Benjamini and
+// Hochberg), so that of twenty answers about a program without a leak one names a site.
+// tests/unit/query/leak_calibration_test.cc holds the search to that.
+//
+// Suspects are ranked by what they have grown at least, with 95 % confidence:
 // growth - 1.64 standard errors.
 #pragma once
 
@@ -40,14 +53,16 @@ struct LeakSuspect : LeakGrowth {
 
 struct LeakAnswer {
   TimeRange range;
-  double compared_seconds = 0;  // of the range: in which growth was looked at
+  double compared_seconds = 0;  // of the range: in which growth was looked at; 0: nowhere
+  // What one site has to leak steadily to be named, when it does nothing else. In half the time,
+  // or at half the rate, it is twice as much. 0: not known.
+  double least_leak_bytes_per_second = 0;
   std::vector<LeakSuspect> suspects;
 };
 
 struct LeakQuery {
   GroupBy group_by = GroupBy::kSite;
-  // At most so many sites with anything live at the end; 0: all that have grown by more than
-  // chance explains, one in twenty of them excepted.
+  // At most so many sites with anything live at the end, suspect or not; 0: the suspects.
   std::size_t limit = 0;
 };
 

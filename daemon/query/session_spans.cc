@@ -2,6 +2,8 @@
 #include "daemon/query/session_spans.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace memprofd {
 namespace {
@@ -16,9 +18,43 @@ std::uint64_t warm(const RangeCounter& counter, std::uint64_t begin_ns, std::uin
   return later < end_ns ? later : begin_ns;
 }
 
+// Spans that begin and end where a major collection has ended.
+class BetweenCollections {
+ public:
+  explicit BetweenCollections(const RangeCounter& counter) : counter_(counter) {}
+
+  void add(const SessionSpan& span) {
+    std::optional<SessionSpan> between;
+    std::optional<std::uint64_t> before;
+    for (const HistoryWindowPtr& window : counter_.finest(span.begin_ns, span.end_ns)) {
+      const HistoryPoint& at_end = window->at_end();
+      known_ = known_ || at_end.heap_words > 0;
+      if (before && at_end.major_collections > *before) {
+        if (between) ended_ += at_end.major_collections - *before;
+        if (!between) between = {window->end_ns(), window->end_ns()};
+        between->end_ns = window->end_ns();
+      }
+      before = at_end.major_collections;
+    }
+    if (between && between->end_ns > between->begin_ns) spans_.push_back(*between);
+  }
+  bool known() const { return known_; }
+  std::vector<SessionSpan> take() {
+    if (ended_ < kMinCollections) spans_.clear();
+    return std::move(spans_);
+  }
+
+ private:
+  const RangeCounter& counter_;
+  bool known_ = false;
+  std::uint64_t ended_ = 0;
+  std::vector<SessionSpan> spans_;
+};
+
 }  // namespace
 
-std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range) {
+std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range,
+                                       SpanEnds ends) {
   std::vector<SessionSpan> spans;
   SessionSpan span{range.begin_ns, range.end_ns};
   bool fresh = range.begin_ns <= counter.begin_ns();
@@ -38,7 +74,10 @@ std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRa
   }
   end_at(range.end_ns);
   if (spans.size() > kMaxSpans) spans.erase(spans.begin(), spans.end() - kMaxSpans);
-  return spans;
+  if (ends == SpanEnds::kAnywhere) return spans;
+  BetweenCollections between(counter);
+  for (const SessionSpan& whole : spans) between.add(whole);
+  return between.known() ? between.take() : spans;
 }
 
 }  // namespace memprofd

@@ -9,6 +9,10 @@
 //   range         |-----------------------------------|
 //   sessions  ---1-----|--------2--------|------3------
 //   spans         |====|        |========|      |=====|
+//
+// A block that is dropped lives on until a major collection has found it, so that what is live
+// rises between any two, leak or not. Spans that are told by collections therefore begin and end
+// where one has ended, as exactly as windows tell, and hold several in all.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +30,16 @@ struct SessionSpan {
   double seconds() const { return static_cast<double>(end_ns - begin_ns) / 1e9; }
 };
 
+enum class SpanEnds {
+  kAnywhere,
+  // At ends of major collections, kMinCollections of them apart in all, else there is no span;
+  // anywhere where the history does not know them (trace files).
+  kAtCollections,
+};
+inline constexpr std::size_t kMinCollections = 3;
+
 // In order; the newest ones when there are more than a question can afford. range: resolved.
-std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range);
+std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range,
+                                       SpanEnds ends);
 
 }  // namespace memprofd

@@ -43,6 +43,8 @@ class Recording {
   void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
     aggregator_.dealloc(sample_record(now_, id, kind));
   }
+  // A major collection ends. Unless called, how many there are is not known.
+  void collect_major() { ++major_collections_; }
   void advance(std::uint64_t ns) {
     now_ += ns;
     if (!history_.due(now_)) return;
@@ -74,7 +76,10 @@ class Recording {
 
  private:
   HistoryPoint point() const {
-    return {.live = aggregator_.totals().live, .session = aggregator_.sessions()};
+    return {.live = aggregator_.totals().live,
+            .heap_words = major_collections_ > 0 ? 1'000'000u : 0u,
+            .major_collections = major_collections_,
+            .session = aggregator_.sessions()};
   }
   // Kept for ever: snapshots may outlive this.
   const Callstack* callstack(std::uint32_t id) const {
@@ -85,6 +90,7 @@ class Recording {
 
   DropCounters drops_;
   double rate_ = 0.01;
+  std::uint64_t major_collections_ = 0;
   Aggregator aggregator_;
   History history_{kStart};
   std::uint64_t now_ = kStart;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/query/leak_evidence.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace memprofd {
+namespace {
+
+// The share of discoveries that may be there by chance.
+constexpr double kFalseDiscoveries = 0.05;
+
+}  // namespace
+
+void LiveCourse::born(double samples, double bytes_each) {
+  now_bytes_ += samples * bytes_each;
+  window_born_ += samples * bytes_each;
+  born_bytes2_ += samples * bytes_each * bytes_each;
+  turned_bytes2_ += samples * bytes_each * bytes_each;
+}
+
+void LiveCourse::gone(double samples, double bytes_each) {
+  now_bytes_ -= samples * bytes_each;
+  turned_bytes2_ += samples * bytes_each * bytes_each;
+}
+
+void LiveCourse::end_window(double seconds) {
+  born_ += window_born_;
+  born_born_ += window_born_ * window_born_;
+  born_seconds_ += window_born_ * seconds;
+  seconds_ += seconds;
+  seconds_seconds_ += seconds * seconds;
+  ++windows_;
+  window_born_ = 0;
+}
+
+double LiveCourse::steadiness() const {
+  if (live_.size() < 2) return 0;
+  int grew = 0;
+  for (std::size_t i = 1; i < live_.size(); ++i) grew += live_[i] > live_[i - 1] ? 1 : 0;
+  return grew / static_cast<double>(live_.size() - 1);
+}
+
+double LiveCourse::dispersion() const {
+  double result = 1;
+  if (const auto steps = static_cast<double>(live_.size()) - 1; steps > 1 && turned_bytes2_ > 0) {
+    const double mean = (live_.back() - live_.front()) / steps;
+    double squares = 0;
+    for (std::size_t i = 1; i < live_.size(); ++i) {
+      const double beyond = live_[i] - live_[i - 1] - mean;
+      squares += beyond * beyond;
+    }
+    result = std::max(result, squares / turned_bytes2_ * steps / (steps - 1));
+  }
+  if (windows_ > 1 && born_bytes2_ > 0) {
+    const auto windows = static_cast<double>(windows_);
+    const double rate = born_ / seconds_;
+    const double squares = born_born_ - 2 * rate * born_seconds_ + rate * rate * seconds_seconds_;
+    result = std::max(result, squares / born_bytes2_ * windows / (windows - 1));
+  }
+  return result;
+}
+
+// Equal pairs say nothing, and lessen the variance.
+//
+//   live 3 1 4 6: of 6 pairs 5 rise and 1 falls: 4 +- sqrt(4 * 3 * 13 / 18) = 2.9, of which one
+//   is taken off since such sums differ by two: chance 0.15
+double LiveCourse::chance_of_rise() const {
+  double rises = 0;
+  for (std::size_t i = 0; i < live_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (live_[i] != live_[j]) rises += live_[i] > live_[j] ? 1 : -1;
+    }
+  }
+  const auto all = [](double n) { return n * (n - 1) * (2 * n + 5) / 18; };
+  double variance = all(static_cast<double>(live_.size()));
+  std::vector<double> sorted = live_;
+  std::sort(sorted.begin(), sorted.end());
+  for (auto at = sorted.begin(); at != sorted.end();) {
+    const auto next = std::upper_bound(at, sorted.end(), *at);
+    variance -= all(static_cast<double>(next - at));
+    at = next;
+  }
+  return variance > 0 ? chance_beyond((rises - 1) / std::sqrt(variance)) : 1;
+}
+
+bool LiveCourse::has_slowed_down(double stderr_bytes) const {
+  const double middle = live_[live_.size() / 2];
+  const double first = middle - live_.front(), second = live_.back() - middle;
+  return second + stderr_bytes / 2 < first / 2;
+}
+
+std::vector<bool> discoveries(const std::vector<double>& chances) {
+  std::vector<double> ascending = chances;
+  std::sort(ascending.begin(), ascending.end());
+  double highest = -1;
+  for (std::size_t i = 0; i < ascending.size(); ++i) {
+    const double allowed =
+        kFalseDiscoveries * static_cast<double>(i + 1) / static_cast<double>(ascending.size());
+    if (ascending[i] <= allowed) highest = ascending[i];
+  }
+  std::vector<bool> low;
+  for (const double chance : chances) low.push_back(chance <= highest);
+  return low;
+}
+
+double samples_to_be_named(std::size_t sites) {
+  const double allowed = kFalseDiscoveries / static_cast<double>(std::max<std::size_t>(sites, 1));
+  double n = 2;
+  while (chance_beyond((n - 1) / std::sqrt(n)) > allowed) ++n;
+  return n;
+}
+
+double chance_beyond(double standard_errors) {
+  return 0.5 * std::erfc(standard_errors / std::sqrt(2));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whom the search for leaks names, asked of many simulated programs: by chance, and rightly.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "daemon/query/leaks.h"
+#include "tests/kit/profile_model.h"
+#include "tests/kit/recording.h"
+
+namespace memprofd {
+namespace {
+
+constexpr int kStepSeconds = 20;
+constexpr std::uint32_t kLeak = 5000;
+constexpr double kRecordedRate = 0.01;
+constexpr double kRecordedSampleBytes = 8 / kRecordedRate;
+
+// What a site's blocks do.
+enum class Habit {
+  kExponential,  // live for a while, one to five minutes in the mean
+  kFixed,        // live as long, each the same: a cache with a time limit
+  kBursts,       // come five at a time and go together: a request
+  kGarbage,      // are dropped at once, and go when a major collection ends
+};
+
+struct Site {
+  Habit habit;
+  double mean_seconds;        // of the lifetime
+  double samples_per_second;  // of what is allocated
+};
+
+// A program at rest, told of one sample at a time. No site grows, unless one is made to leak.
+class SteadyProgram {
+ public:
+  SteadyProgram(std::uint64_t seed, int sites, double live_samples_per_site,
+                double longest_seconds = 300)
+      : random_(seed) {
+    recording_.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+    std::uniform_real_distribution<double> log_seconds(std::log(longest_seconds / 5),
+                                                       std::log(longest_seconds));
+    for (int i = 0; i < sites; ++i) {
+      const auto habit = static_cast<Habit>(i % 4);
+      double seconds = std::exp(log_seconds(random_));
+      if (habit == Habit::kGarbage) seconds = kCollectionSeconds;
+      sites_.push_back({habit, seconds, live_samples_per_site / seconds});
+    }
+  }
+
+  void run(int seconds, double leaked_per_second = 0) {
+    for (int i = 0; i < seconds / kStepSeconds; ++i) step(leaked_per_second);
+  }
+  // From here on this share of the samples is taken: a new session of sampling.
+  void set_share(double share) {
+    recording_.set_rate(kRecordedRate * share);
+    share_ = share;
+  }
+  LeakAnswer leaks(std::uint64_t last_seconds = 0, std::size_t limit = 0) const {
+    const std::uint64_t begin = last_seconds == 0 ? 0 : recording_.now() - last_seconds * kSecond;
+    TargetSnapshot snapshot = recording_.snapshot();
+    snapshot.info.sampling_rate = kRecordedRate * share_;
+    return find_leaks(snapshot, {begin, 0}, {}, {.limit = limit}).value();
+  }
+
+ private:
+  static constexpr int kCollectionSeconds = 60;
+
+  // Of events that bring one sample each at the share that is taken.
+  int poisson(double mean) { return std::poisson_distribution<int>(mean * share_)(random_); }
+  int dies_at(const Site& site) {
+    switch (site.habit) {
+      case Habit::kFixed:
+        return seconds_ + static_cast<int>(site.mean_seconds);
+      case Habit::kGarbage:
+        return (seconds_ / kCollectionSeconds + 1) * kCollectionSeconds;
+      default:
+        return seconds_ + static_cast<int>(std::exponential_distribution<double>(
+                              1 / site.mean_seconds)(random_));
+    }
+  }
+  void allocate(std::uint32_t callstack, const Site& site) {
+    const int each = site.habit == Habit::kBursts ? 5 : 1;
+    for (int n = poisson(site.samples_per_second * kStepSeconds / each); n > 0; --n) {
+      const int death = dies_at(site);
+      for (int i = 0; i < each; ++i) {
+        recording_.alloc(++id_, callstack);
+        deaths_[std::max(death, seconds_ + kStepSeconds)].push_back(id_);
+      }
+    }
+  }
+  void step(double leaked_per_second) {
+    for (std::uint32_t i = 0; i < sites_.size(); ++i) allocate(i + 1, sites_[i]);
+    for (int n = poisson(leaked_per_second * kStepSeconds); n > 0; --n) {
+      recording_.alloc(++id_, kLeak);
+    }
+    seconds_ += kStepSeconds;
+    for (; !deaths_.empty() && deaths_.begin()->first <= seconds_; deaths_.erase(deaths_.begin())) {
+      for (const std::uint64_t id : deaths_.begin()->second) {
+        recording_.die(id, MEMPROF_DEALLOC_MAJOR);
+      }
+    }
+    if (seconds_ % kCollectionSeconds == 0) recording_.collect_major();
+    recording_.advance(kStepSeconds * kSecond);
+  }
+
+  std::mt19937_64 random_;
+  Recording recording_;
+  std::vector<Site> sites_;
+  std::map<int, std::vector<std::uint64_t>> deaths_;  // by second
+  std::uint64_t id_ = 0;
+  int seconds_ = 0;
+  double share_ = 1;
+};
+
+// Over ranges of several lengths, that are no multiple of the time between major collections.
+TEST(LeakCalibration, OfAThousandSteadySitesAtMostOneAnswerInTwentyNamesAny) {
+  constexpr int kSeeds = 100;
+  std::map<int, int> naming;  // by seconds of the range: answers that name any
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    SteadyProgram program(seed, 1000, 3);
+    program.run(1200 + seed % 12 * kStepSeconds);
+    for (const int seconds : {0, 310, 570}) {
+      const LeakAnswer answer = program.leaks(seconds);
+      EXPECT_GT(answer.compared_seconds, 0) << seconds;
+      naming[seconds] += answer.suspects.empty() ? 0 : 1;
+    }
+  }
+  for (const auto& [seconds, count] : naming) {
+    EXPECT_LE(count, kSeeds / 20) << "range of " << seconds << " s";
+  }
+}
+
+// At the default rate a sample stands for 781 KiB; 4 GiB are live, and 41 MiB leak in an hour.
+TEST(LeakCalibration, ALeakOfAHundredthOfTheHeapAnHourIsNamedFirstWithinTheHour) {
+  constexpr int kSeeds = 10, kSites = 1000;
+  constexpr double kSampleBytes = 8e5, kLiveBytes = 4.0 * (1 << 30);
+  constexpr double kLeakPerSecond = kLiveBytes / 100 / 3600 / kSampleBytes;
+  std::vector<double> misses;  // of the size, in shown errors
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    SteadyProgram program(seed, kSites, kLiveBytes / kSampleBytes / kSites, 600);
+    program.run(3600, kLeakPerSecond);
+    const LeakAnswer answer = program.leaks();
+    if (answer.suspects.empty()) continue;
+    const LeakSuspect& first = answer.suspects.front();
+    EXPECT_EQ(first.group.location.function, "f5000");
+    const double truth = kLeakPerSecond * answer.compared_seconds * kRecordedSampleBytes;
+    misses.push_back((first.growth_bytes - truth) / first.growth_bytes_stderr);
+    EXPECT_LT(std::abs(misses.back()), 3.0);
+  }
+  EXPECT_GE(misses.size(), kSeeds * 9u / 10);
+}
+
+// A budget that has chosen another rate every four minutes. What is kept longer than a session
+// cannot be told from a leak.
+TEST(LeakCalibration, UnderABudgetThatSwingsALeakIsNamedWithinFifteenMinutes) {
+  constexpr int kSeeds = 20;
+  constexpr double kLeakPerSecond = 0.2;  // samples of the higher rate
+  int named = 0, others = 0;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    SteadyProgram program(seed, 100, 5, 60);
+    for (int session = 0; session < 4; ++session) {
+      program.set_share(session % 2 == 0 ? 1 : 0.5);
+      program.run(session < 3 ? 240 : 180, kLeakPerSecond);
+    }
+    const LeakAnswer answer = program.leaks();
+    for (const LeakSuspect& suspect : answer.suspects) {
+      if (suspect.group.location.function != "f5000") {
+        ++others;
+        continue;
+      }
+      ++named;
+      const double truth = kLeakPerSecond * answer.compared_seconds * kRecordedSampleBytes;
+      EXPECT_LT(std::abs(suspect.growth_bytes - truth), 3 * suspect.growth_bytes_stderr);
+    }
+  }
+  EXPECT_GE(named, kSeeds * 19 / 20);
+  EXPECT_LE(others, kSeeds / 20 + 1);
+}
+
+// Of a site that only leaks: at a quarter of what the answer says it is not named, at twice it is.
+TEST(LeakCalibration, TheAnswerSaysWhatLeakCouldBeNamed) {
+  SteadyProgram steady(1, 1000, 5);
+  steady.run(1200);
+  const double least = steady.leaks().least_leak_bytes_per_second / kRecordedSampleBytes;
+  for (const double times : {0.25, 2.0}) {
+    int named = 0;
+    for (int seed = 1; seed <= 5; ++seed) {
+      SteadyProgram program(seed, 1000, 5);
+      program.run(1200, least * times);
+      named += program.leaks().suspects.empty() ? 0 : 1;
+    }
+    EXPECT_EQ(named, times > 1 ? 5 : 0) << times;
+  }
+}
+
+// Nothing but what waits for a major collection is there, and too few have ended.
+TEST(LeakCalibration, WithoutMajorCollectionsNothingIsCompared) {
+  SteadyProgram program(1, 100, 5);
+  program.run(400);
+  EXPECT_EQ(program.leaks(310).compared_seconds, 240);
+  EXPECT_EQ(program.leaks(170).compared_seconds, 0);
+  EXPECT_TRUE(program.leaks(170).suspects.empty());
+  EXPECT_FALSE(program.leaks(170, 3).suspects.empty()) << "asked for the largest, whatever they do";
+}
+
+}  // namespace
+}  // namespace memprofd
