@@ -15,6 +15,25 @@ constexpr int kBucketsPerBound = 4;
 
 double score(const SiteSeries& site) { return site.counts.allocated_bytes + site.live_bytes; }
 
+// The k sites with the most, of those with any, the first one first.
+template <typename Score>
+std::vector<SiteKey> top(const SiteSeriesMap& sites, std::size_t k, Score score_of) {
+  std::vector<const SiteSeriesMap::value_type*> ranked;
+  for (const auto& site : sites) {
+    // A site that happens to bear the name of the sum stays in the sum.
+    if (score_of(site.second) > 0 && site.first != TopSites::other_key()) ranked.push_back(&site);
+  }
+  const std::size_t n = std::min(k, ranked.size());
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(n), ranked.end(),
+                    [&](auto* a, auto* b) {
+                      const double score_a = score_of(a->second), score_b = score_of(b->second);
+                      return score_a != score_b ? score_a > score_b : a->first < b->first;
+                    });
+  std::vector<SiteKey> keys;
+  for (std::size_t i = 0; i < n; ++i) keys.push_back(ranked[i]->first);
+  return keys;
+}
+
 }  // namespace
 
 double lifetime_bound_seconds(int index) {
@@ -76,18 +95,33 @@ const SiteKey& TopSites::other_key() {
 }
 
 void TopSites::admit(const SiteSeriesMap& sites) {
-  std::vector<const SiteSeriesMap::value_type*> ranked;
-  for (const auto& site : sites) {
-    if (score(site.second) > 0) ranked.push_back(&site);
+  std::set<SiteKey> largest;
+  for (const SiteKey& key : top(sites, k_, score)) {
+    largest.insert(key);
+    if (named_.size() < 2 * k_) named_.try_emplace(key);
   }
-  const std::size_t n = std::min(k_, ranked.size());
-  std::partial_sort(ranked.begin(), ranked.begin() + n, ranked.end(), [](auto* a, auto* b) {
-    const double score_a = score(a->second), score_b = score(b->second);
-    return score_a != score_b ? score_a > score_b : a->first < b->first;
-  });
-  for (std::size_t i = 0; i < n && named_.size() < 2 * k_; ++i) {
-    // A site that happens to bear the name of the sum stays in the sum.
-    if (ranked[i]->first != other_key()) named_.try_emplace(ranked[i]->first);
+  if (named_.size() >= 2 * k_) make_room(sites, largest);
+}
+
+// The more is live, the later a site goes.
+void TopSites::make_room(const SiteSeriesMap& sites, const std::set<SiteKey>& largest) {
+  const auto live_of = [&](const SiteKey& key) {
+    const auto now = sites.find(key);
+    return now == sites.end() ? 0 : now->second.live_bytes;
+  };
+  for (const SiteKey& newcomer : top(sites, k_, [](const auto& site) { return site.live_bytes; })) {
+    if (named_.contains(newcomer)) continue;
+    auto least = named_.end();
+    for (auto at = named_.begin(); at != named_.end(); ++at) {
+      if (largest.contains(at->first)) continue;
+      if (least == named_.end() || live_of(at->first) < live_of(least->first)) least = at;
+    }
+    if (least == named_.end() || live_of(newcomer) <= 2 * live_of(least->first)) return;
+    // What its series has shown is not counted again in other.
+    unnamed_.insert(least->first);
+    unnamed_total_ += least->second.counts;
+    named_.erase(least);
+    named_.try_emplace(newcomer);
   }
 }
 

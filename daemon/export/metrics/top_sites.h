@@ -3,8 +3,10 @@
 // sums up to.
 //
 // A site enters when it is among the K largest by live plus allocated bytes. It
-// then stays until the target is forgotten, so that series do not flicker; when
-// 2K sites have entered, no more do. All others are summed in one site `other`.
+// then stays, so that series do not flicker. When 2K sites have entered, another
+// one takes a place only if it leaks, for all one knows: it is among the K with the
+// most live bytes, with twice as many as the one that has the fewest and is itself
+// not among the K largest any more. All others are summed in one site `other`.
 //
 // Counters. A named series always shows the whole total of its site, the same
 // number as gRPC shows. `other` shows what sites allocated while they were
@@ -21,7 +23,8 @@
 //
 // Site b moves at scrape 2. Its growth of 170 up to then went to `other`, and its
 // new series starts at 200; from there on the growth is its own. Had b not been
-// there at scrape 1, all of its 200 would be its own and none in `other`.
+// there at scrape 1, all of its 200 would be its own and none in `other`. A series
+// that ends ends at its total; what its site allocates later grows `other`.
 #pragma once
 
 #include <array>
@@ -98,6 +101,7 @@ class TopSites {
 
  private:
   void admit(const SiteSeriesMap& sites);
+  void make_room(const SiteSeriesMap& sites, const std::set<SiteKey>& largest);
   void show_named(const SiteSeriesMap& sites);
 
   const std::size_t k_;
