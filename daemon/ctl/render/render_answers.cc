@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "daemon/ctl/render/sparkline.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
@@ -47,6 +50,22 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Me
                  sparkline(values_of(series), top.value), name});
 }
 
+// Where the lines of what is live fall though nothing went.
+std::string sessions_text(const pb::GetHistoryResponse& response) {
+  std::vector<std::string> begins;
+  for (int i = 1; i < response.points_size(); ++i) {
+    if (response.points(i).session() == response.points(i - 1).session()) continue;
+    begins.push_back(utc_text(response.points(i).time_unix_ns()));
+  }
+  if (begins.empty()) return "";
+  constexpr std::size_t kShown = 3;
+  const std::size_t more = begins.size() - std::min(begins.size(), kShown);
+  begins.erase(begins.begin(), begins.begin() + static_cast<std::ptrdiff_t>(more));
+  return absl::StrCat(
+      "sampling began anew, and forgot what was live: ", absl::StrJoin(begins, ", "),
+      more > 0 ? absl::StrCat(" and ", more, " times before") : "", "\n");
+}
+
 }  // namespace
 
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
@@ -67,7 +86,8 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
     add(diff, site_text(diff.other(), request.group_by()));
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
-  return out + joined(table, style);
+  absl::StrAppend(&out, joined(table, style));
+  return out;
 }
 
 std::string callers_text(const pb::ListCallersResponse& response,
@@ -106,6 +126,7 @@ std::string history_text(const pb::GetHistoryResponse& response,
                     format_estimate(response.peak_live_bytes(), response.peak_live_bytes_stderr()),
                     " at ", utc_text(response.peak_unix_ns()), "\n");
   }
+  absl::StrAppend(&out, sessions_text(response));
   TextTable table(
       {{"LAST", Align::kRight}, {"HIGHEST", Align::kRight}, {"FROM 0 TO HIGHEST"}, {"WHAT"}});
   for (const pb::HistorySeries& series : response.series()) {
@@ -123,12 +144,18 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
       static_cast<double>(response.range().end_unix_ns() - response.range().begin_unix_ns());
   if (response.compared_seconds() * 1e9 >= range_ns) return "";
   return absl::StrCat(", in ", format_duration(response.compared_seconds()),
-                      " of it (each session of sampling by itself)");
+                      " of it (each session of sampling by itself, between major collections)");
 }
 
 }  // namespace
 
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
+  if (response.compared_seconds() <= 0) {
+    return absl::StrCat(
+        "Nothing to compare, ", range_text(response.range()),
+        ": growth is told between major collections, and fewer than three\nhave ended since "
+        "sampling had settled. Ask again later, or about a longer range.\n");
+  }
   std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()),
                                  compared_text(response), ":\n");
   if (response.leaks().empty()) {

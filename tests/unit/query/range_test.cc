@@ -38,6 +38,18 @@ TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   EXPECT_EQ(fresh.allocated.samples, plain.allocated.samples);
   EXPECT_DOUBLE_EQ(fresh.allocated_objects, plain.allocated_objects);
   EXPECT_NEAR(fresh.live.words, 500 * 50, 10 * 50);
+  // The fate of those that were live at the change is not known: they are in neither answer, and
+  // nothing else is missing, nor is any block in both.
+  const auto words = [&](const LifetimeFilter& filter) {
+    return sum(rows_in_range(snapshot, {begin, 0}, filter)).allocated.words;
+  };
+  const double alive = words({.fate = Fate::kAlive, .allocated_in_range = true});
+  const double dead = words({.fate = Fate::kDead, .allocated_in_range = true});
+  EXPECT_NEAR(dead, (1200 - 500) * 100 + (1200 - 500) * 50, 20 * 100);
+  EXPECT_NEAR(alive + dead, plain.allocated.words - 500 * 100, 20 * 100);
+  // All of them died at the age of 5 s, in each of the two sessions.
+  EXPECT_NEAR(words({.min_seconds = 3, .fate = Fate::kDead}), 1200 * 100 + 700 * 50, 1e-6);
+  EXPECT_NEAR(words({.min_seconds = 8, .fate = Fate::kDead}), 0, 1e-6);
 }
 
 // A sample at a low rate stands for more words. First all blocks live a moment, then 4 s.

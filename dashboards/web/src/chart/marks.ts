@@ -42,7 +42,8 @@ function visible(u: uPlot, stack: Stack): { from: number; to: number } {
   return { from, to };
 }
 
-// Bars: minor collections a second. Ticks: major cycles. A line through all: a compaction.
+// Bars: minor collections a second. Ticks: major cycles. A line through all: a compaction, or that sampling
+// began anew.
 export function drawCollections(u: uPlot, stack: Stack, palette: Palette): void {
   const { ctx } = u, { from, to } = visible(u, stack);
   const zero = u.valToPos(0, "y", true), bottom = u.bbox.top + u.bbox.height;
@@ -60,7 +61,8 @@ export function drawCollections(u: uPlot, stack: Stack, palette: Palette): void 
       ctx.fillRect(left, bottom - height, Math.max(1, width - (width > 3 ? 1 : 0)), height);
     }
     drawMajor(u, moment.major, right, width, bottom, lane, palette);
-    if (moment.compactions > 0) drawCompaction(u, right, palette);
+    if (moment.compactions > 0) drawLine(u, right, palette.compaction);
+    if (moment.anew) drawLine(u, right, palette.anew);
   }
 }
 
@@ -73,10 +75,10 @@ function drawMajor(u: uPlot, cycles: number, x: number, width: number, bottom: n
   }
 }
 
-function drawCompaction(u: uPlot, x: number, palette: Palette): void {
+function drawLine(u: uPlot, x: number, colour: string): void {
   const { ctx } = u, { top, height } = u.bbox;
   ctx.save();
-  ctx.strokeStyle = palette.compaction;
+  ctx.strokeStyle = colour;
   ctx.setLineDash([4, 3]);
   ctx.lineWidth = 1.5;
   ctx.beginPath();

@@ -14,6 +14,7 @@ export interface Palette {
   minor: string;
   major: string;
   compaction: string;
+  anew: string; // where sampling began anew
   base: string; // of the range that is compared with
   chosen: string; // of the range that is counted
 }
@@ -32,6 +33,7 @@ export function paletteOf(dark: boolean): Palette {
     minor: dark ? "#4b5664" : "#c3cad3",
     major: dark ? "#ffc47d" : "#b35c00",
     compaction: dark ? "#ee7385" : "#cf1f38",
+    anew: dark ? "#e4e9ef" : "#1d2733",
     base: dark ? "#5aa5f0" : "#2b7fd4",
     chosen: dark ? "#b395ff" : "#6a3fc9",
   };

@@ -25,6 +25,7 @@ export interface Moment {
   compactions: number;
   dropped: number; // events in the step
   seconds: number; // length of the step
+  anew: boolean; // sampling began anew in the step, and forgot what was live
 }
 
 export interface Stack {
@@ -73,6 +74,7 @@ function momentsOf(points: HistoryPoint[]): Moment[] {
   return points.map((point, i) => ({
     heap: Number(point.heap_bytes), live: point.live_bytes, seconds: point.step_seconds,
     minor: minor[i]!, major: major[i]!, compactions: compactions[i]!, dropped: dropped[i]!,
+    anew: i > 0 && point.session !== points[i - 1]!.session,
   }));
 }
 

@@ -153,11 +153,12 @@ export class SitesPanel implements Panel {
       rows: this.table.rows.map(({ site, diff, leak }) => ({ ...nameOf(site, answer.groupBy), site, diff, leak })) };
   }
 
-  private showCount({ rows, groups, mode }: Rows): void {
+  private showCount({ rows, groups, mode, note }: Rows): void {
     const isCut = groups > rows.length && rows.length >= FIRST;
     const what = mode === "growth" ? "that grow" : "";
     this.count.textContent = isCut ? `the first ${format.count(rows.length)} of ${format.count(groups)}`
       : `${format.count(rows.length)} ${what}`.trim();
+    if (note !== undefined) this.count.textContent += `; ${note}`;
     this.all.hidden = !isCut;
     this.all.textContent = `Show all ${format.count(groups)}`;
   }

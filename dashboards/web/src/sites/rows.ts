@@ -24,6 +24,7 @@ export interface Rows {
   total: Site | null;
   begin: Int64;
   end: Int64;
+  note?: string | undefined; // what has to be known to read the rows
 }
 
 export const FIRST = 500;  // rows asked for; all only when wanted
@@ -128,5 +129,6 @@ async function askGrowth(api: Api, given: View): Promise<Rows> {
   const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site, groupBy), site: leak.site, leak }))
     .filter(({ site }) => keep(site));
   return { mode: "growth", groupBy, rows, groups: rows.length, total: null,
-    begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns };
+    begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns,
+    note: answer.compared_seconds > 0 ? undefined : "too few major collections have ended to tell growth" };
 }

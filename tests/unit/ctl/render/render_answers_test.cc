@@ -69,6 +69,29 @@ TEST_F(RenderAnswersTest, Diff) {
   EXPECT_THAT(text, HasSubstr("all 3\n")) << "the limit hides no group from the sum";
 }
 
+// Callstack 1 keeps a block a second; after a minute the rate changes.
+TEST(RenderSessions, AChangeOfTheRateIsMarked) {
+  Recording recording;
+  recording.symbolizer = memprofd::testing::fixed_symbolizer();
+  for (int second = 0; second < 90; ++second) {
+    if (second == 60) recording.set_rate(0.02);
+    recording.alloc(second + 1, 1);
+    recording.advance(kSecond);
+  }
+  auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+  target->info.pid = 77;
+  FakeService service({target});
+  QueryService queries(service);
+
+  pb::GetHistoryRequest history;
+  history.mutable_selection()->set_pid(77);
+  EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
+              HasSubstr("\nsampling began anew, and forgot what was live: 2023-11-14 22:14:2"));
+  history.mutable_selection()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
+  EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
+              Not(HasSubstr("sampling began anew")));
+}
+
 TEST_F(RenderAnswersTest, DiffNamesGroupsOfOneSide) {
   pb::DiffSitesRequest request;
   request.mutable_base()->set_pid(4242);
@@ -143,7 +166,10 @@ TEST_F(RenderAnswersTest, Leaks) {
 }
 
 TEST_F(RenderAnswersTest, NoLeaks) {
-  EXPECT_THAT(leaks_text({}, pb::GROUP_BY_SITE),
+  pb::ListLeaksResponse response;
+  EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE), HasSubstr("Nothing to compare"));
+  response.set_compared_seconds(60);
+  EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
               HasSubstr("No site has grown by more than chance explains."));
 }
 
