@@ -137,36 +137,35 @@ void Aggregator::observe(const ObservedHit& hit) {
   const auto step = WeightScale::round(hit.weight_words, dice);
   if (!step) return;
   const double rate = 1 / WeightScale::words(*step);
-  const ClassId id = intern({.callstack = hit.callstack,
-                             .thread = hit.thread,
-                             .domain = hit.domain,
-                             .size = SizeBucket::coarse_of(hit.size_words),
-                             .heap = Heap::kMinor,
-                             .source = Source::kNormal});
+  ClassId id = intern({.callstack = hit.callstack,
+                       .thread = hit.thread,
+                       .domain = hit.domain,
+                       .size = SizeBucket::coarse_of(hit.size_words),
+                       .heap = Heap::kMinor,
+                       .source = Source::kNormal});
+  if (!observed_.fits(id, *step)) {
+    drops_.add(Drop::kFollowClassesFull);
+    id = ClassId();
+  }
   ++totals_.alloc_events;
   const AllocClass& of = classes_.get(id);
   const SampleWeight each = of.weight(rate);
   totals_.allocated[static_cast<int>(Heap::kMinor)][static_cast<int>(Source::kNormal)].add(1, each);
   counters_of(id).add_allocated(1, each, of.block_words());
-  if (observed_.size() <= *step) observed_.resize(*step + 1);
-  IntervalCell& cell = observed_[*step].cell(id);
-  ++cell.allocated;
-  ++cell.never_followed;
+  observed_.add(id, *step);
 }
 
 void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {
   peek(use);
   closed_.clear();
   interval_.clear();
-  for (Interval& interval : observed_) interval.clear();
+  observed_.clear();
 }
 
 void Aggregator::peek(const std::function<void(const Interval&, double)>& use) const {
   for (const ClosedInterval& closed : closed_) use(closed.interval, closed.rate);
   if (!interval_.empty()) use(interval_, rate_);
-  for (std::size_t step = 0; step < observed_.size(); ++step) {
-    if (!observed_[step].empty()) use(observed_[step], 1 / WeightScale::words(step));
-  }
+  observed_.for_each_weight(use);
 }
 
 Counters& Aggregator::counters_of(ClassId alloc_class) {

@@ -13,6 +13,7 @@
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/interval.h"
 #include "daemon/aggregate/live_set.h"
+#include "daemon/aggregate/observed_cells.h"
 #include "daemon/aggregate/sample_event.h"
 #include "daemon/aggregate/weight_scale.h"
 #include "daemon/util/drops.h"
@@ -70,6 +71,8 @@ class Aggregator {
   const std::vector<Counters>& by_class() const { return by_class_; }
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
+  // Of hits since the last cut: what differs from history only by not being cut yet.
+  std::size_t observed_bytes() const { return observed_.memory_bytes(); }
 
  private:
   struct ClosedInterval {
@@ -91,7 +94,7 @@ class Aggregator {
   std::vector<Counters> by_class_;
   Interval interval_;                   // at rate_
   std::vector<ClosedInterval> closed_;  // of the sessions before, since the last cut
-  std::vector<Interval> observed_;      // by step of the weight scale
+  ObservedCells observed_;              // the same of hits, at their own weights
   std::mt19937_64 dice_;                // for the weight scale
 };
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "daemon/aggregate/death_counts.h"
@@ -31,6 +32,11 @@ struct IntervalCell {
 // All of one sampling rate. In steady state nothing allocates.
 class Interval {
  public:
+  Interval() = default;
+  // Made of these cells, each of another class; no cell() may follow.
+  explicit Interval(std::vector<IntervalCell> cells)
+      : cells_(std::move(cells)), used_(cells_.size()) {}
+
   // The cell of a class, made when it is not there.
   IntervalCell& cell(ClassId alloc_class);
   bool empty() const { return used_ == 0; }

@@ -57,7 +57,10 @@ class Lane {
 
   // Ends the window of history that runs when its time has come.
   void keep_history();
-  std::size_t history_bytes() const { return history_.memory_bytes(); }
+  // With what is not cut yet of observed hits.
+  std::size_t history_bytes() const {
+    return history_.memory_bytes() + pipeline_.aggregator().observed_bytes();
+  }
   // Gives up the oldest history; false when there is none.
   bool shed_history();
 

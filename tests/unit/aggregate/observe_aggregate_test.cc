@@ -127,5 +127,35 @@ TEST(ObserveAggregate, TheErrorShownIsTheSpreadSeen) {
   EXPECT_NEAR(shown / kRuns / spread, 1.1, 0.3);
 }
 
+// A hundred thousand classes and weights over 20 octaves.
+TEST(ObserveAggregate, MemoryIsThatOfTheHitsAndHasALimit) {
+  DropCounters drops;
+  Aggregator aggregator({}, drops);
+  for (std::uint32_t i = 0; i < 100'000; ++i) aggregator.observe(hit_at(i, 100));
+  aggregator.cut([](const Interval&, double) {});
+  const std::uint64_t dropped = drops.total();
+  for (std::uint32_t i = 0; i < 1'600; ++i) {
+    aggregator.observe(hit_at(99'999, WeightScale::words(i % 160)));
+  }
+  EXPECT_LT(aggregator.observed_bytes(), 64u << 10) << "one class, 160 weights";
+  EXPECT_EQ(drops.total(), dropped);
+  for (std::uint32_t i = 0; i < 400'000; ++i) {
+    aggregator.observe(hit_at(i % 100'000, WeightScale::words(i / 100'000 * 50)));
+  }
+  EXPECT_LE(aggregator.observed_bytes(), 4u << 20);
+  EXPECT_GT(drops.get(Drop::kFollowClassesFull), 0u) << "what does not fit is of the unknown class";
+  double told = 0, unknown = 0;
+  aggregator.cut([&](const Interval& interval, double rate) {
+    for (const IntervalCell& cell : interval.cells()) {
+      told += cell.allocated / rate;
+      if (cell.alloc_class == ClassId()) unknown += cell.allocated / rate;
+    }
+  });
+  EXPECT_GT(unknown, 0);
+  EXPECT_EQ(aggregator.observed_bytes(), 0u) << "given back";
+  double total = aggregator.totals().allocated[0][0].words - 100'000 * 100;
+  EXPECT_NEAR(told / total, 1, 0.001) << "nothing is lost";
+}
+
 }  // namespace
 }  // namespace memprofd

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hits of observe mode since the last cut: how many of each class with each weight.
+//
+// A hit is kept by itself, not in an index over all classes for each weight, so that the memory is
+// that of the hits and has a limit. It is given back at each cut; in between it grows with what
+// differs, not with each hit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/aggregate/interval.h"
+#include "daemon/aggregate/weight_scale.h"
+
+namespace memprofd {
+
+class ObservedCells {
+ public:
+  // Together they take 2 MiB at most.
+  static constexpr std::size_t kMaxCells = 65'536;
+
+  // Whether there is room for a hit of that class and step of WeightScale. The unknown class has
+  // room always: one cell for each step at most.
+  bool fits(ClassId alloc_class, std::size_t step) const {
+    return hits_.size() < kMaxCells || alloc_class == ClassId() ||
+           hits_.contains({static_cast<std::uint32_t>(step), alloc_class});
+  }
+  void add(ClassId alloc_class, std::size_t step) {
+    ++hits_[{static_cast<std::uint32_t>(step), alloc_class}];
+  }
+  void clear() { hits_ = {}; }
+  // Of the table: a slot and a control byte for each place,
+  // also of those that are empty.
+  std::size_t memory_bytes() const { return hits_.capacity() * (sizeof(Hits::value_type) + 1); }
+
+  // use(interval, rate) for each weight; the cells are of hits whose blocks are not followed.
+  template <typename Use>
+  void for_each_weight(Use use) const;
+
+ private:
+  struct Kind {
+    std::uint32_t step;
+    ClassId alloc_class;
+
+    friend bool operator==(const Kind&, const Kind&) = default;
+    friend auto operator<=>(const Kind& a, const Kind& b) {
+      return std::pair(a.step, a.alloc_class.value()) <=> std::pair(b.step, b.alloc_class.value());
+    }
+    template <typename H>
+    friend H AbslHashValue(H h, const Kind& kind) {
+      return H::combine(std::move(h), kind.step, kind.alloc_class.value());
+    }
+  };
+  using Hits = absl::flat_hash_map<Kind, std::uint64_t>;
+
+  std::vector<std::pair<Kind, std::uint64_t>> sorted() const;
+
+  Hits hits_;
+};
+
+template <typename Use>
+void ObservedCells::for_each_weight(Use use) const {
+  const auto all = sorted();
+  for (auto first = all.begin(); first != all.end();) {
+    const std::uint32_t step = first->first.step;
+    std::vector<IntervalCell> cells;
+    for (; first != all.end() && first->first.step == step; ++first) {
+      cells.push_back({.alloc_class = first->first.alloc_class,
+                       .allocated = first->second,
+                       .never_followed = first->second});
+    }
+    use(Interval(std::move(cells)), 1 / WeightScale::words(step));
+  }
+}
+
+}  // namespace memprofd
