@@ -26,22 +26,38 @@ void Aggregator::begin_session(double rate) {
 
 void Aggregator::end_session() {
   drops_.add(Drop::kFollowSessionEnd, live_.size());
+  forget_live();
   live_.clear();
   totals_.live = {};
-  forget_live();
   if (interval_.empty()) return;
   closed_.push_back({std::move(interval_), rate_});
   interval_ = {};
 }
 
 void Aggregator::forget_live() {
+  if (live_.size() == 0) return;
+  const std::vector<AgeCounts> ages = live_ages();
   for (std::uint32_t id = 0; id < by_class_.size(); ++id) {
     Counters& counters = by_class_[id];
     if (counters.live.samples == 0) continue;
-    interval_.cell(ClassId(id)).forgotten += counters.live.samples;
+    IntervalCell& cell = interval_.cell(ClassId(id));
+    cell.forgotten += counters.live.samples;
+    cell.ages += ages[id];
+    counters.forgotten += ages[id];
     counters.live = {};
     counters.live_objects = 0;
   }
+}
+
+std::vector<AgeCounts> Aggregator::live_ages() const {
+  std::vector<AgeCounts> ages(by_class_.size());
+  live_.for_each([&](const LiveSample& sample) {
+    const AllocClass& of = classes_.get(sample.alloc_class());
+    const std::uint64_t born = sample.alloc_time_ns();
+    ages[sample.alloc_class().value()].add(Heap::kMinor, now_ns_ > born ? now_ns_ - born : 0,
+                                           of.counted(sample.n_samples()), of.weight(rate_).words);
+  });
+  return ages;
 }
 
 ClassId Aggregator::class_of(const memprof_record& record, CallstackId callstack,
@@ -66,6 +82,7 @@ ClassId Aggregator::intern(const AllocClass& alloc_class) {
 
 SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstack,
                               std::uint16_t domain) {
+  told_until(record.time_ns);
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
   const ClassId id = class_of(record, callstack, domain);
@@ -110,6 +127,7 @@ SampleEvent Aggregator::promote(const memprof_record& record) {
 
 SampleEvent Aggregator::dealloc(const memprof_record& record) {
   ++totals_.dealloc_events;
+  told_until(record.time_ns);
   const auto sample = live_.take(SampleId(record.sample_id));
   if (!sample) {
     drops_.add(Drop::kFollowUnknownSample);

@@ -2,6 +2,7 @@
 // Turns the records of one target into counters and follows its blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,7 +46,7 @@ class Aggregator {
   // Ends the session before it, if any. rate in samples per word, above 0.
   void begin_session(double rate);
   // Blocks still followed are no longer live as far as we know: they leave the
-  // live estimates and are counted as kFollowSessionEnd.
+  // live estimates, with the age that they had, and are counted as kFollowSessionEnd.
   void end_session();
   double rate() const { return rate_; }
   // Begun so far.
@@ -55,6 +56,13 @@ class Aggregator {
   SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
+
+  // All that happened until then has been told: what is live has got as old as that. Records tell
+  // the time too.
+  void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
+  // How old what is live was when the target was last heard of, by ClassId; as long as by_class().
+  // Looks at each live sample: some 20 ms for a million.
+  std::vector<AgeCounts> live_ages() const;
 
   // Counts a hit as one sample at the rate of 1 / weight. What becomes of its block is
   // not known: it is not live.
@@ -89,6 +97,7 @@ class Aggregator {
   AllocClassTable classes_;
   LiveSet live_;
   double rate_ = 1;
+  std::uint64_t now_ns_ = 0;  // of the latest record
   std::uint64_t sessions_ = 0;
   TargetCounters totals_;
   std::vector<Counters> by_class_;

@@ -11,6 +11,9 @@ Counters& Counters::operator+=(const Counters& other) {
   allocated_objects += other.allocated_objects;
   live_objects += other.live_objects;
   deaths += other.deaths;
+  forgotten += other.forgotten;
+  ages += other.ages;
+  late += other.late;
   return *this;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "daemon/aggregate/death_counts.h"
+#include "daemon/aggregate/late_entries.h"
 #include "daemon/model/heap.h"
 #include "daemon/util/estimate.h"
 
@@ -23,6 +24,9 @@ struct Counters {
   double allocated_objects = 0;
   double live_objects = 0;
   DeathCounts deaths;
+  AgeCounts forgotten;  // when following ended without a death
+  AgeCounts ages;       // of live, where it was asked for (Aggregator::live_ages)
+  LateEntries late;     // in counts of a range: what was not watched from its birth on
 
   // block_words: AllocClass::block_words().
   void add_allocated(std::uint64_t n_samples, const SampleWeight& each, double block_words) {

@@ -8,18 +8,23 @@ namespace {
 
 using Entry = DeathCounts::Entry;
 
-// Both are sorted; words_of(entry) is what an added one stands for.
-template <typename WordsOf>
-void merge(std::vector<Entry>& entries, std::span<const Entry> added, WordsOf words_of) {
+void add_to(Entry& entry, const Entry& added) {
+  entry.n += added.n;
+  entry.words += added.words;
+  entry.squares += added.squares;
+}
+
+// Both are sorted; weighed(entry) is an added one with what it stands for.
+template <typename Weighed>
+void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed weighed) {
   auto at = entries.begin();
-  for (Entry death : added) {
-    death.words = words_of(death);
+  for (const Entry& one : added) {
+    const Entry death = weighed(one);
     while (at != entries.end() && at->code < death.code) ++at;
     if (at == entries.end() || at->code != death.code) {
       at = entries.insert(at, death);
     } else {
-      at->n += death.n;
-      at->words += death.words;
+      add_to(*at, death);
     }
   }
 }
@@ -40,14 +45,17 @@ void DeathCounts::add_entry(const Entry& added, double sum_ns) {
   if (entry == counts.entries.end() || entry->code != added.code) {
     counts.entries.insert(entry, added);
   } else {
-    entry->n += added.n;
-    entry->words += added.words;
+    add_to(*entry, added);
   }
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
-  const Entry entry{code, n_samples, static_cast<double>(n_samples) * words_each};
+void DeathCounts::add(const Entry& entry) {
   add_entry(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
+}
+
+void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
+  const double words = static_cast<double>(n_samples) * words_each;
+  add({code, n_samples, words, words * words_each});
 }
 
 void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
@@ -62,6 +70,7 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
   counts.sum_ns -= std::min(counts.sum_ns, LifetimeHistogram::middle_ns(found->bucket()) * removed);
   if (!all) {
     found->n -= n_samples;
+    found->squares *= 1 - removed / found->words;
     found->words -= removed;
     return;
   }
@@ -69,11 +78,13 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
   if (counts.entries.empty()) counts.sum_ns = 0;
 }
 
-void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each) {
+void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each, double squares_each) {
   if (deaths.empty()) return;
   Counts& counts = own();
-  merge(counts.entries, deaths,
-        [=](const Entry& death) { return static_cast<double>(death.n) * words_each; });
+  merge(counts.entries, deaths, [=](const Entry& death) {
+    const auto n = static_cast<double>(death.n);
+    return Entry{death.code, death.n, n * words_each, n * squares_each};
+  });
   for (const Entry& death : deaths) {
     counts.sum_ns +=
         LifetimeHistogram::middle_ns(death.bucket()) * static_cast<double>(death.n) * words_each;
@@ -88,7 +99,7 @@ DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
   }
   const std::shared_ptr<Counts> added = other.counts_;  // may be ours
   Counts& counts = own();
-  merge(counts.entries, added->entries, [](const Entry& death) { return death.words; });
+  merge(counts.entries, added->entries, [](const Entry& death) { return death; });
   counts.sum_ns += added->sum_ns;
   return *this;
 }

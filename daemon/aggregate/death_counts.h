@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many samples of one class died in which heap after which time, and the words that they
-// stand for: samples of several weights cannot be told apart later. Made for size: most classes
-// know a few lifetimes only. Copies share their memory until one of them changes, so that a
-// snapshot of all classes costs little; each copy is for one thread at a time.
+// How many samples of one class died in which heap after which time, the words that they stand for
+// and the squares of these, block by block: samples of several weights cannot be told apart later.
+// Made for size: most classes know a few lifetimes only. Copies share their memory until one of
+// them changes, so that a snapshot of all classes costs little; each copy is for one thread at a
+// time.
 #pragma once
 
 #include <atomic>
@@ -24,26 +25,31 @@ class DeathCounts {
     std::uint8_t code = 0;     // heap and bucket of LifetimeHistogram
     std::uint64_t n : 56 = 0;  // a sample each nanosecond for two years
     double words = 0;
+    double squares = 0;  // sum over blocks of their words squared: how few they are
 
     Heap heap() const { return (code & 0x80) != 0 ? Heap::kMajor : Heap::kMinor; }
     int bucket() const { return code & 0x7f; }
   };
-  static_assert(sizeof(Entry) == 16);
+  static_assert(sizeof(Entry) == 24);
   static_assert(LifetimeHistogram::kBuckets <= 0x80);
   static constexpr std::uint8_t code_of(Heap heap, int bucket) {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
-  // words_each: that one sample stands for.
+  // One block. words_each: that one of its samples stands for.
   void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double words_each) {
     const double words = static_cast<double>(n_samples) * words_each;
-    add_entry({code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples, words},
-              static_cast<double>(lifetime_ns) * words);
+    add_entry(
+        {code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples, words, words * words},
+        static_cast<double>(lifetime_ns) * words);
   }
   // For lifetimes known by their bucket only, which count with its middle.
+  void add(const Entry& entry);
+  // The same for blocks of one sample each.
   void add_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
-  // The same for several of one weight, by ascending code; their words are not looked at.
-  void add_codes(std::span<const Entry> deaths, double words_each);
+  // The same for several of one weight, by ascending code; their words and squares are not looked
+  // at. squares_each: of a block's words, for each of its samples.
+  void add_codes(std::span<const Entry> deaths, double words_each, double squares_each);
   DeathCounts& operator+=(const DeathCounts& other);
   // Takes back what was added before; to the bucket's precision.
   void remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
@@ -79,5 +85,8 @@ class DeathCounts {
 
   std::shared_ptr<Counts> counts_;  // null: nothing
 };
+
+// Ages of blocks that had not died when they were last seen, with the heap left out: kMinor.
+using AgeCounts = DeathCounts;
 
 }  // namespace memprofd

@@ -21,6 +21,7 @@ void Interval::clear() {
     index_[cell.alloc_class.value()] = 0;
     cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 0;
     cell.deaths.clear();
+    cell.ages.clear();
   }
   used_ = 0;
 }

@@ -27,6 +27,7 @@ struct IntervalCell {
   std::uint64_t never_followed = 0;  // of allocated
   std::uint64_t forgotten = 0;       // followed no longer; born then or before
   DeathCounts deaths;                // sum_ns is not kept in history
+  AgeCounts ages;                    // of forgotten
 };
 
 // All of one sampling rate. In steady state nothing allocates.

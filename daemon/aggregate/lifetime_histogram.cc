@@ -21,8 +21,6 @@ Bounds make_bounds() {
 
 const Bounds kBounds = make_bounds();
 
-// The value at the given fraction of a bucket; the first bucket begins at 0 and
-// is linear, the last one has no end and answers its beginning.
 double interpolate(int bucket, double fraction) {
   if (bucket == 0) return fraction * kBounds[0];
   const double low = kBounds[bucket - 1];
@@ -75,6 +73,10 @@ double LifetimeHistogram::mean_share_below(int bucket, double from_ns, double to
   if (from_ns >= high) return 1;
   if (from_ns >= to_ns) return share_within(bucket, 0, from_ns);
   return std::clamp((integral(to_ns) - integral(from_ns)) / (to_ns - from_ns), 0.0, 1.0);
+}
+
+double LifetimeHistogram::value_at(int bucket, double fraction) {
+  return interpolate(bucket, fraction);
 }
 
 double LifetimeHistogram::middle_ns(int bucket) { return kMiddles[bucket]; }

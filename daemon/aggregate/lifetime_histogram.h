@@ -27,6 +27,9 @@ class LifetimeHistogram {
   static double share_within(int bucket, double min_ns, double max_ns);
   // The mean of share_within(bucket, 0, t) over all t in [from_ns, to_ns].
   static double mean_share_below(int bucket, double from_ns, double to_ns);
+  // The lifetime in ns at a fraction of a bucket, evenly on the log scale; the first bucket begins
+  // at 0 and is linear, the last one has no end and answers its beginning.
+  static double value_at(int bucket, double fraction);
   // What stands for every lifetime in a bucket, in ns.
   static double middle_ns(int bucket);
 

@@ -54,6 +54,11 @@ class LiveSet {
   const LiveSample* find(SampleId id) const;
   std::optional<LiveSample> take(SampleId id);
 
+  // In no order.
+  template <typename Fn>
+  void for_each(Fn fn) const {
+    for (const auto& [id, sample] : samples_) fn(sample);
+  }
   std::size_t size() const { return samples_.size(); }
   // Gives the memory back.
   void clear();

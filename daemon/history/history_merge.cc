@@ -63,9 +63,11 @@ class PartMerger {
       sum_.forgotten += cell.forgotten;
       for (int heap = 0; heap < kHeaps; ++heap) sum_.died[heap] += cell.died[heap];
       deaths_.add(cell.deaths);
+      ages_.add(cell.ages);
       read(i);
     }
     sum_.deaths = deaths_.take();
+    sum_.ages = ages_.take();
     return &sum_;
   }
 
@@ -79,6 +81,7 @@ class PartMerger {
   std::vector<const WindowCell*> heads_;  // null: at its end
   std::vector<std::uint32_t> classes_;    // of the heads
   DeathSum deaths_;
+  DeathSum ages_;
   WindowCell sum_;
 };
 
@@ -121,6 +124,14 @@ LongestBuckets longest_of(std::span<const HistoryWindowPtr> windows, double rate
   return longest;
 }
 
+std::uint8_t oldest_of(std::span<const HistoryWindowPtr> windows, double rate) {
+  std::uint8_t oldest = 0;
+  for_each_part(windows, rate, [&](const HistoryWindow& window, std::size_t part) {
+    oldest = std::max(oldest, window.oldest(part));
+  });
+  return oldest;
+}
+
 }  // namespace
 
 void sum_windows(std::span<const HistoryWindowPtr> windows,
@@ -135,7 +146,7 @@ std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> w
                                              std::uint64_t begin_ns, std::uint64_t end_ns) {
   auto result = std::make_shared<HistoryWindow>(begin_ns, end_ns, windows.back()->at_end());
   for (const double rate : rates_of(windows)) {
-    result->begin_part(rate, longest_of(windows, rate));
+    result->begin_part(rate, longest_of(windows, rate), oldest_of(windows, rate));
     PartMerger cells = merger(windows, rate);
     while (const WindowCell* cell = cells.next()) result->add_cell(*cell);
   }

@@ -22,6 +22,15 @@ LongestBuckets longest_of(const Interval& interval) {
   return longest;
 }
 
+std::uint8_t oldest_of(const Interval& interval) {
+  std::uint8_t oldest = 0;
+  for (const IntervalCell& cell : interval.cells()) {
+    const auto ages = cell.ages.entries();
+    if (!ages.empty()) oldest = std::max(oldest, static_cast<std::uint8_t>(ages.back().bucket()));
+  }
+  return oldest;
+}
+
 }  // namespace
 
 void HistoryWindow::put_count(std::uint64_t value) {
@@ -29,20 +38,25 @@ void HistoryWindow::put_count(std::uint64_t value) {
   counts_.push_back(static_cast<std::uint8_t>(value));
 }
 
-void HistoryWindow::begin_part(double rate, const LongestBuckets& longest) {
-  parts_.push_back(
-      {rate, 0, longest, counts_.size(), {lifetimes_[0].position(), lifetimes_[1].position()}});
+void HistoryWindow::begin_part(double rate, const LongestBuckets& longest, std::uint8_t oldest) {
+  parts_.push_back({rate,
+                    0,
+                    longest,
+                    oldest,
+                    counts_.size(),
+                    {lifetimes_[0].position(), lifetimes_[1].position()},
+                    ages_.position()});
   next_class_ = 0;
 }
 
-// How many died.
-std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap) {
+// How many there are.
+std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap,
+                                           std::uint8_t longest, BitWriter& out) {
   std::uint64_t all = 0;
   for (const DeathCounts::Entry& death : deaths) {
     if (death.heap() == heap) all += death.n;
   }
-  BitWriter& out = lifetimes_[static_cast<int>(heap)];
-  int before = parts_.back().longest[static_cast<int>(heap)] + 1;
+  int before = longest + 1;
   std::uint64_t left = all;
   for (auto death = deaths.rbegin(); death != deaths.rend() && left > 0; ++death) {
     if (death->heap() != heap) continue;
@@ -56,12 +70,16 @@ std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> d
 
 void HistoryWindow::add_cell(const WindowCell& cell) {
   ++parts_.back().cells;
-  const std::uint64_t old = put_lifetimes(cell.deaths, Heap::kMajor);
-  const std::uint64_t young = put_lifetimes(cell.deaths, Heap::kMinor);
+  const Part& part = parts_.back();
+  const std::uint64_t old =
+      put_lifetimes(cell.deaths, Heap::kMajor, part.longest[1], lifetimes_[1]);
+  const std::uint64_t young =
+      put_lifetimes(cell.deaths, Heap::kMinor, part.longest[0], lifetimes_[0]);
+  const std::uint64_t forgotten = put_lifetimes(cell.ages, Heap::kMinor, part.oldest, ages_);
   const std::uint32_t passed = cell.alloc_class.value() - next_class_;
   next_class_ = cell.alloc_class.value() + 1;
   const auto difference = static_cast<std::int64_t>(cell.allocated - young - cell.promoted);
-  const std::uint64_t unfollowed = cell.never_followed << 1 | (cell.forgotten != 0 ? 1 : 0);
+  const std::uint64_t unfollowed = cell.never_followed << 1 | (forgotten != 0 ? 1 : 0);
   counts_.push_back(static_cast<std::uint8_t>((passed != 0 ? 1 : 0) | (cell.promoted != 0 ? 2 : 0) |
                                               (old != 0 ? 4 : 0) | (unfollowed != 0 ? 8 : 0) |
                                               (difference != 0 ? 16 : 0) |
@@ -70,7 +88,7 @@ void HistoryWindow::add_cell(const WindowCell& cell) {
   if (cell.promoted != 0) put_count(cell.promoted);
   if (old != 0) put_count(old);
   if (unfollowed != 0) put_count(unfollowed);
-  if (cell.forgotten != 0) put_count(cell.forgotten);
+  if (forgotten != 0) put_count(forgotten);
   if (difference != 0) put_count(zigzag(difference));
   if (young >= 7) put_count(young - 7);
 }
@@ -80,25 +98,27 @@ void HistoryWindow::add_part(const Interval& interval, double rate) {
   cells.reserve(interval.cells().size());
   for (const IntervalCell& cell : interval.cells()) cells.emplace_back(cell.alloc_class, &cell);
   std::sort(cells.begin(), cells.end());
-  begin_part(rate, longest_of(interval));
+  begin_part(rate, longest_of(interval), oldest_of(interval));
   for (const auto& [id, cell] : cells) {
     add_cell({.alloc_class = id,
               .allocated = cell->allocated,
               .promoted = cell->promoted,
               .never_followed = cell->never_followed,
-              .forgotten = cell->forgotten,
-              .deaths = cell->deaths.entries()});
+              .deaths = cell->deaths.entries(),
+              .ages = cell->ages.entries()});
   }
 }
 
 void HistoryWindow::finish() {
   counts_.shrink_to_fit();
   for (BitWriter& lifetimes : lifetimes_) lifetimes.finish();
+  ages_.finish();
 }
 
 std::size_t HistoryWindow::memory_bytes() const {
   return sizeof(*this) + parts_.capacity() * sizeof(Part) + counts_.capacity() +
-         lifetimes_[0].bytes().capacity() + lifetimes_[1].bytes().capacity();
+         lifetimes_[0].bytes().capacity() + lifetimes_[1].bytes().capacity() +
+         ages_.bytes().capacity();
 }
 
 }  // namespace memprofd

@@ -25,6 +25,8 @@
 //   how far below the bucket before, which is at first one above the part's longest
 //   how many, unless one is left
 //
+// Ages of what was forgotten are kept like lifetimes, apart from both.
+//
 // So a class with one sample that died young costs 1 byte and about 3 bits.
 #pragma once
 
@@ -58,16 +60,17 @@ struct WindowCell {
   std::uint64_t allocated = 0;
   std::uint64_t promoted = 0;
   std::uint64_t never_followed = 0;          // of allocated
-  std::uint64_t forgotten = 0;               // of what was live
+  std::uint64_t forgotten = 0;               // of what was live: sum of ages
   std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
   // By code; those of a heap are missing when they are not read.
   std::span<const DeathCounts::Entry> deaths;
+  std::span<const AgeCounts::Entry> ages;  // missing unless all deaths are read
 };
 
 // The longest bucket with deaths in each heap; any bucket when there are none.
 using LongestBuckets = std::array<std::uint8_t, kHeaps>;
 
-// Those in which heap. What is not read is not in WindowCell::deaths.
+// Those in which heap. What is not read is not in WindowCell::deaths; ages: with kAllDeaths only.
 using DeathsToRead = std::array<bool, kHeaps>;
 inline constexpr DeathsToRead kAllDeaths = {true, true};
 inline constexpr DeathsToRead kNoDeaths = {false, false};
@@ -86,8 +89,8 @@ class HistoryWindow {
   // Only before the window is shared. rate in samples per word.
   void add_part(const Interval& interval, double rate);
   // The same cell by cell: by ascending class, deaths by ascending code, no bucket
-  // above the longest. died is not looked at.
-  void begin_part(double rate, const LongestBuckets& longest);
+  // above the longest and the oldest. died and forgotten are not looked at.
+  void begin_part(double rate, const LongestBuckets& longest, std::uint8_t oldest);
   void add_cell(const WindowCell& cell);
   // No part may follow. Always called before reading.
   void finish();
@@ -101,6 +104,7 @@ class HistoryWindow {
   std::size_t parts() const { return parts_.size(); }
   double rate(std::size_t part) const { return parts_[part].rate; }
   const LongestBuckets& longest(std::size_t part) const { return parts_[part].longest; }
+  std::uint8_t oldest(std::size_t part) const { return parts_[part].oldest; }
   WindowPartReader read(std::size_t part, DeathsToRead deaths) const;
   // Bytes of memory, this object included.
   std::size_t memory_bytes() const;
@@ -110,12 +114,15 @@ class HistoryWindow {
     double rate;
     std::uint32_t cells;
     LongestBuckets longest;
+    std::uint8_t oldest;                             // bucket of an age; any when there is none
     std::uint64_t counts_at;                         // byte in counts_
     std::array<std::uint64_t, kHeaps> lifetimes_at;  // bits in lifetimes_
+    std::uint64_t ages_at;                           // bit in ages_
   };
 
   void put_count(std::uint64_t value);
-  std::uint64_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap);
+  std::uint64_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap,
+                              std::uint8_t longest, BitWriter& out);
 
   std::uint64_t begin_ns_;
   std::uint64_t end_ns_;
@@ -123,6 +130,7 @@ class HistoryWindow {
   std::vector<Part> parts_;
   std::vector<std::uint8_t> counts_;
   std::array<BitWriter, kHeaps> lifetimes_;
+  BitWriter ages_;
   std::uint32_t next_class_ = 0;  // above that of the last cell of the last part
 };
 using HistoryWindowPtr = std::shared_ptr<const HistoryWindow>;

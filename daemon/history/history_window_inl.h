@@ -9,8 +9,14 @@ class WindowPartReader {
  public:
   WindowPartReader(const std::uint8_t* counts, std::uint32_t cells,
                    const std::array<BitReader, kHeaps>& lifetimes, const LongestBuckets& longest,
-                   DeathsToRead deaths)
-      : next_(counts), left_(cells), lifetimes_(lifetimes), longest_(longest), to_read_(deaths) {}
+                   const BitReader& ages, int oldest, DeathsToRead deaths)
+      : next_(counts),
+        left_(cells),
+        lifetimes_(lifetimes),
+        longest_(longest),
+        age_bits_(ages),
+        oldest_(oldest),
+        to_read_(deaths) {}
 
   // The next cell, valid until the next call; null at the end.
   const WindowCell* next() {
@@ -30,6 +36,10 @@ class WindowPartReader {
     cell_.allocated =
         cell_.died[kYoung] + cell_.promoted + ((difference >> 1) ^ (0 - (difference & 1)));
     if (to_read_ != kNoDeaths) read_deaths();
+    if (to_read_ == kAllDeaths) {
+      Entry* const end = ages_.data() + ages_.size();
+      cell_.ages = {read_backwards(age_bits_, Heap::kMinor, oldest_, cell_.forgotten, end), end};
+    }
     return &cell_;
   }
 
@@ -37,22 +47,29 @@ class WindowPartReader {
   static constexpr int kYoung = static_cast<int>(Heap::kMinor);
   static constexpr int kOld = static_cast<int>(Heap::kMajor);
 
-  // From the end on, as the codes fall.
+  using Entry = DeathCounts::Entry;
+
   void read_deaths() {
-    DeathCounts::Entry* const end = deaths_.data() + deaths_.size();
-    DeathCounts::Entry* first = end;
+    Entry* const end = deaths_.data() + deaths_.size();
+    Entry* first = end;
     for (const Heap heap : {Heap::kMajor, Heap::kMinor}) {
       const int i = static_cast<int>(heap);
-      if (!to_read_[i]) continue;
-      int bucket = longest_[i] + 1;
-      for (std::uint64_t left = cell_.died[i]; left > 0;) {
-        bucket -= static_cast<int>(lifetimes_[i].gamma());
-        const std::uint64_t n = left == 1 ? 1 : lifetimes_[i].gamma();
-        *--first = {DeathCounts::code_of(heap, bucket), n};
-        left -= n;
+      if (to_read_[i]) {
+        first = read_backwards(lifetimes_[i], heap, longest_[i], cell_.died[i], first);
       }
     }
     cell_.deaths = {first, end};
+  }
+  // Puts the entries of `left` samples before `first`, as the codes fall; answers the first one.
+  static Entry* read_backwards(BitReader& bits, Heap heap, int longest, std::uint64_t left,
+                               Entry* first) {
+    for (int bucket = longest + 1; left > 0;) {
+      bucket -= static_cast<int>(bits.gamma());
+      const std::uint64_t n = left == 1 ? 1 : bits.gamma();
+      *--first = {DeathCounts::code_of(heap, bucket), n};
+      left -= n;
+    }
+    return first;
   }
   std::uint64_t varint() {
     std::uint64_t value = *next_ & 0x7f;
@@ -67,9 +84,12 @@ class WindowPartReader {
   std::uint32_t class_ = 0;
   std::array<BitReader, kHeaps> lifetimes_;
   LongestBuckets longest_;
+  BitReader age_bits_;
+  int oldest_;
   DeathsToRead to_read_;
   WindowCell cell_;
-  std::array<DeathCounts::Entry, kHeaps * LifetimeHistogram::kBuckets> deaths_;
+  std::array<Entry, kHeaps * LifetimeHistogram::kBuckets> deaths_;
+  std::array<Entry, LifetimeHistogram::kBuckets> ages_;
 };
 
 inline WindowPartReader HistoryWindow::read(std::size_t part, DeathsToRead deaths) const {
@@ -79,6 +99,8 @@ inline WindowPartReader HistoryWindow::read(std::size_t part, DeathsToRead death
           {BitReader(lifetimes_[0].bytes().data(), from.lifetimes_at[0]),
            BitReader(lifetimes_[1].bytes().data(), from.lifetimes_at[1])},
           from.longest,
+          BitReader(ages_.bytes().data(), from.ages_at),
+          from.oldest,
           deaths};
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/history/snapshot_counts.h"
 
+#include <utility>
+#include <vector>
+
 namespace memprofd {
 
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  TargetSnapshot& snapshot) {
   const auto& by_class = aggregator.by_class();
+  std::vector<AgeCounts> ages = aggregator.live_ages();
   snapshot.counters = aggregator.totals();
   snapshot.live_samples_tracked = aggregator.live().size();
   snapshot.stacks_interned = callstacks.size();
@@ -17,6 +21,7 @@ void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
     const AllocClass& alloc_class = aggregator.classes().get(ClassId(id));
     snapshot.rows.push_back(
         {ClassId(id), alloc_class, &callstacks.get(alloc_class.callstack), by_class[id]});
+    snapshot.rows.back().counters.ages = std::move(ages[id]);
   }
 }
 

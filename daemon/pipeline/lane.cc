@@ -118,14 +118,23 @@ bool Lane::catch_up_due(Clock::time_point now) const {
 void Lane::catch_up() {
   if (finished()) return;
   last_catch_up_ = Clock::now();
+  const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
-  if (agent_) tails = agent_->tails().value_or(std::vector<AgentTail>());
+  bool told = false;
+  if (agent_) {
+    auto read = agent_->tails();
+    told = read.ok();
+    if (told) tails = *std::move(read);
+  }
   const std::uint64_t read_at_ns = monotonic_ns();
   const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
   const std::uint64_t end = ring_->written();
   while (consume(end) > 0) {
   }
-  if (tails.empty()) return;
+  if (tails.empty()) {
+    if (told) pipeline_.told_until(asked_at_ns);
+    return;
+  }
   pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
     if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
@@ -139,6 +148,7 @@ void Lane::catch_up() {
                                 .words = packed->words});
     }
   }
+  pipeline_.told_until(asked_at_ns);
   tap_.flush();
   tell_counts();
 }

@@ -111,7 +111,8 @@ class Pipeline {
   }
   const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
   const Aggregator& aggregator() const { return aggregator_; }
-  // As Aggregator::cut().
+  // As in Aggregator.
+  void told_until(std::uint64_t time_ns) { aggregator_.told_until(time_ns); }
   void cut(const std::function<void(const Interval&, double)>& use) { aggregator_.cut(use); }
   // Sets counters, drops, rows (classes with samples, by id),
   // live_samples_tracked and stacks_interned.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "daemon/aggregate/survival_curve.h"
+
 namespace memprofd {
 namespace {
 
@@ -81,8 +83,7 @@ double measure_value(const Counters& counters, Measure measure) {
     case Unit::kSeconds:
       break;
   }
-  if (counters.deaths.empty()) return 0;
-  return counters.deaths.histogram().quantile_ns(0.5) / kNsPerSecond;
+  return median_at_least_ns(counters) / kNsPerSecond;
 }
 
 double measure_stderr(const GroupCounts& counts, Measure measure) {

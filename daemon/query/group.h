@@ -68,7 +68,7 @@ struct Group : GroupName, GroupCounts {
 
 // What is known of such blocks.
 Estimate estimate_of(const Counters& counters, Blocks blocks);
-// In the measure's unit.
+// In the measure's unit; of kLifetime what the median is longer than where it is not reached.
 double measure_value(const Counters& counters, Measure measure);
 // One standard error of it; 0 for kLifetime. Of samples: how far the number goes
 // up and down from run to run.

@@ -32,26 +32,29 @@ class PartialDeaths {
     std::uint8_t code;
     double samples;
     double words;
+    double squares;
   };
 
  public:
-  void add(std::uint8_t code, double samples, double words) {
+  void add(std::uint8_t code, double samples, double words, double squares) {
     const auto at =
         std::lower_bound(parts_.begin(), parts_.end(), code,
                          [](const Part& part, std::uint8_t sought) { return part.code < sought; });
     if (at != parts_.end() && at->code == code) {
       at->samples += samples;
       at->words += words;
+      at->squares += squares;
     } else {
-      parts_.insert(at, {code, samples, words});
+      parts_.insert(at, {code, samples, words, squares});
     }
   }
   DeathCounts whole(std::array<SampleRounding, kHeaps>& rounding) const {
     DeathCounts result;
-    for (const auto& [code, samples, words] : parts_) {
+    for (const auto& [code, samples, words, squares] : parts_) {
       const Heap heap = DeathCounts::Entry{code, 0}.heap();
       const std::uint64_t n = rounding[static_cast<int>(heap)].whole(samples);
-      if (n > 0) result.add_code(code, n, words / samples);
+      const double scale = static_cast<double>(n) / samples;
+      if (n > 0) result.add({code, n, words * scale, squares * scale});
     }
     return result;
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "daemon/query/range_ages.h"
 #include "daemon/query/range_counter.h"
 
 namespace memprofd {
@@ -29,6 +30,10 @@ RangeRows assemble(const TargetSnapshot& snapshot, const TimeRange& range,
   return result;
 }
 
+void set_ages(std::vector<AgeCounts> ages, std::vector<Counters>& counters) {
+  for (std::size_t i = 0; i < counters.size(); ++i) counters[i].ages = std::move(ages[i]);
+}
+
 std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                 const TimeRange& range) {
   std::vector<Counters> counters = counter.flows(range.begin_ns, range.end_ns);
@@ -37,6 +42,8 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
     counters[i].live = live[i].estimate();
     counters[i].live_objects = objects(counters[i].live, snapshot.rows[i]);
   }
+  set_ages(ages_at(counter, snapshot, range.end_ns), counters);
+  add_late_entries(counter, range, counters);
   return counters;
 }
 
@@ -59,6 +66,21 @@ Estimate allocated(const Counters& passed, const Counters* born, const LifetimeF
   Estimate sum = passed.live;
   for (const Estimate& heap : passed.deallocated) sum += heap;
   return sum;
+}
+
+// Of those that pass and have not died, as far as lifetimes of all that pass are asked for. Where
+// only the dead are, or a longest lifetime is given, which is only known of the dead, they are not.
+void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
+                const LifetimeFilter& filter, std::vector<Counters>& counters) {
+  if (filter.fate == Fate::kDead || filter.max_seconds > 0) return;
+  const AgeFilter ages{{filter.min_seconds * 1e9}, filter.allocated_in_range};
+  set_ages(ages_at_end(counter, snapshot, range, ages), counters);
+  if (filter.fate == Fate::kAlive) return;
+  std::vector<AgeCounts> forgotten = forgotten_ages(counter, snapshot, range, ages);
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    counters[i].forgotten = std::move(forgotten[i]);
+  }
+  if (!filter.allocated_in_range) add_late_entries(counter, range, counters);
 }
 
 std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSnapshot& snapshot,
@@ -95,16 +117,19 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
     counters.live_objects = objects(counters.live, row);
     counters.allocated_objects = objects(counters.allocated, row);
   }
+  count_ages(counter, snapshot, range, filter, result);
   return result;
 }
 
-// What was counted when it was the peak: its moment needs no window limit.
+// What was counted when it was the peak: its moment needs no window limit. Ages are those at the
+// nearest one.
 RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot) {
   const PeakLive& peak = *snapshot.history.peak;
   std::vector<Counters> counters(snapshot.rows.size());
   for (const PeakLive::Class& of : peak.classes) {
     if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
   }
+  set_ages(ages_at(counter, snapshot, counter.resolve({0, peak.time_ns}).end_ns), counters);
   return assemble(snapshot, {counter.begin_ns(), peak.time_ns, true}, std::move(counters));
 }
 

@@ -16,7 +16,7 @@ struct RangeRows {
 };
 
 // Counters of a row: allocated, promoted, deallocated and deaths are of the
-// range, live is at its end. Under a lifetime filter only blocks that pass it are
+// range, live and its ages are at its end. Under a lifetime filter only blocks that pass it are
 // in any of them; promoted is then known of dead blocks only.
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
                         const LifetimeFilter& lifetime);

@@ -34,8 +34,8 @@ double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t 
 
 // The share of a window's deaths whose blocks were born after a time and lived as long as the
 // span says: the mean over all moments of death.
-double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
-                        const LifetimeSpan& span) {
+double share_born_inside(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                         const LifetimeSpan& span) {
   const double oldest = ns_between(time_ns, window.end_ns());
   const double from = std::max(ns_between(time_ns, window.begin_ns()), span.min_ns);
   if (from >= oldest) return 0;
@@ -89,13 +89,15 @@ DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest)
   return {up_to(longest[0]), up_to(longest[1])};
 }
 
-void add_cell(Counters& to, const WindowCell& cell, const SampleWeight& each, double block_words) {
+void add_cell(Counters& to, const WindowCell& cell, const SampleWeight& each, double block_words,
+              double squares_each) {
   if (cell.allocated > 0) to.add_allocated(cell.allocated, each, block_words);
   if (cell.promoted > 0) to.promoted.add(cell.promoted, each);
   for (int heap = 0; heap < kHeaps; ++heap) {
     if (cell.died[heap] > 0) to.deallocated[heap].add(cell.died[heap], each);
   }
-  to.deaths.add_codes(cell.deaths, each.words);
+  to.deaths.add_codes(cell.deaths, each.words, squares_each);
+  to.forgotten.add_codes(cell.ages, each.words, squares_each);
 }
 
 // The variance of a share of n samples, as if n were known: that of the share, and that whether
@@ -132,6 +134,9 @@ void subtract_cell(Counters& from, const WindowCell& cell, const SampleWeight& e
   for (const DeathCounts::Entry& death : cell.deaths) {
     from.deallocated[static_cast<int>(death.heap())].subtract(death.n, each);
     from.deaths.remove_code(death.code, death.n, each.words);
+  }
+  for (const AgeCounts::Entry& age : cell.ages) {
+    from.forgotten.remove_code(age.code, age.n, each.words);
   }
 }
 
@@ -196,7 +201,8 @@ std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t 
   if (begin_ns <= begin_ns_) return flows_since_begin(end_ns);
   std::vector<Counters> result(snapshot_.rows.size());
   for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, const SampleWeight& each) {
-    add_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words());
+    add_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words(),
+             squares(row, each.words));
   });
   return result;
 }
@@ -209,6 +215,7 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
     Counters& counters = result.emplace_back(row.counters);
     counters.live = {};
     counters.live_objects = 0;
+    counters.ages = {};
   }
   if (end_ns >= now_ns_) return result;
   for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, const SampleWeight& each) {
@@ -261,7 +268,7 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     const double variance = variance_of({n, n * share}, each);
     heap.variance_words2 += variance;
     heap.skew_words3 += variance * each.grain();
-    parts[row].add(death.code, n, n * each.words);
+    parts[row].add(death.code, n, n * each.words, n * squares(static_cast<int>(row), each.words));
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
     for (std::size_t row = 0; row < result.size(); ++row) {
@@ -277,11 +284,8 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     for_each_death(
         begin_ns, end_ns,
         [&](const HistoryWindow& window) {
-          return shares([&](int bucket) {
-            return born_after_ns <= begin_ns_
-                       ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
-                       : share_born_after(bucket, window, born_after_ns, span);
-          });
+          return shares(
+              [&](int bucket) { return share_born_after(bucket, window, born_after_ns, span); });
         },
         [&](std::size_t row, const DeathCounts::Entry& death, double share,
             const SampleWeight& each) { add(row, death, share, each); });
@@ -291,6 +295,12 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     result[row].counts = parts[row].whole(rounding);
   }
   return result;
+}
+
+double RangeCounter::share_born_after(int bucket, const HistoryWindow& window,
+                                      std::uint64_t time_ns, const LifetimeSpan& span) const {
+  return time_ns <= begin_ns_ ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
+                              : share_born_inside(bucket, window, time_ns, span);
 }
 
 template <typename SharesOf, typename Fn>

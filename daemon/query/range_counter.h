@@ -20,6 +20,7 @@
 //                  t              birth = t - lifetime, in (x, y] or not
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -51,6 +52,11 @@ struct Portion {
     words += estimate.words * share;
     variance_words2 += estimate.variance_words2 * share;
     skew_words3 += estimate.skew_words3 * share;
+  }
+  // What is left of it; samples and words only.
+  void subtract(const Portion& other) {
+    samples -= other.samples;
+    words -= other.words;
   }
   Portion& operator+=(const Portion& other) {
     samples += other.samples;
@@ -94,7 +100,7 @@ class RangeCounter {
 
   // All answers are by row of the snapshot; times are window limits.
 
-  // Everything but live.
+  // Everything but live, its ages and late entries.
   std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns) const;
   std::vector<Portion> live_at(std::uint64_t time_ns) const;
   // Deaths in the range, by heap. born_after_ns: only of blocks born later.
@@ -119,6 +125,11 @@ class RangeCounter {
                                        std::size_t max_steps) const {
     return view_.steps(begin_ns, end_ns, max_steps);
   }
+  std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+    return view_.cover(begin_ns, end_ns);
+  }
+  // Whether the windows since then are kept.
+  bool knows(std::uint64_t time_ns) const { return view_.oldest_ns() <= time_ns; }
   std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.finest(begin_ns, end_ns);
   }
@@ -135,6 +146,17 @@ class RangeCounter {
     }
     return each;
   }
+  // Of the words of its block, for each sample of a row that stands for so many: a small block has
+  // 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by the mean).
+  double squares(int row, double words_each) const {
+    const double block = snapshot_.rows[row].alloc_class.block_words();
+    const double samples = fine_words_[row] == 0 ? 1 + std::max(0.0, block - 1) / words_each : 1;
+    return words_each * words_each * samples;
+  }
+  // The share of a window's deaths, or of what it forgot, whose blocks were born after a time and
+  // lived as long as the span says.
+  double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                          const LifetimeSpan& span) const;
   // The row of a class; -1: none.
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 

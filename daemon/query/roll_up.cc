@@ -8,13 +8,11 @@ namespace {
 
 constexpr std::uint32_t kNotChosen = 0;
 
-std::vector<double> median_lifetimes(const std::vector<DeathCounts>& deaths) {
+std::vector<double> median_lifetimes(const std::vector<Counters>& groups) {
   std::vector<double> result;
-  result.reserve(deaths.size());
-  for (const DeathCounts& of_group : deaths) {
-    Counters counters;
-    counters.deaths = of_group;
-    result.push_back(measure_value(counters, Measure::kLifetime));
+  result.reserve(groups.size());
+  for (const Counters& group : groups) {
+    result.push_back(measure_value(group, Measure::kLifetime));
   }
   return result;
 }
@@ -33,11 +31,11 @@ GroupedRows::GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolize
 
 std::vector<double> GroupedRows::values(Measure measure) const {
   if (!measure_row(measure).is_sum()) {
-    std::vector<DeathCounts> deaths(grouper_.size());
+    std::vector<Counters> groups(grouper_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      deaths[group_of_row_[row]] += rows_[row].counters.deaths;
+      groups[group_of_row_[row]] += rows_[row].counters;
     }
-    return median_lifetimes(deaths);
+    return median_lifetimes(groups);
   }
   std::vector<double> result(grouper_.size());
   for (std::size_t row = 0; row < rows_.size(); ++row) {

@@ -35,7 +35,7 @@ def type_of(field):
 def field_line(field):
     if field.label == Field.LABEL_REPEATED:
         return f"  {field.name}: {type_of(field)}[];"
-    optional = "?" if field.type == Field.TYPE_MESSAGE else ""
+    optional = "?" if field.type == Field.TYPE_MESSAGE or field.proto3_optional else ""
     return f"  {field.name}{optional}: {type_of(field)};"
 
 

@@ -79,8 +79,14 @@ def of_message(message):
     for measure in ESTIMATES:
         site |= {f"{measure}_bytes{part}": message[measure][f"bytes{part}"] for part in PARTS}
     lifetime = message["lifetime"]
-    site["lifetime_seconds"] = {"p50": lifetime["p50_seconds"], "p90": lifetime["p90_seconds"],
-                                "p99": lifetime["p99_seconds"], "samples": int(lifetime["samples"])}
+    known = lifetime.get("watched_seconds", 0) > 0
+    site["lifetime_seconds"] = {"watched": lifetime.get("watched_seconds", 0), "samples": int(lifetime["samples"]),
+                                "alive_ratio": lifetime["alive_ratio"] if known else None}
+    for name in ("p50", "p90", "p99"):
+        limits = lifetime.get(f"{name}_limits", {})
+        site["lifetime_seconds"] |= {name: lifetime.get(f"{name}_seconds"),
+                                     f"{name}_lower": limits.get("lower_seconds", 0),
+                                     f"{name}_upper": limits.get("upper_seconds")}
     return site
 
 
@@ -220,7 +226,11 @@ class OneModel(QueryTest):
             self.assertEqual(value, first[group], group)
 
     def test_orders_and_limits(self):
-        keys = {"lifetime": lambda s: s["lifetime_seconds"]["p50"], "samples": lambda s: s["samples"],
+        def median(site):
+            of = site["lifetime_seconds"]
+            return of["watched"] if of["p50"] is None else of["p50"]
+
+        keys = {"lifetime": median, "samples": lambda s: s["samples"],
                 "allocated-objects": lambda s: s["allocated_objects"], "live-objects": lambda s: s["live_objects"]}
         for order in ORDERS:
             with self.subTest(order):

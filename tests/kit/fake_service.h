@@ -56,11 +56,16 @@ inline Counters counters_of(const Samples& samples) {
   add(out.live, samples.live);
   add(out.deallocated[0], samples.died_young);
   add(out.deallocated[1], samples.died_old);
-  const std::uint32_t died = samples.died_young + samples.died_old;
-  if (died > 0) {
-    out.deaths.add(Heap::kMinor, samples.lifetime_ns, samples.died_young, 1 / kRate);
-    out.deaths.add(Heap::kMajor, samples.lifetime_ns, samples.died_old, 1 / kRate);
-  }
+  const auto add_blocks = [](DeathCounts& to, Heap heap, std::uint32_t n, auto age_of) {
+    for (std::uint32_t i = 0; i < n; ++i) to.add(heap, age_of(i), 1, 1 / kRate);
+  };
+  const auto lifetime = [&](std::uint32_t) { return samples.lifetime_ns; };
+  add_blocks(out.deaths, Heap::kMinor, samples.died_young, lifetime);
+  add_blocks(out.deaths, Heap::kMajor, samples.died_old, lifetime);
+  // Born at any time of the last 10 minutes alike.
+  add_blocks(out.ages, Heap::kMinor, samples.live, [&](std::uint32_t i) {
+    return std::uint64_t{600'000'000'000} * (i + 1) / samples.live;
+  });
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/history/history.h"
@@ -47,6 +48,7 @@ class Recording {
   void collect_major() { ++major_collections_; }
   void advance(std::uint64_t ns) {
     now_ += ns;
+    aggregator_.told_until(now_);
     if (!history_.due(now_)) return;
     history_.cut(
         now_, [&](const auto& use) { aggregator_.cut(use); }, point());
@@ -55,10 +57,12 @@ class Recording {
   }
   TargetSnapshot snapshot() const {
     TargetSnapshot result;
+    const std::vector<AgeCounts> ages = aggregator_.live_ages();
     for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {
       if (aggregator_.by_class()[id].allocated.samples == 0) continue;
       result.rows.push_back({ClassId(id), aggregator_.classes().get(ClassId(id)), callstack(id),
                              aggregator_.by_class()[id]});
+      result.rows.back().counters.ages = ages[id];
     }
     result.symbolizer = symbolizer;
     result.attached_ns = kStart;

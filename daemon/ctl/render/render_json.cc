@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
@@ -129,6 +130,30 @@ Json callstack_json(const pb::Site& site) {
   return frames;
 }
 
+// Null for what is not known: a quantile that is not reached, an upper limit that there is not.
+void put_quantile(Json& out, const std::string& name, std::optional<double> seconds,
+                  const pb::LifetimeLimits& limits) {
+  const auto known = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
+  out[name] = known(seconds);
+  out[name + "_lower"] = limits.lower_seconds();
+  out[name + "_upper"] =
+      known(limits.has_upper_seconds() ? std::optional(limits.upper_seconds()) : std::nullopt);
+}
+
+Json lifetime_object(const pb::Lifetime& of) {
+  const auto known = [](bool is_set, double value) {
+    return is_set ? std::optional(value) : std::nullopt;
+  };
+  Json out;
+  put_quantile(out, "p50", known(of.has_p50_seconds(), of.p50_seconds()), of.p50_limits());
+  put_quantile(out, "p90", known(of.has_p90_seconds(), of.p90_seconds()), of.p90_limits());
+  put_quantile(out, "p99", known(of.has_p99_seconds(), of.p99_seconds()), of.p99_limits());
+  out["watched"] = of.watched_seconds();
+  out["alive_ratio"] = of.watched_seconds() > 0 ? Json(of.alive_ratio()) : Json();
+  out["samples"] = of.samples();
+  return out;
+}
+
 Json site_object(const pb::Site& site) {
   Json out{{"function", site.function()},
            {"file", site.file()},
@@ -154,12 +179,7 @@ Json site_object(const pb::Site& site) {
     out["live_objects_lower"] = site.live_objects_lower();
     out["live_objects_upper"] = site.live_objects_upper();
   }
-  if (site.has_lifetime()) {
-    out["lifetime_seconds"] = {{"p50", site.lifetime().p50_seconds()},
-                               {"p90", site.lifetime().p90_seconds()},
-                               {"p99", site.lifetime().p99_seconds()},
-                               {"samples", site.lifetime().samples()}};
-  }
+  if (site.has_lifetime()) out["lifetime_seconds"] = lifetime_object(site.lifetime());
   out["callstack"] = callstack_json(site);
   return out;
 }

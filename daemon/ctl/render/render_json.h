@@ -4,12 +4,14 @@
 //   targets  {"targets": [{pid, comm, exe, runtime_version, mode, state, sampling_rate,
 //             dropped_events, ...}]}
 //   sites    {"sites": [{function, file, line, samples, allocated_bytes, allocated_bytes_stderr,
-//             promoted_bytes, live_bytes, live_bytes_stderr, lifetime_seconds: {p50, p90, p99},
+//             promoted_bytes, live_bytes, live_bytes_stderr,
+//             lifetime_seconds: {p50, p50_lower, p50_upper, p90..., watched, alive_ratio, samples},
 //             callstack: [{function, file, line}], ...}], "target": {...}}
 //   top      the same as sites, in one line; each site has a "history" (null: not known), whose
 //            values belong to "history": {"measure", "end_unix_ns": [...], "step_seconds": [...]}
 //
-// Quantiles of a site without deallocations are 0, with lifetime_seconds.samples 0.
+// A quantile of lifetimes that is not reached is null: it is longer than lifetime_seconds.watched;
+// so is an upper limit that there is not. samples are those that died.
 #pragma once
 
 #include <string>

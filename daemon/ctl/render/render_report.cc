@@ -19,7 +19,9 @@ constexpr char kMeaning[] =
     "Bytes are estimates from samples of what was allocated since the attach, headers included;\n"
     "± is one standard error: the true value is within two of them 19 times out of 20.\n"
     "Live is allocated and not collected yet; died young is collected without leaving the minor\n"
-    "heap; a lifetime of p50 1 s means that half of the collected bytes lived at most 1 s.\n";
+    "heap. Half of the bytes live at most p50, what is still alive included; (1 s to 2 s): p50 "
+    "lies\n"
+    "between them 19 times out of 20; > 1 s: more than half has lived that long.\n";
 
 constexpr char kObservedMeaning[] =
     "Bytes are estimates of what was allocated in the minor heap since the attach, headers\n"
@@ -136,11 +138,32 @@ std::string range_note(const pb::ListSitesResponse& response) {
   return whole ? "" : absl::StrCat(", of ", range_text(range), " only");
 }
 
-std::string lifetime_text(const pb::Lifetime& lifetime) {
-  if (lifetime.samples() == 0) return "nothing deallocated yet";
-  return absl::StrCat("lifetime p50 ", format_duration(lifetime.p50_seconds()), ", p90 ",
-                      format_duration(lifetime.p90_seconds()), ", p99 ",
-                      format_duration(lifetime.p99_seconds()));
+// "p50 41.6 s (32.8 s to 46.3 s)", "p90 > 1.0 min (from 46.3 s)".
+std::string quantile_text(const char* name, bool reached, double seconds, double watched_seconds,
+                          const pb::LifetimeLimits& limits) {
+  return absl::StrCat(name, reached ? " " : " > ",
+                      format_duration(reached ? seconds : watched_seconds),
+                      limits.has_upper_seconds()
+                          ? absl::StrCat(" (", format_duration(limits.lower_seconds()), " to ",
+                                         format_duration(limits.upper_seconds()), ")")
+                      : limits.lower_seconds() > 0
+                          ? absl::StrCat(" (from ", format_duration(limits.lower_seconds()), ")")
+                          : "");
+}
+
+std::string lifetime_text(const pb::Lifetime& of) {
+  if (of.watched_seconds() == 0) return "lifetime not known: nothing was followed";
+  const double watched = of.watched_seconds();
+  if (of.samples() == 0) {
+    return absl::StrCat("lifetime > ", format_duration(watched), ": nothing has died, ",
+                        format_share(of.alive_ratio(), 1), " alive");
+  }
+  return absl::StrCat(
+      "lifetime ",
+      quantile_text("p50", of.has_p50_seconds(), of.p50_seconds(), watched, of.p50_limits()), ", ",
+      quantile_text("p90", of.has_p90_seconds(), of.p90_seconds(), watched, of.p90_limits()), ", ",
+      quantile_text("p99", of.has_p99_seconds(), of.p99_seconds(), watched, of.p99_limits()), "; ",
+      format_share(of.alive_ratio(), 1), " alive");
 }
 
 void append_callstack(const pb::Site& site, std::string& out) {
@@ -167,7 +190,7 @@ void append_followed(const pb::Site& site, std::string& out) {
   absl::StrAppend(&out, "     allocated ", estimate_text(site.allocated()), " in ",
                   format_count(site.samples()), " samples, promoted ",
                   share_text(site.promoted(), site.allocated()), ", died young ",
-                  share_text(site.died_young(), site.allocated()), "; ",
+                  share_text(site.died_young(), site.allocated()), "\n     ",
                   lifetime_text(site.lifetime()), "\n");
 }
 

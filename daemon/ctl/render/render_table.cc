@@ -96,7 +96,7 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
                    {"ALLOCATED", Align::kRight},
                    {"PROMOTED", Align::kRight},
                    {"DIED YOUNG", Align::kRight},
-                   {"P50 LIFETIME", Align::kRight},
+                   {"P50 (ALIVE)", Align::kRight},
                    {"SAMPLES", Align::kRight},
                    {by_site ? "FUNCTION" : "WHAT"},
                    {by_site ? "LOCATION" : ""}});

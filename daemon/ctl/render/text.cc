@@ -154,11 +154,14 @@ MeasureValue measured(const pb::Site& site, pb::Measure order) {
     case Unit::kSeconds:
       break;
   }
-  return {site.lifetime().p50_seconds(), 0, {}};
+  const pb::Lifetime& lifetime = site.lifetime();
+  return {
+      lifetime.has_p50_seconds() ? lifetime.p50_seconds() : lifetime.watched_seconds(), 0, {}};
 }
 
 std::string measured_text(const pb::Site& site, pb::Measure order) {
   if (!is_known(site, order)) return "-";
+  if (measure_row(order).unit == Unit::kSeconds) return median_text(site.lifetime());
   const MeasureValue what = measured(site, order);
   return measure_text(what.value, what.standard_error, order);
 }
@@ -178,7 +181,11 @@ std::string measure_text(double value, double standard_error, pb::Measure order)
 }
 
 std::string median_text(const pb::Lifetime& lifetime) {
-  return lifetime.samples() == 0 ? "-" : format_duration(lifetime.p50_seconds());
+  if (lifetime.watched_seconds() == 0) return "-";
+  return absl::StrCat(lifetime.has_p50_seconds()
+                          ? format_duration(lifetime.p50_seconds())
+                          : absl::StrCat("> ", format_duration(lifetime.watched_seconds())),
+                      " (", format_share(lifetime.alive_ratio(), 1), ")");
 }
 
 }  // namespace memprofd::ctl

@@ -35,8 +35,9 @@ std::size_t min_width(const MeasureRow& column) {
     case Unit::kBytes:
       return 16;
     case Unit::kBlocks:
-    case Unit::kSeconds:
       return 13;
+    case Unit::kSeconds:
+      return 17;  // "> 10.1 min (86 %)"
     case Unit::kSamples:
       break;
   }

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/aggregate/survival_curve.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 
@@ -190,18 +192,42 @@ pb::Location to_proto(const Location& location) {
   return out;
 }
 
-pb::Lifetime to_proto(const LifetimeHistogram& lifetimes) {
+namespace {
+
+// Sets limits; answers the quantile in seconds.
+std::optional<double> quantile(const SurvivalCurve& curve, double q, pb::LifetimeLimits& limits) {
+  const SurvivalCurve::Quantile of = curve.quantile(q);
+  limits.set_lower_seconds(of.lower_ns / kNsPerSecond);
+  if (of.upper_ns) limits.set_upper_seconds(*of.upper_ns / kNsPerSecond);
+  if (!of.ns) return std::nullopt;
+  return *of.ns / kNsPerSecond;
+}
+
+void fill_curve(const SurvivalCurve& curve, pb::Lifetime& out) {
+  if (curve.empty()) return;
+  const auto p50 = quantile(curve, 0.5, *out.mutable_p50_limits());
+  const auto p90 = quantile(curve, 0.9, *out.mutable_p90_limits());
+  const auto p99 = quantile(curve, 0.99, *out.mutable_p99_limits());
+  if (p50) out.set_p50_seconds(*p50);
+  if (p90) out.set_p90_seconds(*p90);
+  if (p99) out.set_p99_seconds(*p99);
+  out.set_watched_seconds(curve.watched_ns() / kNsPerSecond);
+  out.set_alive_ratio(curve.alive_ratio());
+}
+
+}  // namespace
+
+pb::Lifetime lifetime_to_proto(const Counters& counters) {
   pb::Lifetime out;
-  out.set_p50_seconds(lifetimes.quantile_ns(0.5) / kNsPerSecond);
-  out.set_p90_seconds(lifetimes.quantile_ns(0.9) / kNsPerSecond);
-  out.set_p99_seconds(lifetimes.quantile_ns(0.99) / kNsPerSecond);
-  out.set_samples(lifetimes.total());
+  fill_curve(SurvivalCurve(counters), out);
+  const LifetimeHistogram died = counters.deaths.histogram();
+  out.set_samples(died.total());
   for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) {
-    if (lifetimes.count(i) == 0) continue;
+    if (died.count(i) == 0) continue;
     pb::LifetimeBucket& bucket = *out.add_buckets();
     bucket.set_upper_bound_seconds(LifetimeHistogram::upper_bound_ns(i) / kNsPerSecond);
-    bucket.set_count(lifetimes.count(i));
-    bucket.set_words(lifetimes.words(i));
+    bucket.set_count(died.count(i));
+    bucket.set_words(died.words(i));
   }
   return out;
 }
@@ -224,7 +250,7 @@ pb::Site to_proto(const GroupCounts& counts) {
   *out.mutable_live() = to_proto(counters.live, unseen.live);
   *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
   *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
-  *out.mutable_lifetime() = to_proto(counters.deaths.histogram());
+  *out.mutable_lifetime() = lifetime_to_proto(counters);
   out.set_allocated_objects(counters.allocated_objects);
   out.set_live_objects(counters.live_objects);
   out.set_allocated_objects_stderr(measure_stderr(counts, Measure::kAllocatedObjects));

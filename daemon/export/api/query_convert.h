@@ -33,7 +33,7 @@ pb::BlockHeap to_proto(Heap heap);
 pb::BlockSource to_proto(Source source);
 
 pb::Location to_proto(const Location& location);
-pb::Lifetime to_proto(const LifetimeHistogram& lifetimes);
+pb::Lifetime lifetime_to_proto(const Counters& counters);
 // Without counts.
 pb::Site to_proto(const GroupName& name);
 pb::Site to_proto(const GroupCounts& counts);

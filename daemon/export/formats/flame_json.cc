@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/aggregate/survival_curve.h"
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
 #include "daemon/query/group.h"
@@ -115,10 +117,7 @@ class FlameTree {
     });
     append_columns("totals", measures, out,
                    [&](const MeasureRow& measure, std::string& to) { append_total(measure, to); });
-    out += ",\"lifetime_p50\":";
-    append_json_array(own_, out, [&](std::uint32_t own, std::string& to) {
-      append_lifetime(counters_[own], to);
-    });
+    append_lifetimes(out);
   }
 
  private:
@@ -150,13 +149,27 @@ class FlameTree {
                    total.variance_words2 > 0 ? total.stderr_bytes() : 0, total.samples);
   }
 
-  static void append_lifetime(const Counters& counters, std::string& out) {
-    if (counters.deaths.empty()) {
+  // In seconds: the median, and where that is not reached, what it is longer than.
+  void append_lifetimes(std::string& out) const {
+    std::string longer_than;
+    out += ",\"lifetime_p50\":";
+    append_json_array(own_, out, [&](std::uint32_t own, std::string& to) {
+      const SurvivalCurve curve(counters_[own]);
+      const auto p50 = curve.quantile(0.5).ns;
+      append_seconds(p50, to);
+      longer_than += longer_than.empty() ? "" : ",";
+      append_seconds(p50 || curve.empty() ? std::nullopt : std::optional(curve.watched_ns()),
+                     longer_than);
+    });
+    absl::StrAppend(&out, ",\"lifetime_p50_longer_than\":[", longer_than, "]");
+  }
+
+  static void append_seconds(std::optional<double> ns, std::string& out) {
+    if (!ns) {
       out += "null";
       return;
     }
-    fmt::format_to(std::back_inserter(out), "{:.4g}",
-                   counters.deaths.histogram().quantile_ns(0.5) / 1e9);
+    fmt::format_to(std::back_inserter(out), "{:.4g}", *ns / 1e9);
   }
 
   const std::size_t max_nodes_;

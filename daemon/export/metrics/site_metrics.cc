@@ -34,7 +34,8 @@ constexpr MetricName kOlderError{"memprofd_site_live_older_bytes_stderr",
                                  "One standard error of memprofd_site_live_older_bytes, in bytes."};
 constexpr MetricName kLifetime{
     "memprofd_site_lifetime_seconds",
-    "Time from allocation to deallocation of the site's words, estimated from samples."};
+    "Time from allocation to deallocation of those of the site's words that have died, estimated "
+    "from samples. Quantiles of it are low for as long as much is alive."};
 
 SiteKey key_of(const Location& location) {
   SiteKey key{valid_utf8(location.function), ""};

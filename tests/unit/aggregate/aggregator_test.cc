@@ -126,6 +126,30 @@ TEST_F(AggregatorTest, SessionEndForgetsTheLiveBlocksOnly) {
   EXPECT_DOUBLE_EQ(counters(5).allocated.words, 204);
 }
 
+// Of the live set, with the weights of its session, as old as the target was when last heard of.
+TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
+  alloc(1, 2, 5);  // at 1 us
+  alloc(2, 1, 6);
+  aggregator_.told_until(9'001'000);
+  aggregator_.told_until(500);  // known already
+  std::uint64_t aged = 0;
+  for (const AgeCounts& of_class : aggregator_.live_ages()) {
+    for (const AgeCounts::Entry& entry : of_class.entries()) {
+      EXPECT_EQ(entry.bucket(), LifetimeHistogram::bucket_of(9'000'000));
+      EXPECT_DOUBLE_EQ(entry.words, static_cast<double>(entry.n) * 100);
+      EXPECT_DOUBLE_EQ(entry.squares, entry.words * entry.words) << "one block";
+      aged += entry.n;
+    }
+  }
+  EXPECT_EQ(aged, 3u);
+  EXPECT_TRUE(counters(5).forgotten.empty());
+  aggregator_.begin_session(0.5);
+  ASSERT_EQ(counters(5).forgotten.entries().size(), 1u);
+  EXPECT_EQ(counters(5).forgotten.entries()[0].n, 2u);
+  EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200) << "at the rate of then";
+  for (const AgeCounts& of_class : aggregator_.live_ages()) EXPECT_TRUE(of_class.empty());
+}
+
 TEST(CountersTest, SumAddsEveryField) {
   Counters a, b;
   b.allocated.add(1, weight_of_word(1));
@@ -134,6 +158,9 @@ TEST(CountersTest, SumAddsEveryField) {
   b.deallocated[kMinor].add(4, weight_of_word(1));
   b.deallocated[kMajor].add(5, weight_of_word(1));
   b.deaths.add(Heap::kMajor, 10, 6, 1);
+  b.forgotten.add(Heap::kMinor, 10, 7, 1);
+  b.ages.add(Heap::kMinor, 10, 8, 1);
+  b.late.add({.bucket = 3, .entered = {9, 9}, .missed = {1, 1}});
   a += b;
   a += b;
   EXPECT_EQ(a.allocated.samples, 2u);
@@ -142,6 +169,10 @@ TEST(CountersTest, SumAddsEveryField) {
   EXPECT_EQ(a.deallocated[kMinor].samples, 8u);
   EXPECT_EQ(a.deallocated[kMajor].samples, 10u);
   EXPECT_EQ(a.deaths.histogram().total(), 12u);
+  EXPECT_EQ(a.forgotten.histogram().total(), 14u);
+  EXPECT_EQ(a.ages.histogram().total(), 16u);
+  ASSERT_EQ(a.late.entries().size(), 1u);
+  EXPECT_EQ(a.late.entries()[0].entered.words, 18);
 }
 
 // Interval cells by class, of one cut.

@@ -20,6 +20,7 @@ void add(Sums& sums, const WindowCell& cell, double rate) {
   sum["forgotten"] += cell.forgotten;
   sum["never followed"] += cell.never_followed;
   for (const DeathCounts::Entry& death : cell.deaths) sum[std::to_string(death.code)] += death.n;
+  for (const AgeCounts::Entry& age : cell.ages) sum["age " + std::to_string(age.code)] += age.n;
 }
 
 HistoryWindowPtr random_window(std::mt19937& random, std::uint64_t second, bool two_rates) {
@@ -31,7 +32,10 @@ HistoryWindowPtr random_window(std::mt19937& random, std::uint64_t second, bool 
       IntervalCell& cell = interval.cell(ClassId(random() % 60));
       cell.allocated += random() % 3;
       cell.promoted += random() % 2;
-      cell.forgotten += random() % 7 == 0 ? 5 : 0;
+      if (random() % 7 == 0) {
+        cell.forgotten += 5;
+        cell.ages.add(Heap::kMinor, 1u << random() % 31, 5, 1);
+      }
       cell.never_followed += random() % 3 == 0 ? 1 : 0;
       for (std::uint32_t d = random() % 4; d > 0; --d) {
         cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31, 3, 1);
@@ -103,6 +107,7 @@ TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
   Interval interval;
   IntervalCell& cell = interval.cell(ClassId(1'000'000));
   cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 3ull * kMost;
+  cell.ages.add(Heap::kMinor, 7, 3ull * kMost, 1);
   cell.deaths.add(Heap::kMinor, 5, kMost, 1);
   cell.deaths.add(Heap::kMinor, 1u << 30, kMost, 1);
   interval.cell(ClassId(0)).deaths.add(Heap::kMajor, 5, 2, 1);

@@ -21,7 +21,11 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
     IntervalCell& cell = interval.cell(ClassId(random() % 100'000));
     cell.allocated += random() % 4 == 0 ? random() : random() % 4;
     cell.promoted += random() % 3;
-    cell.forgotten += random() % 5 == 0 ? 1000 : 0;
+    if (random() % 5 == 0) {
+      cell.forgotten += 1000;
+      cell.ages.add(Heap::kMinor, 1u << random() % 31, 400, 1);
+      cell.ages.add(Heap::kMinor, 1u << random() % 31, 600, 1);
+    }
     cell.never_followed += random() % 4 == 0 ? 1 + random() % 300 : 0;
     for (std::uint32_t d = random() % 30; d > 0; --d) {
       cell.deaths.add(random() % 2 == 0 ? Heap::kMinor : Heap::kMajor, 1u << random() % 31,
@@ -45,6 +49,11 @@ TEST(HistoryWindowTest, CellsComeBackAsTheyWere) {
     for (std::size_t i = 0; i < cell.deaths.size(); ++i) {
       EXPECT_EQ(cell.deaths[i].code, next->second.deaths.entries()[i].code);
       EXPECT_EQ(cell.deaths[i].n, next->second.deaths.entries()[i].n);
+    }
+    ASSERT_EQ(cell.ages.size(), next->second.ages.entries().size());
+    for (std::size_t i = 0; i < cell.ages.size(); ++i) {
+      EXPECT_EQ(cell.ages[i].code, next->second.ages.entries()[i].code);
+      EXPECT_EQ(cell.ages[i].n, next->second.ages.entries()[i].n);
     }
     ++next;
   });

@@ -170,9 +170,9 @@ function legendOfModules(tree: Tree, colours: Colours): HTMLElement[] {
 export function legend(tree: Tree, colours: Colours): HTMLElement[] {
   const { theme, range } = colours;
   if (colours.mode === "lifetime") {
-    return [make("span", {}, "Median lifetime of the blocks that died"),
+    return [make("span", {}, "Median lifetime; where more than half is alive, at least its age"),
       scaleKey(`≤ ${format.duration(range.low)}`, theme.scale, `≥ ${format.duration(range.high)}`),
-      key(theme.unknown, "none died")];
+      key(theme.unknown, "not known")];
   }
   if (colours.mode === "change") {
     return [make("span", {}, "Change, paler the closer it is to its error"),

@@ -30,9 +30,10 @@ export interface FlameJson {
   // are the totals.
   self: Record<string, number[]>;
   samples: Record<string, number[]>;
-  // By node: median seconds that those of its own blocks lived that died; null when none did.
-  // Without this column there is no colouring by lifetime.
+  // By node: median seconds that its own blocks live; null where that is not reached, and then what
+  // it is longer than in the other. Without this column there is no colouring by lifetime.
   lifetime_p50?: (number | null)[];
+  lifetime_p50_longer_than?: (number | null)[];
 }
 
 export interface Measure {
@@ -133,17 +134,18 @@ export class Profile {
       this.self[key] = new Float64Array(data.self[key]);
       this.samples[key] = new Float64Array(data.samples[key]);
     }
-    this.lifetime = this.lifetimes(data.lifetime_p50);
+    this.lifetime = this.lifetimes(data.lifetime_p50, data.lifetime_p50_longer_than);
     this.modules = data.functions.map(([name]) => moduleOf(data.strings[name]));
   }
 
-  // Seconds by node; NaN where nothing died. null without lifetimes.
-  private lifetimes(column: (number | null)[] | undefined): Float64Array | null {
+  // Seconds by node; NaN where nothing is known. null without lifetimes.
+  private lifetimes(column: (number | null)[] | undefined,
+                    longerThan: (number | null)[] | undefined): Float64Array | null {
     if (!Array.isArray(column) || column.length !== this.size) return null;
     const seconds = new Float64Array(column.length).fill(NaN);
     let isKnown = false;
     for (let i = 0; i < column.length; ++i) {
-      const value = column[i];
+      const value = column[i] ?? longerThan?.[i];
       if (typeof value !== "number" || !(value > 0)) continue;
       seconds[i] = value;
       isKnown = true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of the table in each of its modes.
-import type { Estimate, MeasureInfo, Site } from "../api";
+import type { Estimate, MeasureInfo } from "../api";
 import * as format from "../format";
 import { estimateOf, measures, unitOf } from "../names";
 import type { View } from "../state";
+import { medianOf, medianText } from "./lifetime";
 import type { Mode, Row } from "./rows";
 
 export interface Column {
@@ -34,11 +35,10 @@ function estimateColumn({ name, label }: MeasureInfo, title: string): Column {
 const samples: Column = { key: "samples", label: "Samples", title: "Samples of allocation", width: "76px",
   value: ({ site }) => Number(site.samples), text: ({ site }) => format.count(Number(site.samples)) };
 
-const lifetimeText = ({ lifetime }: Site): string =>
-  lifetime && Number(lifetime.samples) > 0 ? format.duration(lifetime.p50_seconds) : "none died";
 const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, width: "minmax(136px, 0.9fr)",
-  title: "How long blocks lived that died, short on the left; half of them at most so long",
-  value: ({ site }) => site.lifetime?.p50_seconds ?? 0, text: ({ site }) => lifetimeText(site) };
+  title: "Half of the memory lives at most so long, what is still alive included; > where more than half lives longer. " +
+    "The bars are of what died, short lifetimes on the left",
+  value: ({ site }) => medianOf(site.lifetime), text: ({ site }) => medianText(site.lifetime) };
 
 const siteColumns = (): readonly Column[] =>
   [...measures().map((measure) => estimateColumn(measure, measure.meaning)), samples, lifetime];

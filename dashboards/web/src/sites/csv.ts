@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of the table as CSV: numbers as they are, bytes and samples.
 import { estimateOf, measures } from "../names";
+import { isKnown } from "./lifetime";
 import type { Row } from "./rows";
 
 const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
@@ -8,7 +9,7 @@ const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.repla
 export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string; where: string }): Blob {
   const head = ["name", "location", "samples", ...measures().flatMap(({ name: key }) =>
     ["", "_stderr", "_lower", "_upper"].map((part) => `${key}_bytes${part}`)),
-    "lifetime_p50_seconds", "lifetime_p90_seconds", "lifetime_p99_seconds",
+    "lifetime_p50_seconds", "lifetime_p90_seconds", "lifetime_p99_seconds", "lifetime_watched_seconds", "alive_ratio",
     "change", "change_stderr", "change_lower", "change_upper", "growth_bytes", "growth_bytes_stderr"];
   const lines = rows.map((row) => {
     const { name, where } = nameOf(row);
@@ -16,9 +17,10 @@ export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string
     const estimates = measures().map(({ name: key }) => estimateOf(site, key))
       .flatMap((estimate) => [estimate?.bytes ?? "", estimate?.bytes_stderr ?? "", estimate?.bytes_lower ?? "",
         estimate?.bytes_upper ?? ""]);
-    const died = Number(site.lifetime?.samples ?? 0) > 0 ? site.lifetime : undefined;
-    return [name, where, site.samples, ...estimates, died?.p50_seconds ?? "", died?.p90_seconds ?? "",
-      died?.p99_seconds ?? "", diff?.change ?? "", diff?.change_stderr ?? "", diff?.change_lower ?? "",
+    const lifetime = isKnown(site.lifetime) ? site.lifetime : undefined;
+    return [name, where, site.samples, ...estimates, lifetime?.p50_seconds ?? "", lifetime?.p90_seconds ?? "",
+      lifetime?.p99_seconds ?? "", lifetime?.watched_seconds ?? "", lifetime?.alive_ratio ?? "",
+      diff?.change ?? "", diff?.change_stderr ?? "", diff?.change_lower ?? "",
       diff?.change_upper ?? "", leak?.growth_bytes ?? "",
       leak?.growth_bytes_stderr ?? ""].map((cell) => quoted(String(cell))).join(",");
   });

@@ -9,6 +9,7 @@ import * as format from "../format";
 import { estimateOf, isCallstack, measureLabel, measures, NO_ESTIMATE, numberFilter, patternOf, unitOf, type GroupBy } from "../names";
 import type { View } from "../state";
 import { histogram } from "./histogram";
+import { isKnown, quantilesText } from "./lifetime";
 import { nameOf, type Row, type Rows } from "./rows";
 
 const ASKED = 60;
@@ -140,9 +141,9 @@ function numbers({ site, diff, leak }: Row): HTMLElement {
       format.interval(of.live_objects_lower, of.live_objects_upper, format.count));
   }
   const { lifetime } = of;
-  if (lifetime && Number(lifetime.samples) > 0) {
-    add("Lifetime", `p50 ${format.duration(lifetime.p50_seconds)}, p90 ${format.duration(lifetime.p90_seconds)}, ` +
-      `p99 ${format.duration(lifetime.p99_seconds)}`);
+  if (isKnown(lifetime)) {
+    add("Lifetime", quantilesText(lifetime));
+    add("Still alive", `${format.share(lifetime.alive_ratio, 1)} of what was followed`);
   }
   return list;
 }

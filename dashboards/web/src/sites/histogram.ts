@@ -91,8 +91,7 @@ function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => nu
 export function histogram(lifetime: Lifetime): SVGElement {
   const axis = axisOf([lifetime]);
   const svg = element("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });
-  svg.setAttribute("aria-label", `Lifetimes of ${format.count(Number(lifetime.samples))} samples: half at most ` +
-    `${format.duration(lifetime.p50_seconds)}, 99 % at most ${format.duration(lifetime.p99_seconds)}`);
+  svg.setAttribute("aria-label", `Lifetimes of ${format.count(Number(lifetime.samples))} samples that died`);
   const bins = binsOf(lifetime, axis);
   const most = Math.max(...bins.map(({ bytes, error }) => bytes + error), 1);
   const y = (bytes: number) => HEIGHT - (Math.max(0, bytes) / most) * (HEIGHT - 8);

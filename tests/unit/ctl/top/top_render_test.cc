@@ -90,7 +90,7 @@ TEST_F(TopRenderTest, ShowsTheProgramAndItsSites) {
             "live 79.4 MiB ± 0.8  allocated 3.484 MiB ± 0.007 per s  heap 64.0 MiB  gc 1,053 minor "
             "89 major  dropped 9");
   EXPECT_EQ(lines[2], "sites by live: 4  in 10.0 min until 22:23:20 UTC");
-  EXPECT_EQ(lines[3], "             LIVE*        ALLOCATED/S   P50 LIFETIME  HISTORY     SITE");
+  EXPECT_EQ(lines[3], "             LIVE*        ALLOCATED/S        P50 (ALIVE)  HISTORY     SITE");
   EXPECT_EQ(lines[4],
             ">   72.5 MiB ± 0.7        130 KiB ± 1        55.1 ms        ▁▂▃█  Sessions.remember  "
             "bin/sessions.ml:27");
@@ -138,7 +138,7 @@ TEST_F(TopRenderTest, ASmallScreenHasWhatMattersMost) {
 
 TEST_F(TopRenderTest, TheWiderTheMoreColumns) {
   EXPECT_THAT(text(80), HasSubstr("HISTORY"));
-  EXPECT_THAT(text(80), Not(HasSubstr("P50 LIFETIME")));
+  EXPECT_THAT(text(80), Not(HasSubstr("P50 (ALIVE)")));
   EXPECT_THAT(text(160), HasSubstr("PROMOTED/S"));
   EXPECT_THAT(text(250), HasSubstr("DIED OLD/S"));
   EXPECT_THAT(text(250), HasSubstr("HISTORY: live"));

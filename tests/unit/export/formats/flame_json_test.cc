@@ -110,6 +110,20 @@ TEST(FlameJsonTest, MedianLifetimeWhereBlocksDied) {
   EXPECT_EQ(lifetimes.size(), tree.data["parent"].size());
 }
 
+// Of what does not die it is known how long it has lived.
+TEST(FlameJsonTest, LongerThanWhereTheMedianIsNotReached) {
+  ProfileModel model = example();
+  for (ProfileRow& row : model.profile.rows) {
+    for (int i = 0; i < 1000; ++i) row.counters.ages.add(Heap::kMinor, 100'000'000'000, 1, 100);
+  }
+  const Tree tree({model.profile});
+  const std::size_t node = tree.nodes.at("main/insert/add");
+  EXPECT_TRUE(tree.data["lifetime_p50"][node].is_null());
+  EXPECT_NEAR(tree.data["lifetime_p50_longer_than"][node].get<double>(), 100, 30);
+  EXPECT_TRUE(tree.data["lifetime_p50_longer_than"][0].is_null()) << "nothing is known of it";
+  EXPECT_EQ(tree.data["lifetime_p50_longer_than"].size(), tree.data["parent"].size());
+}
+
 TEST(FlameJsonTest, Facts) {
   ProfileModel model = example();
   model.profile.dropped_events = 3;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long blocks live, estimated from those that died and those that have not yet.
+//
+// The blocks that have died are the short-lived ones: of blocks that live for 60 s in the mean,
+// those that died within a minute of watching lived for 19 s. A block that is still alive, or that
+// was followed no longer, has lived for its age at least, and that counts: it was at risk to die up
+// to that age and did not. S, the share of the words that live longer than an age, falls at each
+// bucket of ages by the share q of those at risk that die in it (product-limit estimate: Kaplan and
+// Meier, J. Am. Stat. Assoc. 53, 1958; for ages by class the actuarial one: Cutler and Ederer,
+// J. Chronic Dis. 8, 1958):
+//
+//   q_i = d_i / r_i      S_i = S_(i-1) (1 - q_i)      r_i = n_i - c_i / 2 - m_i
+//
+// with the words d that die in bucket i, c that were last seen alive in it, and n that enter it; m
+// are those that were not watched yet (LateEntries).
+//
+//   bucket    0-1 s   1-2 s   2-4 s     10 samples of equal weight: 3 die, 7 are alive, of which
+//   n            10       7       4     2 are 0.5 s old, 2 are 1.5 s old, and 3 are 3 s old
+//   d             1       1       1
+//   c             2       2       3     of the dead alone, 2 of 3 lived at most 2 s
+//   r             9       6     2.5
+//   S          0.89    0.74    0.44     p50 is in the last bucket, at 3.5 s; p90 not reached
+//
+// The error is Greenwood's (Rep. Publ. Health Med. Subj. 33, 1926), with each block w by its own
+// weight, since rates differ (linearised; for equal weights it is Greenwood's q / ((1 - q) r)):
+//
+//   var(ln S) = sum of ((1 - q)^2 D2 + q^2 (R2 - D2)) / (r (1 - q))^2     D2, R2: sums of w^2
+//
+// S has then the error of a binomial share among n' = (1 - S) / (S var(ln S)) blocks, and the
+// limits of 95 % are Wilson's for these (Rothman, J. Chronic Dis. 31, 1978): right for few blocks
+// and at S = 1 too. A quantile lies between the ages at which the lower and the upper limit of S
+// pass it (Brookmeyer and Crowley, Biometrics 38, 1982), moved out to the ends of their buckets,
+// since a lifetime is known by its bucket only.
+//
+// It is taken for granted that what was forgotten does not differ from what was not. The limits are
+// about which blocks were sampled.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "daemon/aggregate/counters.h"
+
+namespace memprofd {
+
+class SurvivalCurve {
+ public:
+  // A lifetime in ns that a share of the words does not exceed.
+  struct Quantile {
+    // Nothing: not reached, it is longer than watched_ns().
+    std::optional<double> ns;
+    // In 95 of 100 cases it lies between them; no upper one: it may be of any length.
+    double lower_ns = 0;
+    std::optional<double> upper_ns;
+  };
+
+  // Of the words, those that live longer than an age, with the limits of 95 %.
+  struct Share {
+    double survival = 1;
+    double lower = 1;
+    double upper = 1;
+  };
+
+  // Of all blocks that the deaths, forgotten, ages and late of these tell of.
+  explicit SurvivalCurve(const Counters& counters);
+
+  // Nobody was watched: nothing is known.
+  bool empty() const { return watched_ == 0; }
+  // q in 0..1.
+  Quantile quantile(double q) const;
+  // At the end of a bucket of LifetimeHistogram.
+  const Share& at(int bucket) const { return steps_[bucket]; }
+  // The age in ns up to which the curve goes.
+  double watched_ns() const;
+  // Of the words that were watched, those that are alive.
+  double alive_ratio() const { return alive_ratio_; }
+
+ private:
+  static constexpr int kBuckets = LifetimeHistogram::kBuckets;
+
+  std::array<Share, kBuckets> steps_;
+  int watched_ = 0;    // buckets in which anything was at risk are below it
+  bool open_ = false;  // something was last seen alive in the last of them
+  double alive_ratio_ = 0;
+};
+
+// What is shown where one number is asked for: the median in ns, or what it is longer than; 0 when
+// nothing is known.
+double median_at_least_ns(const Counters& counters);
+
+}  // namespace memprofd

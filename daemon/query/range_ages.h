@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What estimates of lifetimes in a range need beside the deaths: how old is what has not died, and
+// from which age on it was watched.
+//
+// A block counts with the part of its life that lies in the range. One that was there before the
+// range began comes into it at the age that it had then (LateEntries); it cannot have died before,
+// and says nothing of younger ages.
+//
+//   range         b|---------------------------|e
+//   one block      #####X                            born in it, died
+//   another     ....####|                            born before: enters at 4, forgotten at 8
+//   a third                        ##############..  alive at 13
+//
+// Ages at the end are those of the live set where it is now, exact to their bucket; at an earlier
+// end they are known to an octave, and those below a second to the second (RangeCounter::
+// born_before). When the range began tells the age then of a block that leaves in a window: by that
+// window's time and the bucket of its lifetime, spread over both.
+#pragma once
+
+#include <vector>
+
+#include "daemon/history/snapshot.h"
+#include "daemon/query/range_counter.h"
+
+namespace memprofd {
+
+// Which of them count.
+struct AgeFilter {
+  LifetimeSpan span;  // of the age at the end
+  bool allocated_in_range = false;
+};
+
+// Of what is live at a window limit, by row.
+std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                               std::uint64_t time_ns);
+// Of what is live at the end of the range.
+std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                                   const TimeRange& range, const AgeFilter& filter);
+// Of what was forgotten in the range.
+std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                                      const TimeRange& range, const AgeFilter& filter);
+// Sets `late` of counters whose deaths, forgotten and ages are of the range.
+void add_late_entries(const RangeCounter& counter, const TimeRange& range,
+                      std::vector<Counters>& counters);
+
+// Of blocks that left in a bucket, between from_ns and to_ns after the range began, the shares that
+// came into it at an age above 0, by the bucket of that age.
+struct LateShare {
+  int bucket = 0;
+  double entered = 0;
+  double missed = 0;  // of the bucket's width, as in LateEntries
+};
+std::vector<LateShare> late_shares(int left_in, double from_ns, double to_ns);
+
+}  // namespace memprofd
