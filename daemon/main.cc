@@ -36,7 +36,6 @@
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -53,7 +52,7 @@ constexpr milliseconds kServersPatience{3'500};
 constexpr double kSilentTooLongSeconds = 30;
 
 int fail(const absl::Status& status) {
-  spdlog::error("{}", std::string(status.message()));
+  log_error("{}", std::string(status.message()));
   return static_cast<int>(exit_code_of(status));
 }
 
@@ -97,7 +96,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
       continue;
     }
     if (daemon.cancelled()) break;
-    spdlog::error("{}", std::string(info.status().message()));
+    log_error("{}", std::string(info.status().message()));
     if (first_failure.ok()) first_failure = info.status();
   }
   return any ? absl::OkStatus() : first_failure;
@@ -109,9 +108,9 @@ const char* name_of(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"
 void reload(HttpServer& http) {
   const absl::Status status = http.reload();
   if (status.ok()) {
-    spdlog::info("SIGHUP: web configuration and certificates are read anew");
+    log_info("SIGHUP: web configuration and certificates are read anew");
   } else {
-    spdlog::error("SIGHUP: {}; what was read before stays", std::string(status.message()));
+    log_error("SIGHUP: {}; what was read before stays", std::string(status.message()));
   }
 }
 
@@ -120,7 +119,7 @@ bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
   const auto signal = signals.wait(time);
   if (signal == SIGHUP) reload(http);
   if (!signal || signal == SIGHUP) return false;
-  spdlog::info("{}: detaching", name_of(*signal));
+  log_info("{}: detaching", name_of(*signal));
   return true;
 }
 
@@ -157,7 +156,7 @@ bool ends_in_time(std::function<void()> work, milliseconds patience, const Signa
 }
 
 [[noreturn]] void leave_at_once(ExitCode code) {
-  spdlog::shutdown();
+  end_log();
   std::fflush(stdout);
   _exit(static_cast<int>(code));
 }
@@ -235,7 +234,7 @@ struct Running {
     daemon->cancel_requests();  // before the servers wait for those who ask
     services->stop();
     if (!ends_in_time([this] { daemon->stop(); }, kDetachPatience, signals)) {
-      spdlog::error("ends before all programs are let go of; agents stop by themselves in 15 s");
+      log_error("ends before all programs are let go of; agents stop by themselves in 15 s");
       leave_at_once(ExitCode::kInternal);
     }
     const auto end_servers = [this] {
@@ -243,7 +242,7 @@ struct Running {
       http.reset();
     };
     if (!ends_in_time(end_servers, kServersPatience, signals)) {
-      spdlog::warn("ends without waiting for a client that does not read its answer");
+      log_warning("ends without waiting for a client that does not read its answer");
       leave_at_once(ExitCode::kOk);
     }
   }

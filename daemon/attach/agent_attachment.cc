@@ -9,9 +9,9 @@
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/attach/inject/trip_young_limit.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
   const KernelFrameTable table =
       build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
-    spdlog::warn(
+    log_warning(
         "pid {}: {} frame descriptors of {} are malformed, or too many for the memory that is kept "
         "of one target: callstacks end at their code",
         target.pid, lost, target.exe);
@@ -100,8 +100,8 @@ memprof_capture_by AgentAttachment::choose_capture(double requested_rate) {
     kernel_capture_ = KernelCapture::take(program);
   }
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
-  spdlog::info("pid {}: the runtime captures callstacks; the kernel does for {} targets of {}",
-               target_.pid, kMaxKernelCaptures, target_.exe);
+  log_info("pid {}: the runtime captures callstacks; the kernel does for {} targets of {}",
+           target_.pid, kMaxKernelCaptures, target_.exe);
   return MEMPROF_CAPTURE_BY_RUNTIME;
 }
 

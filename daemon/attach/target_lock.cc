@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -53,8 +53,8 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
   if (errno != EADDRINUSE) return file_error(errno, action);
   const Holder holder = find_holder(socket.get(), address, length);
   if (!holder.is_memprofd) {
-    spdlog::warn("pid {}: another user's process ({}) has taken the name @{}, it is ignored", pid,
-                 holder.pid, name);
+    log_warning("pid {}: another user's process ({}) has taken the name @{}, it is ignored", pid,
+                holder.pid, name);
     return TargetLock(UniqueFd());
   }
   if (holder.pid == ::getpid()) {

@@ -12,9 +12,9 @@
 #include "daemon/control/wait_for.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -143,7 +143,7 @@ void Daemon::take_over_looks() {
     const int parent = session->forked_from();
     if (parent == 0) continue;
     if (begun.ok()) {
-      spdlog::info("pid {}: forked by pid {}, followed", pid, parent);
+      log_info("pid {}: forked by pid {}, followed", pid, parent);
     } else if (!absl::IsNotFound(begun)) {
       leave_alone(parent, LeftAlone::kRefused, std::string(begun.message()));
     }
@@ -193,7 +193,7 @@ bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
 
 void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string& why) {
   const auto found = targets_.find(parent);
-  if (found == targets_.end() || found->second->leave_alone(reason)) spdlog::warn("{}", why);
+  if (found == targets_.end() || found->second->leave_alone(reason)) log_warning("{}", why);
 }
 
 // Those that ended too long ago, the oldest of too many, and those that never began.

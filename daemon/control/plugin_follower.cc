@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/discover/frame_table.h"
+#include "daemon/util/log.h"
 #include "daemon/util/units.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -52,8 +52,8 @@ void PluginFollower::start_look(const AttachedTarget& target, const std::functio
   }
   seen_.reset();  // again when threads are free
   next_look_ = std::chrono::steady_clock::now() + kLookBudget;
-  spdlog::warn("pid {}: its plugins are not looked for: {}", target.target().pid,
-               std::string(look.status().message()));
+  log_warning("pid {}: its plugins are not looked for: {}", target.target().pid,
+              std::string(look.status().message()));
 }
 
 // On the look's thread.
@@ -77,7 +77,7 @@ void PluginFollower::take_over(AttachedTarget& target) {
     if (!look_->over_budget()) return;
     look_.reset();
     given_up_ = true;
-    spdlog::warn(
+    log_warning(
         "pid {}: a look for plugins took longer than {} s and was given up, stacks end at new "
         "ones; "
         "attach again when the file system of its files answers (FUSE, NFS)",
@@ -98,8 +98,8 @@ void PluginFollower::take_over(AttachedTarget& target) {
 void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
   const int pid = target.target().pid;
   const std::string name = plugin.code.file->display_name();
-  spdlog::info("pid {}: plugin {} has {} frame descriptors", pid, name,
-               plugin.code.frames.descriptors().size());
+  log_info("pid {}: plugin {} has {} frame descriptors", pid, name,
+           plugin.code.frames.descriptors().size());
   added_.emplace_back(name, plugin.code.frames);
   symbolizer_->add(std::move(plugin.code.file), plugin.code.load_bias, plugin.code.frames);
   walk_through(plugin.table, name, target);
@@ -115,9 +115,9 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
                                   AttachedTarget& target) {
   const int pid = target.target().pid;
   const absl::Status status = target.kernel().add_frames(table);
-  if (!status.ok()) spdlog::warn("pid {}: {}: {}", pid, name, std::string(status.message()));
+  if (!status.ok()) log_warning("pid {}: {}: {}", pid, name, std::string(status.message()));
   if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
-  spdlog::warn(
+  log_warning(
       "pid {}: {}: {} of its frame descriptors are no addresses or have no room in the {} that are "
       "kept of one target; callstacks end at their code",
       pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
@@ -126,10 +126,10 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
 // Once a reason: a program may load plugins without end.
 void PluginFollower::say_problems(int pid) {
   for (const auto& problems = finder_.problems(); problems_said_ < problems.size();) {
-    spdlog::warn("pid {}: plugin {}", pid, problems[problems_said_++]);
+    log_warning("pid {}: plugin {}", pid, problems[problems_said_++]);
   }
   if (finder_.left_out() == 0 || std::exchange(said_left_out_, true)) return;
-  spdlog::warn(
+  log_warning(
       "pid {}: stacks end at plugins beyond the first {} or those that the kernel's table has room "
       "for; {} are left out so far",
       pid, PluginFinder::kMaxPlugins, finder_.left_out());

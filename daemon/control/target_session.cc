@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -262,10 +262,10 @@ void TargetSession::stop(TargetState state, std::string message, milliseconds pa
 
 TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
   const int pid = options_.pid;
-  spdlog::info("pid {}: {}", pid, message);
+  log_info("pid {}: {}", pid, message);
   context_.leases.drop(pid);
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
-    spdlog::info("pid {}: {} more of its children were left alone", pid, unsaid);
+    log_info("pid {}: {} more of its children were left alone", pid, unsaid);
   }
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/util/log.h"
 #include "daemon/util/units.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -39,7 +39,7 @@ std::string overhead_text(const OverheadInfo& overhead) {
 }
 
 void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
-  spdlog::warn(
+  log_warning(
       "pid {}: {} even at {}, the lowest that a budget leads to; raise --max-overhead, or detach",
       pid, overhead_text(overhead), format_rate(rate));
 }
@@ -129,10 +129,10 @@ void TargetSession::show_progress() {
     if (sampling && info.attach_seconds == 0) info.attach_seconds = seconds_since(requested_at_);
   });
   if (!sampling) return;
-  spdlog::info("pid {}: sampling {}{}{}", options_.pid, target.target().comm,
-               target.observes() ? absl::StrCat(", ", observe_text(attached_->why_observed))
-                                 : absl::StrCat(" at ", format_rate(lane_->info().sampling_rate)),
-               std::exchange(attached_->why_rate, ""));
+  log_info("pid {}: sampling {}{}{}", options_.pid, target.target().comm,
+           target.observes() ? absl::StrCat(", ", observe_text(attached_->why_observed))
+                             : absl::StrCat(" at ", format_rate(lane_->info().sampling_rate)),
+           std::exchange(attached_->why_rate, ""));
 }
 
 // Some kernels accept a probe that then never fires; trust only what arrives. The
@@ -176,7 +176,7 @@ void TargetSession::note_children() {
       continue;
     }
     if (leave_alone(LeftAlone::kTooManyForks)) {
-      spdlog::warn("pid {}: left alone, too many processes are being forked", pid);
+      log_warning("pid {}: left alone, too many processes are being forked", pid);
     }
   }
 }
@@ -213,7 +213,7 @@ void TargetSession::keep_alive() {
   if (why_ended.empty() || has_exited(attached_->target->target())) return;
   // Once: a program may stop Memprof again and again.
   if (std::exchange(attached_->why_ended, why_ended) != why_ended) {
-    spdlog::warn("pid {}: {}; starting again", options_.pid, why_ended);
+    log_warning("pid {}: {}; starting again", options_.pid, why_ended);
   }
   start_again(lane_->info().sampling_rate);
 }
@@ -224,7 +224,7 @@ absl::StatusOr<std::unique_ptr<TargetOverhead>> TargetSession::start_budget(
     const AttachedTarget& target) const {
   if (options_.max_overhead == 0) return nullptr;
   if (target.observes()) {
-    spdlog::warn(
+    log_warning(
         "pid {}: --max-overhead has no effect in observe mode, where minor collections set the "
         "pace",
         options_.pid);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/query_options.h"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 
 #include "daemon/model/group_key.h"
@@ -142,6 +144,22 @@ void add_order(CLI::App& app, QueryOptions& options) {
       "Sort by MEASURE, largest first (default: live)");
   app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
       ->check(CLI::Range(0, 1'000'000'000));
+}
+
+absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words) {
+  CLI::App app;
+  app.set_help_flag();
+  QueryOptions options;
+  add_filter(app, options, false);
+  app.add_option_function<std::string>(
+      "pattern", [&](const std::string& text) { options.filter.set_pattern(text); }, "");
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return options;
 }
 
 absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options) {

@@ -2,12 +2,15 @@
 // The options that say which blocks a command is about; the same for all.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/ctl/selection_spec.h"
+
+namespace CLI {
+class App;  // its header takes seconds to compile
+}
 
 namespace memprofd::ctl {
 
@@ -35,6 +38,10 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes);
 void add_grouping(CLI::App& app, QueryOptions& options);
 // --sort and --limit.
 void add_order(CLI::App& app, QueryOptions& options);
+
+// The options of add_filter(), and a pattern, from words that were typed elsewhere than on a
+// command line.
+absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words);
 
 absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options);
 // The target, and the range of either place. now_ns: CLOCK_REALTIME.

@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "spdlog/spdlog.h"
-
 namespace memprofd {
 namespace {
 

@@ -2,10 +2,8 @@
 // JSON written as text, for outputs too large to be built as a tree first.
 #pragma once
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
 
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -31,11 +29,12 @@ void append_json_array(const Items& items, std::string& out, Put put) {
   out += ']';
 }
 
-// The same of numbers.
+// The same of whole numbers.
 template <typename Numbers>
 void append_json_numbers(const Numbers& numbers, std::string& out) {
   append_json_array(numbers, out, [](const auto& number, std::string& to) {
-    fmt::format_to(std::back_inserter(to), FMT_COMPILE("{}"), number);
+    const fmt::format_int digits(number);
+    to.append(digits.data(), digits.size());
   });
 }
 

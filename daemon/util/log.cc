@@ -25,6 +25,20 @@ class QuotedMessage : public spdlog::custom_flag_formatter {
   }
 };
 
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 constexpr char kLogfmt[] = "ts=%Y-%m-%dT%H:%M:%S.%e%z level=%l msg=\"%*\"";
 constexpr char kJson[] = R"({"ts":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","msg":"%*"})";
 
@@ -38,5 +52,11 @@ void set_up_log(const std::string& level, const std::string& format) {
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
 }
+
+void end_log() { spdlog::shutdown(); }
+
+bool is_logged(LogLevel level) { return spdlog::should_log(level_of(level)); }
+
+void log_line(LogLevel level, std::string_view text) { spdlog::log(level_of(level), text); }
 
 }  // namespace memprofd

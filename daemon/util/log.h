@@ -1,12 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines on stderr, one event a line.
+// Log lines on stderr, one event a line. Any thread may write them. Only log.cc knows what
+// writes them: that library's header would be the costliest to compile in every other file.
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
 
 namespace memprofd {
 
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
 // level: debug, info, warn or error. format: logfmt or json.
 void set_up_log(const std::string& level, const std::string& format);
+// Writes what is left, for a process that ends without destructors.
+void end_log();
+
+bool is_logged(LogLevel level);
+// The text as it is.
+void log_line(LogLevel level, std::string_view text);
+
+// With a format and values, as fmt::format.
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (!is_logged(LogLevel::kDebug)) return;
+  log_line(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
+}
 
 }  // namespace memprofd

@@ -37,6 +37,8 @@ doctor
 control
 ctl/render ctl/top ctl
 """
+COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
+          "daemon/ctl/query_options.cc"}
 # Whose form the licence's line has: a program of the kernel is under its licence too.
 LICENSED = re.compile(r"SPDX-License-Identifier: (Apache-2\.0|\(GPL-2\.0-only OR BSD-2-Clause\))( \*/| \*\))?$", re.M)
 SOURCES = {".cc", ".h", ".c", ".py", ".ts", ".js", ".css", ".proto", ".sh", ".mk", ".ml"}
@@ -79,6 +81,12 @@ class Layout(unittest.TestCase):
     def test_no_folder_is_a_long_list(self):
         counts = collections.Counter(str(path.parent) for path in tracked())
         self.assertEqual({}, {folder: count for folder, count in counts.items() if count > MOST_FILES})
+
+    def test_costly_headers_are_in_few_files(self):
+        """spdlog takes 9 s to compile with sanitizers wherever a line is logged, CLI11 up to 30 s."""
+        wrong = [str(path) for path in tracked() if path.parts[0] == "daemon" and path.suffix in (".cc", ".h")
+                 and re.search(r'#include .(spdlog/|CLI/)', (ROOT / path).read_text()) and str(path) not in COSTLY]
+        self.assertEqual([], wrong)
 
     def test_every_source_names_its_licence(self):
         sources = [path for path in tracked() if path.suffix in SOURCES or path.name == "Makefile"]

@@ -14,7 +14,7 @@
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/fd.h"
-#include "spdlog/spdlog.h"
+#include "daemon/util/log.h"
 
 // Begins with an instruction that the kernel emulates, as do the functions that are probed.
 extern "C" void memprofd_trap_here();
@@ -77,7 +77,7 @@ TrapCost measure() {
   std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
   const double ns = kInRealPrograms * rounds[kRounds / 2];
   if (ns < kLeastNs || ns > kMostNs) return {kUsualTrapNs, false};
-  spdlog::debug("a probe hit takes {:.0f} ns", ns);
+  log_debug("a probe hit takes {:.0f} ns", ns);
   return {ns, true};
 }
 

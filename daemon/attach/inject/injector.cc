@@ -21,9 +21,9 @@
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -219,8 +219,8 @@ class Injector::Round {
     RETURN_IF_ERROR(agent.status());
     RETURN_IF_ERROR(finished);
     if (loaded->file) RETURN_IF_ERROR(check_mapped(*loaded, *agent));
-    spdlog::debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
-                  (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
+    log_debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
+              (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
     return InjectionResult{*agent, static_cast<double>(now - stopped_at_) * 1e-9};
   }
 

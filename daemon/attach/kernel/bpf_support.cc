@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/bpf_support.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
 
 namespace memprofd {
@@ -21,11 +20,11 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; a longer one is cut
 
 int print_to_log(enum libbpf_print_level level, const char* format, va_list arguments) {
-  if (level > LIBBPF_WARN || !spdlog::should_log(spdlog::level::debug)) return 0;
+  if (level > LIBBPF_WARN || !is_logged(LogLevel::kDebug)) return 0;
   std::vector<char> text(kMaxMessageBytes);
   const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
   for (const absl::string_view line : absl::StrSplit(text.data(), '\n', absl::SkipEmpty()))
-    spdlog::debug("libbpf: {}", std::string_view(line.data(), line.size()));
+    log_debug("libbpf: {}", std::string_view(line.data(), line.size()));
   return length;
 }
 

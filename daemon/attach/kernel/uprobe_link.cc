@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_format.h"
 #include "daemon/discover/proc_fs.h"
-#include "spdlog/spdlog.h"
+#include "daemon/util/log.h"
 
 // Begins with an instruction that the kernel emulates.
 extern "C" void memprofd_probe_here();
@@ -109,7 +109,7 @@ bool multi_links_work() {
 UprobeKind best_uprobe_kind() {
   static const UprobeKind kind = [] {
     const bool multi = multi_links_work();
-    spdlog::debug("probes are {}", multi ? "uprobe_multi links" : "perf events");
+    log_debug("probes are {}", multi ? "uprobe_multi links" : "perf events");
     return multi ? UprobeKind::kMultiLink : UprobeKind::kPerfEvent;
   }();
   return kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/top/top_filter.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -61,20 +61,12 @@ const char* source_word(pb::BlockSource source) {
 
 absl::StatusOr<pb::Filter> parse_filter(std::string_view line) {
   ASSIGN_OR_RETURN(std::vector<std::string> words, words_of(line));
-  CLI::App app;
-  app.set_help_flag();
-  QueryOptions options;
-  add_filter(app, options, false);
-  app.add_option_function<std::string>(
-      "pattern", [&](const std::string& text) { options.filter.set_pattern(text); }, "");
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(error.what(), "; memprofctl top --help lists the filters"));
+  const absl::StatusOr<QueryOptions> options = parse_filter_words(std::move(words));
+  if (!options.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(options.status().message()),
+                                                   "; memprofctl top --help lists the filters"));
   }
-  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(*options));
   RETURN_IF_ERROR(check(filter));
   return filter;
 }

@@ -144,9 +144,9 @@ class FlameTree {
     Estimate total;
     for (const Counters& counters : counters_) total += estimate_of(counters, measure);
     const std::vector<std::int64_t> column = bytes(measure);
-    fmt::format_to(std::back_inserter(out), "[{},{:.6g},{}]",
-                   std::accumulate(column.begin(), column.end(), std::int64_t{0}),
-                   total.variance_words2 > 0 ? total.stderr_bytes() : 0, total.samples);
+    out += fmt::format("[{},{:.6g},{}]",
+                       std::accumulate(column.begin(), column.end(), std::int64_t{0}),
+                       total.variance_words2 > 0 ? total.stderr_bytes() : 0, total.samples);
   }
 
   // In seconds: the median, and where that is not reached, what it is longer than.
@@ -169,7 +169,7 @@ class FlameTree {
       out += "null";
       return;
     }
-    fmt::format_to(std::back_inserter(out), "{:.4g}", *ns / 1e9);
+    out += fmt::format("{:.4g}", *ns / 1e9);
   }
 
   const std::size_t max_nodes_;
@@ -198,10 +198,10 @@ void append_facts(const std::vector<TargetProfile>& profiles, const FlameMeasure
   absl::StrAppend(&out, "\"title\":", json_string(title), ",\"pid\":", only ? only->pid : 0,
                   ",\"comm\":", json_string(only ? printable(only->comm) : ""),
                   ",\"runtime_version\":", json_string(only ? only->runtime_version : ""));
-  fmt::format_to(std::back_inserter(out),
-                 ",\"begin_unix_ms\":{},\"end_unix_ms\":{},\"sampling_rate\":{},"
-                 "\"dropped_events\":{},\"measures\":",
-                 begin_ns / 1'000'000, end_ns / 1'000'000, rate, dropped);
+  out += fmt::format(
+      ",\"begin_unix_ms\":{},\"end_unix_ms\":{},\"sampling_rate\":{},"
+      "\"dropped_events\":{},\"measures\":",
+      begin_ns / 1'000'000, end_ns / 1'000'000, rate, dropped);
   append_json_array(measures, out, [](const MeasureRow* measure, std::string& to) {
     absl::StrAppend(&to, R"({"key":")", measure->api_word(), R"(","label":")", measure->label(),
                     R"(","unit":"bytes"})");

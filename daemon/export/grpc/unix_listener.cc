@@ -21,8 +21,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
-#include "spdlog/spdlog.h"
 
 namespace memprofd {
 namespace {
@@ -213,8 +213,8 @@ bool UnixListener::has_room_for(uid_t uid) {
   const auto now = steady_clock::now();
   if (now - refusal_told_at_ >= kBetweenRefusals) {
     refusal_told_at_ = now;
-    spdlog::warn("gRPC: refused a connection of user {}, who has {} of {} connections", uid, same,
-                 connections_.size());
+    log_warning("gRPC: refused a connection of user {}, who has {} of {} connections", uid, same,
+                connections_.size());
   }
   return false;
 }
@@ -228,8 +228,8 @@ void UnixListener::cut_off_who_does_not_read(TimePoint now) {
     if (now - connection.read_at < limits_.patience) continue;
     ::shutdown(fd, SHUT_RDWR);
     connection.read_at = now;
-    spdlog::warn("gRPC: ended a connection of user {}, who has not read for {} s", connection.uid,
-                 std::chrono::duration_cast<std::chrono::seconds>(limits_.patience).count());
+    log_warning("gRPC: ended a connection of user {}, who has not read for {} s", connection.uid,
+                std::chrono::duration_cast<std::chrono::seconds>(limits_.patience).count());
   }
 }
 

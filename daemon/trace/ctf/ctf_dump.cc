@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/trace/ctf/ctf_dump.h"
 
-#include <iterator>
 #include <utility>
 
 #include "daemon/util/status_macros.h"
@@ -55,18 +54,18 @@ void Dumper::begin_line(std::uint64_t time_us, std::string_view what, std::uint6
   const bool before = time_us < start_us_;
   const std::uint64_t delta = before ? start_us_ - time_us : time_us - start_us_;
   line_.clear();
-  fmt::format_to(std::back_inserter(line_), "{}{}.{:06} {} {}", before ? '-' : '+',
-                 delta / 1'000'000, delta % 1'000'000, what, id);
+  line_ += fmt::format("{}{}.{:06} {} {}", before ? '-' : '+', delta / 1'000'000, delta % 1'000'000,
+                       what, id);
   if (version_ >= kVersionDomains) {
-    fmt::format_to(std::back_inserter(line_), " domain {}", domain);
+    line_ += fmt::format(" domain {}", domain);
   }
 }
 
 void Dumper::on_alloc(const Alloc& event) {
   begin_line(event.time_us, "alloc", event.id, event.domain);
-  fmt::format_to(std::back_inserter(line_), " {} {} sample{} {} word{}:", name_of(event.source),
-                 event.n_samples, event.n_samples == 1 ? "" : "s", event.length_words,
-                 event.length_words == 1 ? "" : "s");
+  line_ += fmt::format(" {} {} sample{} {} word{}:", name_of(event.source), event.n_samples,
+                       event.n_samples == 1 ? "" : "s", event.length_words,
+                       event.length_words == 1 ? "" : "s");
   if (event.callstack.empty()) line_ += " unknown";
   for (const std::uint64_t code : event.callstack) line_ += texts_[code];
   sink_(line_);
