@@ -220,6 +220,7 @@ bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper
 
 void leave_suspects(std::vector<Candidate>& candidates) {
   std::vector<double> chances;
+  chances.reserve(candidates.size());
   for (const Candidate& candidate : candidates) chances.push_back(candidate.chance());
   const std::vector<bool> suspect = discoveries(chances);
   std::size_t at = 0;
@@ -286,6 +287,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
     return ranks_before(a, b, rows.grouper());
   });
   std::vector<std::size_t> chosen;
+  chosen.reserve(candidates.size());
   for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
   std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
   LeakAnswer answer{range, seconds, least_leak, {}};

@@ -155,8 +155,7 @@ MeasureValue measured(const pb::Site& site, pb::Measure order) {
       break;
   }
   const pb::Lifetime& lifetime = site.lifetime();
-  return {
-      lifetime.has_p50_seconds() ? lifetime.p50_seconds() : lifetime.watched_seconds(), 0, {}};
+  return {lifetime.has_p50_seconds() ? lifetime.p50_seconds() : lifetime.watched_seconds(), 0, {}};
 }
 
 std::string measured_text(const pb::Site& site, pb::Measure order) {
