@@ -65,7 +65,7 @@ ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefin
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk step_calls)
-$(BUILD)/tests/step_calls: tests/e2e/step_calls.c
+$(BUILD)/tests/step_calls: tests/e2e/programs/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O1 $(WARN) $< -o $@

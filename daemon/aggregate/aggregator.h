@@ -79,7 +79,7 @@ class Aggregator {
   const std::vector<Counters>& by_class() const { return by_class_; }
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
-  // Of hits since the last cut: what differs from history only by not being cut yet.
+  // Counts hits since the last cut: what differs from history only by not being cut yet.
   std::size_t observed_bytes() const { return observed_.memory_bytes(); }
 
  private:

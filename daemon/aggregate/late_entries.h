@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// Of some blocks: their words, and the sum over them of their words squared.
+// Words of some blocks, and the sum over them of their words squared.
 struct BlockWords {
   double words = 0;
   double squares = 0;

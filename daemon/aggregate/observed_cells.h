@@ -32,7 +32,7 @@ class ObservedCells {
     ++hits_[{static_cast<std::uint32_t>(step), alloc_class}];
   }
   void clear() { hits_ = {}; }
-  // Of the table: a slot and a control byte for each place,
+  // The table has a slot and a control byte for each place,
   // also of those that are empty.
   std::size_t memory_bytes() const { return hits_.capacity() * (sizeof(Hits::value_type) + 1); }
 

@@ -54,14 +54,14 @@ class SurvivalCurve {
     std::optional<double> upper_ns;
   };
 
-  // Of the words, those that live longer than an age, with the limits of 95 %.
+  // The share of words that live longer than an age, with its limits of 95 %.
   struct Share {
     double survival = 1;
     double lower = 1;
     double upper = 1;
   };
 
-  // Of all blocks that the deaths, forgotten, ages and late of these tell of.
+  // Takes all blocks that the deaths, forgotten, ages and late of these tell of.
   explicit SurvivalCurve(const Counters& counters);
 
   // Nobody was watched: nothing is known.
@@ -72,7 +72,7 @@ class SurvivalCurve {
   const Share& at(int bucket) const { return steps_[bucket]; }
   // The age in ns up to which the curve goes.
   double watched_ns() const;
-  // Of the words that were watched, those that are alive.
+  // The share of the watched words that is alive.
   double alive_ratio() const { return alive_ratio_; }
 
  private:

@@ -68,8 +68,9 @@ Estimate allocated(const Counters& passed, const Counters* born, const LifetimeF
   return sum;
 }
 
-// Of those that pass and have not died, as far as lifetimes of all that pass are asked for. Where
-// only the dead are, or a longest lifetime is given, which is only known of the dead, they are not.
+// Counts the ages of those that pass and have not died, as far as lifetimes of all that pass are
+// asked for. Where only the dead are, or a longest lifetime is given, which is only known of the
+// dead, they are not.
 void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
                 const LifetimeFilter& filter, std::vector<Counters>& counters) {
   if (filter.fate == Fate::kDead || filter.max_seconds > 0) return;

@@ -30,21 +30,21 @@ struct AgeFilter {
   bool allocated_in_range = false;
 };
 
-// Of what is live at a window limit, by row.
+// Ages of what is live at a window limit, by row.
 std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                std::uint64_t time_ns);
-// Of what is live at the end of the range.
+// Ages of what is live at the end of the range.
 std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter);
-// Of what was forgotten in the range.
+// Ages of what was forgotten in the range.
 std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                       const TimeRange& range, const AgeFilter& filter);
 // Sets `late` of counters whose deaths, forgotten and ages are of the range.
 void add_late_entries(const RangeCounter& counter, const TimeRange& range,
                       std::vector<Counters>& counters);
 
-// Of blocks that left in a bucket, between from_ns and to_ns after the range began, the shares that
-// came into it at an age above 0, by the bucket of that age.
+// For blocks that left in a bucket, between from_ns and to_ns after the range began, the shares
+// that came into it at an age above 0, by the bucket of that age.
 struct LateShare {
   int bucket = 0;
   double entered = 0;

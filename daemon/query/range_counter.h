@@ -146,8 +146,9 @@ class RangeCounter {
     }
     return each;
   }
-  // Of the words of its block, for each sample of a row that stands for so many: a small block has
-  // 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by the mean).
+  // The square of the words of its block, for each sample of a row that stands for so many: a small
+  // block has 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by
+  // the mean).
   double squares(int row, double words_each) const {
     const double block = snapshot_.rows[row].alloc_class.block_words();
     const double samples = fine_words_[row] == 0 ? 1 + std::max(0.0, block - 1) / words_each : 1;

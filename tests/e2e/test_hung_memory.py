@@ -36,7 +36,7 @@ class HungMemory(E2ETest):
     def setUp(self):
         super().setUp()
         library = self.folder / "remap.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "remap.c"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "programs/remap.c"], check=True)
         self.order = self.folder / "order"
         self.hung = self.target("busy_threads", env=dict(
             os.environ, REMAP=str(self.order), LD_PRELOAD=f"{BUILD / 'libmemprof_agent.so'}:{library}"))

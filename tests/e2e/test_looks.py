@@ -27,7 +27,7 @@ class SlowFile(E2ETest):
         self.other = self.target("known_alloc")
         self.file_system = self.mount()
         library = self.folder / "map_file.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, ROOT / "tests/e2e/map_file.c"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, ROOT / "tests/e2e/programs/map_file.c"], check=True)
         self.map_env = dict(os.environ, MAP_FILE=str(self.folder / "mount/page"), LD_PRELOAD=str(library),
                             MAP_DONE=str(self.folder / "mapped"))
 

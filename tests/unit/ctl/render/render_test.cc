@@ -290,7 +290,7 @@ TEST(Words, EachMeasureInItsUnit) {
   EXPECT_EQ(measured_text(site, pb::MEASURE_LIFETIME), median_text(site.lifetime()));
   EXPECT_EQ(measure_text(-3, 0, pb::MEASURE_LIVE_OBJECTS), "0");
   EXPECT_EQ(median_text({}), "-");
-  EXPECT_EQ(median_text(site.lifetime()), "> 8.6 min (95 %)");
+  EXPECT_EQ(median_text(site.lifetime()), "> 8.9 min (95 %)");
 }
 
 }  // namespace

@@ -91,9 +91,10 @@ TEST_F(TopRenderTest, ShowsTheProgramAndItsSites) {
             "89 major  dropped 9");
   EXPECT_EQ(lines[2], "sites by live: 4  in 10.0 min until 22:23:20 UTC");
   EXPECT_EQ(lines[3], "             LIVE*        ALLOCATED/S        P50 (ALIVE)  HISTORY     SITE");
-  EXPECT_EQ(lines[4],
-            ">   72.5 MiB ± 0.7        130 KiB ± 1        55.1 ms        ▁▂▃█  Sessions.remember  "
-            "bin/sessions.ml:27");
+  EXPECT_EQ(
+      lines[4],
+      ">   72.5 MiB ± 0.7        130 KiB ± 1   > 8.9 min (95 %)        ▁▂▃█  Sessions.remember  "
+      "bin/sessions.ml:27");
   EXPECT_THAT(lines.back(), HasSubstr("q quit"));
   EXPECT_EQ(lines[9], "");
 }
