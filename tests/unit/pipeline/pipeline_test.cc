@@ -135,7 +135,8 @@ TEST_F(PipelineTest, ALostOrBrokenPackedBatchIsCounted) {
   broken.alloc(0, 1, 0, {0x10}).words_of({0, 0}).alloc(1, 1, 0, {0x10});
   pipeline_.on_ring_record(broken.event(8, 2).bytes());
   EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 1u);
-  EXPECT_EQ(snapshot().live_samples_tracked, 3u);
+  EXPECT_EQ(snapshot().live_samples_tracked, 0u);
+  EXPECT_EQ(dropped(Drop::kFollowSessionEnd), 3u) << "at two losses";
   pipeline_.on_ring_record(PackedBatch(20, 8).alloc(0, 1, 0, {0x10}).event(10, 9).bytes());
   EXPECT_EQ(dropped(Drop::kFollowStaleSession), 1u);
   PackedBatch absurd;
@@ -172,6 +173,36 @@ TEST_F(PipelineTest, HoleInTheNumbersIsALoss) {
   batch(kGeneration, 10, allocs(4, 5));
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
   EXPECT_EQ(pipeline_.next_seq(), 12u);
+}
+
+// The end of any block may be among lost records: none of before may stay live.
+TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
+  batch(kGeneration, 0, allocs(1, 3));
+  EXPECT_EQ(snapshot().counters.live.samples, 3u);
+  const std::uint64_t sessions = pipeline_.aggregator().sessions();
+  auto after = allocs(5, 6);
+  after.push_back(sample_record(100, 1, MEMPROF_DEALLOC_MINOR));
+  batch(kGeneration, 10, after);
+  EXPECT_EQ(snapshot().counters.live.samples, 2u);
+  EXPECT_EQ(snapshot().live_samples_tracked, 2u);
+  EXPECT_EQ(snapshot().counters.allocated[0][0].samples, 5u);
+  EXPECT_EQ(dropped(Drop::kFollowSessionEnd), 3u);
+  EXPECT_EQ(dropped(Drop::kFollowUnknownSample), 1u);
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
+  EXPECT_EQ(pipeline_.aggregator().sessions(), sessions + 1) << "live of before has no difference";
+  for (const ProfileRow& row : snapshot().rows) EXPECT_EQ(row.counters.live.samples, 2u);
+}
+
+TEST_F(PipelineTest, ABadRecordIsALossToo) {
+  auto records = allocs(1, 3);
+  records[1].n_samples = 0;
+  batch(kGeneration, 0, records);
+  EXPECT_EQ(snapshot().counters.live.samples, 1u);
+  pipeline_.begin_session(2, kRate);
+  PackedBatch broken(20, 8);
+  broken.alloc(0, 1, 0, {0x10}).words_of({0, 0}).alloc(1, 1, 0, {0x10});
+  pipeline_.on_ring_record(broken.event(3, 2).bytes());
+  EXPECT_EQ(snapshot().counters.live.samples, 0u);
 }
 
 TEST_F(PipelineTest, CapturesOlderThanAHoleAreNotTrusted) {

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told after records were lost: a memprofd that stood still while its ring overflowed."""
+
+import contextlib
+import signal
+import unittest
+
+from harness import TARGETS, TARGETS5, E2ETest, eventually, proc_status, sum_sites
+
+SITES = ("site_small", "site_live", "site_major", "site_bytes", "site_promoted", "site_unmarshal")
+MINOR_HEAP_BYTES = 256 * 1024 * 8
+
+
+@contextlib.contextmanager
+def standing_still(daemon):
+    """Its rings overflow meanwhile."""
+    daemon.send_signal(signal.SIGSTOP)
+    eventually(lambda: proc_status(daemon.pid, "State").startswith("T"), "memprofd stands still")
+    try:
+        yield
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+
+
+class AfterALoss(E2ETest):
+    def sampled(self, rate, *options, folder=TARGETS, name="known_alloc"):
+        target = self.target(name, folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--ring-bytes", "64KiB", *options, rate=rate)
+        if name == "known_alloc":
+            self.sample_on_command(daemon, target)
+        else:
+            target.send("go")  # idle until then
+            daemon.wait_state(target.pid, "sampling")
+            target.read_line()
+        return target, daemon
+
+    def lost(self, daemon, pid):
+        return {d["reason"]: d["count"] for d in daemon.targets()[pid]["drops"]}.get("lost_records", 0)
+
+    def check(self, folder, *options):
+        target, daemon = self.sampled(1e-3, *options, folder=folder)
+        target.command("go 2")
+        with standing_still(daemon):
+            target.command("go 30")
+        for _ in range(9):
+            target.command("go 4")
+            daemon.targets()
+        eventually(lambda: self.lost(daemon, target.pid) > 0, "a loss is seen")
+        truth = target.command("full")["sites"]
+        sites = daemon.settled_sites(target.pid)
+        totals = daemon.targets()[target.pid]
+        with self.subTest("live is what was allocated since"):
+            live = sum(sum_sites(sites, site)["live_bytes"] for site in SITES)
+            exact = truth["site_live"]["live_words"]
+            self.assert_estimate("live", live, exact, 1e-3)
+            self.assertLess(totals["live_bytes"], 8 * exact * 1.3)
+
+    def test_ocaml4(self):
+        self.check(TARGETS)
+
+    def test_kernel_capture(self):
+        self.check(TARGETS, "--capture", "kernel")
+
+    def test_ocaml5(self):
+        self.check(TARGETS5)
+
+    def test_a_ring_that_overflows_again_and_again(self):
+        """Live was 270 MiB where the heap had 8."""
+        target, daemon = self.sampled(1e-2, name="churn")
+        with standing_still(daemon):
+            target.command("go")
+        target.command("go")
+        eventually(lambda: self.lost(daemon, target.pid) > 0, "a loss is seen")
+        shown = daemon.targets()[target.pid]
+        heap = shown["gc"]["heap_bytes"] + MINOR_HEAP_BYTES
+        self.assertLess(shown["live_bytes"] - 4 * shown["live_bytes_stderr"], heap)
+        self.assertEqual([], daemon.ctl_json("report", "--leaks", "--pid", target.pid)["leaks"])
+
+
+if __name__ == "__main__":
+    unittest.main()
