@@ -263,7 +263,7 @@ int memprof_domains_in_use(void)
 void memprof_domains_start(void)
 {
 	chain_hooks();
-	(void)memprof_on_all_domains(ask_for_hook); /* whom it did not reach is reminded */
+	(void)memprof_on_all_domains(ask_for_hook); /* who is not reached is asked again */
 }
 
 void memprof_domains_remind(void)
@@ -294,7 +294,7 @@ int memprof_domains_stop(void)
 	return 1;
 }
 
-/* In a section. Who is in a blocking section is in no sampling function. */
+/* In a section. A domain in a blocking section cannot be inside Memprof. */
 static void pass_if_blocked(domain_state *state)
 {
 	(void)state;

@@ -196,7 +196,7 @@ void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string
   if (found == targets_.end() || found->second->leave_alone(reason)) log_warning("{}", why);
 }
 
-// Those that ended too long ago, the oldest of too many, and those that never began.
+// Drops targets that ended too long ago, the oldest beyond kMaxEnded, and those that never began.
 void Daemon::forget_ended() {
   std::erase_if(targets_, [](const auto& entry) {
     return entry.second->state() == TargetSession::State::kEnded && !entry.second->has_counts();

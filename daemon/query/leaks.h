@@ -66,7 +66,7 @@ struct LeakQuery {
   std::size_t limit = 0;
 };
 
-// kInvalidArgument: a filter that compiles not or asks for lifetimes.
+// kInvalidArgument: a filter that does not compile or asks for lifetimes.
 absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& range,
                                       const Filter& filter, const LeakQuery& query);
 

@@ -19,7 +19,7 @@ export const SITE = `${PROGRAM},function=~"$function",location=~"$location"`;
 export const rate = (metric: string, selector: string) =>
   `rate(${metric}{${selector}}[$__rate_interval])`;
 
-// Of a gauge only the series of programs that are sampled: one that has ended keeps its last
+// Only the series of programs that are sampled of a gauge: one that has ended keeps its last
 // values, but holds no memory any more. modifier: "@ end()" or nothing.
 export const ofSampled = (gauge: string, modifier = '') =>
   `(${gauge} ${modifier} and on (job, instance, pid) memprofd_target_up{${PROGRAM}} ${modifier} == 1)`
@@ -40,8 +40,8 @@ export const withProgram = (expr: string) =>
   `label_join((${expr}) * on (job, instance, pid) group_left (comm) ` +
   `memprofd_target_info{${PROGRAM}}, "program", " ", "comm", "pid")`;
 
-// Of the sampled allocations, promotions and deallocations those that were lost, or whose
-// callstack was; as the rule instance:memprofd_dropped_events:ratio5m.
+// How many sampled allocations, promotions and deallocations were lost, or their callstacks;
+// as the rule instance:memprofd_dropped_events:ratio5m.
 const lostOf = (which: string) => `sum(${rate('memprofd_dropped_events_total', `${DAEMON},${which}`)})`;
 export const LOST_SHARE = `${lostOf('stage=~"decode|pair|follow"')} / (sum(${rate('memprofd_samples_total', PROGRAM)}) + ` +
   `${lostOf('reason="lost_records"')} > 0) or vector(0)`;

@@ -43,7 +43,7 @@ constexpr milliseconds kStopPatience{1000};
 // After which threads that could not be used are asked again.
 constexpr milliseconds kAskAgain{500};
 
-// While a thread of the target stands still, nobody goes before us. Without the
+// While a thread of the target stands still, no other thread may preempt this one. Without the
 // privilege it only takes longer. The thread hardly runs: it waits or sleeps.
 void take_priority() {
   const sched_param parameters{.sched_priority = 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gRPC clients say and hear of traces.
+// Converts trace options and statistics from and to messages.
 #pragma once
 
 #include "absl/status/statusor.h"

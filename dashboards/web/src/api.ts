@@ -26,7 +26,7 @@ export const msOf = (unixNs: Int64): number => Number(unixNs) / 1e6;
 export const nsOf = (unixMs: number): string => `${Math.round(unixMs)}000000`;
 export const enumText = (value: string): string => value.replace(/^[A-Z]+_STATE_/, "").toLowerCase();
 
-// Of a range as parameters; prefix: "", "base." or "other.".
+// A range as parameters; prefix: "", "base." or "other.".
 export function rangeParams(range: Partial<Range>, prefix = ""): Params {
   return {
     [`${prefix}range.begin_unix_ns`]: range.begin === undefined ? undefined : nsOf(range.begin),

@@ -147,7 +147,7 @@ export class PageApp implements App {
     this.store.update({ pid: latest.pid });
   }
 
-  // Of a program in observe mode, what it allocates.
+  // A program in observe mode is shown by what it allocates.
   private chooseMeasure(): void {
     const target = this.target();
     if (target && !isKnown(this.store.get().measure, target.mode)) this.store.update({ measure: "allocated" });

@@ -4,7 +4,7 @@
 import type { Estimate, FormatInfo, GroupKeyInfo, MeasureInfo, Site, Vocabulary } from "../gen/messages";
 import { quoted } from "./regexp";
 
-// Of MeasureInfo and GroupKeyInfo, as in the API.
+// Names of MeasureInfo and GroupKeyInfo, as in the API.
 export type Measure = string;
 export type GroupBy = string;
 
@@ -39,7 +39,7 @@ export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
 
 export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0, bytes_lower: 0, bytes_upper: 0 };
 
-// Of independent estimates: the distances to the limits add up as the errors do.
+// The sum of independent estimates: the distances to the limits add up as the errors do.
 function sumOf(a: Estimate, b: Estimate): Estimate {
   const bytes = a.bytes + b.bytes;
   return { bytes, bytes_stderr: Math.hypot(a.bytes_stderr, b.bytes_stderr), samples: Number(a.samples) + Number(b.samples),

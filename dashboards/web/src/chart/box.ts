@@ -19,7 +19,7 @@ export interface BoxOptions {
 }
 
 const SETTLE_MS = 60; // a drag or a wheel asks once it pauses
-// Of a day with ten thousand sites memprofd answers so many points several times faster
+// About a day with ten thousand sites memprofd answers so many points several times faster
 // than a few more, which it makes from finer windows.
 const MAX_POINTS = 300;
 // A slow answer is asked for less often: at most this part of the time is spent on it.

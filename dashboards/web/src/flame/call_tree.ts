@@ -12,7 +12,7 @@
 // recurses: stacks may be 10,000 deep.
 import type { Profile, Sides } from "./profile";
 
-// Of a profile that shows a difference: the sums of both sides, by node.
+// The sums of both sides, by node, of a profile that shows a difference.
 export interface TreeSides {
   before: Column;
   beforeSamples: Column;

@@ -180,7 +180,7 @@ export class Colours {
   }
 }
 
-// Of a node of a tree that shows a difference: after minus before, its standard
+// The change of a node in a tree that shows a difference: after minus before, its standard
 // error, and the change as a part of the larger side.
 export function changeOf(tree: Tree, node: number): { change: number; error: number; relative: number } {
   const { sides } = tree;

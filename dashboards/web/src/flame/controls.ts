@@ -82,7 +82,7 @@ export class Controls {
   }
 }
 
-// Of everything: an estimate, or how it changed.
+// The total: an estimate, or how it changed.
 function totalOf(view: View, profile: Profile, tree: Tree): string {
   const total = profile.total(view.measure);
   if (tree.sides === null) {

@@ -129,7 +129,7 @@ export class FlamePanel implements Panel {
     this.controls.show(view, profile, tree, this.found);
   }
 
-  // Of the tree that was drawn last.
+  // The path in the tree that was drawn last.
   private selectedPath(): string {
     const { view, selected } = this.graph;
     return view === null || selected < 0 ? "" : stablePath(view.tree, selected);

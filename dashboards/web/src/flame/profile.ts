@@ -5,7 +5,7 @@
 export interface FlameJson {
   // Heading; "" for "comm (pid)".
   title: string;
-  // Of the target; 0 and "" when not known.
+  // The target's; 0 and "" when not known.
   pid: number;
   comm: string;
   runtime_version: string;
@@ -169,7 +169,7 @@ export class Profile {
   module(fn: number): string {
     return fn < 0 ? "" : this.modules[fn];
   }
-  // Of everything.
+  // The sum of everything.
   total(key: string): { bytes: number; error: number; samples: number } {
     const [bytes, error, samples] = this.data.totals[key];
     return { bytes, error, samples };

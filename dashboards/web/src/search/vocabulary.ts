@@ -28,7 +28,7 @@ function bytesByGroup(profile: Profile, key: string, groupOf: (fn: number) => st
   const sums = new Float64Array(names.length);
   for (let i = 1; i < profile.size; ++i) {
     const own = group[profile.fn[i]];
-    // Of a group that calls itself at once only the outermost counts; what comes back later
+    // Where a group calls itself at once, only the outermost counts; what comes back later
     // is counted twice, which is good enough for an order.
     if (profile.parent[i] === 0 || group[profile.fn[profile.parent[i]]] !== own) sums[own] += total[i];
   }

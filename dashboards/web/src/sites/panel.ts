@@ -88,7 +88,7 @@ export class SitesPanel implements Panel {
     this.render(view);
   }
 
-  // Of the question to ask for a view.
+  // The key of the question to ask for a view.
   private keyOf(view: View): string {
     const isWhole = this.answer !== null && this.answer.rows.length >= this.answer.groups && this.of === keyOf(view);
     return `${keyOf(view)} ${isWhole ? this.order : orderOf(view)}`;

@@ -55,7 +55,7 @@ export const clockRange = ({ begin, end }: Range): string => `${clock(begin)} â€
 
 const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-// Of ticks that are so many seconds apart: the day where it changes.
+// Texts of ticks that are so many seconds apart, with the day where it changes.
 export function tickTimes(ticks: number[], stepSeconds: number): string[] {
   const format = stepSeconds < 60 ? TIME : MINUTES;
   let day = new Date().toDateString();

@@ -94,7 +94,7 @@ class Time implements Panel {
     store.update({ axis: zoom(this.app.axis(), factor, store.get(), this.app.recorded()) });
   }
 
-  // Of the whole page, unless something that takes keys has the focus.
+  // Takes the keys of the whole page, unless something that takes keys has the focus.
   private key(event: KeyboardEvent): void {
     const at = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
