@@ -71,9 +71,11 @@ ssize_t transfer(const Service& service, Message& message, std::uint32_t done) {
       return ::pread(service.mem(), data, bytes, place);
     case MemoryRequest::kMaps:
       return ::pread(service.maps(), data, bytes, place);
-    default:
-      return ::pwrite(service.mem(), data, bytes, place);
+    case MemoryRequest::kWrite:
+    case MemoryRequest::kWriteStack:
+      break;
   }
+  return ::pwrite(service.mem(), data, bytes, place);
 }
 
 void transfer_all(const Service& service, Message& message) {

@@ -50,9 +50,10 @@ std::uint32_t origin_of(ctf::Source source) {
       return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MAJOR);
     case ctf::Source::kExternal:
       return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM, MEMPROF_ALLOC_MINOR);
-    default:
-      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MINOR);
+    case ctf::Source::kMinor:
+      break;
   }
+  return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MINOR);
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }

@@ -36,9 +36,13 @@ std::string_view level_word(pb::FindingLevel level) {
       return "ok";
     case pb::FINDING_LEVEL_WARNING:
       return "warning";
-    default:
-      return "problem";
+    case pb::FINDING_LEVEL_UNSPECIFIED:
+    case pb::FINDING_LEVEL_PROBLEM:
+    case pb::FindingLevel_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case pb::FindingLevel_INT_MAX_SENTINEL_DO_NOT_USE_:
+      break;
   }
+  return "problem";
 }
 
 std::string estimate_text(const pb::Estimate& estimate) {

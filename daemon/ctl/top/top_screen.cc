@@ -36,9 +36,10 @@ Attributes attributes_of(Paint paint) {
       return {A_BOLD, kYellow};
     case Paint::kProblem:
       return {A_BOLD, kRed};
-    default:
-      return {};
+    case Paint::kPlain:
+      break;
   }
+  return {};
 }
 
 void start_colors() {

@@ -23,10 +23,12 @@ absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
       return AttachMode::kAgent;
     case pb::ATTACH_MODE_OBSERVE:
       return AttachMode::kObserve;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
+    case pb::AttachMode_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case pb::AttachMode_INT_MAX_SENTINEL_DO_NOT_USE_:
+      break;
   }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
 }
 
 }  // namespace

@@ -149,9 +149,11 @@ bool set_value(Message& message, const FieldDescriptor& field, const std::string
     case FieldDescriptor::CPPTYPE_STRING:
       return store<std::string>(message, field, text, &Reflection::SetString,
                                 &Reflection::AddString);
-    default:
-      return false;
+    case FieldDescriptor::CPPTYPE_FLOAT:    // no message has one
+    case FieldDescriptor::CPPTYPE_MESSAGE:  // its fields have names of their own
+      break;
   }
+  return false;
 }
 
 }  // namespace
