@@ -41,6 +41,14 @@ class Bare:
         return {}
 
 
+def attach(daemon, process, rate):
+    """Attached when the work begins: samples, or has told the agent of a program that runs nothing yet."""
+    daemon.attach(process.pid, rate)
+    daemon.wait_state(process.pid, "waiting", "sampling")
+    if hasattr(process, "come_in"):
+        process.come_in(lambda: daemon.state(process.pid) == "sampling")
+
+
 class Memprofd(Bare):
     name = "memprofd"
 
@@ -52,7 +60,7 @@ class Memprofd(Bare):
         return {} if workload.waits_for_attach else {"LD_PRELOAD": str(AGENT)}
 
     def watch(self, process):
-        self.daemon.attach(process.pid, self.rate)
+        attach(self.daemon, process, self.rate)
         self.growth = Growth(self.daemon)
 
     def look(self, process):
@@ -86,7 +94,7 @@ class Recorded(Memprofd):
         self.recording = None
 
     def watch(self, process):
-        self.daemon.attach(process.pid, self.rate)
+        attach(self.daemon, process, self.rate)
         self.recording = Recording(self.daemon, process.pid, self.file)
         self.growth = Growth(self.daemon)
 
@@ -112,7 +120,7 @@ class IdleAgent(Bare):
         return {} if workload.waits_for_attach else {"LD_PRELOAD": str(AGENT)}
 
     def watch(self, process):
-        self.daemon.attach(process.pid, 1e-5)
+        attach(self.daemon, process, 1e-5)
         self.daemon.detach(process.pid)
 
 

@@ -51,7 +51,7 @@ def environment(extra):
 
 class Bundled:
     """A program of tests/targets or tests/bench/programs, told how much to do; 2 s on a good machine."""
-    waits_for_attach = True  # runs OCaml code before its work, so that an agent can be injected
+    waits_for_attach = True  # the agent is injected; else it is preloaded
     tracked = True  # linked with plain_tracker
 
     def __init__(self, name, amount, folder=BUNDLED):
@@ -70,6 +70,13 @@ class BundledProcess(harness.Target):
         if not answer.startswith("done "):
             raise AssertionError(f"{self.name()} said {answer}")
         return Work(cpu, wall)
+
+    def come_in(self, sampled):
+        """Runs OCaml code, through which an agent comes in and begins to sample."""
+        def begun():
+            self.command("minor")
+            return sampled()
+        harness.eventually(begun, f"{self.name()} is sampled before its work")
 
     def end(self):
         self.exit()

@@ -50,7 +50,8 @@ module Checked_work = struct
 end
 
 (* The frame of the deterministic workloads: each "go" runs [work], which answers
-   with a checksum, and prints what the garbage collector did in all. *)
+   with a checksum, and prints what the garbage collector did in all. "minor" is one
+   minor collection, for what waits for one to come in before the work. *)
 let serve_work work =
   let rec loop () =
     match command () with
@@ -62,6 +63,7 @@ let serve_work work =
       Printf.printf "done %.6f %d %d %d %d\n%!" seconds checksum gc.minor_collections
         gc.major_collections gc.heap_words;
       loop ()
+    | [ "minor" ] -> Gc.minor (); print_endline "minor"; loop ()
     | [ "exit" ] -> ()
     | words ->
       Printf.printf "unknown command: %s\n%!" (String.concat " " words);
