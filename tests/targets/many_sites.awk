@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes a program that allocates at 10,000 sites, 100 in each of 100 modules, which a
 # test of what is shown of so many needs: part_00.ml ... part_99.ml and many_sites.ml in
 # the folder `out`.

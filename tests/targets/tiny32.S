@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A 32-bit program that prints "ready", then waits for signals: what memprofd must refuse. */
 	.globl _start
 	.text
