@@ -42,7 +42,8 @@ ABSL     := status statusor synchronization strings str_format_internal hash raw
 LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
-  CXXFLAGS := $(subst -O2,-O1,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+  # -O1 takes twice as long to compile, and leaves out what it proves harmless before it is checked.
+  CXXFLAGS := $(subst -O2,-O0,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
   # The sanitizer's own crypt would make the linker leave the real one out.
   LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
 endif
