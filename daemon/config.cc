@@ -2,8 +2,9 @@
 #include "daemon/config.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/one_of.h"
 #include "daemon/util/paths.h"
@@ -12,6 +13,9 @@
 
 namespace memprofd {
 namespace {
+
+constexpr std::uint64_t kMinRingBytes = 256u << 10, kMaxRingBytes = 1u << 30;
+constexpr std::uint64_t kMinHistoryBytes = 64u << 10, kMaxHistoryBytes = std::uint64_t{1} << 40;
 
 // An option whose text a parser turns into a number; the parser's message is the
 // error. (CLI11's contract: an empty string is success.)
@@ -27,9 +31,35 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name,
       ->check(CLI::Validator(check, ""));
 }
 
+// "512KiB", from..to bytes.
+template <typename Number>
+CLI::Option* add_size(CLI::App& app, const std::string& name, Number& out, std::uint64_t from,
+                      std::uint64_t to, const std::string& help) {
+  const auto check = [from, to](const std::string& text) {
+    const absl::StatusOr<std::uint64_t> size = parse_size(text);
+    if (!size.ok()) return std::string(size.status().message());
+    if (*size >= from && *size <= to) return std::string();
+    return absl::StrCat("\"", text, "\" is not between ", format_bytes(static_cast<double>(from)),
+                        " and ", format_bytes(static_cast<double>(to)));
+  };
+  return app
+      .add_option_function<std::string>(
+          name, [&out](const std::string& text) { out = static_cast<Number>(*parse_size(text)); },
+          help)
+      ->check(CLI::Validator(check, ""))
+      ->type_name("SIZE");
+}
+
+std::string check_pid_text(const std::string& text) {
+  int pid = 0;
+  if (absl::SimpleAtoi(text, &pid) && pid > 0) return "";
+  return absl::StrCat("\"", text, "\" is no pid: write a number above 0");
+}
+
 void add_target_options(CLI::App& app, Config& config) {
   app.add_option("--pid", config.pids, "Profile this program; may be given several times")
-      ->check(CLI::PositiveNumber)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Validator(check_pid_text, ""))
       ->type_name("PID");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
                           "Take so many samples per allocated word (default: 1e-5)")
@@ -67,11 +97,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option(
-         "--ring-bytes", config.ring_bytes,
-         "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
+  add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
+           "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)");
 }
 
 void add_output_options(CLI::App& app, Config& config) {
@@ -96,16 +123,13 @@ void add_output_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
-  app.add_option("--history.memory", config.history_bytes,
-                 "Keep at most so much of what happened when, of all targets together")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str()
-      ->type_name("SIZE");
-  app.add_option("--history.retention", config.retention_seconds,
-                 "Keep the counts of a target that has ended for so many seconds")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
-      ->type_name("SECONDS");
+  add_size(app, "--history.memory", config.history_bytes, kMinHistoryBytes, kMaxHistoryBytes,
+           "Keep at most so much of what happened when, of all targets together")
+      ->default_str("128MiB");
+  add_parsed(app, "--history.retention", parse_duration, config.retention_seconds,
+             "Keep the counts of a target that has ended for so long, such as 90s, 5m or 2h")
+      ->default_str("1h")
+      ->type_name("DURATION");
   app.add_option("--trace.directory", config.trace_directory,
                  "Let gRPC clients have traces written here (off by default)")
       ->type_name("DIR");
@@ -128,6 +152,8 @@ ParsedConfig parse_config(int argc, char** argv) {
       "  memprofd --pid PID      attach to a running program and serve until stopped\n"
       "  memprofctl top          look at it in the terminal",
       "memprofd"};
+  // What stands later counts: options that a service adds come after those of its unit.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "memprofd " + version_text(program_version()));
   add_target_options(app, parsed.config);
   add_output_options(app, parsed.config);

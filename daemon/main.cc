@@ -80,7 +80,7 @@ void say_attached(const TargetInfo& info) {
                 format_duration(info.paused_seconds).c_str());
   } else {
     std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, comm.c_str(), info.runtime_version.c_str(),
-                message.c_str());
+                message.empty() ? "the attach goes on" : message.c_str());
   }
 }
 
@@ -213,7 +213,8 @@ struct Services {
 
 absl::Status check_directory(const Config& config) {
   if (config.trace_directory.empty()) return absl::OkStatus();
-  return check_trace_directory(config.trace_directory);
+  const absl::Status status = check_trace_directory(config.trace_directory);
+  return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
 void say_ready(const std::string& url, const Config& config) {

@@ -90,6 +90,11 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
     return absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
                                                " did not answer in ", timeout, "; see its log"));
   }
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
+                                               " does not know this request: it is older than this "
+                                               "memprofctl; restart it after the upgrade"));
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 

@@ -21,9 +21,30 @@ Style stdout_style() {
   return {true, size.ws_col};
 }
 
+absl::Status cannot_write(const std::string& what) {
+  const int error = errno;
+  const std::string message = absl::StrCat("cannot write ", what, ": ", std::strerror(error));
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+      return absl::InvalidArgumentError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
 absl::Status print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return absl::InternalError(absl::StrCat("cannot write to stdout: ", std::strerror(errno)));
+    return cannot_write("to stdout");
   }
   return absl::OkStatus();
 }
@@ -39,7 +60,7 @@ absl::Status write_result(const std::string& data, const std::string& file) {
   bool written = out != nullptr && std::fwrite(data.data(), 1, data.size(), out) == data.size();
   if (out != nullptr) written = std::fclose(out) == 0 && written;
   if (written) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("cannot write ", file, ": ", std::strerror(errno)));
+  return cannot_write(file);
 }
 
 absl::Status write_binary(const std::string& data, const std::string& file,

@@ -12,6 +12,8 @@ namespace memprofd::ctl {
 
 // Colours and width of stdout, if it is a terminal.
 Style stdout_style();
+// What errno says of it.
+absl::Status cannot_write(const std::string& what);
 absl::Status print(const std::string& text);
 // As the HTTP API says it; ends in a newline. To stdout when there is no file.
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");

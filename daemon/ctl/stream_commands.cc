@@ -26,10 +26,6 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-absl::Status cannot_write(const std::string& path) {
-  return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-}
-
 // The pid of a running target that the command line means.
 absl::StatusOr<int> running_target(const Options& options) {
   ASSIGN_OR_RETURN(const TargetSpec target, parse_target(options.query.target));
@@ -49,6 +45,10 @@ absl::StatusOr<pb::TraceOptions> trace_options(const Options& options) {
   trace.set_max_files(options.max_files);
   if (!options.duration.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.duration));
+    if (seconds == 0) {
+      return absl::InvalidArgumentError(
+          "--duration 0 would never end: give a time above 0, or leave it out");
+    }
     trace.set_max_seconds(seconds);
   }
   if (!options.max_bytes.empty()) {
@@ -124,7 +124,7 @@ absl::Status run_dump(const Options& options) {
               std::fputc('\n', stdout) != EOF;
   };
   ASSIGN_OR_RETURN(const ctf::ReadSummary summary, ctf::dump_trace_file(options.trace_file, put));
-  if (std::fflush(stdout) != 0 || !written) return absl::InternalError("cannot write to stdout");
+  if (std::fflush(stdout) != 0 || !written) return cannot_write("to stdout");
   if (const std::string losses = summary.losses(); !losses.empty()) {
     std::fprintf(stderr, "memprofctl: %s: %s\n", options.trace_file.c_str(), losses.c_str());
   }

@@ -134,9 +134,10 @@ absl::Status process_error(int pid, int error, std::string_view action) {
     return absl::NotFoundError(fmt::format("no process with pid {}", pid));
   }
   if (error == EPERM || error == EACCES) {
-    return absl::PermissionDeniedError(
-        fmt::format("not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE",
-                    action, pid));
+    return absl::PermissionDeniedError(fmt::format(
+        "not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE and "
+        "CAP_DAC_OVERRIDE",
+        action, pid));
   }
   return file_error(error, fmt::format("cannot {} of pid {}", action, pid));
 }

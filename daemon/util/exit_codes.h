@@ -13,16 +13,17 @@ enum class ExitCode : int {
   kNoProcess = 3,      // no such process or target
   kNotProfilable = 4,  // not an OCaml program that can be profiled
   kPrivileges = 5,     // privileges or kernel feature missing
-  kBusy = 6,           // already profiled, or a limit is reached
+  kBusy = 6,           // already profiled
   kAgent = 7,          // agent file missing, unusable or of another build
-  kUnavailable = 8,    // address in use, or daemon not reachable
+  kUnavailable = 8,    // address in use; daemon not reachable, ending, or older than asked for
+  kLimit = 9,          // a limit is reached, or a disk is full: try again later
 };
 
 // Lines for the end of --help.
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n"
-    "5 privileges or kernel, 6 already profiled or busy, 7 agent, 8 address in use or daemon\n"
-    "unreachable.";
+    "5 privileges or kernel, 6 already profiled, 7 agent, 8 address in use or daemon unreachable,\n"
+    "9 a limit is reached.";
 
 inline ExitCode exit_code_of(absl::StatusCode code) {
   switch (code) {
@@ -40,12 +41,13 @@ inline ExitCode exit_code_of(absl::StatusCode code) {
     case absl::StatusCode::kUnimplemented:
       return ExitCode::kPrivileges;
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kAborted:
       return ExitCode::kBusy;
+    case absl::StatusCode::kResourceExhausted:
+      return ExitCode::kLimit;
     case absl::StatusCode::kDataLoss:
       return ExitCode::kAgent;
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
       return ExitCode::kUnavailable;
     default:
       return ExitCode::kInternal;

@@ -13,16 +13,22 @@
 
 namespace memprofd {
 
-// For ->transform(): turns a word into its value. Help shows the words alone.
+// For ->transform(): turns a word into its value, an enum's. Help and errors show the words alone.
 template <typename Value>
 CLI::Validator one_of(std::vector<std::pair<std::string, Value>> words) {
   std::vector<std::string> names;
   names.reserve(words.size());
   for (const auto& word : words) names.push_back(word.first);
-  CLI::Validator validator =
-      CLI::Transformer(std::map<std::string, Value>(words.begin(), words.end()));
-  validator.description(absl::StrCat("{", absl::StrJoin(names, ","), "}"));
-  return validator;
+  const std::map<std::string, Value> values(words.begin(), words.end());
+  const auto transform = [values, names](std::string& text) {
+    const auto found = values.find(text);
+    if (found == values.end()) {
+      return absl::StrCat("\"", text, "\" is none of ", absl::StrJoin(names, ", "));
+    }
+    text = std::to_string(static_cast<int>(found->second));
+    return std::string();
+  };
+  return {transform, absl::StrCat("{", absl::StrJoin(names, ","), "}")};
 }
 
 }  // namespace memprofd

@@ -25,7 +25,7 @@ TRIES = int(os.environ.get("MEMPROFD_HOSTILE_TRIES", "0"))
 OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "canary")
 PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady")
 # Exit codes that are an answer; the others say that memprofd itself failed.
-ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT}
+ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT, harness.LIMIT}
 
 
 @functools.cache

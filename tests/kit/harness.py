@@ -45,7 +45,7 @@ NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
 # daemon/util/exit_codes.h
-OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE = range(9)
+OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT = range(10)
 
 # Reasons to drop something that every session may have.
 EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture"}

@@ -44,6 +44,13 @@ FeatureCheck check_bpf(const std::string& name, const std::string& since,
                 "run as root or with CAP_BPF and CAP_PERFMON");
 }
 
+// What is asked of the kernel by trying; without the privilege it always says no.
+FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::string& since,
+                          const std::function<int()>& probe) {
+  if (privileged) return check_bpf(name, since, probe);
+  return passed(name, "not asked: that takes the privilege to load BPF");
+}
+
 FeatureCheck check_uprobe_events(const std::string& sys_root, bool multi_links) {
   if (multi_links) return passed("uprobe events", "uprobe_multi links");
   const std::string path = sys_root + "/bus/event_source/devices/uprobe/type";
@@ -127,13 +134,13 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root,
   const std::uint64_t caps = effective_capabilities(proc_root);
   const auto has = [caps](int cap) { return (caps >> cap & 1) != 0; };
   const bool multi_links = probes.uprobe_multi() > 0;
+  const bool may_load = has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON));
   return {
-      check_capabilities("privilege to load BPF", "CAP_BPF and CAP_PERFMON",
-                         has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))),
+      check_capabilities("privilege to load BPF", "CAP_BPF and CAP_PERFMON", may_load),
       check_probe_privilege(has(CAP_SYS_ADMIN), multi_links),
       check_capabilities("privilege to look into targets", "CAP_SYS_PTRACE", has(CAP_SYS_PTRACE)),
-      check_bpf("BPF ring buffer", "5.8", probes.ring_buffer),
-      check_bpf("BPF loop helper", "5.17", probes.loop),
+      check_bpf_if(may_load, "BPF ring buffer", "5.8", probes.ring_buffer),
+      check_bpf_if(may_load, "BPF loop helper", "5.17", probes.loop),
       check_uprobe_events(sys_root, multi_links),
       check_semaphores(sys_root, multi_links),
       check_lockdown(sys_root),

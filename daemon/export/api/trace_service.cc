@@ -247,7 +247,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id) {
   const auto found = traces_.find(id);
   if (found == traces_.end()) {
     return absl::NotFoundError(
-        absl::StrCat("there is no trace ", id, "; memprofctl traces lists them"));
+        absl::StrCat("there is no trace ", id, "; `memprofctl trace list` lists them"));
   }
   found->second->stop_asked = true;
   // Others may forget it meanwhile.

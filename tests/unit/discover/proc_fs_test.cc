@@ -116,7 +116,7 @@ TEST(ProcFs, KernelRefusalsSayWhatToDo) {
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(status.message(),
             "not allowed to read the memory of pid 42: run memprofd as root or give it "
-            "CAP_SYS_PTRACE");
+            "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE");
   EXPECT_EQ(process_error(42, ESRCH, "x").code(), absl::StatusCode::kNotFound);
 }
 

@@ -208,6 +208,8 @@ TEST(ExitCodes, FollowTheStatus) {
   EXPECT_EQ(exit_code_of(absl::AlreadyExistsError("")), ExitCode::kBusy);
   EXPECT_EQ(exit_code_of(absl::DataLossError("")), ExitCode::kAgent);
   EXPECT_EQ(exit_code_of(absl::UnavailableError("")), ExitCode::kUnavailable);
+  EXPECT_EQ(exit_code_of(absl::AbortedError("")), ExitCode::kUnavailable);
+  EXPECT_EQ(exit_code_of(absl::ResourceExhaustedError("")), ExitCode::kLimit);
   EXPECT_EQ(exit_code_of(absl::InternalError("")), ExitCode::kInternal);
 }
 

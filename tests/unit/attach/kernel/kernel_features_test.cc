@@ -83,6 +83,14 @@ TEST_F(KernelFeaturesTest, RefusedQuestionIsNotAMissingFeature) {
   EXPECT_EQ(c.remedy, "run as root or with CAP_BPF and CAP_PERFMON");
 }
 
+TEST_F(KernelFeaturesTest, WhatTakesAPrivilegeToAskIsNotBlamedOnTheKernel) {
+  write("proc/self/status", "CapEff:\t0000000000000000\n");
+  ring_buffer_ = loop_ = 0;
+  EXPECT_TRUE(find("BPF ring buffer").ok);
+  EXPECT_TRUE(find("BPF loop helper").ok);
+  EXPECT_EQ(missing_kernel_features(check()).find("boot Linux 5"), std::string::npos);
+}
+
 TEST_F(KernelFeaturesTest, NoUprobeEvents) {
   remove("sys/bus");
   EXPECT_EQ(failures(), (Names{"uprobe events", "uprobe semaphores"}));
