@@ -97,8 +97,28 @@ void add_target_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str()
       ->type_name("N");
-  add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
-           "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)");
+  add_size(
+      app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
+      "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)");
+}
+
+void add_grpc_access_options(CLI::App& app, Config& config) {
+  app.add_flag("--grpc.group-controls", config.grpc_access.group_controls,
+               "Let everybody who may open the socket control programs of all users (default: "
+               "root those, others their own)");
+  app.add_option("--grpc.tls.cert-file", config.grpc_tls.cert_file,
+                 "Show this certificate on TCP; read anew when it changes")
+      ->type_name("FILE");
+  app.add_option("--grpc.tls.key-file", config.grpc_tls.key_file, "Use its key")->type_name("FILE");
+  app.add_option("--grpc.tls.client-ca-file", config.grpc_tls.client_ca_file,
+                 "Take clients on TCP whose certificate one of these authorities has signed; "
+                 "needed where other machines reach the address")
+      ->type_name("FILE");
+  app.add_option("--grpc.controllers", config.grpc_access.controllers,
+                 "Let clients on TCP control programs whose certificate is for this name; may be "
+                 "given several times (default: nobody)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME");
 }
 
 void add_output_options(CLI::App& app, Config& config) {
@@ -112,12 +132,18 @@ void add_output_options(CLI::App& app, Config& config) {
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
                "Let the page attach, detach and set rates (off by default)");
+  app.add_option("--web.host-name", config.web_host_names,
+                 "Answer without a password also when asked under this name; may be given several "
+                 "times (default: addresses and localhost)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME");
   app.add_option("--grpc.socket", config.grpc_socket, "Serve gRPC on this Unix socket")
       ->capture_default_str()
       ->type_name("PATH");
   app.add_option("--grpc.listen-address", config.grpc_listen_address,
-                 "Serve gRPC on TCP too (off by default)")
+                 "Serve gRPC on TCP too, for questions (off by default)")
       ->type_name("HOST:PORT");
+  add_grpc_access_options(app, config);
   app.add_option("--top-sites", config.top_sites,
                  "Give so many sites Prometheus series of their own")
       ->check(CLI::Range(1, 10000))

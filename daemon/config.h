@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/grpc_tls.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/model/control.h"
 
@@ -31,8 +33,11 @@ struct Config {
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
   bool web_enable_control = false;
+  std::vector<std::string> web_host_names;
   std::string grpc_socket;
   std::string grpc_listen_address;  // empty: off
+  GrpcTls grpc_tls;                 // of that
+  GrpcAccessOptions grpc_access;
   std::string log_level = "info";
   std::string log_format = "logfmt";
 };

@@ -32,6 +32,7 @@
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
+#include "daemon/util/process_stats.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -181,7 +182,7 @@ DaemonOptions daemon_options(const Config& config) {
 struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
-        exporter(daemon, program_version(), config.top_sites),
+        exporter(daemon, program_version(), config.top_sites, stats, process_stats),
         queries(daemon),
         control(daemon),
         traces(daemon, {.directory = config.trace_directory}) {}
@@ -203,6 +204,7 @@ struct Services {
   }
 
   Daemon& daemon;
+  const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
@@ -251,11 +253,17 @@ struct Running {
 
 absl::Status start_servers(Running& running, const Config& config) {
   Services& services = *running.services;
-  ASSIGN_OR_RETURN(running.http,
-                   HttpServer::start({config.web_listen_address, config.web_config_file,
-                                      config.web_enable_control},
-                                     services.routes(config.web_enable_control)));
-  ASSIGN_OR_RETURN(running.grpc, GrpcServer::start({config.grpc_socket, config.grpc_listen_address},
+  ASSIGN_OR_RETURN(running.http, HttpServer::start({.listen_address = config.web_listen_address,
+                                                    .web_config_file = config.web_config_file,
+                                                    .controls = config.web_enable_control,
+                                                    .host_names = config.web_host_names,
+                                                    .stats = services.stats},
+                                                   services.routes(config.web_enable_control)));
+  ASSIGN_OR_RETURN(running.grpc, GrpcServer::start({.socket_path = config.grpc_socket,
+                                                    .listen_address = config.grpc_listen_address,
+                                                    .tls = config.grpc_tls,
+                                                    .access = config.grpc_access,
+                                                    .stats = services.stats},
                                                    *running.daemon, services.traces));
   return absl::OkStatus();
 }

@@ -262,7 +262,11 @@ void TargetSession::stop(TargetState state, std::string message, milliseconds pa
 
 TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
   const int pid = options_.pid;
-  log_info("pid {}: {}", pid, message);
+  if (state == TargetState::kFailed) {
+    log_warning("pid {}: {}", pid, message);
+  } else {
+    log_info("pid {}: {}", pid, message);
+  }
   context_.leases.drop(pid);
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
     log_info("pid {}: {} more of its children were left alone", pid, unsaid);

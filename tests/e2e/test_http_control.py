@@ -126,7 +126,8 @@ class HttpTrace(E2ETest):
         """A recording that has begun: its connection and response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.memprofd.port, timeout=harness.TIMEOUT)
         self.addCleanup(connection.close)
-        connection.request("GET", f"/api/v1/trace?pid={self.known.pid}&seconds={seconds}")
+        connection.request("POST", f"/api/v1/trace?pid={self.known.pid}&seconds={seconds}",
+                           headers={"X-Memprofd-Control": "1"})
         return connection, connection.getresponse()
 
     def test_records_what_happens_in_that_time(self):

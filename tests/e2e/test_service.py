@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
 
-import base64
+import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -13,8 +12,8 @@ from harness import E2ETest, Process, eventually, http_get, proc_status, settled
 
 STOPS_WITHIN = 5  # seconds, all targets detached
 RATE = 1e-2
-# Of "s3cret" and of "changed".
-OLD = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
+# Of "s3cret".
+HASH = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
 
 
 def waits_unread(socket):
@@ -22,10 +21,6 @@ def waits_unread(socket):
     said = subprocess.run(["ss", "-xHn"], capture_output=True, text=True, check=True).stdout
     # Netid State Recv-Q Send-Q Local ...: the server's end has what it sent in Send-Q.
     return sum(int(line.split()[3]) for line in said.splitlines() if str(socket) in line)
-
-
-def authorization(user_and_password):
-    return {"Authorization": "Basic " + base64.b64encode(user_and_password.encode()).decode()}
 
 
 class ClientsThatDoNotRead(E2ETest):
@@ -69,7 +64,7 @@ class Signals(E2ETest):
         daemon = self.daemon("--pid", target.pid, "--web.config.file", config)
         daemon.wait_state(target.pid, "sampling")
         self.assertEqual(200, http_get(daemon.url + "/metrics")[0])
-        config.write_text(f"basic_auth_users:\n  alice: {OLD}\n")
+        config.write_text(f"basic_auth_users:\n  alice: {HASH}\n")
         daemon.send_signal(signal.SIGHUP)
         eventually(lambda: "read anew" in daemon.stderr(), "the web config is read anew")
         self.assertEqual(401, http_get(daemon.url + "/metrics")[0])
@@ -80,6 +75,62 @@ class Signals(E2ETest):
         self.assertEqual(200, http_get(daemon.url + "/-/healthy")[0])
         self.assertEqual("sampling", daemon.state(target.pid))
         self.assertEqual(0, daemon.stop())
+
+
+class WhoMayDoWhat(E2ETest):
+    """On the Unix socket: root everything, others their own programs; each request leaves a line."""
+
+    NOBODY = 65534
+
+    def ctl_as_nobody(self, daemon, *command):
+        done = subprocess.run(["setpriv", "--reuid", str(self.NOBODY), "--regid", str(self.NOBODY), "--clear-groups",
+                               harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, *map(str, command)],
+                              capture_output=True, text=True, timeout=harness.TIMEOUT)
+        return done.returncode, done.stderr
+
+    def reachable(self, *options):
+        daemon = self.daemon(*options)
+        self.folder.chmod(0o755)
+        os.chown(daemon.socket, 0, self.NOBODY)
+        return daemon
+
+    def test_users_control_their_own_programs(self):
+        daemon = self.reachable()
+        roots = self.target("busy_threads")
+        own = self.process(Process(["setpriv", "--reuid", str(self.NOBODY), "--regid", str(self.NOBODY),
+                                    "--clear-groups", harness.TARGETS / "busy_threads"]))
+        own.read_line()
+        code, said = self.ctl_as_nobody(daemon, "attach", "--pid", roots.pid)
+        self.assertEqual(harness.PRIVILEGES, code, said)
+        self.assert_one_line(said, roots.pid, f"not a program of user {self.NOBODY}", "--grpc.group-controls")
+        code, said = self.ctl_as_nobody(daemon, "attach", "--pid", own.pid)
+        self.assertEqual(0, code, said)
+        daemon.attach(roots.pid)
+        self.assertEqual(0, self.ctl_as_nobody(daemon, "targets")[0])
+        self.assertEqual(harness.PRIVILEGES, self.ctl_as_nobody(daemon, "detach", "--pid", roots.pid)[0])
+        self.assertEqual(harness.PRIVILEGES, self.ctl_as_nobody(daemon, "rate", "--pid", roots.pid, "1")[0])
+        self.assertEqual(0, self.ctl_as_nobody(daemon, "detach", "--pid", own.pid)[0])
+        log = daemon.stderr()
+        self.assertRegex(log, rf"level=warning pid={roots.pid} msg=.pid {roots.pid}: attach \(default rate\) by "
+                              rf"user {self.NOBODY}, process \d+: refused: ")
+        self.assertRegex(log, rf"level=info pid={own.pid} msg=.pid {own.pid}: detach by user {self.NOBODY}, "
+                              r"process \d+: done")
+        self.assertRegex(log, rf"level=info pid={roots.pid} .*attach \(default rate\) by user 0, process \d+: done")
+
+    def test_a_group_may_be_trusted(self):
+        daemon = self.reachable("--grpc.group-controls")
+        roots = self.target("busy_threads")
+        code, said = self.ctl_as_nobody(daemon, "attach", "--pid", roots.pid)
+        self.assertEqual(0, code, said)
+
+    def test_the_journal_gets_priorities(self):
+        daemon = self.daemon("--log.format", "json", env=dict(os.environ, JOURNAL_STREAM="8:1"))
+        daemon.attach(4194303, check=False)
+        refused = [line for line in daemon.stderr().splitlines() if "attach" in line]
+        self.assertEqual(1, len(refused))
+        self.assertTrue(refused[0].startswith("<4>{"), refused)
+        fields = json.loads(refused[0][3:])
+        self.assertEqual(("warning", 4194303), (fields["level"], fields["pid"]))
 
 
 if __name__ == "__main__":

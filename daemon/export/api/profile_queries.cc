@@ -32,12 +32,6 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
   return name + extension;
 }
 
-// A target that has ended is in the answer to no question about what came later.
-bool ended_before(const TargetSnapshot& target, const pb::TimeRange& range) {
-  return !is_active(target.info.state) && range.begin_unix_ns() > 0 &&
-         static_cast<std::uint64_t>(range.begin_unix_ns()) >= target.time_ns;
-}
-
 // A range that begins at a time of the system's clock.
 pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range) {
   const std::uint64_t set_by_ns = target.time_ns - target.now_ns();  // modulo 2^64
@@ -45,10 +39,10 @@ pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range
   return range;
 }
 
-// Leaves the programs about which the question can be answered in full, if there are any.
-void leave_out(std::vector<TargetSnapshotPtr>& targets, const pb::TimeRange& range,
-               bool followed_only) {
-  std::erase_if(targets, [&](const auto& target) { return ended_before(*target, range); });
+// Leaves the programs that are profiled now: one that has ended has nothing in use. Of these those
+// about which the question can be answered in full, if there are any.
+void leave_out(std::vector<TargetSnapshotPtr>& targets, bool followed_only) {
+  std::erase_if(targets, [](const auto& target) { return !is_active(target->info.state); });
   const auto follows = [](const auto& target) { return target->info.follows_blocks(); };
   if (!followed_only || std::none_of(targets.begin(), targets.end(), follows)) return;
   std::erase_if(targets, [&](const auto& target) { return !follows(target); });
@@ -70,7 +64,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   }
   if (request.pids().empty()) {
     targets = source_.snapshots();
-    leave_out(targets, request.range(), several || measure_row(measure).needs_followed_blocks());
+    leave_out(targets, several || measure_row(measure).needs_followed_blocks());
   }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {

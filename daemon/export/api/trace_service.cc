@@ -269,6 +269,12 @@ pb::ListTracesResponse TraceService::list() const {
   return out;
 }
 
+int TraceService::pid_of(std::uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = traces_.find(id);
+  return found == traces_.end() ? 0 : found->second->info.options().pid();
+}
+
 absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::TraceOptions& options) {
   ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
   if (options.max_files() != 0) {

@@ -49,6 +49,8 @@ class TraceService {
   // Returns when the file is complete.
   absl::StatusOr<::memprof::v1::TraceInfo> stop(std::uint64_t id);
   ::memprof::v1::ListTracesResponse list() const;
+  // The program that it is of; 0: there is no such trace.
+  int pid_of(std::uint64_t id) const;
 
   // Begins one that goes to the caller.
   absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);

@@ -39,9 +39,15 @@ void enable_plugins_once() {
   (void)enabled;
 }
 
-absl::StatusOr<std::string> tcp_address(const std::string& text) {
+absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& tls) {
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(text));
   ASSIGN_OR_RETURN(NetAddress address, resolve(asked));
+  if (!is_loopback(address) && (tls.cert_file.empty() || tls.client_ca_file.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "whoever reaches ", text,
+        " could read what memprofd knows: give --grpc.tls.cert-file, --grpc.tls.key-file and "
+        "--grpc.tls.client-ca-file, or listen on 127.0.0.1"));
+  }
   // Only tried, and given back: gRPC does not tell why it could not bind.
   RETURN_IF_ERROR(bind_tcp(address, "--grpc.listen-address").status());
   if (address.host.empty()) address.host = "::";
@@ -51,13 +57,18 @@ absl::StatusOr<std::string> tcp_address(const std::string& text) {
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(ProfilerService& profiler, TraceService& traces)
-      : service(profiler, streams), traces(traces), trace_service(traces, streams) {}
+  Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
+      : access(options.access),
+        streams(options.stats),
+        service(profiler, access, streams),
+        traces(traces),
+        trace_service(traces, access, streams) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Those of each service, and of the whole server ("").
   void set_serving(bool serving);
 
+  const GrpcAccess access;
   StreamPlaces streams;
   GrpcService service;
   TraceService& traces;
@@ -93,15 +104,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
                                                               ProfilerService& service,
                                                               TraceService& traces) {
   enable_plugins_once();
-  auto impl = std::make_unique<Impl>(service, traces);
+  auto impl = std::make_unique<Impl>(service, traces, options);
   grpc::ServerBuilder builder;
   impl->prepare(builder);
   if (!options.socket_path.empty()) {
-    ASSIGN_OR_RETURN(impl->listener, UnixListener::listen(options.socket_path));
+    ASSIGN_OR_RETURN(impl->listener, UnixListener::listen(options.socket_path, {}, options.stats));
   }
   if (!options.listen_address.empty()) {
-    ASSIGN_OR_RETURN(const std::string address, tcp_address(options.listen_address));
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+    ASSIGN_OR_RETURN(const std::string address, tcp_address(options.listen_address, options.tls));
+    ASSIGN_OR_RETURN(const auto credentials, grpc_credentials(options.tls));
+    builder.AddListeningPort(address, credentials, &impl->port);
   }
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) {

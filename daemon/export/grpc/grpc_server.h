@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves memprof.v1.Profiler and Trace, health and reflection.
 //
-// On the Unix socket its file mode (0660) says who may control the daemon. The
-// TCP address, off by default, has neither encryption nor authentication.
+// Who may do what is in grpc_access.h. Who reaches the Unix socket its file mode (0660) says. The
+// TCP address, off by default, needs certificates of both sides where other machines reach it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,20 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/api/trace_service.h"
+#include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/grpc_tls.h"
 
 namespace memprofd {
 
 struct GrpcServerOptions {
   std::string socket_path;     // empty: no Unix socket
   std::string listen_address;  // host:port; empty: no TCP
+  GrpcTls tls = {};            // of TCP
+  GrpcAccessOptions access = {};
+  std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
 };
 
 class GrpcServer {

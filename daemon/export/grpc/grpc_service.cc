@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/audit.h"
 #include "daemon/export/api/event_stream.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
@@ -38,19 +39,30 @@ grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTarget
   return grpc::Status::OK;
 }
 
-grpc::Status GrpcService::Attach(grpc::ServerContext*, const pb::AttachRequest* request,
+template <typename Request, typename Response>
+grpc::Status GrpcService::command(const grpc::ServerContext& context, const Request& request,
+                                  absl::StatusOr<Response> (ControlService::*run)(const Request&),
+                                  Response& response) {
+  const GrpcCaller caller = GrpcAccess::caller(context);
+  const absl::Status allowed = access_.check_control(caller, request.pid());
+  absl::StatusOr<Response> result = allowed.ok() ? (control_.*run)(request) : allowed;
+  audit(request.pid(), name_of(request), caller.name, result.status());
+  return grpc_answer(std::move(result), response);
+}
+
+grpc::Status GrpcService::Attach(grpc::ServerContext* context, const pb::AttachRequest* request,
                                  pb::AttachResponse* response) {
-  return grpc_answer(control_.attach(*request), *response);
+  return command(*context, *request, &ControlService::attach, *response);
 }
 
-grpc::Status GrpcService::Detach(grpc::ServerContext*, const pb::DetachRequest* request,
+grpc::Status GrpcService::Detach(grpc::ServerContext* context, const pb::DetachRequest* request,
                                  pb::DetachResponse* response) {
-  return grpc_answer(control_.detach(*request), *response);
+  return command(*context, *request, &ControlService::detach, *response);
 }
 
-grpc::Status GrpcService::SetRate(grpc::ServerContext*, const pb::SetRateRequest* request,
+grpc::Status GrpcService::SetRate(grpc::ServerContext* context, const pb::SetRateRequest* request,
                                   pb::SetRateResponse* response) {
-  return grpc_answer(control_.set_rate(*request), *response);
+  return command(*context, *request, &ControlService::set_rate, *response);
 }
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,

@@ -8,6 +8,7 @@
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -16,9 +17,13 @@ namespace memprofd {
 
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
-  // Both must outlive this.
-  GrpcService(ProfilerService& service, StreamPlaces& streams)
-      : service_(service), streams_(streams), control_(service), queries_(service) {}
+  // All must outlive this.
+  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+      : service_(service),
+        access_(access),
+        streams_(streams),
+        control_(service),
+        queries_(service) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }
 
@@ -59,10 +64,16 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
                         ::memprof::v1::DiagnoseResponse* response) override;
 
  private:
+  // For who may, and with a line in the log.
+  template <typename Request, typename Response>
+  grpc::Status command(const grpc::ServerContext& context, const Request& request,
+                       absl::StatusOr<Response> (ControlService::*run)(const Request&),
+                       Response& response);
   // False when the stream should end.
   bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
   ProfilerService& service_;
+  const GrpcAccess& access_;
   StreamPlaces& streams_;
   ControlService control_;
   QueryService queries_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/grpc/grpc_trace_service.h"
 
+#include "absl/strings/str_cat.h"
+#include "daemon/export/api/audit.h"
 #include "daemon/export/grpc/grpc_status.h"
 
 namespace memprofd {
@@ -13,6 +15,7 @@ grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
   const auto place = streams_.take();
   if (!place) return no_stream_left();
   const absl::StatusOr<std::unique_ptr<TraceStream>> stream = traces_.record(request->options());
+  audit(request->options().pid(), "record", GrpcAccess::caller(*context).name, stream.status());
   if (!stream.ok()) return to_grpc(stream.status());
   const auto send = [&](const pb::RecordResponse& message) { return writer->Write(message); };
   while (!context->IsCancelled() && (*stream)->step(send)) {
@@ -20,15 +23,26 @@ grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext*,
+grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext* context,
                                           const pb::StartTraceRequest* request,
                                           pb::StartTraceResponse* response) {
-  return grpc_answer(traces_.start(request->options()), *response->mutable_trace());
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const int pid = request->options().pid();
+  const absl::Status allowed = access_.check_control(caller, pid);
+  auto trace = allowed.ok() ? traces_.start(request->options()) : allowed;
+  audit(pid, "start a trace", caller.name, trace.status());
+  return grpc_answer(std::move(trace), *response->mutable_trace());
 }
 
-grpc::Status GrpcTraceService::StopTrace(grpc::ServerContext*, const pb::StopTraceRequest* request,
+grpc::Status GrpcTraceService::StopTrace(grpc::ServerContext* context,
+                                         const pb::StopTraceRequest* request,
                                          pb::StopTraceResponse* response) {
-  return grpc_answer(traces_.stop(request->id()), *response->mutable_trace());
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const int pid = traces_.pid_of(request->id());
+  const absl::Status allowed = access_.check_control(caller, pid);
+  auto trace = allowed.ok() ? traces_.stop(request->id()) : allowed;
+  audit(pid, absl::StrCat("stop trace ", request->id()), caller.name, trace.status());
+  return grpc_answer(std::move(trace), *response->mutable_trace());
 }
 
 grpc::Status GrpcTraceService::ListTraces(grpc::ServerContext*, const pb::ListTracesRequest*,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "daemon/export/api/trace_service.h"
+#include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
@@ -11,9 +12,9 @@ namespace memprofd {
 
 class GrpcTraceService final : public ::memprof::v1::Trace::Service {
  public:
-  // Both must outlive this.
-  GrpcTraceService(TraceService& traces, StreamPlaces& streams)
-      : traces_(traces), streams_(streams) {}
+  // All must outlive this.
+  GrpcTraceService(TraceService& traces, const GrpcAccess& access, StreamPlaces& streams)
+      : traces_(traces), access_(access), streams_(streams) {}
 
   grpc::Status Record(grpc::ServerContext* context, const ::memprof::v1::RecordRequest* request,
                       grpc::ServerWriter<::memprof::v1::RecordResponse>* writer) override;
@@ -29,6 +30,7 @@ class GrpcTraceService final : public ::memprof::v1::Trace::Service {
 
  private:
   TraceService& traces_;
+  const GrpcAccess& access_;
   StreamPlaces& streams_;
 };
 

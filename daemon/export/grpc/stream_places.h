@@ -3,15 +3,19 @@
 // lasts, and some of those stay free for calls.
 #pragma once
 
-#include <atomic>
+#include <memory>
 #include <optional>
 #include <utility>
+
+#include "daemon/export/api/server_stats.h"
 
 namespace memprofd {
 
 // Thread-safe.
 class StreamPlaces {
  public:
+  explicit StreamPlaces(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
+
   static constexpr int kPlaces = 32;
 
   class Place {
@@ -20,7 +24,7 @@ class StreamPlaces {
     Place(Place&& other) noexcept : places_(std::exchange(other.places_, nullptr)) {}
     Place& operator=(Place&&) = delete;
     ~Place() {
-      if (places_ != nullptr) --places_->taken_;
+      if (places_ != nullptr) --places_->stats_->grpc_streams;
     }
 
    private:
@@ -29,14 +33,13 @@ class StreamPlaces {
 
   // None when all are taken. The places must outlive it.
   std::optional<Place> take() {
-    if (++taken_ <= kPlaces) return Place(*this);
-    --taken_;
+    if (++stats_->grpc_streams <= kPlaces) return Place(*this);
+    --stats_->grpc_streams;
     return std::nullopt;
   }
-  int taken() const { return taken_; }
 
  private:
-  std::atomic<int> taken_ = 0;
+  const std::shared_ptr<ServerStats> stats_;  // counts those that are taken
 };
 
 }  // namespace memprofd

@@ -114,8 +114,8 @@ std::optional<UnixPeer> unix_peer(std::string_view peer) {
   return peer_of(fd);
 }
 
-absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::listen(const std::string& path,
-                                                                   UnixListenerLimits limits) {
+absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::listen(
+    const std::string& path, UnixListenerLimits limits, std::shared_ptr<ServerStats> stats) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
@@ -125,14 +125,17 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::listen(const std::st
   RETURN_IF_ERROR(create_folder(std::filesystem::path(path).parent_path()));
   RETURN_IF_ERROR(make_way(path, address));
   ASSIGN_OR_RETURN(UniqueFd socket, bind_socket(path, address));
-  return std::unique_ptr<UnixListener>(new UnixListener(path, std::move(socket), limits));
+  return std::unique_ptr<UnixListener>(
+      new UnixListener(path, std::move(socket), limits, std::move(stats)));
 }
 
-UnixListener::UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits)
+UnixListener::UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits,
+                           std::shared_ptr<ServerStats> stats)
     : path_(std::move(path)),
       socket_(std::move(socket)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      limits_(limits) {}
+      limits_(limits),
+      stats_(std::move(stats)) {}
 
 UnixListener::~UnixListener() {
   ended_ = true;
@@ -210,6 +213,7 @@ bool UnixListener::has_room_for(uid_t uid) {
       static_cast<std::size_t>(same) < limits_.connections_a_user) {
     return true;
   }
+  ++stats_->grpc_refused;
   const auto now = steady_clock::now();
   if (now - refusal_told_at_ >= kBetweenRefusals) {
     refusal_told_at_ = now;
@@ -227,6 +231,7 @@ void UnixListener::cut_off_who_does_not_read(TimePoint now) {
     connection.unread_bytes = unread;
     if (now - connection.read_at < limits_.patience) continue;
     ::shutdown(fd, SHUT_RDWR);
+    ++stats_->grpc_cut_off;
     connection.read_at = now;
     log_warning("gRPC: ended a connection of user {}, who has not read for {} s", connection.uid,
                 std::chrono::duration_cast<std::chrono::seconds>(limits_.patience).count());

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -47,7 +48,8 @@ class UnixListener {
   // replaces a socket on which nobody listens any more. kUnavailable when somebody does,
   // kInvalidArgument when the path cannot be that of a socket.
   static absl::StatusOr<std::unique_ptr<UnixListener>> listen(const std::string& path,
-                                                              UnixListenerLimits limits = {});
+                                                              UnixListenerLimits limits,
+                                                              std::shared_ptr<ServerStats> stats);
   // Gives connections to take, on a thread of its own, until stop().
   void serve(Take take);
   // Takes no more connections, ends those that are there when the time has passed, and removes
@@ -67,7 +69,8 @@ class UnixListener {
     TimePoint read_at;  // when the client was last seen to read, or had nothing to
   };
 
-  UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits);
+  UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits,
+               std::shared_ptr<ServerStats> stats);
   void loop();
   // Waits; what there is to accept.
   bool wait();
@@ -81,6 +84,7 @@ class UnixListener {
   UniqueFd socket_;
   const UniqueFd wake_;
   const UnixListenerLimits limits_;
+  const std::shared_ptr<ServerStats> stats_;
   Take take_;
   std::map<int, Connection> connections_;  // by descriptor; the thread's, once there is one
   TimePoint refusal_told_at_;              // likewise

@@ -7,9 +7,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/audit.h"
 #include "daemon/export/api/vocabulary.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"
+#include "daemon/export/http/same_site.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/profiler.pb.h"
@@ -99,12 +101,16 @@ std::string next_packets(TraceStream& stream) {
   return out;
 }
 
-absl::StatusOr<HttpResponse> trace(Params params, TraceService& traces) {
+absl::StatusOr<HttpResponse> trace(const HttpRequest& http, TraceService& traces) {
+  Params params = http.query;
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(take(params, "seconds")));
   pb::TraceOptions options;
   RETURN_IF_ERROR(fill_from_params(params, options));
   options.set_max_seconds(seconds);
-  ASSIGN_OR_RETURN(std::shared_ptr<TraceStream> stream, traces.record(options));
+  auto begun = traces.record(options);
+  audit(options.pid(), "record", http.caller, begun.status());
+  RETURN_IF_ERROR(begun.status());
+  const std::shared_ptr<TraceStream> stream = *std::move(begun);
   HttpResponse response{200, "application/octet-stream"};
   response.file_name = absl::StrCat("memprofd-", options.pid(), ".ctf");
   response.pieces = [stream] { return next_packets(*stream); };
@@ -132,8 +138,9 @@ void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& sto
     return http_json(queries.list_targets());
   };
   routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
-  routes["/api/v1/trace"] = [&traces](const HttpRequest& http) {
-    absl::StatusOr<HttpResponse> response = trace(http.query, traces);
+  routes["POST /api/v1/trace"] = [&traces](const HttpRequest& http) {
+    if (absl::Status status = check_same_site(http); !status.ok()) return http_failure(status);
+    absl::StatusOr<HttpResponse> response = trace(http, traces);
     return response.ok() ? *std::move(response) : http_failure(response.status());
   };
   routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {

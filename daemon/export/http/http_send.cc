@@ -20,6 +20,11 @@ namespace {
 constexpr std::size_t kCompressFrom = 1024;      // bytes; below, gzip costs more than it saves
 constexpr std::size_t kPieceBuffer = 64 * 1024;  // of libmicrohttpd, for each connection
 
+// What the page needs, and no frame around it; the page itself says less still.
+constexpr char kContentPolicy[] =
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 bool accepts_gzip(const char* accept_encoding) {
   if (accept_encoding == nullptr) return false;
   for (absl::string_view item : absl::StrSplit(accept_encoding, ',')) {
@@ -113,6 +118,8 @@ bool send_response(MHD_Connection* connection, HttpResponse response) {
   }
   add("Vary", "Accept-Encoding");
   add("X-Content-Type-Options", "nosniff");
+  add("X-Frame-Options", "DENY");
+  add("Content-Security-Policy", kContentPolicy);
   add("Cache-Control", "no-store");
   if (response.status == MHD_HTTP_UNAUTHORIZED) {
     add("WWW-Authenticate", "Basic realm=\"memprofd\"");

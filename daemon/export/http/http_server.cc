@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
@@ -16,7 +19,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/http/http_connections.h"
 #include "daemon/export/http/http_send.h"
 #include "daemon/export/http/web_config.h"
 #include "daemon/util/fd.h"
@@ -31,9 +36,24 @@ constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};    // for requests when the server ends
 constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
 constexpr std::string_view kHealthPaths = "/-/";
+constexpr std::string_view kMetricsPath = "/metrics";
 
-HttpResponse text(int status, const char* line) {
-  return {status, "text/plain; charset=utf-8", line};
+HttpResponse text(int status, std::string line) {
+  return {status, "text/plain; charset=utf-8", std::move(line)};
+}
+
+std::string client_address(MHD_Connection* connection) {
+  const sockaddr* address =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+  const socklen_t size =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "an unknown address";
+  }
+  return absl::StrCat(host.data(), " port ", port.data());
 }
 
 std::string read_text(const std::string& path) {
@@ -75,15 +95,32 @@ struct HttpCallbacks {
       return MHD_YES;
     }
     const auto& self = *static_cast<const HttpServer*>(server);
+    self.connections_->asked(connection);
+    ++self.options_.stats->http_requests;
     HttpResponse response =
         incoming.too_large
             ? text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n")
             : self.answer(connection, method, path, std::move(incoming.body));
+    if (response.status == MHD_HTTP_UNAUTHORIZED || response.status == MHD_HTTP_FORBIDDEN) {
+      ++self.options_.stats->http_refused;
+    }
+    if (!response.pieces) self.connections_->sending(connection);
     return send_response(connection, std::move(response)) ? MHD_YES : MHD_NO;
   }
 
-  static void on_completed(void* server, MHD_Connection*, void** seen, MHD_RequestTerminationCode) {
+  static void on_connection(void* server, MHD_Connection* connection, void** /*kept*/,
+                            MHD_ConnectionNotificationCode code) {
+    HttpConnections& connections = *static_cast<const HttpServer*>(server)->connections_;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) return connections.ended(connection);
+    connections.began(
+        connection,
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+  }
+
+  static void on_completed(void* server, MHD_Connection* connection, void** seen,
+                           MHD_RequestTerminationCode) {
     if (*seen == nullptr) return;
+    static_cast<const HttpServer*>(server)->connections_->answered(connection);
     delete static_cast<Incoming*>(std::exchange(*seen, nullptr));
     count_request(server, -1);
   }
@@ -119,7 +156,12 @@ struct HttpCallbacks {
 };
 
 HttpServer::HttpServer(HttpServerOptions options, HttpRoutes routes)
-    : options_(std::move(options)), routes_(std::move(routes)) {}
+    : options_(std::move(options)),
+      routes_(std::move(routes)),
+      connections_(std::make_unique<HttpConnections>(
+          HttpConnectionLimits{.connections = kConnections,
+                               .head_patience = std::chrono::seconds(options_.idle_seconds)},
+          options_.stats)) {}
 
 void HttpServer::StopListener::operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
 
@@ -204,6 +246,7 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
                        MHD_OPTION_EXTERNAL_LOGGER, &HttpCallbacks::on_log, this,
                        MHD_OPTION_LISTEN_SOCKET, ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0),
                        MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this,
+                       MHD_OPTION_NOTIFY_CONNECTION, &HttpCallbacks::on_connection, this,
                        MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
                        options_.idle_seconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END));
   ::explicit_bzero(key.data(), key.size());
@@ -228,19 +271,47 @@ std::shared_ptr<BasicAuth> HttpServer::auth() const {
   return auth_;
 }
 
+// A page of another site reaches memprofd through a visitor's browser when the site's name points
+// here for a moment (DNS rebinding); the browser then sends that name. With passwords it has none
+// for it. Prometheus may ask for metrics under any name where other machines can ask at all.
+absl::Status HttpServer::check_host(std::string_view host, std::string_view path) const {
+  if (is_local_name(host) || (!loopback_ && path == kMetricsPath)) return absl::OkStatus();
+  const std::string name(host.substr(0, host.find(':')));
+  const auto same = [&name](const std::string& own) { return absl::EqualsIgnoreCase(own, name); };
+  std::array<char, 256> own{};
+  if (!loopback_ && ::gethostname(own.data(), own.size() - 1) == 0 && same(own.data())) {
+    return absl::OkStatus();
+  }
+  if (std::ranges::any_of(options_.host_names, same)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "\"", name,
+      "\" may be a name that another site has made up: ask by address or as localhost, "
+      "allow the name with --web.host-name, or set passwords with --web.config.file"));
+}
+
 // Health is for who looks after the machine, and tells nothing of programs.
-std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection,
-                                                std::string_view path) const {
+std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection, std::string_view path,
+                                                std::string& user) const {
+  if (path.starts_with(kHealthPaths)) return std::nullopt;
   const std::shared_ptr<BasicAuth> auth = this->auth();
-  if (auth == nullptr || path.starts_with(kHealthPaths)) return std::nullopt;
+  if (auth == nullptr) {
+    const char* host = request_header(connection, "Host");
+    const absl::Status allowed = check_host(host == nullptr ? "" : host, path);
+    if (allowed.ok()) return std::nullopt;
+    return text(MHD_HTTP_FORBIDDEN, absl::StrCat(std::string(allowed.message()), "\n"));
+  }
   const char* authorization = request_header(connection, "Authorization");
-  if (auth->allows(authorization == nullptr ? "" : authorization)) return std::nullopt;
+  if (authorization != nullptr && auth->allows(authorization)) {
+    user = BasicAuth::user_of(authorization);
+    return std::nullopt;
+  }
   return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
 }
 
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
                                 const char* path, std::string body) const {
-  if (auto refused = refusal(connection, path)) return *std::move(refused);
+  std::string user;
+  if (auto refused = refusal(connection, path, user)) return *std::move(refused);
   const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
   if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
   const auto route = method == "POST"                      ? post
@@ -257,6 +328,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
                             &request.query);
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,
                             &request.headers);
+  request.caller = absl::StrCat(user, user.empty() ? "" : " at ", client_address(connection));
   return route->second(request);
 }
 

@@ -12,9 +12,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
 
 struct MHD_Connection;
@@ -23,6 +25,7 @@ struct MHD_Daemon;
 namespace memprofd {
 
 class BasicAuth;
+class HttpConnections;
 struct WebConfig;
 
 struct HttpRequest {
@@ -31,6 +34,7 @@ struct HttpRequest {
   std::map<std::string, std::string> headers = {};     // by name in lower case
   std::string body = {};                               // of POST
   bool authenticated = false;                          // with a user's password
+  std::string caller = {};  // "alice at 10.0.0.7:4711"; without passwords the address alone
 };
 
 struct HttpResponse {
@@ -54,9 +58,13 @@ struct HttpServerOptions {
   std::string web_config_file;  // empty: plain HTTP, no authentication
   // Not to be reached from other machines without a password: then start() refuses.
   bool controls = false;
-  // A client that sends or takes nothing for so long is left. The time that a handler
-  // takes does not count.
+  // Other names of this machine than localhost under which it may be asked without a password,
+  // where that could be another site's name for it (check_host()).
+  std::vector<std::string> host_names = {};
+  // A client that has not sent a whole request, or takes nothing of the answer, for so long is
+  // left. The time that a handler takes does not count.
   unsigned idle_seconds = 30;
+  std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
 };
 
 class HttpServer {
@@ -92,7 +100,9 @@ class HttpServer {
   absl::Status check_access(const WebConfig& config) const;
   std::shared_ptr<BasicAuth> auth() const;
   // Null when the request may go on.
-  std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path) const;
+  std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
+                                      std::string& user) const;
+  absl::Status check_host(std::string_view host, std::string_view path) const;
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
   friend struct HttpCallbacks;
@@ -106,6 +116,7 @@ class HttpServer {
   mutable std::mutex auth_mutex_;
   std::shared_ptr<BasicAuth> auth_;  // guarded by auth_mutex_; null: everybody may ask
   bool tls_ = false;
+  const std::unique_ptr<HttpConnections> connections_;
   std::mutex requests_mutex_;
   std::condition_variable no_requests_;
   int requests_ = 0;  // being served; guarded by requests_mutex_

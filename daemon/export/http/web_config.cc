@@ -133,6 +133,7 @@ absl::StatusOr<WebConfig> load_web_config(const std::string& path) {
 BasicAuth::BasicAuth(std::map<std::string, std::string> users) : users_(std::move(users)) {}
 
 bool BasicAuth::remembers(std::string_view authorization, Clock::time_point now) {
+  const std::lock_guard lock(granted_mutex_);
   std::erase_if(granted_, [&](Granted& granted) {
     const bool expired = granted.until <= now;
     if (expired) wipe(granted.authorization);
@@ -146,6 +147,7 @@ bool BasicAuth::remembers(std::string_view authorization, Clock::time_point now)
 }
 
 void BasicAuth::remember(std::string_view authorization, Clock::time_point now) {
+  const std::lock_guard lock(granted_mutex_);
   if (granted_.size() < kRememberedAtMost) {
     granted_.push_back({std::string(authorization), now + kRemember});
   }
@@ -165,9 +167,9 @@ bool BasicAuth::allows(std::string_view authorization, Clock::time_point now) {
   if (users_.empty()) return true;
   std::string decoded;
   if (!decode_basic(authorization, decoded)) return false;
-  const std::lock_guard lock(mutex_);
   bool allowed = remembers(authorization, now);
   if (!allowed) {
+    const std::lock_guard lock(hashing_);
     const std::size_t colon = decoded.find(':');
     std::string password = decoded.substr(colon + 1);
     allowed = password_matches(decoded.substr(0, colon), password);
@@ -176,6 +178,14 @@ bool BasicAuth::allows(std::string_view authorization, Clock::time_point now) {
   }
   wipe(decoded);
   return allowed;
+}
+
+std::string BasicAuth::user_of(std::string_view authorization) {
+  std::string decoded;
+  if (!decode_basic(authorization, decoded)) return "";
+  std::string user = decoded.substr(0, decoded.find(':'));
+  wipe(decoded);
+  return user;
 }
 
 }  // namespace memprofd

@@ -34,8 +34,9 @@ absl::StatusOr<WebConfig> load_web_config(const std::string& path);
 // Checks HTTP basic authentication. Thread-safe.
 //
 // bcrypt takes tens of milliseconds by design, so what was right once is
-// remembered for a minute. Checks run one at a time, unknown users cost as much
-// as known ones, and comparisons take the same time wherever texts differ.
+// remembered for a minute, and found without waiting for others. Hashes are computed
+// one at a time, unknown users cost as much as known ones, and comparisons take the same
+// time wherever texts differ.
 class BasicAuth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,6 +45,8 @@ class BasicAuth {
 
   // authorization: value of the Authorization header; empty when there is none.
   bool allows(std::string_view authorization, Clock::time_point now = Clock::now());
+  // Of a header that is allowed.
+  static std::string user_of(std::string_view authorization);
 
  private:
   struct Granted {
@@ -56,8 +59,9 @@ class BasicAuth {
   bool password_matches(const std::string& user, const std::string& password) const;
 
   const std::map<std::string, std::string> users_;
-  std::mutex mutex_;
-  std::vector<Granted> granted_;  // guarded by mutex_
+  std::mutex granted_mutex_;
+  std::vector<Granted> granted_;  // guarded by granted_mutex_
+  std::mutex hashing_;            // held while a hash is computed
 };
 
 }  // namespace memprofd

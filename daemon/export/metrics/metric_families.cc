@@ -23,11 +23,13 @@ void MetricFamilies::counter(const MetricName& name, MetricLabels labels, double
 }
 
 void MetricFamilies::gauge(const MetricName& name, MetricLabels labels, double value) {
+  if (only_counters_) return;
   add(name, prometheus::MetricType::Gauge, std::move(labels)).gauge.value = value;
 }
 
 void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
                                prometheus::ClientMetric::Histogram histogram) {
+  if (only_counters_) return;
   histogram.bucket.push_back({histogram.sample_count, std::numeric_limits<double>::infinity()});
   add(name, prometheus::MetricType::Histogram, std::move(labels)).histogram = std::move(histogram);
 }

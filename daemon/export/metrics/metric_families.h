@@ -28,6 +28,9 @@ class MetricFamilies {
   void histogram(const MetricName& name, MetricLabels labels,
                  prometheus::ClientMetric::Histogram histogram);
 
+  // Leaves out all but counters from now on, or no longer.
+  void only_counters(bool only) { only_counters_ = only; }
+
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
  private:
@@ -35,6 +38,7 @@ class MetricFamilies {
                                 MetricLabels labels);
 
   std::vector<prometheus::MetricFamily> families_;
+  bool only_counters_ = false;
   std::map<std::string_view, std::size_t> index_;  // by MetricName::name
 };
 

@@ -32,6 +32,27 @@ constexpr MetricName kDropped{"memprofd_dropped_events_total",
 constexpr MetricName kGivenUp{"memprofd_given_up_events_total",
                               "Events given up on purpose, by stage and reason, all targets."};
 
+constexpr MetricName kProcessCpu{
+    "process_cpu_seconds_total",
+    "CPU time memprofd has used, under the name that all exporters use."};
+constexpr MetricName kProcessResident{"process_resident_memory_bytes",
+                                      "Resident memory of memprofd, likewise."};
+constexpr MetricName kProcessStart{"process_start_time_seconds",
+                                   "When memprofd was started, Unix time."};
+constexpr MetricName kProcessFds{"process_open_fds", "Descriptors that memprofd has open."};
+constexpr MetricName kProcessMaxFds{"process_max_fds", "Most descriptors that it may have."};
+constexpr MetricName kHttpRequests{"memprofd_http_requests_total", "Requests over HTTP."};
+constexpr MetricName kHttpRefused{
+    "memprofd_http_refused_requests_total",
+    "Requests over HTTP that were refused for their password, or for where they came from."};
+constexpr MetricName kCutOff{
+    "memprofd_cut_off_connections_total",
+    "Connections that memprofd has ended because the client was too slow or did not read."};
+constexpr MetricName kGrpcRefused{
+    "memprofd_grpc_refused_connections_total",
+    "Connections to the Unix socket that were refused because their user has too many."};
+constexpr MetricName kGrpcStreams{"memprofd_grpc_streams", "Streams over gRPC that are open."};
+
 // One of each pid, the latest attach.
 std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> targets) {
   std::map<int, TargetSnapshotPtr> latest;
@@ -56,8 +77,14 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 }  // namespace
 
 PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
-                                       std::size_t top_sites)
-    : service_(service), version_(std::move(version)), top_sites_(top_sites) {}
+                                       std::size_t top_sites,
+                                       std::shared_ptr<const ServerStats> servers,
+                                       std::function<ProcessStats()> process)
+    : service_(service),
+      version_(std::move(version)),
+      top_sites_(top_sites),
+      servers_(std::move(servers)),
+      process_(std::move(process)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
   const auto [it, is_new] = targets_.try_emplace(
@@ -96,6 +123,7 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   advance_drops(memory.drops, target.drops);
   const std::string pid = absl::StrCat(target.info.pid);
   add_target_metrics(pid, target, out);
+  if (!is_active(target.info.state)) return;
   const bool follows_blocks = target.info.follows_blocks();
   add_gc_metrics(pid, memory.gc, follows_blocks, out);
   add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
@@ -121,6 +149,22 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
   out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
   out.counter(kEvents, {}, static_cast<double>(self.events));
+  out.counter(kProcessCpu, {}, self.cpu_seconds);
+  out.gauge(kProcessResident, {}, static_cast<double>(self.resident_bytes));
+  const ProcessStats process = process_();
+  out.gauge(kProcessStart, {}, process.start_unix_seconds);
+  out.gauge(kProcessFds, {}, static_cast<double>(process.open_descriptors));
+  out.gauge(kProcessMaxFds, {}, static_cast<double>(process.max_descriptors));
+}
+
+void PrometheusExporter::collect_servers(MetricFamilies& out) const {
+  const ServerStats& stats = *servers_;
+  out.counter(kHttpRequests, {}, static_cast<double>(stats.http_requests));
+  out.counter(kHttpRefused, {}, static_cast<double>(stats.http_refused));
+  out.counter(kCutOff, {{"server", "http"}}, static_cast<double>(stats.http_cut_off));
+  out.counter(kCutOff, {{"server", "grpc"}}, static_cast<double>(stats.grpc_cut_off));
+  out.counter(kGrpcRefused, {}, static_cast<double>(stats.grpc_refused));
+  out.gauge(kGrpcStreams, {}, static_cast<double>(stats.grpc_streams));
 }
 
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
@@ -128,6 +172,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.snapshots());
   MetricFamilies out;
   collect_self(out);
+  collect_servers(out);
   retire_forgotten(targets);
   for (const TargetSnapshotPtr& target : targets) collect_target(*target, out);
   collect_drops(out);

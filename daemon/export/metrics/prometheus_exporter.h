@@ -4,19 +4,25 @@
 // Counters of one pid never decrease from scrape to scrape, with one exception:
 // when the daemon attaches again (another process under the same pid, or the
 // same one anew), they start from zero, which rate() takes for what it is.
-// Series of a target stay after its end until the daemon forgets it. Drops are
-// not labelled by pid; those of forgotten targets stay in the sum.
+// Of a target that has ended there is what it was, that and how it has ended, and its
+// last counters, until the daemon forgets it: its gauges and sites would be summed up with
+// those of its successor. Drops are not labelled by pid; those of forgotten targets stay in
+// the sum.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/metrics/metric_families.h"
 #include "daemon/export/metrics/top_sites.h"
+#include "daemon/util/process_stats.h"
 #include "daemon/util/version.h"
 #include "prometheus/collectable.h"
 
@@ -29,8 +35,10 @@ class PrometheusExporter : public prometheus::Collectable {
  public:
   // service must outlive this. Up to 2 * top_sites sites of each target get
   // series of their own (see top_sites.h).
-  PrometheusExporter(ProfilerService& service, ProgramVersion version,
-                     std::size_t top_sites = kDefaultTopSites);
+  PrometheusExporter(
+      ProfilerService& service, ProgramVersion version, std::size_t top_sites = kDefaultTopSites,
+      std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
+      std::function<ProcessStats()> process = [] { return ProcessStats{}; });
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   // The exposition in text format 0.0.4, UTF-8.
@@ -51,10 +59,13 @@ class PrometheusExporter : public prometheus::Collectable {
   void collect_target(const TargetSnapshot& target, MetricFamilies& out) const;
   void collect_drops(MetricFamilies& out) const;
   void collect_self(MetricFamilies& out) const;
+  void collect_servers(MetricFamilies& out) const;
 
   ProfilerService& service_;
   const ProgramVersion version_;
   const std::size_t top_sites_;
+  const std::shared_ptr<const ServerStats> servers_;
+  const std::function<ProcessStats()> process_;
 
   mutable std::mutex mutex_;  // guards all below
   mutable std::map<int, TargetMemory> targets_;

@@ -7,6 +7,8 @@ namespace {
 constexpr MetricName kInfo{"memprofd_target_info", "What the target is; always 1."};
 constexpr MetricName kUp{"memprofd_target_up",
                          "1 while the target is sampled or waited for, 0 once it has ended."};
+constexpr MetricName kEnd{"memprofd_target_end",
+                          "How the target has ended; always 1. There until it is forgotten."};
 constexpr MetricName kRate{"memprofd_sampling_rate", "Samples per allocated word."};
 constexpr MetricName kRequestedRate{
     "memprofd_requested_sampling_rate",
@@ -77,6 +79,19 @@ void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFa
               static_cast<double>(overhead.raised));
 }
 
+const char* name_of(TargetState state) {
+  switch (state) {
+    case TargetState::kDetached:
+      return "detached";
+    case TargetState::kExited:
+      return "exited";
+    case TargetState::kFailed:
+      return "failed";
+    default:
+      return "";
+  }
+}
+
 void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kInfo,
             {{"pid", pid},
@@ -86,6 +101,12 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
              {"mode", std::string(mode_name(info.mode))}},
             1);
   out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
+  if (!is_active(info.state)) {
+    out.gauge(kEnd, {{"pid", pid}, {"state", name_of(info.state)}}, 1);
+  }
+}
+
+void add_session(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
   if (info.follows_blocks()) out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);
   out.counter(kPaused, {{"pid", pid}}, info.paused_seconds);
   out.gauge(kAttach, {{"pid", pid}}, info.attach_seconds);
@@ -140,11 +161,14 @@ void add_events(const std::string& pid, const TargetSnapshot& target, MetricFami
 
 void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(pid, target.info, out);
+  out.only_counters(!is_active(target.info.state));
+  add_session(pid, target.info, out);
   out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(pid, target.info.overhead, out);
   add_allocated(pid, target.counters, out);
   if (target.info.follows_blocks()) add_fates(pid, target, out);
   add_events(pid, target, out);
+  out.only_counters(false);
 }
 
 }  // namespace memprofd

@@ -33,7 +33,7 @@ function traces(app: App): Exporter[] {
 async function record(app: App, seconds: number): Promise<{ name: string; blob: Blob }> {
   const { pid } = app.store.get();
   app.say(`Recording pid ${pid} for ${seconds} s …`);
-  const response = await fetch(traceUrl(pid, seconds));
+  const response = await fetch(traceUrl(pid, seconds), { method: "POST", headers: { "X-Memprofd-Control": "1" } });
   if (!response.ok) throw new Error((await response.text()).trim());
   const blob = await response.blob();
   app.say("");

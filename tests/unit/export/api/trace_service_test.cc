@@ -293,13 +293,15 @@ TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
   EXPECT_EQ(code([](auto& o) { o.set_max_files(1'000'000); }), kBad);
 }
 
-// GET /api/v1/trace without a server around it.
+// POST /api/v1/trace without a server around it.
 class HttpTraceTest : public TraceServiceTest {
  protected:
   HttpTraceTest() { add_api_routes(queries_, traces_, stop_, routes_); }
 
   HttpResponse get(std::multimap<std::string, std::string> query) {
-    return routes_.at("/api/v1/trace")({"/api/v1/trace", std::move(query)});
+    HttpRequest request{"/api/v1/trace", std::move(query)};
+    request.headers = {{"host", "localhost:9871"}, {"x-memprofd-control", "1"}};
+    return routes_.at("POST /api/v1/trace")(request);
   }
 
   QueryService queries_{service_};

@@ -390,6 +390,114 @@ TEST(GrpcServerStart, ServesTcpWhenAsked) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(GrpcServerStart, OverTcpItOnlyAnswersQuestions) {
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start({"", "127.0.0.1:0"}, service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  ctl::Client client({"", absl::StrCat("127.0.0.1:", (*server)->port())});
+  EXPECT_TRUE(client.list_targets().ok());
+  pb::AttachRequest attach;
+  attach.set_pid(4242);
+  EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(client.set_rate(4242, 0.1).status().code(), absl::StatusCode::kPermissionDenied);
+  const absl::Status refused = client.detach(4242).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.controllers"));
+  EXPECT_EQ(client.stop_trace(1).status().code(), absl::StatusCode::kPermissionDenied);
+  pb::TraceOptions trace;
+  trace.set_pid(4242);
+  EXPECT_EQ(client.start_trace(trace).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(service.calls().empty());
+}
+
+TEST(GrpcServerStart, OtherMachinesNeedCertificates) {
+  FakeService service;
+  TraceService traces(service, {});
+  for (const char* address : {"0.0.0.0:0", ":0", "[::]:0"}) {
+    const auto server = GrpcServer::start({"", address}, service, traces);
+    EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(server.status().message()), HasSubstr("--grpc.tls.client-ca-file"));
+  }
+  const auto missing = GrpcServer::start(
+      {.listen_address = "0.0.0.0:0", .tls = {"/none/c.pem", "/none/k.pem", "/none/ca.pem"}},
+      service, traces);
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("--grpc.tls.cert-file /none/c.pem: cannot be read"));
+}
+
+class GrpcTlsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::access("/usr/bin/openssl", X_OK) != 0) GTEST_SKIP() << "no openssl";
+    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-keyout ca.key -out ca.pem -subj /CN=authority");
+    for (const char* name : {"localhost", "ops", "looker"}) sign(name);
+  }
+  void run(const std::string& command) {
+    ASSERT_EQ(::system(absl::StrCat("cd ", dir_.path(), " && ", command, " 2>/dev/null").c_str()),
+              0);
+  }
+  void sign(const std::string& name) {
+    dir_.write("ext", absl::StrCat("subjectAltName=DNS:", name, "\n"));
+    run(absl::StrCat("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ",
+                     name, ".key -out ", name, ".csr -subj /CN=", name));
+    run(absl::StrCat("openssl x509 -req -in ", name, ".csr -CA ca.pem -CAkey ca.key ",
+                     "-CAcreateserial -days 2 -extfile ext -out ", name, ".pem"));
+  }
+  grpc::Status detach(int port, const std::string& name) {
+    grpc::SslCredentialsOptions options{.pem_root_certs = read_file(dir_.path("ca.pem"))};
+    if (!name.empty()) {
+      options.pem_private_key = read_file(dir_.path(name + ".key"));
+      options.pem_cert_chain = read_file(dir_.path(name + ".pem"));
+    }
+    const auto stub = pb::Profiler::NewStub(
+        grpc::CreateChannel(absl::StrCat("localhost:", port), grpc::SslCredentials(options)));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    pb::DetachRequest request;
+    request.set_pid(4242);
+    pb::DetachResponse response;
+    return stub->Detach(&context, request, &response);
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(GrpcTlsTest, TheCertificateSaysWhoMayControl) {
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start(
+      {.listen_address = "0.0.0.0:0",
+       .tls = {dir_.path("localhost.pem"), dir_.path("localhost.key"), dir_.path("ca.pem")},
+       .access = {.controllers = {"ops"}}},
+      service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  EXPECT_EQ(detach(port, "ops").error_code(), grpc::StatusCode::OK);
+  EXPECT_EQ(detach(port, "looker").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(detach(port, "").error_code(), grpc::StatusCode::UNAVAILABLE)
+      << "without a certificate";
+  EXPECT_FALSE(ctl::Client({"", absl::StrCat("127.0.0.1:", port)}).list_targets().ok())
+      << "without TLS";
+  EXPECT_THAT(service.calls(), ElementsAre("detach 4242"));
+}
+
+TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
+  const GrpcAccess own({}), all({.group_controls = true});
+  const auto caller = [](uid_t uid) {
+    return GrpcCaller{.name = "", .peer = UnixPeer{.pid = 1, .uid = uid}};
+  };
+  const int here = ::getpid();
+  EXPECT_TRUE(own.check_control(caller(0), here).ok());
+  EXPECT_TRUE(own.check_control(caller(::geteuid()), here).ok());
+  const absl::Status refused = own.check_control(caller(::getuid() + 1), here);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.group-controls"));
+  EXPECT_FALSE(own.check_control(caller(::getuid() + 1), 0).ok());
+  EXPECT_TRUE(all.check_control(caller(::getuid() + 1), here).ok());
+}
+
 TEST(Client, SaysWhenNobodyAnswers) {
   const TempDir dir;
   const std::string path = dir.path("nobody.sock");

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 class UnixListenerTest : public ::testing::Test {
  protected:
   void listen(UnixListenerLimits limits) {
-    auto listener = UnixListener::listen(path_, limits);
+    auto listener = UnixListener::listen(path_, limits, std::make_shared<ServerStats>());
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
     listener_->serve([this](UniqueFd fd) {

@@ -52,8 +52,9 @@ Answer request(int port, const std::string& text) {
 }
 
 Answer get(int port, const std::string& path, const std::string& headers = "") {
-  return request(port, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
-                                    headers, "\r\n"));
+  return request(port,
+                 absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+                              headers, "\r\n"));
 }
 
 std::string gunzip(const std::string& data) {
@@ -123,13 +124,13 @@ TEST_F(HttpServerTest, RefusesOtherPathsAndMethods) {
   for (const char* path : {"/nothing", "/metrics/", "/../etc/passwd", "/metricsx", "//"}) {
     EXPECT_THAT(get(server->port(), path).head, StartsWith("HTTP/1.1 404")) << path;
   }
-  const Answer post = request(
-      server->port(),
-      "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  const Answer post = request(server->port(),
+                              "POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: "
+                              "close\r\nContent-Length: 0\r\n\r\n");
   EXPECT_THAT(post.head, StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(post.head, HasSubstr("Allow: GET, HEAD\r\n"));
-  const Answer head =
-      request(server->port(), "HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const Answer head = request(
+      server->port(), "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(head.head, StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(head.body, "");
 }
@@ -174,6 +175,81 @@ TEST_F(HttpServerTest, ListensOnEveryInterface) {
       {":0", ""}, make_routes(exporter_, {[] { return true; }, [] { return true; }}));
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_THAT(get((*server)->port(), "/-/healthy").head, StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, NamesOfOtherSitesAreRefused) {
+  const auto head = [](int port, const char* path, const std::string& host) {
+    return request(port, absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", host,
+                                      "\r\nConnection: close\r\n\r\n"))
+        .head;
+  };
+  auto server =
+      HttpServer::start({.listen_address = "127.0.0.1:0", .host_names = {"build.lan"}},
+                        make_routes(exporter_, {[] { return true; }, [] { return true; }}));
+  const int here = (*server)->port();
+  EXPECT_THAT(head(here, "/metrics", "evil.example"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(head(here, "/metrics", "localhost.evil.example:80"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(head(here, "/-/healthy", "evil.example"), StartsWith("HTTP/1.1 200"));
+  for (const char* host : {"127.0.0.1", "[::1]:80", "localhost:9871", "Build.lan:9871"}) {
+    EXPECT_THAT(head(here, "/metrics", host), StartsWith("HTTP/1.1 200")) << host;
+  }
+  server =
+      HttpServer::start({":0"}, make_routes(exporter_, {[] { return true; }, [] { return true; }}));
+  const int everywhere = (*server)->port();
+  EXPECT_THAT(head(everywhere, "/metrics", "prod-7.lan"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(head(everywhere, "/nothing", "prod-7.lan"), StartsWith("HTTP/1.1 403"));
+}
+
+TEST_F(HttpServerTest, NoOtherSiteMayFrameIt) {
+  const auto server = serve();
+  const std::string head = get(server->port(), "/-/ready").head;
+  EXPECT_THAT(head, HasSubstr("X-Frame-Options: DENY\r\n"));
+  EXPECT_THAT(head, HasSubstr("frame-ancestors 'none'"));
+}
+
+// ------------------------------------------------------------------- slow clients
+
+UniqueFd slow_client(int port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::send(fd.get(), "GET ", 4, MSG_NOSIGNAL), 4);
+  return fd;
+}
+
+TEST_F(HttpServerTest, SlowClientsKeepNobodyOut) {
+  const auto stats = std::make_shared<ServerStats>();
+  const auto server =
+      HttpServer::start({.listen_address = "127.0.0.1:0", .stats = stats},
+                        make_routes(exporter_, {[] { return true; }, [] { return true; }}));
+  ASSERT_TRUE(server.ok());
+  std::vector<UniqueFd> slow;
+  for (int i = 0; i < 300; ++i) {
+    slow.push_back(slow_client((*server)->port()));
+    if (i % 50 == 49) {
+      EXPECT_THAT(get((*server)->port(), "/metrics").head, StartsWith("HTTP/1.1 200")) << i;
+    }
+  }
+  EXPECT_GE(stats->http_cut_off, 300u - 128);
+}
+
+TEST_F(HttpServerTest, AByteNowAndThenIsNoRequest) {
+  const auto server =
+      HttpServer::start({.listen_address = "127.0.0.1:0", .idle_seconds = 1},
+                        make_routes(exporter_, {[] { return true; }, [] { return true; }}));
+  ASSERT_TRUE(server.ok());
+  const UniqueFd client = slow_client((*server)->port());
+  const auto began = std::chrono::steady_clock::now();
+  char byte;
+  do {
+    (void)::send(client.get(), "/", 1, MSG_NOSIGNAL);
+    ASSERT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
+    const timeval soon{0, 200'000};
+    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+  } while (::recv(client.get(), &byte, 1, 0) < 0 && errno == EAGAIN);
 }
 
 // ---------------------------------------------------------------- web config
@@ -258,6 +334,25 @@ TEST(BasicAuth, ForgetsAfterAWhile) {
   EXPECT_FALSE(auth.allows("", now));
 }
 
+TEST(BasicAuth, WhoIsRememberedDoesNotWaitForHashes) {
+  crypt_data data{};
+  const std::string slow = ::crypt_r("s3cret", "$2b$11$abcdefghijklmnopqrstuu", &data);
+  BasicAuth auth({{"alice", slow}});
+  const std::string right = "Basic " + absl::Base64Escape("alice:s3cret");
+  ASSERT_TRUE(auth.allows(right));
+  EXPECT_EQ(BasicAuth::user_of(right), "alice");
+  std::atomic<int> wrong_ones = 0;
+  std::vector<std::jthread> attackers;
+  for (int i = 0; i < 8; ++i) {
+    attackers.emplace_back([&] {
+      EXPECT_FALSE(auth.allows("Basic " + absl::Base64Escape("alice:wrong")));
+      ++wrong_ones;
+    });
+  }
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(auth.allows(right));
+  EXPECT_LT(wrong_ones, 8) << "the right one waited for all the wrong ones";
+}
+
 // An unknown user must cost as much as a known one, so its hash must be computable.
 TEST(BasicAuth, UnknownUsersAreHashedToo) {
   crypt_data data{};
@@ -339,9 +434,9 @@ TEST_F(HttpServerTest, QueriesAreDecoded) {
 
 Answer post(int port, const std::string& path, const std::string& body,
             const std::string& headers = "") {
-  return request(port,
-                 absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
-                              "Content-Length: ", body.size(), "\r\n", headers, "\r\n", body));
+  return request(
+      port, absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+                         "Content-Length: ", body.size(), "\r\n", headers, "\r\n", body));
 }
 
 TEST_F(HttpServerTest, PostsHaveRoutesAndBodies) {
@@ -362,8 +457,9 @@ TEST_F(HttpServerTest, PostsHaveRoutesAndBodies) {
   const Answer get_it = get(port, "/p");
   EXPECT_THAT(get_it.head, StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(get_it.head, HasSubstr("Allow: POST\r\n"));
-  EXPECT_THAT(request(port, "OPTIONS /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").head,
-              StartsWith("HTTP/1.1 405"))
+  EXPECT_THAT(
+      request(port, "OPTIONS /p HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").head,
+      StartsWith("HTTP/1.1 405"))
       << "which is what refuses a browser's question for another site";
   EXPECT_THAT(get(port, "/POST /p").head, StartsWith("HTTP/1.1 40"));
   EXPECT_THAT(post(port, "/nothing", "").head, StartsWith("HTTP/1.1 404"));
@@ -405,7 +501,7 @@ TEST_F(HttpServerTest, AnswersInPiecesUntilAnEmptyOne) {
   ASSERT_TRUE(server.ok());
   const int port = (*server)->port();
   const auto ask = [&](const char* method) {  // HTTP/1.0: the body is not in chunks
-    return request(port, absl::StrCat(method, " /p HTTP/1.0\r\nHost: x\r\n\r\n"));
+    return request(port, absl::StrCat(method, " /p HTTP/1.0\r\nHost: localhost\r\n\r\n"));
   };
   EXPECT_EQ(ask("GET").body,
             std::string(100'000, 'c') + std::string(100'000, 'b') + std::string(100'000, 'a'));
@@ -456,7 +552,7 @@ TEST_F(HttpServerTest, EndsWithWholeAnswers) {
   ASSERT_TRUE(server.ok());
   Answer answer;
   std::jthread client([&, port = (*server)->port()] {
-    answer = request(port, "GET /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    answer = request(port, "GET /p HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   });
   while (asked < 2) std::this_thread::yield();
   std::jthread ending([&] { end = true; });

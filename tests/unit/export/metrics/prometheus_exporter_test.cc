@@ -174,19 +174,38 @@ TEST(PrometheusText, CountersNeverFall) {
   }
 }
 
-TEST(PrometheusText, EndedTargetKeepsItsNumbers) {
+// Sums over programs would count the memory of one that has gone beside that of its successor.
+TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1"});
   auto before = scrape(exporter);
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;
-  ended->gc = GcStats{};
+  ended->info.overhead = testing::fixed_overhead();
   service.set({ended});
   auto after = scrape(exporter);
   EXPECT_EQ(after["memprofd_target_up{pid=\"4242\"}"], 0);
-  before.erase("memprofd_target_up{pid=\"4242\"}");
-  after.erase("memprofd_target_up{pid=\"4242\"}");
-  EXPECT_EQ(before, after);
+  EXPECT_EQ(after["memprofd_target_end{pid=\"4242\",state=\"exited\"}"], 1);
+  EXPECT_FALSE(before.contains("memprofd_target_end{pid=\"4242\",state=\"exited\"}"));
+  const std::string allocated =
+      "memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}";
+  EXPECT_GT(after.at(allocated), 0);
+  EXPECT_EQ(after.at(allocated), before.at(allocated));
+  for (const auto& [name, value] : after) {
+    if (name.find("pid=") == name.npos || name.starts_with("memprofd_target_")) continue;
+    EXPECT_TRUE(name.substr(0, name.find('{')).ends_with("_total")) << name;
+    EXPECT_FALSE(name.starts_with("memprofd_site_")) << name;
+  }
+}
+
+TEST(PrometheusText, TheServersCount) {
+  FakeService service;
+  const auto stats = std::make_shared<ServerStats>();
+  stats->http_requests = 7;
+  stats->grpc_cut_off = 2;
+  const auto series = scrape(PrometheusExporter(service, {"1"}, 50, stats));
+  EXPECT_EQ(series.at("memprofd_http_requests_total"), 7);
+  EXPECT_EQ(series.at("memprofd_cut_off_connections_total{server=\"grpc\"}"), 2);
 }
 
 TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who had memprofd do what, and what became of it: a line of the log for each.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+
+// "pid 4242: attach (rate 1e-05/word) by user 0, process 77: done", or refused and why. What is
+// refused is a warning. what: with details; who: as the server knows the client.
+void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome);
+
+// What a request asks for, with what matters of it: "attach (1e-05/word)".
+std::string name_of(const ::memprof::v1::AttachRequest& request);
+std::string name_of(const ::memprof::v1::DetachRequest& request);
+std::string name_of(const ::memprof::v1::SetRateRequest& request);
+
+}  // namespace memprofd

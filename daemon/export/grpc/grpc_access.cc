@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/grpc_access.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace memprofd {
+namespace {
+
+std::vector<std::string> certificate_names(const grpc::AuthContext& context) {
+  std::vector<std::string> names;
+  for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
+    for (const grpc::string_ref& name : context.FindPropertyValues(property)) {
+      names.emplace_back(name.data(), name.size());
+    }
+  }
+  return names;
+}
+
+// Of a process that is there.
+std::optional<uid_t> owner_of(int pid) {
+  struct stat status {};
+  if (::stat(absl::StrCat("/proc/", pid).c_str(), &status) != 0) return std::nullopt;
+  return status.st_uid;
+}
+
+}  // namespace
+
+GrpcCaller GrpcAccess::caller(const grpc::ServerContext& context) {
+  GrpcCaller out;
+  const std::string peer = context.peer();
+  out.peer = unix_peer(peer);
+  if (out.peer) {
+    out.name = absl::StrCat("user ", out.peer->uid, ", process ", out.peer->pid);
+    return out;
+  }
+  if (const auto auth = context.auth_context()) out.certificate_names = certificate_names(*auth);
+  out.name =
+      out.certificate_names.empty() ? peer : absl::StrCat(out.certificate_names[0], " at ", peer);
+  return out;
+}
+
+absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const {
+  if (!caller.peer) {
+    const auto may = [this](const std::string& name) {
+      return std::ranges::find(options_.controllers, name) != options_.controllers.end();
+    };
+    if (std::ranges::any_of(caller.certificate_names, may)) return absl::OkStatus();
+    return absl::PermissionDeniedError(
+        "over TCP memprofd only answers questions: use its Unix socket, or name the client's "
+        "certificate with --grpc.controllers");
+  }
+  const uid_t uid = caller.peer->uid;
+  if (uid == 0 || uid == ::geteuid() || options_.group_controls) return absl::OkStatus();
+  const auto owner = pid > 0 ? owner_of(pid) : std::nullopt;
+  if (owner == uid || (pid > 0 && !owner)) return absl::OkStatus();  // who has gone is told so
+  const std::string what = pid > 0 ? absl::StrCat("pid ", pid, " is not a program of user ", uid)
+                                   : absl::StrCat("user ", uid, " may not");
+  return absl::PermissionDeniedError(
+      absl::StrCat(what, ": ask as root, or start memprofd with --grpc.group-controls"));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who asks over gRPC, and what he may have done.
+//
+//   Unix socket   root and memprofd's own user: everything. Others who reach the socket: all
+//                 questions; control of programs of their own user, or with group_controls of all.
+//   TCP           all questions; control only with a certificate for one of the names that may.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/export/grpc/unix_listener.h"
+
+namespace grpc {
+class ServerContext;
+}
+
+namespace memprofd {
+
+struct GrpcAccessOptions {
+  bool group_controls = false;
+  std::vector<std::string> controllers;  // common or alternative names of certificates
+};
+
+struct GrpcCaller {
+  std::string name;              // "user 0, process 77", "shop-ops at ipv4:10.0.0.7:4711"
+  std::optional<UnixPeer> peer;  // on the Unix socket
+  std::vector<std::string> certificate_names;
+};
+
+class GrpcAccess {
+ public:
+  explicit GrpcAccess(GrpcAccessOptions options) : options_(std::move(options)) {}
+
+  static GrpcCaller caller(const grpc::ServerContext& context);
+  // kPermissionDenied with what to do. pid 0: no program in particular.
+  absl::Status check_control(const GrpcCaller& caller, int pid) const;
+
+ private:
+  const GrpcAccessOptions options_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/http/http_connections.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/util/log.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::seconds kBetweenWarnings{60};
+
+}  // namespace
+
+HttpConnections::HttpConnections(HttpConnectionLimits limits, std::shared_ptr<ServerStats> stats)
+    : limits_(limits), stats_(std::move(stats)), thread_([this] { loop(); }) {}
+
+HttpConnections::~HttpConnections() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void HttpConnections::began(const MHD_Connection* connection, int fd) {
+  const std::lock_guard lock(mutex_);
+  connections_[connection] = {fd, State::kHead, Clock::now()};
+  if (connections_.size() > limits_.connections * 3 / 4) make_room();
+}
+
+void HttpConnections::ended(const MHD_Connection* connection) {
+  const std::lock_guard lock(mutex_);
+  connections_.erase(connection);
+}
+
+void HttpConnections::enter(const MHD_Connection* connection, State state) {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  found->second.state = state;
+  found->second.since = Clock::now();
+}
+
+HttpConnections::Connection* HttpConnections::longest_in(State state) {
+  Connection* longest = nullptr;
+  for (auto& [key, connection] : connections_) {
+    if (connection.cut_off || connection.state != state) continue;
+    if (longest == nullptr || connection.since < longest->since) longest = &connection;
+  }
+  return longest;
+}
+
+void HttpConnections::make_room() {
+  Connection* connection = longest_in(State::kHead);
+  if (connection == nullptr) connection = longest_in(State::kSending);
+  if (connection != nullptr) cut_off(*connection);
+}
+
+// Its thread of libmicrohttpd sees the end, and closes it.
+void HttpConnections::cut_off(Connection& connection) {
+  connection.cut_off = true;
+  ::shutdown(connection.fd, SHUT_RDWR);
+  const std::uint64_t all = ++stats_->http_cut_off;
+  const auto now = Clock::now();
+  if (now - told_at_ < kBetweenWarnings) return;
+  told_at_ = now;
+  log_warning("HTTP: ended connections that were too slow, {} so far; {} of {} are open", all,
+              connections_.size(), limits_.connections);
+}
+
+void HttpConnections::loop() {
+  std::unique_lock lock(mutex_);
+  while (
+      !changed_.wait_for(lock, std::min(kLook, limits_.head_patience), [this] { return stop_; })) {
+    const auto now = Clock::now();
+    for (auto& [key, connection] : connections_) {
+      if (connection.cut_off || connection.state == State::kAsked) continue;
+      const auto patience =
+          connection.state == State::kHead ? limits_.head_patience : limits_.sending_patience;
+      if (now - connection.since > patience) cut_off(connection);
+    }
+  }
+}
+
+}  // namespace memprofd

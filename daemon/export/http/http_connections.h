@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sees to it that slow clients keep no others out: libmicrohttpd's own timeout begins anew with
+// each byte.
+//
+//   kHead ---- whole request is there ----> kAsked ---- whole body is made ----> kSending
+//     ^                                        '---------- sent ------.             |
+//     '------------------------------------------------------------- sent ---------'
+//
+// kHead and kSending last for a limited time. When few connections are left, the one that has been
+// longest in kHead ends at once; if there is none, the one longest in kSending.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "daemon/export/api/server_stats.h"
+
+struct MHD_Connection;
+
+namespace memprofd {
+
+struct HttpConnectionLimits {
+  std::size_t connections = 128;
+  std::chrono::milliseconds head_patience{30'000};
+  std::chrono::milliseconds sending_patience{120'000};
+};
+
+// Thread-safe.
+class HttpConnections {
+ public:
+  HttpConnections(HttpConnectionLimits limits, std::shared_ptr<ServerStats> stats);
+  ~HttpConnections();
+  HttpConnections(const HttpConnections&) = delete;
+  HttpConnections& operator=(const HttpConnections&) = delete;
+
+  // fd is open until ended().
+  void began(const MHD_Connection* connection, int fd);
+  void asked(const MHD_Connection* connection) { enter(connection, State::kAsked); }
+  void sending(const MHD_Connection* connection) { enter(connection, State::kSending); }
+  void answered(const MHD_Connection* connection) { enter(connection, State::kHead); }
+  void ended(const MHD_Connection* connection);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class State : std::uint8_t { kHead, kAsked, kSending };
+  struct Connection {
+    int fd = -1;
+    State state = State::kHead;
+    Clock::time_point since;
+    bool cut_off = false;
+  };
+
+  void enter(const MHD_Connection* connection, State state);
+  void loop();
+  // With mutex_ held.
+  void make_room();
+  void cut_off(Connection& connection);
+  Connection* longest_in(State state);
+
+  const HttpConnectionLimits limits_;
+  const std::shared_ptr<ServerStats> stats_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<const MHD_Connection*, Connection> connections_;  // guarded by mutex_
+  Clock::time_point told_at_;                                // guarded by mutex_
+  bool stop_ = false;                                        // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace memprofd

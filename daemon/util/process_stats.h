@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all programs tell of themselves to Prometheus.
+#pragma once
+
+#include <cstdint>
+
+namespace memprofd {
+
+struct ProcessStats {
+  double start_unix_seconds = 0;
+  std::uint64_t open_descriptors = 0;
+  std::uint64_t max_descriptors = 0;
+};
+
+// Of this process; 0 is what /proc does not say.
+ProcessStats process_stats();
+
+}  // namespace memprofd
