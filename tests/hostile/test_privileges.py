@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the shipped unit allows is what memprofd needs: each capability, each system call, and no more."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import harness
+from harness import OK, PRIVILEGES, E2ETest, Daemon, eventually
+from hostile_case import ATTACKER, Guest, stage, unit_prefix
+
+UNIT = pathlib.Path(harness.ROOT) / "deploy/memprofd.service.in"
+LEAST_SCORE = "35"  # tenths
+SYS_RESOURCE = 24  # its number in linux/capability.h
+# What is told when it lacks, of a program of another user. CAP_SYS_RESOURCE is asked for by one call, see below.
+TOLD = {
+    "CAP_SYS_PTRACE": "privilege to look into targets: missing (run as root or with CAP_SYS_PTRACE)",
+    "CAP_DAC_OVERRIDE": "CAP_DAC_OVERRIDE",
+    "CAP_SYS_ADMIN": "privilege to load BPF: missing",
+}
+
+
+def unit_option(name):
+    return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.M)
+
+
+def capabilities():
+    return unit_option("CapabilityBoundingSet")[0].split()
+
+
+def with_capabilities(names):
+    bounding = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in names)])
+    return ["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounding]
+
+
+def expand(names):
+    """The system calls of systemd's sets."""
+    calls = set()
+    for name in names:
+        if not name.startswith("@"):
+            calls.add(name)
+            continue
+        said = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager", name], capture_output=True, text=True,
+                              check=True).stdout
+        calls |= expand(line.strip() for line in said.splitlines()[1:] if not line.strip().startswith("#"))
+    return calls
+
+
+class Privileges(E2ETest):
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+
+    def memprofd(self, prefix, *arguments, **options):
+        return self.process(Daemon(self.folder, *arguments, agent=stage() / "libmemprof_agent.so", prefix=prefix,
+                                   rate=1e-3, **options))
+
+    def guest(self, **options):
+        return self.process(Guest("steady", uid=ATTACKER, **options))
+
+    def private_copy(self):
+        """A folder with the program, which only its user may read."""
+        folder = self.folder / "private"
+        folder.mkdir()
+        folder.chmod(0o755)
+        shutil.copy(stage() / "steady", folder / "steady")
+        shutil.chown(folder / "steady", ATTACKER, ATTACKER)
+        (folder / "steady").chmod(0o700)
+        return folder
+
+    def test_the_set_is_enough(self):
+        target = self.guest(folder=self.private_copy())
+        daemon = self.memprofd(unit_prefix(), "--pid", target.pid, "--max-overhead", "50%", "--follow-forks")
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assert_works_on(target)
+
+    def test_each_one_is_needed_and_is_told_when_it_lacks(self):
+        names = capabilities()
+        self.assertEqual({*TOLD, "CAP_SYS_RESOURCE"}, set(names))
+        for name, words in TOLD.items():
+            with self.subTest(name):
+                target = self.guest(folder=None)
+                daemon = self.memprofd(with_capabilities(n for n in names if n != name), "--pid", target.pid,
+                                       "--max-overhead", "50%", wait=False)
+                self.assertEqual(PRIVILEGES, daemon.wait(), daemon.said())
+                self.assertIn(words, daemon.stderr())
+                self.assert_works_on(target)
+                self.processes_end()
+
+    def test_stack_limits_of_others_take_sys_resource(self):
+        """prlimit() of another user's process, as attach/inject/stack_room.cc asks."""
+        if not int(harness.proc_status("self", "CapEff"), 16) >> SYS_RESOURCE & 1:
+            self.skipTest("root has no CAP_SYS_RESOURCE here")
+        target = self.guest()
+        names = capabilities()
+        ask = ["prlimit", "--pid", str(target.pid), "--stack"]
+        self.assertEqual(0, subprocess.run([*with_capabilities(names), *ask], capture_output=True).returncode)
+        names.remove("CAP_SYS_RESOURCE")
+        self.assertNotEqual(0, subprocess.run([*with_capabilities(names), *ask], capture_output=True).returncode)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not there")
+    def test_the_score(self):
+        unit = self.folder / "memprofd.service"
+        unit.write_text(UNIT.read_text().replace("@PREFIX@", "/usr"))
+        done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold", LEAST_SCORE,
+                               unit], capture_output=True, text=True)
+        self.assertEqual(0, done.returncode, done.stdout[-400:])
+
+    @unittest.skipUnless(shutil.which("systemd-analyze") and shutil.which("strace"), "systemd-analyze or strace is not there")
+    def test_no_system_call_is_filtered(self):
+        allowed = expand(unit_option("SystemCallFilter")[0].split())
+        target = self.guest()
+        calls = self.folder / "calls"
+        daemon = self.memprofd([*unit_prefix(), "strace", "-f", "-qq", "-c", "-o", calls, "-S", "name"],
+                               "--pid", target.pid, "--follow-forks", "--max-overhead", "50%", wait=False)
+        eventually(lambda: daemon.running() and daemon.state(target.pid) == "sampling", "it is sampled", timeout=300,
+                   interval=1)
+        daemon.ctl("sites", "--pid", target.pid)
+        daemon.detach(target.pid)
+        self.assertEqual(0, daemon.stop(timeout=300))
+        rows = [line.split() for line in calls.read_text().splitlines() if re.match(r"\s*\d+\.\d+\s", line)]
+        used = {row[-1] for row in rows} - {"total"}
+        self.assertGreater(len(used), 40)
+        self.assertIn("ptrace", used)
+        self.assertEqual(set(), used - allowed)
+
+    def test_read_only_file_systems(self):
+        """ProtectSystem=strict and ProtectKernelTunables=yes, as systemd makes them."""
+        script = ("set -e; mount --make-rprivate /; mount -o bind / /; "
+                  "mount -o bind /sys /sys; mount -o remount,bind,ro /sys; "
+                  "mount -o bind /proc/sys /proc/sys; mount -o remount,bind,ro /proc/sys; "
+                  f"mount -o bind /dev/null /proc/kallsyms; mount -o bind {self.folder} {self.folder}; "
+                  'exec "$0" "$@"')
+        target = self.guest()
+        daemon = self.memprofd(["unshare", "-m", "sh", "-c", script, *unit_prefix()], "--pid", target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+
+
+if __name__ == "__main__":
+    unittest.main()
