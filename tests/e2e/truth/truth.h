@@ -13,6 +13,8 @@
 #define TRUTH_DEBUGINFO (1ULL << 63)
 
 #ifndef __cplusplus
+// It comes before all of an agent's file, and so before what that asks of the headers.
+#define _GNU_SOURCE
 #include <stdint.h>
 #define MEMPROF_CALLSTACK_SIZE 1000000
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
