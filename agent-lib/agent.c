@@ -34,6 +34,7 @@
 #include "profiles.h"
 #include "runtime_abi.h"
 #include "session.h"
+#include "snapshot.h"
 #include "tracker.h"
 
 static void (*next_minor_gc_end)(void);
@@ -61,6 +62,8 @@ static void on_minor_gc_end(void)
 		else if (memprof_session_due())
 			memprof_domains_call_back();
 	}
+	if (UNLIKELY(memprof_snapshot_child != 0))
+		memprof_snapshot_reap();
 	if (next_minor_gc_end)
 		next_minor_gc_end();
 }
@@ -83,6 +86,7 @@ static void in_forked_child(void)
 {
 	memprof_agent_control.requested_rate = 0;
 	memprof_batch_forget();
+	memprof_snapshot_forget();
 }
 
 static int runtime_usable(void)

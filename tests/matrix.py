@@ -35,7 +35,7 @@ def checks(version):
     always = [("stacks", f"kernel:{stacks}"),
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
-              ("heap", "e2e/test_heap_walk")]
+              ("heap", "e2e/test_heap")]
     return always + [("domains", "e2e/test_domains")] if five else always
 
 

@@ -39,7 +39,8 @@ class ElfContract(unittest.TestCase):
         out = subprocess.run(["nm", "-D", "--defined-only", AGENT], capture_output=True, text=True)
         self.assertEqual(
             sorted(line.split()[2] for line in out.stdout.splitlines()),
-            ["memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll"])
+            ["memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll",
+             "memprof_agent_snapshot", "memprof_snapshot"])
 
     def test_hooks_are_there_after_what_they_call(self):
         """Another domain may call a hook as soon as it is stored: what it calls next has to be stored by then."""

@@ -5,9 +5,6 @@
 // heap_walk PID [STATE...]: the addresses of the states of its domains; of OCaml 4, none. Exit code
 // 1 when the heap is refused: the reason is on stderr.
 #include <fmt/core.h>
-#include <time.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -19,42 +16,10 @@
 #include "daemon/snapshot/heap_map.h"
 #include "daemon/snapshot/heap_walk.h"
 #include "daemon/util/status_macros.h"
+#include "tests/bench/heap_json.h"
 
 namespace memprofd {
 namespace {
-
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-std::string json(const BlockCount& count) {
-  return fmt::format("[{},{}]", count.blocks, count.words);
-}
-
-std::string json(const SizeTable& table) {
-  std::string text;
-  for (const SizeRow& row : table.rows()) {
-    text += fmt::format("{}[{},{},{}]", text.empty() ? "" : ",", row.tag, row.fields, row.blocks);
-  }
-  return "[" + text + "]";
-}
-
-void print(const HeapMap& map, const HeapCensus& census, double seconds) {
-  fmt::print("{{\"used\":{},\"dead\":{},\"free\":{},\"fragments\":{},\"minor\":{},",
-             json(census.major(BlockState::kUsed)), json(census.major(BlockState::kDead)),
-             json(census.major(BlockState::kFree)), json(census.major(BlockState::kFragment)),
-             json(census.minor()));
-  fmt::print(
-      "\"large\":{},\"largest_free\":{},\"heap_words\":{},\"regions\":{},\"seconds\":{:.4f},",
-      json(census.count(RegionKind::kLarge, BlockState::kUsed)), census.largest_free_words(),
-      map.sums.heap_words, map.regions.size(), seconds);
-  const auto orphans = std::count_if(
-      map.regions.begin(), map.regions.end(),
-      [](const HeapRegion& region) { return region.domain == HeapRegion::kNoDomain; });
-  fmt::print("\"orphans\":{},\"rows\":{}}}\n", orphans, json(census.used()));
-}
 
 absl::Status run(int pid, std::vector<std::uint64_t> states) {
   ASSIGN_OR_RETURN(const Target target, discover_target(pid));
@@ -66,7 +31,8 @@ absl::Status run(int pid, std::vector<std::uint64_t> states) {
   HeapCensus census;
   RETURN_IF_ERROR(walk_heap(*target.memory, map, census));
   RETURN_IF_ERROR(census.check(map));
-  print(map, census, cpu_seconds() - begin);
+  print_heap(map, census, cpu_seconds() - begin);
+  fmt::print("\n");
   return absl::OkStatus();
 }
 

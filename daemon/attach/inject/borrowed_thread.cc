@@ -30,7 +30,7 @@ BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
 }
 
 absl::Status BorrowedThread::load(const std::string& path) {
-  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, path);
+  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, path, absl::StrCat("loading ", path));
 }
 
 absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const std::byte> contents,
@@ -59,7 +59,8 @@ absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const s
 
 absl::Status BorrowedThread::load_from(const Copy& copy, const OnCopied& on_copied) {
   RETURN_IF_ERROR(on_copied(copy.file));
-  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, copy.name);
+  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, copy.name,
+              absl::StrCat("loading ", copy.name));
 }
 
 // Unless the program has put something else there meanwhile.
@@ -67,6 +68,11 @@ absl::Status BorrowedThread::close_copy(int copy, int number) {
   const auto now = take_descriptor(tid_, target_.pidfd.get(), number);
   if (!now.ok() || !same_file(now->get(), copy)) return absl::OkStatus();
   return call_system(SYS_close, static_cast<std::uint64_t>(number), 0, "").status();
+}
+
+absl::Status BorrowedThread::call_agent(std::uint64_t function) {
+  session_.expect_child();
+  return call({function}, "", "a call of the agent");
 }
 
 absl::Status BorrowedThread::finish(std::uint64_t function) {
@@ -89,13 +95,14 @@ absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<Remote
 }
 
 // Has the thread call a function, up to its next stop, which is in raise.
-absl::Status BorrowedThread::call(RemoteCall function, const std::string& text) {
+absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
+                                  std::string_view action) {
   RETURN_IF_ERROR(put_frame(function, RemoteCall{libc_.raise, kSignal}, text));
   RETURN_IF_ERROR(session_.set_registers(frame_.regs));
   RETURN_IF_ERROR(session_.resume(0));
   const auto stop = session_.wait_signal(
       [this](const SignalStop& signal) { return is_our_raise(signal); }, kLoadPatience);
-  if (!stop) return not_done(text);
+  if (!stop) return not_done(action);
   ASSIGN_OR_RETURN(state_, session_.state());
   return absl::OkStatus();
 }
@@ -109,7 +116,7 @@ absl::StatusOr<std::int64_t> BorrowedThread::call_system(std::uint64_t number,
   RETURN_IF_ERROR(session_.set_registers(frame_.regs));
   const std::uint64_t first = argument1 == kTextArgument ? frame_.text_address : argument1;
   const auto result = session_.run_to_system_call(number, first, kCallPatience);
-  if (!result.ok()) return not_done("the agent");
+  if (!result.ok()) return not_done("loading the agent");
   ASSIGN_OR_RETURN(state_, session_.state());
   return *result;
 }
@@ -123,7 +130,7 @@ bool BorrowedThread::is_our_raise(const SignalStop& stop) const {
          in_second_call(frame_, state->regs.rsp);
 }
 
-absl::Status BorrowedThread::not_done(const std::string& what) const {
+absl::Status BorrowedThread::not_done(std::string_view action) const {
   if (session_.gone()) {
     return absl::NotFoundError(absl::StrCat("pid ", target_.pid,
                                             session_.exec_seen()
@@ -131,7 +138,7 @@ absl::Status BorrowedThread::not_done(const std::string& what) const {
                                                 : " ended during the attach"));
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("loading ", what, " takes longer than 2 s in pid ", target_.pid,
+      absl::StrCat(std::string(action), " takes longer than 2 s in pid ", target_.pid,
                    " (slow disk? a constructor that waits?); it goes on by itself, attach again"));
 }
 

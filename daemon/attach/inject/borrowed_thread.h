@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,6 +42,13 @@ class BorrowedThread {
   };
   absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, const OnCopied& on_copied);
 
+  // Has it call a function without arguments, which may make a child of the thread ours to trace
+  // (PtraceSession::expect_child).
+  absl::Status call_agent(std::uint64_t function);
+  std::optional<pid_t> wait_child(std::chrono::milliseconds patience) {
+    return session_.wait_child(patience);
+  }
+
   // Lets the thread go, into a function without arguments that returns into the program. 0:
   // into the program.
   absl::Status finish(std::uint64_t function);
@@ -51,13 +59,13 @@ class BorrowedThread {
  private:
   absl::Status put_frame(RemoteCall function, std::optional<RemoteCall> second,
                          const std::string& text);
-  absl::Status call(RemoteCall function, const std::string& text);
+  absl::Status call(RemoteCall function, const std::string& text, std::string_view action);
   absl::StatusOr<std::int64_t> call_system(std::uint64_t number, std::uint64_t argument1,
                                            std::uint64_t argument2, const std::string& text);
   absl::Status load_from(const Copy& copy, const OnCopied& on_copied);
   absl::Status close_copy(int copy, int number);
   bool is_our_raise(const SignalStop& stop) const;
-  absl::Status not_done(const std::string& what) const;
+  absl::Status not_done(std::string_view action) const;
   void save_errno();
   void restore_errno() const;
 

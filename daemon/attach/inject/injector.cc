@@ -169,7 +169,7 @@ class Injector::Round {
     RETURN_IF_ERROR(target_.memory->check());
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
-    return load_and_poll(thread);
+    return injection_.errand ? run_errand(thread) : load_and_poll(thread);
   }
 
   // Stopped by our signal, which the gate says was sent to this thread in the probe.
@@ -205,6 +205,11 @@ class Injector::Round {
       return stop.signal == kSignal && stop.code == SI_KERNEL;
     };
     if (session_.wait_signal(ours, kStopPatience)) (void)session_.resume(0);
+  }
+
+  Outcome run_errand(BorrowedThread& thread) {
+    RETURN_IF_ERROR(injection_.errand(thread));
+    return InjectionResult{};
   }
 
   Outcome load_and_poll(BorrowedThread& thread) {

@@ -110,10 +110,31 @@ std::optional<int> PtraceSession::next_stop(Patience& patience) {
       if (!gone()) patience.poll(stopped_by_user_ && !(given_up_ != nullptr && *given_up_));
       continue;
     }
+    if (is_child(tid, status)) {
+      child_ = tid;
+      continue;
+    }
     tid_ = tid;
     if (!pass_event(status)) return status;
   }
   return std::nullopt;
+}
+
+// A thread that has another number after exec says so by another event.
+bool PtraceSession::is_child(pid_t tid, int status) const {
+  return expects_child_ && tid != tid_ && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
+}
+
+std::optional<pid_t> PtraceSession::wait_child(std::chrono::milliseconds time) {
+  Patience patience(time);
+  while (child_ == 0 && !patience.is_over()) {
+    int status = 0;
+    const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (tid < 0) return std::nullopt;
+    if (tid > 0 && is_child(tid, status)) child_ = tid;
+    if (tid == 0) patience.poll(false);
+  }
+  return child_ != 0 ? std::optional(std::exchange(child_, 0)) : std::nullopt;
 }
 
 std::optional<SignalStop> PtraceSession::wait_signal(

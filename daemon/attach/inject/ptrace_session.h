@@ -63,6 +63,13 @@ class PtraceSession {
   absl::Status resume(int signal) const;  // lets it run, with a signal or 0
   absl::Status release();                 // PTRACE_DETACH
 
+  // Whatever the thread's clone makes ours to trace (CLONE_PTRACE) from now on is its child, and
+  // not the thread itself under another number. Such a child is stopped before its first
+  // instruction, and stays so.
+  void expect_child() { expects_child_ = true; }
+  // The child, when it has come in time; also after the thread's release.
+  std::optional<pid_t> wait_child(std::chrono::milliseconds patience);
+
   // Lets it run into that system call with that first argument, and out of it: what that
   // returned, with the thread stopped there. Signals that come meanwhile are passed on.
   // kDeadlineExceeded, with the thread running, when it does not make it in time.
@@ -74,11 +81,14 @@ class PtraceSession {
 
   std::optional<int> next_stop(Patience& patience);
   bool pass_event(int status);
+  bool is_child(pid_t tid, int status) const;
   absl::Status error(const char* what) const;
 
   const std::atomic<bool>* given_up_;
   pid_t tid_ = 0;
   bool exec_seen_ = false;
+  bool expects_child_ = false;
+  pid_t child_ = 0;  // 0: has not come
   bool stopped_by_user_ = false;
   bool at_system_calls_ = false;  // stops at each
 };

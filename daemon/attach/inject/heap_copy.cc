@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/heap_copy.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPoll = std::chrono::microseconds(100);
+// From the clone to the copy's first stop, and from SIGKILL to its end: the kernel's time.
+constexpr milliseconds kFirstStopPatience{1000};
+constexpr milliseconds kEndPatience{10'000};
+constexpr int kSeccompOff = 0;
+
+// local_roots and gc_regs in the state, beside what runtime_abi.h has (domain_state.tbl of 4.11 to
+// 4.14).
+memprof_state_layout layout_of(const RuntimeAbi& abi) {
+  return {.bottom_of_stack = abi.bottom_of_stack,
+          .last_return_address = abi.last_return_address,
+          .gc_regs = abi.last_return_address + 8,
+          .local_roots = abi.stats - 8};
+}
+
+absl::Status cannot(const Target& target, std::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("no snapshot can be taken of pid ", target.pid, ": ", std::string(why)));
+}
+
+// Its clone may be what the filter kills the program for.
+absl::Status check_no_seccomp(const Target& target) {
+  ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(target.pid));
+  if (status.seccomp == kSeccompOff) return absl::OkStatus();
+  return cannot(target, "it runs under seccomp, which may not allow the copy of it");
+}
+
+absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uint64_t address) {
+  memprof_snapshot block{};
+  RETURN_IF_ERROR(memory.read_value(address, block));
+  if (block.magic == MEMPROF_SNAPSHOT_MAGIC && block.abi_version == MEMPROF_SNAPSHOT_ABI &&
+      block.bytes == sizeof block) {
+    return block;
+  }
+  return absl::FailedPreconditionError(
+      "the agent in the program is of another version of memprofd; restart the program");
+}
+
+// What the agent says of the request: the copy as the program numbers it.
+absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_snapshot& block) {
+  if (block.answered != block.request) return cannot(target, "its agent did not answer");
+  if (block.child > 0) return block.child;
+  if (block.child == -EBUSY) return cannot(target, "the copy before has not been cleaned up yet");
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
+}
+
+// Whether the tracee is the one that the program speaks of.
+bool is_numbered(pid_t pid, std::int64_t number) {
+  const auto status = ProcFs().status(pid);
+  return status.ok() && !status->ns_pids.empty() && status->ns_pids.back() == number;
+}
+
+// While nothing of the target stands still, others may go before us again.
+void end_priority() {
+  const sched_param parameters{};
+  (void)pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters);
+}
+
+}  // namespace
+
+CopyProcess::~CopyProcess() {
+  if (pid_ == 0) return;
+  (void)::kill(pid_, SIGKILL);  // a tracee that has not been waited for: the number is its own
+  while (const auto status = wait_status(kEndPatience)) {
+    if (WIFEXITED(*status) || WIFSIGNALED(*status)) break;
+  }
+}
+
+std::optional<int> CopyProcess::wait_status(milliseconds patience) {
+  const auto end = Clock::now() + patience;
+  do {
+    int status = 0;
+    const pid_t pid = ::waitpid(pid_, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (pid == pid_ && (WIFEXITED(status) || WIFSIGNALED(status))) pid_ = 0;
+    if (pid != 0) return pid > 0 ? std::optional(status) : std::nullopt;
+    std::this_thread::sleep_for(kPoll);
+  } while (Clock::now() < end);
+  return std::nullopt;
+}
+
+absl::Status CopyProcess::bind() {
+  if (::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL) == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
+}
+
+absl::Status CopyProcess::run_to_breakpoint(milliseconds patience) {
+  if (::ptrace(PTRACE_CONT, pid_, nullptr, 0) != 0) {
+    return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
+  }
+  const auto status = wait_status(patience);
+  if (!status) {
+    return absl::DeadlineExceededError("the copy does not come to the end of its roots in time");
+  }
+  if (WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0) {
+    return absl::OkStatus();
+  }
+  const int signal = WIFSTOPPED(*status)    ? WSTOPSIG(*status)
+                     : WIFSIGNALED(*status) ? WTERMSIG(*status)
+                                            : 0;
+  return absl::AbortedError(absl::StrCat("the copy ended before its roots were found, by signal ",
+                                         signal, "; the program itself goes on"));
+}
+
+absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
+  static constexpr std::string_view kNames[] = {"memprof_agent_control", "memprof_snapshot",
+                                                "memprof_agent_snapshot"};
+  const auto symbols = file.find_symbols(kNames);
+  if (!symbols[0] || !symbols[1] || !symbols[2]) {
+    return absl::FailedPreconditionError(
+        "the agent in the program is of a version that takes no snapshots; restart the program");
+  }
+  const std::uint64_t bias = control_address - symbols[0]->address;
+  return CopyAgent{bias + symbols[1]->address, bias + symbols[2]->address};
+}
+
+absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent) {
+  if (target.abi.domains) return cannot(target, "of OCaml 5 none is taken yet");
+  RETURN_IF_ERROR(check_no_seccomp(target));
+  ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
+  RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
+                                             layout_of(target.abi)));
+  return target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
+                                    block.answered + 1);
+}
+
+absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& agent,
+                                        BorrowedThread& thread) {
+  const absl::Status called = thread.call_agent(agent.function);
+  if (absl::IsDeadlineExceeded(called)) return called;
+  const absl::Status released = thread.finish(0);
+  end_priority();
+  RETURN_IF_ERROR(called);
+  RETURN_IF_ERROR(released);
+  // A tracee that is not the copy there cannot be: nothing else of the target is traced now.
+  const auto pid = thread.wait_child(kFirstStopPatience);
+  std::optional<CopyProcess> process;
+  if (pid) process.emplace(*pid);
+  ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*target.memory, agent.block));
+  ASSIGN_OR_RETURN(const std::int64_t number, read_answer(target, block));
+  if (!process || !is_numbered(*pid, number)) {
+    return absl::AbortedError(
+        absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
+  }
+  HeapCopy copy(*std::move(process), block.clone_ns);
+  RETURN_IF_ERROR(copy.process_.bind());
+  RETURN_IF_ERROR(copy.find_roots(agent.block));
+  return copy;
+}
+
+absl::Status HeapCopy::find_roots(std::uint64_t address) {
+  ASSIGN_OR_RETURN(memory_, TargetMemory::open(process_.pid()));
+  RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience));
+  ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
+  if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the copy has not found its roots (", block.copy_state, ")"));
+  }
+  std::uint64_t roots = 0;
+  for (int kind = 0; kind < MEMPROF_ROOT_KINDS; ++kind) {
+    kind_roots_[kind] = block.kind_roots[kind];
+    roots += kind_roots_[kind];
+    if (kind_roots_[kind] > MEMPROF_MAX_ROOTS || roots > MEMPROF_MAX_ROOTS) {
+      return absl::DataLossError("the copy claims more roots than there can be");
+    }
+  }
+  roots_.resize(roots);
+  return memory_->read(block.roots, std::as_writable_bytes(std::span(roots_)));
+}
+
+}  // namespace memprofd

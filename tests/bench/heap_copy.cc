@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes a copy of a running OCaml program that has the agent in it, walks the copy's heap, and
+// prints what heap_walk prints, with the numbers of roots by kind and how long the program stood
+// still.
+//
+// heap_copy PID [hold]: with hold, prints "held COPY'S_PID" when the copy has found its roots, and
+// goes on when a line comes. Exit code 1 when it came to nothing: the reason is on stderr.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "daemon/attach/inject/heap_copy.h"
+#include "daemon/attach/inject/injector.h"
+#include "daemon/discover/target.h"
+#include "daemon/snapshot/heap_census.h"
+#include "daemon/snapshot/heap_layout.h"
+#include "daemon/snapshot/heap_map.h"
+#include "daemon/snapshot/heap_walk.h"
+#include "daemon/util/status_macros.h"
+#include "tests/bench/heap_json.h"
+
+namespace memprofd {
+namespace {
+
+// An idle program may take its time to come by.
+constexpr auto kPatience = std::chrono::seconds(30);
+
+void print_roots(const HeapCopy& copy) {
+  static constexpr const char* kNames[MEMPROF_ROOT_KINDS] = {
+      "module", "stack", "local", "c_global", "finaliser", "memprof", "thread"};
+  fmt::print("{{\"clone_ns\":{},\"roots\":{{", copy.clone_ns());
+  for (int kind = 0; kind < MEMPROF_ROOT_KINDS; ++kind) {
+    fmt::print("{}\"{}\":{}", kind == 0 ? "" : ",", kNames[kind],
+               copy.roots_of(static_cast<memprof_root_kind>(kind)));
+  }
+  fmt::print("}},\"heap\":");
+}
+
+void hold(pid_t copy) {
+  fmt::print("held {}\n", copy);
+  std::fflush(stdout);
+  while (std::getchar() != '\n' && std::feof(stdin) == 0) {
+  }
+}
+
+absl::Status use(const Target& target, const HeapLayout& layout, const HeapCopy& copy,
+                 bool is_held) {
+  if (is_held) hold(copy.pid());
+  const double begin = cpu_seconds();
+  const std::vector<std::uint64_t> states{target.caml_state_address};
+  ASSIGN_OR_RETURN(const HeapMap map, map_heap(copy.memory(), layout, states));
+  HeapCensus census;
+  RETURN_IF_ERROR(walk_heap(copy.memory(), map, census));
+  RETURN_IF_ERROR(census.check(map));
+  print_roots(copy);
+  print_heap(map, census, cpu_seconds() - begin);
+  fmt::print("}}\n");
+  return absl::OkStatus();
+}
+
+absl::Status run(int pid, bool is_held) {
+  ASSIGN_OR_RETURN(const Target target, discover_target(pid));
+  ASSIGN_OR_RETURN(const HeapLayout layout,
+                   find_heap_layout(*target.program, target.load_bias, target.abi));
+  if (target.agents.size() != 1) return absl::FailedPreconditionError("there is no agent in it");
+  ASSIGN_OR_RETURN(
+      const auto file,
+      ElfFile::from_fd(UniqueFd(::fcntl(target.agents[0].file->get(), F_DUPFD_CLOEXEC, 0)),
+                       "the agent"));
+  ASSIGN_OR_RETURN(const CopyAgent agent, find_copy_agent(*file, target.agents[0].control_address));
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
+  RETURN_IF_ERROR(HeapCopy::prepare(target, agent));
+  ProbeRemoval removal;
+  Injection injection{.target = &target, .removal = &removal, .libc = libc};
+  injection.errand = [&](BorrowedThread& thread) -> absl::Status {
+    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target, agent, thread));
+    return use(target, layout, copy, is_held);
+  };
+  ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!injector->result() && (is_held || std::chrono::steady_clock::now() < end)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  injector->wait();
+  return injector->result()->status();
+}
+
+}  // namespace
+}  // namespace memprofd
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "usage: heap_copy PID [hold]\n");
+    return 2;
+  }
+  const bool is_held = argc > 2 && std::string_view(argv[2]) == "hold";
+  const absl::Status status = memprofd::run(std::atoi(argv[1]), is_held);
+  if (!status.ok()) fmt::print(stderr, "heap_copy: {}\n", std::string(status.message()));
+  return status.ok() ? 0 : 1;
+}

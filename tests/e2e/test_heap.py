@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the walk of a heap finds is what the program itself has there, to the last block; and a copy of a
+program holds that, and is nothing that the program notices, whoever dies when."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from harness import TARGETS, TARGETS5, E2ETest, Process, eventually, proc_status
+
+TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
+WALK = harness.BUILD / "tests" / "heap_walk"
+COPY = harness.BUILD / "tests" / "heap_copy"
+# What heap_shapes keeps: (tag, fields) and how many.
+KEPT = {(33, 3): 1_000, (34, 40): 500, (35, 100): 300, (36, 300): 50, (37, 100_000): 3, (38, 5): 100}
+YOUNG = (38, 5)
+OLD = {key: blocks for key, blocks in KEPT.items() if key != YOUNG}
+LARGE_HEAD_WORDS = 2  # before a large block of OCaml 5
+STEPS = 100 if harness.MATRIX else 5
+AGENT = harness.BUILD / "libmemprof_agent.so"
+COPIES = 200 if harness.MATRIX else 10
+KILLS = 50 if harness.MATRIX else 8
+LONGEST = 1.2  # seconds that a copy takes, most of them before the program is touched
+# All signals but those that cannot be blocked, and the one at which it stands.
+BLOCKED = ~sum(1 << (number - 1) for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTRAP)) & (1 << 64) - 1
+
+
+def walk(target, *states):
+    result = subprocess.run([WALK, str(target.pid), *states], capture_output=True, text=True,
+                            timeout=harness.TIMEOUT)
+    if result.returncode != 0:
+        raise AssertionError(f"refused: {result.stderr}")
+    found = json.loads(result.stdout)
+    found["rows"] = {(tag, fields): blocks for tag, fields, blocks in found["rows"]}
+    return found
+
+
+class HeapWalk(E2ETest):
+    def ask(self, target, command):
+        """The program's own numbers, the lines of its own walk by tag and size, and what ours finds."""
+        path = self.folder / "own"
+        told = target.command(f"{command} {path}")
+        own = [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
+        return told, {(tag, fields): blocks for tag, fields, blocks in own}, walk(target, told["state"])
+
+    def assert_kept(self, found):
+        self.assertEqual(KEPT, {key: found["rows"].get(key) for key in KEPT})
+        self.assertEqual(1, found["rows"][252, 250_001], "the long string")
+
+    def check_own_walk(self, own, found):
+        """All that the program's own walk has seen, and little more: its minor heap."""
+        rows = found["rows"]
+        missing = {key: (blocks, rows.get(key, 0)) for key, blocks in own.items() if rows.get(key, 0) < blocks}
+        self.assertEqual({}, missing)
+        beyond = sum(blocks - own.get(key, 0) for key, blocks in rows.items() if key[1] < 128)
+        self.assertEqual(found["minor"][0], beyond)
+
+    def check_settled(self, told, found):
+        self.assert_kept(found)
+        blocks, words = found["used"]
+        self.assertEqual([0, 0], found["dead"])
+        self.assertEqual(told["live_blocks"], blocks)
+        self.assertEqual(told["live_words"], words + LARGE_HEAD_WORDS * found["large"][0])
+        self.assertEqual(told["heap_words"], found["heap_words"])
+
+    def test_settled_in_ocaml4(self):
+        target = self.target("heap_shapes", folder=TARGETS4)
+        told, own, found = self.ask(target, "settle")
+        self.check_settled(told, found)
+        self.check_own_walk(own, found)
+        self.assertEqual([told["free_blocks"], told["free_words"]], found["free"])
+        self.assertEqual(told["largest_free"], found["largest_free"])
+        self.assertEqual(told["fragments"], found["fragments"][0])
+        self.assertGreater(told["fragments"], 0, "the test has fragments")
+
+    def test_settled_in_ocaml5(self):
+        target = self.target("heap_shapes", folder=TARGETS5)
+        told, _, found = self.ask(target, "settle")
+        self.check_settled(told, found)
+
+    def test_collector_at_work_in_ocaml4(self):
+        target = self.target("heap_shapes", folder=TARGETS4)
+        dead = 0
+        for _ in range(STEPS):
+            told, own, found = self.ask(target, "step")
+            self.assertTrue(told["sweeping"])
+            self.assert_kept(found)
+            self.check_own_walk(own, found)
+            dead += found["dead"][0]
+        self.assertGreater(dead, 1_000, "there was something to tell apart")
+
+    def test_collector_at_work_in_ocaml5(self):
+        """The runtime's own counts, which the walk is checked against, hold at any moment."""
+        target = self.target("heap_shapes", folder=TARGETS5)
+        dead = 0
+        for _ in range(STEPS):
+            _, _, found = self.ask(target, "step")
+            self.assert_kept(found)
+            dead += found["dead"][0]
+        self.assertGreater(dead, 1_000, "there was something to tell apart")
+
+    def test_domains(self):
+        target = self.target("heap_domains", folder=TARGETS5)
+        for _ in range(3):
+            told = target.command("stat")
+            found = walk(target, *told["states"])
+            self.assertEqual(told["live_blocks"], found["used"][0])
+            self.assertEqual(told["live_words"], found["used"][1] + LARGE_HEAD_WORDS * found["large"][0])
+            self.assertEqual(told["heap_words"], found["heap_words"])
+            for tag in range(50, 54):
+                self.assertEqual((1980, 20), (found["rows"][tag, 7], found["rows"][tag, 500]))
+
+    def test_what_an_ended_domain_has_left(self):
+        """Nobody has taken it over yet: its blocks are in the lists of the process."""
+        target = self.target("heap_domains", folder=TARGETS5)
+        target.command("stat")
+        found = walk(target, *target.command("end")["states"])
+        self.assertEqual((1980, 20), (found["rows"][54, 7], found["rows"][54, 500]))
+        self.assertGreater(found["orphans"], 5)
+
+    def test_a_state_that_is_none_is_refused(self):
+        target = self.target("heap_shapes", folder=TARGETS5)
+        told, _, _ = self.ask(target, "settle")
+        wrong = hex(int(told["state"], 16) + 8)
+        with self.assertRaisesRegex(AssertionError, "not laid out as its OCaml version has it|not all mapped"):
+            walk(target, wrong)
+
+
+def children(pid):
+    """Those of all its threads, zombies included."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += (task / "children").read_text().split()
+    return found
+
+
+def is_gone(pid):
+    """Ended, if not collected."""
+    try:
+        return proc_status(pid, "State")[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+class HeapCopy(E2ETest):
+    def program(self, name="busy_threads", folder=TARGETS4):
+        return self.target(name, folder=folder, env={**os.environ, "LD_PRELOAD": str(AGENT)})
+
+    def copy(self, target, *options):
+        return self.process(Process([COPY, target.pid, *options]))
+
+    def answer(self, copier):
+        answer = json.loads(copier.read_line())
+        self.assertEqual(0, copier.wait(), copier.stderr())
+        return answer
+
+    def held(self, target):
+        """Who holds a copy of it, and the copy's number."""
+        copier = self.copy(target, "hold")
+        word, pid = copier.read_line().split()
+        self.assertEqual("held", word)
+        self.assertEqual([pid], children(target.pid))
+        return copier, int(pid)
+
+    def refusal(self, copier):
+        self.assertEqual(1, copier.wait())
+        self.assert_one_line(copier.stderr(), "heap_copy:")
+        return copier.stderr()
+
+    def check_unharmed(self, target):
+        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
+        self.assertNotIn(proc_status(target.pid, "State")[0], "tTZX")
+        self.assert_works_on(target)
+        eventually(lambda: not children(target.pid), "the copy has been collected")
+
+
+class Contents(HeapCopy):
+    def test_a_busy_program_with_threads(self):
+        target, expected = self.program(), harness.undisturbed_output()
+        for _ in range(COPIES):
+            answer = self.answer(self.copy(target))
+            roots = answer["roots"]
+            self.assertGreater(roots["module"], 300)
+            self.assertGreater(roots["stack"], 0)
+            self.assertGreater(roots["thread"], 7, "one at least of each other thread")
+            self.assertGreater(answer["heap"]["used"][0], 100)
+            self.check_unharmed(target)
+        self.assert_same_output(target, expected)
+        harness.NOTES.append(f"{COPIES} copies")
+
+    def test_it_holds_what_the_program_holds(self):
+        """While the program allocates, drops and collects."""
+        target = self.program("heap_shapes")
+        own = self.folder / "own"
+        for _ in range(3):
+            copier = self.copy(target)
+            while copier.running():
+                target.command(f"step {own}")
+            found = {(tag, fields): blocks for tag, fields, blocks in self.answer(copier)["heap"]["rows"]}
+            self.assertEqual(OLD, {key: found.get(key) for key in OLD})
+
+    def test_ocaml5_is_refused(self):
+        target = self.program("heap_shapes", folder=TARGETS5)
+        self.assertIn("of OCaml 5 none is taken yet", self.refusal(self.copy(target)))
+
+    def test_a_program_without_the_agent_is_refused(self):
+        target = self.target("busy_threads", folder=TARGETS4)
+        self.assertIn("there is no agent", self.refusal(self.copy(target)))
+        self.check_unharmed(target)
+
+
+class WhatACopyIs(HeapCopy):
+    def setUp(self):
+        super().setUp()
+        self.busy = self.program()
+        self.copier, self.pid = self.held(self.busy)
+
+    def test_it_holds_nothing_and_takes_no_signal(self):
+        self.assertEqual([], list(pathlib.Path(f"/proc/{self.pid}/fd").iterdir()))
+        self.assertEqual("1000", pathlib.Path(f"/proc/{self.pid}/oom_score_adj").read_text().strip())
+        self.assertEqual(BLOCKED, int(proc_status(self.pid, "SigBlk"), 16))
+        self.assertEqual("memprof-copy", proc_status(self.pid, "Name"))
+        self.assertEqual("t (tracing stop)", proc_status(self.pid, "State"))
+        self.assertEqual("1", proc_status(self.pid, "Threads"))
+        self.copier.send("")
+        self.answer(self.copier)
+        self.check_unharmed(self.busy)
+
+    def test_the_program_waits_for_its_own_children_alone(self):
+        for _ in range(5):
+            self.assertEqual(0, self.busy.command("fork")["errors"])
+        self.assertIn(str(self.pid), children(self.busy.pid))
+        self.copier.send("")
+        self.answer(self.copier)
+        for _ in range(5):
+            self.assertEqual(0, self.busy.command("fork")["errors"])
+        self.check_unharmed(self.busy)
+
+    def test_who_holds_it_is_killed(self):
+        self.copier.stop(signal.SIGKILL)
+        eventually(lambda: is_gone(self.pid), "the copy ends")
+        self.check_unharmed(self.busy)
+        self.answer(self.copy(self.busy))
+
+    def test_it_is_killed_itself(self):
+        os.kill(self.pid, signal.SIGKILL)
+        eventually(lambda: is_gone(self.pid), "the copy ends")
+        self.copier.send("")
+        self.refusal(self.copier)
+        self.check_unharmed(self.busy)
+        self.answer(self.copy(self.busy))
+
+    def test_the_program_is_killed(self):
+        self.busy.stop(signal.SIGKILL)
+        eventually(lambda: is_gone(self.pid), "the copy ends")
+        self.copier.send("")
+        self.refusal(self.copier)
+
+    def test_the_program_becomes_another_one(self):
+        self.busy.send(f"exec {TARGETS4}/idle")
+        eventually(lambda: proc_status(self.busy.pid, "Name") == "idle", "it is another program")
+        # It is killed with the thread that it is a copy of, unless that is the one that calls exec.
+        self.copier.send("")
+        self.assertIn(self.copier.wait(), (0, 1))
+        eventually(lambda: is_gone(self.pid), "the copy ends")
+        self.assertTrue(self.busy.running())
+
+    def test_another_copy_meanwhile_is_refused(self):
+        self.assertIn("has not been cleaned up", self.refusal(self.copy(self.busy)))
+        self.copier.send("")
+        self.answer(self.copier)
+        self.check_unharmed(self.busy)
+
+
+class Death(HeapCopy):
+    def test_of_who_takes_it_at_a_random_moment(self):
+        target, expected = self.program(), harness.undisturbed_output()
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                copier = self.copy(target)
+                time.sleep(random.Random(seed).uniform(0, LONGEST))
+                copier.kill()
+                self.check_unharmed(target)
+        self.answer(self.copy(target))
+        self.assert_same_output(target, expected)
+        harness.NOTES.append(f"{KILLS} kills")
+
+
+if __name__ == "__main__":
+    unittest.main()
