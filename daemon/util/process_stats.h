@@ -12,7 +12,7 @@ struct ProcessStats {
   std::uint64_t max_descriptors = 0;
 };
 
-// Of this process; 0 is what /proc does not say.
+// Tells of this process; 0 is what /proc does not say.
 ProcessStats process_stats();
 
 }  // namespace memprofd

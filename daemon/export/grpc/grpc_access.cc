@@ -23,7 +23,7 @@ std::vector<std::string> certificate_names(const grpc::AuthContext& context) {
   return names;
 }
 
-// Of a process that is there.
+// Nothing for a process that is not there.
 std::optional<uid_t> owner_of(int pid) {
   struct stat status {};
   if (::stat(absl::StrCat("/proc/", pid).c_str(), &status) != 0) return std::nullopt;

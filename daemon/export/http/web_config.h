@@ -45,7 +45,7 @@ class BasicAuth {
 
   // authorization: value of the Authorization header; empty when there is none.
   bool allows(std::string_view authorization, Clock::time_point now = Clock::now());
-  // Of a header that is allowed.
+  // The user whom a header names that is allowed.
   static std::string user_of(std::string_view authorization);
 
  private:

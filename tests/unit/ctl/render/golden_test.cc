@@ -34,6 +34,16 @@ std::shared_ptr<TargetSnapshot> failed_target() {
   return target;
 }
 
+// One of which nothing has been seen yet.
+TargetSnapshotPtr quiet_target() {
+  auto target = std::make_shared<TargetSnapshot>(*failed_target());
+  target->info.pid = 4301;
+  target->info.exe = "/srv/quiet";
+  target->info.state = TargetState::kSampling;
+  target->info.message.clear();
+  return target;
+}
+
 std::vector<TargetSnapshotPtr> both() { return {fixed_target(), failed_target()}; }
 
 pb::ListTargetsResponse targets_response() {
@@ -52,7 +62,7 @@ pb::ListSitesResponse sites_response() {
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
-  FakeService service({with_budget, failed_target()});
+  FakeService service({with_budget, failed_target(), quiet_target()});
   expect_golden("metrics.txt",
                 PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, 3).text());
 }

@@ -277,7 +277,7 @@ std::string ask(int port, const std::string& path) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return "";
   const std::string text =
-      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   if (::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return "";
   std::string all;
   char buffer[4096];
