@@ -36,7 +36,7 @@ enum class SpanEnds {
   // anywhere where the history does not know them (trace files).
   kAtCollections,
 };
-inline constexpr std::size_t kMinCollections = 3;
+inline constexpr std::size_t kMinCollections = 2;
 
 // In order; the newest ones when there are more than a question can afford. range: resolved.
 std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range,

@@ -494,8 +494,9 @@ class Leaks(QueryTest):
             self.assertTrue(all(first["growth_bytes"] > ahead * other["growth_bytes"] for other in others), answer)
             return first
         # By then the cache is full.
-        first = eventually(lambda: sessions_lead("--pid", self.pid, "--last", "5s", ahead=2.0), "Sessions leads",
-                           timeout=60, interval=0.5)
+        # Several major collections have to end, and several steps to rise.
+        first = eventually(lambda: sessions_lead("--pid", self.pid, "--last", "20s", ahead=2.0), "Sessions leads",
+                           timeout=120, interval=0.5)
         self.assertGreater(first["confidence"], 0.99)
         self.assertGreater(first["growth_bytes_per_second"], 0)
         self.assertGreater(first["median_age_seconds"], 0)
@@ -518,7 +519,7 @@ class Leaks(QueryTest):
             "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself")
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last",
                                                  f"{(time.time_ns() - changed) / 1e9 + 6:.0f}s"),
-                           "Sessions leads again", timeout=60, interval=0.5)
+                           "Sessions leads again", timeout=120, interval=0.5)
         self.assertGreater(first["confidence"], 0.99)
 
 

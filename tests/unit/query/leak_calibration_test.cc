@@ -202,9 +202,9 @@ TEST(LeakCalibration, WithoutMajorCollectionsNothingIsCompared) {
   SteadyProgram program(1, 100, 5);
   program.run(400);
   EXPECT_EQ(program.leaks(310).compared_seconds, 240);
-  EXPECT_EQ(program.leaks(170).compared_seconds, 0);
-  EXPECT_TRUE(program.leaks(170).suspects.empty());
-  EXPECT_FALSE(program.leaks(170, 3).suspects.empty()) << "asked for the largest, whatever they do";
+  EXPECT_EQ(program.leaks(110).compared_seconds, 0);
+  EXPECT_TRUE(program.leaks(110).suspects.empty());
+  EXPECT_FALSE(program.leaks(110, 3).suspects.empty()) << "asked for the largest, whatever they do";
 }
 
 }  // namespace
