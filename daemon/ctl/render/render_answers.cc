@@ -87,6 +87,12 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
   absl::StrAppend(&out, joined(table, style));
+  if (response.sessions_differ() && order == pb::MEASURE_LIVE) {
+    absl::StrAppend(&out,
+                    "\nBetween the two sampling began anew (as after a change of the rate) and "
+                    "forgot what was live:\na difference is no growth. report --leaks adds up what "
+                    "has grown in each session.\n");
+  }
   return out;
 }
 
@@ -147,6 +153,15 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
                       " of it (each session of sampling by itself, between major collections)");
 }
 
+// What leak would not have been found, and what to do about it.
+std::string doubt_text(const pb::ListLeaksResponse& response) {
+  const double least = response.least_leak_bytes_per_second();
+  if (least <= 0) return "";
+  return absl::StrCat("At one site, less than ", format_bytes(least * 3600),
+                      " per hour could not be told from chance: half of that can in twice the time "
+                      "or at\ntwice the sampling rate.\n");
+}
+
 }  // namespace
 
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
@@ -159,7 +174,8 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()),
                                  compared_text(response), ":\n");
   if (response.leaks().empty()) {
-    return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n");
+    return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n",
+                        doubt_text(response));
   }
   int number = 0;
   for (const pb::Leak& leak : response.leaks()) {
@@ -178,7 +194,8 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   absl::StrAppend(&out,
                   "\nRanked by what they have grown at least (with 95 % confidence). A leak grows "
                   "in every step;\na cache that fills grows too, until it is full: look again "
-                  "later.\n");
+                  "later.\n",
+                  doubt_text(response));
   return out;
 }
 

@@ -100,6 +100,7 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   for (const LeakSuspect& suspect : answer.suspects) *out.add_leaks() = to_proto(suspect);
   *out.mutable_range() = to_proto(answer.range);
   out.set_compared_seconds(answer.compared_seconds);
+  out.set_least_leak_bytes_per_second(answer.least_leak_bytes_per_second);
   return out;
 }
 

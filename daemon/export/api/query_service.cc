@@ -85,6 +85,11 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
   *out.mutable_other_range() = to_proto(to.range);
   leave_out(*out.mutable_total() = to_proto(result.total));
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));
+  if (base == other) {
+    const auto before = base->history.session_at(from.range.end_ns);
+    const auto after = base->history.session_at(to.range.end_ns);
+    out.set_sessions_differ(before && after && *before != *after);
+  }
   return out;
 }
 

@@ -27,6 +27,8 @@ export interface Rows {
   note?: string | undefined; // what has to be known to read the rows
 }
 
+const ANEW = "sampling began anew between the two and forgot what was live: a difference is no growth";
+
 export const FIRST = 500;  // rows asked for; all only when wanted
 
 export const modeOf = (view: View): Mode =>
@@ -104,7 +106,8 @@ async function askDifference(api: Api, given: View): Promise<Rows> {
     return { id: idOf(site as Site, groupBy), site: site as Site, diff: diff as SiteDiff };
   });
   return { mode: "difference", groupBy, rows: rows.filter(({ site }) => keep(site)), groups: answer.groups,
-    total: null, begin: answer.other_range.begin_unix_ns, end: answer.other_range.end_unix_ns };
+    total: null, begin: answer.other_range.begin_unix_ns, end: answer.other_range.end_unix_ns,
+    note: answer.sessions_differ && view.measure === "live" ? ANEW : undefined };
 }
 
 // What the server leaves as sums: all but what is live, per second of the range.

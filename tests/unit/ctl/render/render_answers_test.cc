@@ -19,6 +19,7 @@ namespace {
 using memprofd::testing::expect_golden;
 using memprofd::testing::FakeService;
 using memprofd::testing::fixed_target;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -70,7 +71,7 @@ TEST_F(RenderAnswersTest, Diff) {
 }
 
 // Callstack 1 keeps a block a second; after a minute the rate changes.
-TEST(RenderSessions, AChangeOfTheRateIsMarked) {
+TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
   Recording recording;
   recording.symbolizer = memprofd::testing::fixed_symbolizer();
   for (int second = 0; second < 90; ++second) {
@@ -82,6 +83,17 @@ TEST(RenderSessions, AChangeOfTheRateIsMarked) {
   target->info.pid = 77;
   FakeService service({target});
   QueryService queries(service);
+
+  pb::DiffSitesRequest request;
+  request.mutable_base()->set_pid(77);
+  request.mutable_base()->mutable_range()->set_end_unix_ns(kStart + 40 * kSecond);
+  request.mutable_other()->set_pid(77);
+  request.set_order(pb::MEASURE_LIVE);
+  EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
+              HasSubstr("Between the two sampling began anew"));
+  request.mutable_other()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
+  EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
+              Not(HasSubstr("sampling began anew")));
 
   pb::GetHistoryRequest history;
   history.mutable_selection()->set_pid(77);
@@ -169,8 +181,10 @@ TEST_F(RenderAnswersTest, NoLeaks) {
   pb::ListLeaksResponse response;
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE), HasSubstr("Nothing to compare"));
   response.set_compared_seconds(60);
+  response.set_least_leak_bytes_per_second(1024);
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
-              HasSubstr("No site has grown by more than chance explains."));
+              AllOf(HasSubstr("No site has grown by more than chance explains."),
+                    HasSubstr("At one site, less than 3.52 MiB per hour could not be told from")));
 }
 
 }  // namespace
