@@ -244,7 +244,20 @@ struct batch_args {
 	__u32 buffer;
 	__u32 format; /* enum memprof_batch_format */
 	__u32 tid;
+	/* An unflushed batch has its struct memprof_batch_buffer and number of records here. */
+	__u64 tail_of;
+	__u32 n_records;
 };
+
+/* Whether it was flushed while it was read. */
+static __always_inline bool tail_has_gone(const struct batch_args *args)
+{
+	__u64 first_seq = 0;
+
+	return args->tail_of != 0 &&
+	       (memprof_walk_read(&first_seq, sizeof(first_seq), args->tail_of) != 0 ||
+		first_seq != args->first_seq);
+}
 
 /* capacity is a constant: the ring buffer reserves constant sizes only. */
 static __always_inline void send_batch(const struct batch_args *args, const __u32 capacity)
@@ -274,6 +287,10 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 			       args->records) != 0)) {
 		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
 		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
+		return;
+	}
+	if (tail_has_gone(args)) {
+		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
 		return;
 	}
 	bpf_ringbuf_submit(batch, flags);
@@ -309,6 +326,12 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
 		return;
 	}
+	if (tail_has_gone(args)) {
+		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	if (args->tail_of != 0) /* else a flush has said so */
+		batch->packed.head.records = args->n_records;
 	bpf_ringbuf_submit(batch, flags);
 	count_done(MEMPROF_COUNT_BATCHES);
 }
@@ -369,6 +392,8 @@ int batch(struct pt_regs *ctx)
 	return 0;
 }
 
+#include "tails.bpf.h"
+
 /* ---- lifecycle ---- */
 
 static __always_inline int send_lifecycle(__u32 what)
@@ -405,7 +430,12 @@ int on_exec(void *ctx)
 SEC("raw_tp/sched_process_exit")
 int on_thread_exit(void *ctx)
 {
+	__u32 tid = target_tid();
+
 	forget_child();
+	/* A program ends by _exit: before Linux 6.16 its memory has gone by now. */
+	if (tid != 0 && tid == target_tgid)
+		send_tails(tid);
 	return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT);
 }
 

@@ -83,6 +83,7 @@ absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
   config.capture = capture_mode_ != CaptureMode::kRuntime;
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
+  if (control_) kernel_->set_agent(agent_.control_address);
   return absl::OkStatus();
 }
 
@@ -114,6 +115,7 @@ absl::Status AgentAttachment::attach_capture() {
 void AgentAttachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
   agent_ = agent;
+  if (kernel_) kernel_->set_agent(agent.control_address);
 }
 
 absl::Status AgentAttachment::begin(double rate, double requested_rate) {

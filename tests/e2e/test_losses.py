@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told after records were lost: a memprofd that stood still while its ring overflowed."""
+"""What is told after records were lost: a memprofd that stood still while its ring overflowed, and
+programs that are killed in the middle of a batch."""
 
 import contextlib
 import signal
@@ -75,6 +76,36 @@ class AfterALoss(E2ETest):
         heap = shown["gc"]["heap_bytes"] + MINOR_HEAP_BYTES
         self.assertLess(shown["live_bytes"] - 4 * shown["live_bytes_stderr"], heap)
         self.assertEqual([], daemon.ctl_json("report", "--leaks", "--pid", target.pid)["leaks"])
+
+
+class Killed(E2ETest):
+    """One round takes less time than memprofd has to look."""
+
+    def check(self, folder, rate, *options):
+        for _ in range(3):
+            target = self.target("known_alloc", folder=folder)
+            daemon = self.daemon("--pid", target.pid, *options, rate=rate)
+            self.sample_on_command(daemon, target)
+            before = target.command("quiet") and daemon.settled_sites(target.pid)
+            truth = target.command("go 1")["sites"]
+            target.stop(signal.SIGKILL)
+            daemon.wait_state(target.pid, "exited")
+            sites = daemon.settled_sites(target.pid)
+            exact = sum(truth[site]["allocated_words"] for site in SITES)
+            seen = sum(sum_sites(sites, site)["allocated_bytes"] for site in SITES)
+            seen -= sum(sum_sites(before, site)["allocated_bytes"] for site in SITES)
+            self.assert_estimate("allocated", seen, exact, rate)
+            self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+            self.processes_end()
+
+    def test_ocaml4(self):
+        self.check(TARGETS, 1e-4)
+
+    def test_kernel_capture(self):
+        self.check(TARGETS, 1e-5, "--capture", "kernel")
+
+    def test_ocaml5(self):
+        self.check(TARGETS5, 1e-4)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
     (void)bpf_program__set_autoload(chosen, row.wanted(config));
     choose_uprobe_kind(chosen, config.uprobes);
   }
+  (void)bpf_program__set_autoload(skeleton.progs.on_signal, !config.observe);
 }
 
 // The same maps for both objects.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <vector>
 
@@ -76,6 +77,10 @@ absl::Status KernelSide::map_table(const KernelFrameTable& frames) {
 
 std::span<std::uint64_t> KernelSide::slots() const {
   return {static_cast<std::uint64_t*>(table_.data()), table_.bytes() / sizeof(std::uint64_t)};
+}
+
+void KernelSide::set_agent(std::uint64_t control_address) {
+  std::atomic_ref(object_->main->bss->agent_control).store(control_address);
 }
 
 absl::Status KernelSide::add_frames(const KernelFrameTable& table) {

@@ -55,6 +55,10 @@ class KernelSide {
   // What the programs tell of the target, for who reads it; null the second time.
   std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
 
+  // The address of the agent's control block: what it has not handed over when the program is
+  // killed comes by the ring, as a batch, all the same.
+  void set_agent(std::uint64_t control_address);
+
   // Adds frames of code loaded later. kResourceExhausted when the table is full.
   absl::Status add_frames(const KernelFrameTable& table);
 

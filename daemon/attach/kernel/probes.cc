@@ -26,7 +26,8 @@ Probes::Probes(const KernelObject& object, const KernelConfig& config)
       pid_(config.pid),
       kind_(config.uprobes),
       domains_(config.fiber_stacks),
-      follow_forks_(config.follow_forks) {}
+      follow_forks_(config.follow_forks),
+      observe_(config.observe) {}
 
 absl::Status Probes::attach(Probe probe, const ProbeSite& site) {
   const ProbeRow& row = kProbeTable[static_cast<std::size_t>(probe)];
@@ -38,9 +39,12 @@ absl::Status Probes::attach(Probe probe, const ProbeSite& site) {
 
 absl::Status Probes::attach_lifecycle() {
   const auto& programs = object_.main->progs;
-  auto& [exec, thread_exit, fork] = tracepoints_;
+  auto& [exec, thread_exit, fork, signal] = tracepoints_;
   ASSIGN_OR_RETURN(exec, attach_tracepoint(programs.on_exec, "sched_process_exec"));
   ASSIGN_OR_RETURN(thread_exit, attach_tracepoint(programs.on_thread_exit, "sched_process_exit"));
+  if (!observe_) {
+    ASSIGN_OR_RETURN(signal, attach_tracepoint(programs.on_signal, "signal_deliver"));
+  }
   if (!follow_forks_) return absl::OkStatus();
   ASSIGN_OR_RETURN(fork, attach_tracepoint(object_.tasks->progs.on_fork, "sched_process_fork"));
   return absl::OkStatus();

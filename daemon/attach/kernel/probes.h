@@ -44,7 +44,8 @@ class Probes {
   bool attached(Probe probe) const { return static_cast<bool>(link(probe)); }
   void begin_detach(Probe probe) { removal_.add(link(probe)); }
 
-  // Tracepoints for exec, the end of a thread and, if it is followed, fork.
+  // Tracepoints for exec, the end of a thread, if it is followed, fork, and with an agent the
+  // signals that end the program.
   absl::Status attach_lifecycle();
 
   // All of them: the agent's semaphore falls and sampling stops. What is in the ring stays
@@ -66,7 +67,8 @@ class Probes {
   UprobeKind kind_;
   bool domains_;
   bool follow_forks_;
-  std::array<BpfLink, 3> tracepoints_;  // exec, end of a thread, fork
+  bool observe_;
+  std::array<BpfLink, 4> tracepoints_;  // exec, end of a thread, fork, signal
   std::array<UprobeLink, kProbes> uprobes_;
   ProbeRemoval removal_;
 };
