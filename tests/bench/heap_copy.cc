@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes a copy of a running OCaml program that has the agent in it, walks the copy's heap, and
-// prints what heap_walk prints, with the numbers of roots by kind and how long the program stood
-// still.
+// prints what heap_walk prints, with the numbers of roots by kind, what is reachable from them, the
+// words that the blocks retain that retain most, and how long the program stood still.
 //
 // heap_copy PID [hold]: with hold, prints "held COPY'S_PID" when the copy has found its roots, and
 // goes on when a line comes. Exit code 1 when it came to nothing: the reason is on stderr.
@@ -9,9 +9,11 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,7 +22,9 @@
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/attach/inject/injector.h"
 #include "daemon/discover/target.h"
+#include "daemon/snapshot/dominators.h"
 #include "daemon/snapshot/heap_census.h"
+#include "daemon/snapshot/heap_graph.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 #include "daemon/snapshot/heap_walk.h"
@@ -41,7 +45,25 @@ void print_roots(const HeapCopy& copy) {
     fmt::print("{}\"{}\":{}", kind == 0 ? "" : ",", kNames[kind],
                copy.roots_of(static_cast<memprof_root_kind>(kind)));
   }
-  fmt::print("}},\"heap\":");
+  fmt::print("}},");
+}
+
+// What is reachable from the roots, and how much the blocks retain that retain most.
+absl::Status print_reachable(const HeapCopy& copy, const HeapMap& map) {
+  ASSIGN_OR_RETURN(const HeapGraph graph, build_heap_graph(copy.memory(), map));
+  std::vector<std::uint32_t> entries;
+  for (const memprof_root& root : copy.roots()) entries.push_back(graph.held_by(root.value));
+  const DominatorTree tree(graph.edges, entries);
+  std::vector<std::uint64_t> retained = tree.retained(graph.words);
+  std::uint64_t words = 0;
+  for (const std::uint32_t block : tree.order()) words += graph.words[block];
+  const std::size_t most = std::min<std::size_t>(retained.size(), 20);
+  std::partial_sort(retained.begin(), retained.begin() + static_cast<std::ptrdiff_t>(most),
+                    retained.end(), std::greater<>());
+  fmt::print("\"reachable\":[{},{}],\"retained\":[", tree.reachable(), words);
+  for (std::size_t i = 0; i < most; ++i) fmt::print("{}{}", i == 0 ? "" : ",", retained[i]);
+  fmt::print("],");
+  return absl::OkStatus();
 }
 
 void hold(pid_t copy) {
@@ -61,6 +83,8 @@ absl::Status use(const Target& target, const HeapLayout& layout, const HeapCopy&
   RETURN_IF_ERROR(walk_heap(copy.memory(), map, census));
   RETURN_IF_ERROR(census.check(map));
   print_roots(copy);
+  RETURN_IF_ERROR(print_reachable(copy, map));
+  fmt::print("\"heap\":");
   print_heap(map, census, cpu_seconds() - begin);
   fmt::print("}}\n");
   return absl::OkStatus();

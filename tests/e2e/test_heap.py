@@ -202,10 +202,16 @@ class Contents(HeapCopy):
         own = self.folder / "own"
         for _ in range(3):
             copier = self.copy(target)
+            told = target.command(f"step {own}")
             while copier.running():
-                target.command(f"step {own}")
-            found = {(tag, fields): blocks for tag, fields, blocks in self.answer(copier)["heap"]["rows"]}
+                told = target.command(f"step {own}")
+            answer = self.answer(copier)
+            heap = answer["heap"]
+            found = {(tag, fields): blocks for tag, fields, blocks in heap["rows"]}
             self.assertEqual(OLD, {key: found.get(key) for key in OLD})
+            self.assertIn(told["kept_words"], answer["retained"], "Obj.reachable_words of what only one global keeps")
+            self.assertGreater(answer["reachable"][1], told["kept_words"])
+            self.assertLess(answer["reachable"][0], heap["used"][0] + heap["minor"][0], "there is garbage")
 
     def test_ocaml5_is_refused(self):
         target = self.program("heap_shapes", folder=TARGETS5)

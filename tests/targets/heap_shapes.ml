@@ -4,7 +4,7 @@
    Commands: "settle FILE" collects everything, then tells Gc.stat; "step FILE" allocates, drops and
    collects a little, so that a major cycle is under way, as often as it takes to be in its sweep when
    OCaml 4 runs. Both write what the program's own walk finds (heap_shapes_stubs.c) and answer
-   {"sweeping":..,"state":"0x..",..}; until the next command the heap stays as it is. *)
+   {"sweeping":..,"state":"0x..","kept_words":..,..}; until the next command the heap stays as it is. *)
 
 external state : unit -> string = "heap_shapes_state"
 external walk : string -> bool = "heap_shapes_walk"
@@ -39,12 +39,15 @@ let fill_holes () =
   fillers := Array.init 10_000 (fun i -> block 41 (1 + i mod 20));
   Gc.full_major ()
 
+(* All that is reachable through [kept], headers included, and through nothing else. *)
+let kept_words = ref 0
+
 let answer sweeping (s : Gc.stat) =
   young := Array.init young_blocks (fun _ -> block young_tag young_fields);
   Printf.printf
-    "{\"sweeping\":%b,\"state\":\"%s\",\"live_blocks\":%d,\"live_words\":%d,\"free_blocks\":%d,\
+    "{\"sweeping\":%b,\"state\":\"%s\",\"kept_words\":%d,\"live_blocks\":%d,\"live_words\":%d,\"free_blocks\":%d,\
      \"free_words\":%d,\"fragments\":%d,\"largest_free\":%d,\"heap_words\":%d}\n%!"
-    sweeping (state ()) s.live_blocks s.live_words s.free_blocks s.free_words s.fragments
+    sweeping (state ()) !kept_words s.live_blocks s.live_words s.free_blocks s.free_words s.fragments
     s.largest_free s.heap_words
 
 let settle path =
@@ -72,5 +75,6 @@ let rec serve () =
 
 let () =
   fill ();
+  kept_words := Obj.reachable_words (Obj.repr !kept);
   Handshake.ready ();
   serve ()

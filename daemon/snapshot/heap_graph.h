@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who points to whom in a heap: its blocks by number, with tag and size, and the pointers among
+// them. Blocks that the collector knows to be dead are not in it.
+//
+// What a block holds that is no pointer to a block (integers, code, static data of the program, C
+// memory) is left out. Ephemerons and weak arrays hold nothing here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/snapshot/block_index.h"
+#include "daemon/snapshot/heap_map.h"
+
+namespace memprofd {
+
+// The edges of a graph by the node where they begin: those of node i are to[first[i]] up to
+// to[first[i + 1]].
+struct EdgeLists {
+  std::vector<std::uint64_t> first;  // one more than there are nodes
+  std::vector<std::uint32_t> to;
+
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(first.size() - 1); }
+  std::span<const std::uint32_t> of(std::uint32_t node) const {
+    return std::span(to).subspan(first[node], first[node + 1] - first[node]);
+  }
+};
+
+struct HeapGraph {
+  BlockIndex index;
+  std::vector<std::uint64_t> words;  // of each block, header included
+  std::vector<std::uint8_t> tags;
+  EdgeLists edges;
+
+  // The block that a value keeps alive, of a root as of a field; BlockIndex::kNone: none.
+  std::uint32_t held_by(std::uint64_t value) const;
+};
+
+// Reads the heap twice: the memory does not change meanwhile. Errors as of walk_heap();
+// kResourceExhausted for more than 2^32 - 2 blocks.
+absl::StatusOr<HeapGraph> build_heap_graph(const MemoryReader& memory, const HeapMap& map);
+
+}  // namespace memprofd
