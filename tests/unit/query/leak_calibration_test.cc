@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/query/leaks.h"
+#include "tests/kit/full_length.h"
 #include "tests/kit/profile_model.h"
 #include "tests/kit/recording.h"
 
@@ -118,9 +119,9 @@ class SteadyProgram {
 
 // Over ranges of several lengths, that are no multiple of the time between major collections.
 TEST(LeakCalibration, OfAThousandSteadySitesAtMostOneAnswerInTwentyNamesAny) {
-  constexpr int kSeeds = 100;
+  const int seeds = rounds_of(20, 100);
   std::map<int, int> naming;  // by seconds of the range: answers that name any
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= seeds; ++seed) {
     SteadyProgram program(seed, 1000, 3);
     program.run(1200 + seed % 12 * kStepSeconds);
     for (const int seconds : {0, 310, 570}) {
@@ -130,7 +131,7 @@ TEST(LeakCalibration, OfAThousandSteadySitesAtMostOneAnswerInTwentyNamesAny) {
     }
   }
   for (const auto& [seconds, count] : naming) {
-    EXPECT_LE(count, kSeeds / 20) << "range of " << seconds << " s";
+    EXPECT_LE(count, seeds / 20) << "range of " << seconds << " s";
   }
 }
 
