@@ -132,9 +132,10 @@ void add_output_options(CLI::App& app, Config& config) {
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
                "Let the page attach, detach and set rates (off by default)");
-  app.add_option("--web.host-name", config.web_host_names,
-                 "Answer without a password also when asked under this name; may be given several "
-                 "times (default: addresses and localhost)")
+  app.add_option(
+         "--web.host-name", config.web_host_names,
+         "Serve what may be asked without a password under this name too; may be given several "
+         "times (default: addresses and localhost)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
   app.add_option("--grpc.socket", config.grpc_socket, "Serve gRPC on this Unix socket")

@@ -24,37 +24,48 @@ void Aggregator::begin_session(double rate) {
   ++sessions_;
 }
 
-void Aggregator::end_session() {
-  drops_.add(Drop::kFollowSessionEnd, live_.size());
+void Aggregator::begin_anew() {
+  if (live_.size() == 0) return;
   forget_live();
-  live_.clear();
-  totals_.live = {};
+  ++sessions_;
+}
+
+void Aggregator::end_session() {
+  forget_live();
   if (interval_.empty()) return;
   closed_.push_back({std::move(interval_), rate_});
   interval_ = {};
 }
 
 void Aggregator::forget_live() {
-  if (live_.size() == 0) return;
-  const std::vector<AgeCounts> ages = live_ages();
-  for (std::uint32_t id = 0; id < by_class_.size(); ++id) {
-    Counters& counters = by_class_[id];
-    if (counters.live.samples == 0) continue;
-    IntervalCell& cell = interval_.cell(ClassId(id));
-    cell.forgotten += counters.live.samples;
-    cell.ages += ages[id];
-    counters.forgotten += ages[id];
+  drops_.add(Drop::kFollowSessionEnd, live_.size());
+  live_.for_each([&](const LiveSample& sample) {
+    const ClassId id = sample.alloc_class();
+    const AllocClass& of = classes_.get(id);
+    const std::uint64_t n = of.counted(sample.n_samples());
+    const double words = of.weight(rate_).words;
+    Counters& counters = counters_of(id);
+    IntervalCell& cell = interval_.cell(id);
+    cell.forgotten += n;
+    cell.ages.add(Heap::kMinor, age_of(sample), n, words);
+    counters.forgotten.add(Heap::kMinor, age_of(sample), n, words);
     counters.live = {};
     counters.live_objects = 0;
-  }
+  });
+  live_.clear();
+  totals_.live = {};
+}
+
+std::uint64_t Aggregator::age_of(const LiveSample& sample) const {
+  const std::uint64_t born = sample.alloc_time_ns();
+  return now_ns_ > born ? now_ns_ - born : 0;
 }
 
 std::vector<AgeCounts> Aggregator::live_ages() const {
   std::vector<AgeCounts> ages(by_class_.size());
   live_.for_each([&](const LiveSample& sample) {
     const AllocClass& of = classes_.get(sample.alloc_class());
-    const std::uint64_t born = sample.alloc_time_ns();
-    ages[sample.alloc_class().value()].add(Heap::kMinor, now_ns_ > born ? now_ns_ - born : 0,
+    ages[sample.alloc_class().value()].add(Heap::kMinor, age_of(sample),
                                            of.counted(sample.n_samples()), of.weight(rate_).words);
   });
   return ages;

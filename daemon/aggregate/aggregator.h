@@ -45,6 +45,17 @@ class Aggregator {
 
   // Ends the session before it, if any. rate in samples per word, above 0.
   void begin_session(double rate);
+  // Lets what is followed go, as a new session at the same rate. A record that was lost may have
+  // told the end of any block that is followed, and nothing would tell it again: the block would
+  // stay live for ever. Blocks allocated after the loss are followed again:
+  //
+  //   records    alloc A   alloc B   (2 lost)    alloc C   A dies
+  //   live             A       A B   nothing           C        C    A's end is of no block
+  //   followed
+  //
+  // Takes time for what is followed, however many classes there are, and no new interval: losses
+  // may come by the thousand.
+  void begin_anew();
   // Blocks still followed are no longer live as far as we know: they leave the
   // live estimates, with the age that they had, and are counted as kFollowSessionEnd.
   void end_session();
@@ -92,6 +103,7 @@ class Aggregator {
   ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
   Counters& counters_of(ClassId alloc_class);
   void forget_live();
+  std::uint64_t age_of(const LiveSample& sample) const;  // in ns
 
   DropCounters& drops_;
   AllocClassTable classes_;

@@ -6,19 +6,6 @@
 #include "daemon/history/snapshot_counts.h"
 
 namespace memprofd {
-namespace {
-
-// A record that was lost may have told the end of any block that is followed, and nothing would
-// tell it again: the block would stay live for ever. So a loss ends what is followed, as a new
-// session does, and blocks allocated after it are followed again:
-//
-//   records    alloc A   alloc B   (2 lost)    alloc C   A dies
-//   live             A       A B   nothing           C        C    A's end is of no block followed
-void begin_anew(Aggregator& aggregator) {
-  if (aggregator.live().size() > 0) aggregator.begin_session(aggregator.rate());
-}
-
-}  // namespace
 
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_(limits.callstacks),
@@ -113,7 +100,7 @@ void Pipeline::on_packed(const PackedView& batch) {
   }
   if (taken < records && records > seen) {
     drops_.add(Drop::kDecodeBadRecord, records - std::max(seen, taken));
-    begin_anew(aggregator_);
+    aggregator_.begin_anew();
   }
   if (observer_ != nullptr && records > seen) observer_->on_batch_end();
 }
@@ -121,7 +108,7 @@ void Pipeline::on_packed(const PackedView& batch) {
 void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& record) {
   if (!valid_record(record)) {
     drops_.add(Drop::kDecodeBadRecord);
-    begin_anew(aggregator_);
+    aggregator_.begin_anew();
     return;
   }
   CallstackId callstack;
@@ -239,7 +226,7 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
   if (first_seq > expected) {
     drops_.add(Drop::kFollowLostRecords, first_seq - expected);
     records_lost_ = true;
-    begin_anew(aggregator_);
+    aggregator_.begin_anew();
     return 0;
   }
   const std::uint64_t behind = expected - first_seq;
@@ -262,7 +249,7 @@ void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
   if (!valid_record(record)) {
     drops_.add(Drop::kDecodeBadRecord);
     records_lost_ = true;
-    begin_anew(aggregator_);
+    aggregator_.begin_anew();
     return;
   }
   if (records_lost_) {

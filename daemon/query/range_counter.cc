@@ -276,8 +276,10 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
       const auto by_squares = variance_by_squares(all);
       for (const DeathCounts::Entry& death : all.deaths.entries()) {
         const double weight = death.words / static_cast<double>(death.n);
+        const auto heap = static_cast<std::size_t>(death.heap());
         add(row, death, LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
-            {weight, weight * weight * by_squares[static_cast<int>(death.heap())]});
+            {weight, weight * weight * by_squares[heap],
+             weight * weight * by_squares[heap] * all.deallocated[heap].grain()});
       }
     }
   } else {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/util/log.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cctype>
 #include <cstdlib>
 #include <memory>
@@ -93,12 +96,20 @@ spdlog::level::level_enum level_of(LogLevel level) {
 constexpr char kLogfmt[] = "ts=%Y-%m-%dT%H:%M:%S.%e%z level=%l %*";
 constexpr char kJson[] = R"({"ts":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%*})";
 
+// systemd names the stream to the journal that it has opened; what a program starts may have
+// another stderr (systemd.exec(5), $JOURNAL_STREAM: device and inode).
+bool is_journal(int descriptor) {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  return stream != nullptr && ::fstat(descriptor, &status) == 0 &&
+         fmt::format("{}:{}", status.st_dev, status.st_ino) == stream;
+}
+
 }  // namespace
 
 void set_up_log(const std::string& level, const std::string& format) {
   const bool json = format == "json";
-  // Set by systemd when stderr goes to the journal.
-  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+  const bool journal = is_journal(STDERR_FILENO);
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<Fields>('*', json).add_flag<Priority>('&').set_pattern(
       std::string(journal ? "%&" : "") + (json ? kJson : kLogfmt));
@@ -108,7 +119,7 @@ void set_up_log(const std::string& level, const std::string& format) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-void end_log() { spdlog::shutdown(); }
+void end_log() { spdlog::default_logger_raw()->flush(); }
 
 bool is_logged(LogLevel level) { return spdlog::should_log(level_of(level)); }
 

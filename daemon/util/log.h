@@ -15,7 +15,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // level: debug, info, warn or error. format: logfmt or json.
 void set_up_log(const std::string& level, const std::string& format);
-// Writes what is left, for a process that ends without destructors.
+// Writes what is left, for a process that ends without destructors while its threads still log.
 void end_log();
 
 bool is_logged(LogLevel level);

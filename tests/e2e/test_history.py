@@ -401,7 +401,7 @@ class Ranges(HistoryTest):
     def test_history_for_people(self):
         text = self.memprofd.ctl("history", "--pid", self.pid).stdout
         self.assertRegex(text, r"most live: [\d.]+ MiB ± [\d.]+ at ")
-        self.assertRegex(text, r"(?m)^\s*0 B\s+[78]\.\d+ MiB\s+[▁-█]+\s+Known_alloc\.site_live ")
+        self.assertRegex(text, r"(?m)^\s*0 B\s+[78]\.\d+ MiB ± [\d.]+\s+[▁-█]+\s+Known_alloc\.site_live ")
 
 
 class Changes(HistoryTest):

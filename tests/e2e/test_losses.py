@@ -26,7 +26,7 @@ def standing_still(daemon):
 class AfterALoss(E2ETest):
     def sampled(self, rate, *options, folder=TARGETS, name="known_alloc"):
         target = self.target(name, folder=folder)
-        daemon = self.daemon("--pid", target.pid, "--ring-bytes", "64KiB", *options, rate=rate)
+        daemon = self.daemon("--pid", target.pid, "--ring-bytes", "256KiB", *options, rate=rate)
         if name == "known_alloc":
             self.sample_on_command(daemon, target)
         else:

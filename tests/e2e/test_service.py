@@ -124,13 +124,17 @@ class WhoMayDoWhat(E2ETest):
         self.assertEqual(0, code, said)
 
     def test_the_journal_gets_priorities(self):
-        daemon = self.daemon("--log.format", "json", env=dict(os.environ, JOURNAL_STREAM="8:1"))
-        daemon.attach(4194303, check=False)
-        refused = [line for line in daemon.stderr().splitlines() if "attach" in line]
-        self.assertEqual(1, len(refused))
-        self.assertTrue(refused[0].startswith("<4>{"), refused)
-        fields = json.loads(refused[0][3:])
-        self.assertEqual(("warning", 4194303), (fields["level"], fields["pid"]))
+        """Where the journal is what stderr is; a file that inherits the variable has lines without."""
+        as_service = ("sh", "-c", 'JOURNAL_STREAM=$(stat -L -c %d:%i /dev/stderr) exec "$@"', "sh")
+        for starter, prefix in ((as_service, "<4>"), (("env", "JOURNAL_STREAM=8:1"), "")):
+            daemon = self.daemon("--log.format", "json", prefix=starter)
+            daemon.attach(4194303, check=False)
+            refused = [line for line in daemon.stderr().splitlines() if "attach" in line]
+            self.assertEqual(1, len(refused))
+            self.assertTrue(refused[0].startswith(prefix + "{"), refused)
+            fields = json.loads(refused[0].removeprefix(prefix))
+            self.assertEqual(("warning", 4194303), (fields["level"], fields["pid"]))
+            daemon.stop()
 
 
 if __name__ == "__main__":

@@ -87,11 +87,12 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
   absl::StrAppend(&out, joined(table, style));
-  if (response.sessions_differ() && order == pb::MEASURE_LIVE) {
-    absl::StrAppend(&out,
-                    "\nBetween the two sampling began anew (as after a change of the rate) and "
-                    "forgot what was live:\na difference is no growth. report --leaks adds up what "
-                    "has grown in each session.\n");
+  if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
+    absl::StrAppend(
+        &out,
+        "\nBetween the two sampling began anew (after a change of the rate or a loss) and "
+        "forgot what was live:\na difference is no growth. report --leaks adds up what "
+        "has grown in each session.\n");
   }
   return out;
 }
@@ -168,8 +169,11 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   if (response.compared_seconds() <= 0) {
     return absl::StrCat(
         "Nothing to compare, ", range_text(response.range()),
-        ": growth is told between major collections, and fewer than three\nhave ended since "
-        "sampling had settled. Ask again later, or about a longer range.\n");
+        ": growth is told between major collections of one session, and fewer\nthan three have "
+        "ended "
+        "since sampling had settled; it begins anew after a change of the rate and a loss of "
+        "records.\nAsk again later, or about a longer range; where records are lost, lower the "
+        "rate.\n");
   }
   std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()),
                                  compared_text(response), ":\n");

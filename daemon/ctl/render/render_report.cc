@@ -155,8 +155,9 @@ std::string lifetime_text(const pb::Lifetime& of) {
   if (of.watched_seconds() == 0) return "lifetime not known: nothing was followed";
   const double watched = of.watched_seconds();
   if (of.samples() == 0) {
-    return absl::StrCat("lifetime > ", format_duration(watched), ": nothing has died, ",
-                        format_share(of.alive_ratio(), 1), " alive");
+    return absl::StrCat("lifetime > ", format_duration(watched), ": nothing was seen to die, ",
+                        format_share(of.alive_ratio(), 1),
+                        of.alive_ratio() < 1 ? " alive, the rest no longer followed" : " alive");
   }
   return absl::StrCat(
       "lifetime ",

@@ -60,7 +60,8 @@ absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const 
   if (uid == 0 || uid == ::geteuid() || options_.group_controls) return absl::OkStatus();
   const auto owner = pid > 0 ? owner_of(pid) : std::nullopt;
   if (owner == uid || (pid > 0 && !owner)) return absl::OkStatus();  // who has gone is told so
-  const std::string what = pid > 0 ? absl::StrCat("pid ", pid, " is not a program of user ", uid)
+  const std::string what = pid > 0 ? absl::StrCat("pid ", pid, " is not a program of user ", uid,
+                                                  ", or has changed its user")
                                    : absl::StrCat("user ", uid, " may not");
   return absl::PermissionDeniedError(
       absl::StrCat(what, ": ask as root, or start memprofd with --grpc.group-controls"));

@@ -167,7 +167,7 @@ void HttpServer::StopListener::operator()(MHD_Daemon* daemon) const { MHD_stop_d
 
 HttpServer::~HttpServer() {
   if (current_ == nullptr) return;
-  const UniqueFd listening(MHD_quiesce_daemon(current_.get()));  // until then new ones come
+  retire(std::move(current_));  // until then new ones come
   socket_.reset();
   std::unique_lock lock(requests_mutex_);
   no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
@@ -187,15 +187,27 @@ absl::Status HttpServer::reload() {
     ASSIGN_OR_RETURN(config, load_web_config(options_.web_config_file));
   }
   RETURN_IF_ERROR(check_access(config));
-  ASSIGN_OR_RETURN(Daemon daemon, start_daemon(config));
+  const std::shared_ptr<BasicAuth> before = auth();
+  std::shared_ptr<BasicAuth> wanted;
+  if (!config.users.empty()) wanted = std::make_shared<BasicAuth>(config.users);
+  // Passwords count before the first connection is taken: clients wait at the socket already.
+  if (wanted != nullptr) set_auth(wanted);
+  absl::StatusOr<Daemon> daemon = start_daemon(config);
+  set_auth(daemon.ok() ? wanted : before);
+  RETURN_IF_ERROR(daemon.status());
   tls_ = !config.cert_file.empty();
-  {
-    const std::lock_guard lock(auth_mutex_);
-    auth_ = config.users.empty() ? nullptr : std::make_shared<BasicAuth>(config.users);
-  }
-  retired_ = std::exchange(current_, std::move(daemon));
-  if (retired_ != nullptr) const UniqueFd listening(MHD_quiesce_daemon(retired_.get()));
+  retire(std::exchange(current_, *std::move(daemon)));
   return absl::OkStatus();
+}
+
+void HttpServer::retire(Daemon daemon) {
+  retired_.remove_if([](const Retired& retired) {
+    return MHD_get_daemon_info(retired.daemon.get(), MHD_DAEMON_INFO_CURRENT_CONNECTIONS)
+               ->num_connections == 0;
+  });
+  if (daemon == nullptr) return;
+  UniqueFd listening(MHD_quiesce_daemon(daemon.get()));
+  retired_.push_back({std::move(listening), std::move(daemon)});
 }
 
 absl::Status HttpServer::check_access(const WebConfig& config) const {
@@ -271,6 +283,11 @@ std::shared_ptr<BasicAuth> HttpServer::auth() const {
   return auth_;
 }
 
+void HttpServer::set_auth(std::shared_ptr<BasicAuth> auth) {
+  const std::lock_guard lock(auth_mutex_);
+  auth_ = std::move(auth);
+}
+
 // A page of another site reaches memprofd through a visitor's browser when the site's name points
 // here for a moment (DNS rebinding); the browser then sends that name. With passwords it has none
 // for it. Prometheus may ask for metrics under any name where other machines can ask at all.
@@ -291,7 +308,7 @@ absl::Status HttpServer::check_host(std::string_view host, std::string_view path
 
 // Health is for who looks after the machine, and tells nothing of programs.
 std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection, std::string_view path,
-                                                std::string& user) const {
+                                                std::optional<std::string>& user) const {
   if (path.starts_with(kHealthPaths)) return std::nullopt;
   const std::shared_ptr<BasicAuth> auth = this->auth();
   if (auth == nullptr) {
@@ -310,7 +327,7 @@ std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection, std:
 
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
                                 const char* path, std::string body) const {
-  std::string user;
+  std::optional<std::string> user;
   if (auto refused = refusal(connection, path, user)) return *std::move(refused);
   const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
   if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
@@ -323,12 +340,12 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
     refusal.body = absl::StrCat("only ", refusal.allow, "\n");
     return refusal;
   }
-  HttpRequest request{.path = path, .body = std::move(body), .authenticated = auth() != nullptr};
+  HttpRequest request{.path = path, .body = std::move(body), .authenticated = user.has_value()};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
                             &request.query);
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,
                             &request.headers);
-  request.caller = absl::StrCat(user, user.empty() ? "" : " at ", client_address(connection));
+  request.caller = absl::StrCat(user ? *user + " at " : "", client_address(connection));
   return route->second(request);
 }
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -98,10 +99,13 @@ class HttpServer {
   // Answers connections to the socket from then on, after which current_ is to be retired.
   absl::StatusOr<Daemon> start_daemon(const WebConfig& config);
   absl::Status check_access(const WebConfig& config) const;
+  // Takes no more connections. Those that it has, go on, for as long as they like.
+  void retire(Daemon daemon);
   std::shared_ptr<BasicAuth> auth() const;
-  // Null when the request may go on.
+  void set_auth(std::shared_ptr<BasicAuth> auth);
+  // Null when the request may go on; sets the user whose password was right.
   std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
-                                      std::string& user) const;
+                                      std::optional<std::string>& user) const;
   absl::Status check_host(std::string_view host, std::string_view path) const;
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
@@ -122,9 +126,14 @@ class HttpServer {
   int requests_ = 0;  // being served; guarded by requests_mutex_
   std::mutex log_mutex_;
   std::string first_message_;  // of libmicrohttpd; guarded by log_mutex_
-  // Their threads use all of the above. The retired one has the connections that were there at
-  // the last reload, and takes no others.
-  Daemon retired_;
+  // One that a reload has retired. To stop it would be to wait for its clients. Its descriptor of
+  // the socket stays open until it has stopped (microhttpd.h, MHD_quiesce_daemon).
+  struct Retired {
+    UniqueFd listening;
+    Daemon daemon;
+  };
+  // Their threads use all of the above.
+  std::list<Retired> retired_;
   Daemon current_;
 };
 

@@ -193,6 +193,24 @@ TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   for (const ProfileRow& row : snapshot().rows) EXPECT_EQ(row.counters.live.samples, 2u);
 }
 
+// A program may lose records, or make them bad, as often as it likes.
+TEST_F(PipelineTest, AThousandLossesAreOneInterval) {
+  for (std::uint64_t i = 0; i < 1'000; ++i)
+    batch(kGeneration, 100 * i, allocs(3 * i + 1, 3 * i + 3));
+  std::uint64_t intervals = 0, allocated = 0, forgotten = 0;
+  pipeline_.cut([&](const Interval& interval, double) {
+    ++intervals;
+    for (const IntervalCell& cell : interval.cells()) {
+      allocated += cell.allocated;
+      forgotten += cell.forgotten;
+    }
+  });
+  EXPECT_EQ(intervals, 1u);
+  EXPECT_EQ(allocated, 3'000u);
+  EXPECT_EQ(forgotten, 2'997u);
+  EXPECT_EQ(snapshot().counters.live.samples, 3u);
+}
+
 TEST_F(PipelineTest, ABadRecordIsALossToo) {
   auto records = allocs(1, 3);
   records[1].n_samples = 0;

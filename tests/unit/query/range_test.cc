@@ -75,6 +75,9 @@ TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
   EXPECT_NEAR(late.deaths.entries().front().words, 200'000, 1e-6);
   // Which of the deaths are of the low rate is not kept: their error is not taken for smaller.
   EXPECT_GE(late.deallocated[0].variance_words2, 20 * 0.999e8);
+  const Limits limits = late.deallocated[0].limits_bytes(0);
+  EXPECT_LT(limits.lower, late.deallocated[0].bytes() - kBytesPerWord * 50'000);
+  EXPECT_GT(limits.upper, late.deallocated[0].bytes() + kBytesPerWord * 50'000);
   const Counters early = sum(rows_in_range(snapshot, {}, {.max_seconds = 1, .fate = Fate::kDead}));
   EXPECT_NEAR(early.deallocated[0].words, 100'000, 1e-6);
 }

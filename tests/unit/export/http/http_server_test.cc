@@ -535,6 +535,26 @@ TEST_F(HttpServerTest, HandlersMayTakeLongerThanClientsMayIdle) {
   EXPECT_EQ(get(port, "/pieces").body, "5\r\npiece\r\n0\r\n\r\n");
 }
 
+// Reloads, and with them the signals of memprofd, wait for no answer that takes its time.
+TEST_F(HttpServerTest, AReloadWaitsForNoClient) {
+  std::promise<void> asked, over;
+  HttpRoutes routes;
+  routes["/long"] = [&, may_end = over.get_future().share()](const HttpRequest&) {
+    asked.set_value();
+    may_end.wait();
+    return HttpResponse{200, "text/plain", "whole"};
+  };
+  const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  const int port = (*server)->port();
+  auto answer = std::async(std::launch::async, [&] { return get(port, "/long").body; });
+  asked.get_future().wait();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE((*server)->reload().ok());
+  EXPECT_EQ(answer.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  over.set_value();
+  EXPECT_EQ(answer.get(), "whole");
+}
+
 TEST_F(HttpServerTest, EndsWithWholeAnswers) {
   std::atomic<int> asked = 0;
   std::atomic<bool> end = false;
