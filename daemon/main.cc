@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
+#include <grpc/support/log.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -270,6 +271,8 @@ absl::Status start_servers(Running& running, const Config& config) {
 
 int run(const Config& config) {
   start_memory_nursery();  // while this process is small
+  gpr_set_log_function(
+      [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });
   raise_descriptor_limit();
   const Signals signals;
   if (auto status = check_machine(); !status.ok()) return fail(status);
