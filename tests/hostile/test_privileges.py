@@ -114,14 +114,17 @@ class Privileges(E2ETest):
         allowed = expand(unit_option("SystemCallFilter")[0].split())
         target = self.guest()
         calls = self.folder / "calls"
-        daemon = self.memprofd([*unit_prefix(), "strace", "-f", "-qq", "-c", "-o", calls, "-S", "name"],
+        daemon = self.memprofd([*unit_prefix(), "strace", "-D", "-f", "-qq", "-c", "-o", calls, "-S", "name"],
                                "--pid", target.pid, "--follow-forks", "--max-overhead", "50%", wait=False)
         eventually(lambda: daemon.running() and daemon.state(target.pid) == "sampling", "it is sampled", timeout=300,
                    interval=1)
         daemon.ctl("sites", "--pid", target.pid)
         daemon.detach(target.pid)
         self.assertEqual(0, daemon.stop(timeout=300))
-        rows = [line.split() for line in calls.read_text().splitlines() if re.match(r"\s*\d+\.\d+\s", line)]
+        # -D: strace is a process of its own, which writes when memprofd has ended.
+        said = eventually(lambda: calls.exists() and "total" in calls.read_text() and calls.read_text(),
+                          "strace has counted", timeout=60)
+        rows = [line.split() for line in said.splitlines() if re.match(r"\s*\d+\.\d+\s", line)]
         used = {row[-1] for row in rows} - {"total"}
         self.assertGreater(len(used), 40)
         self.assertIn("ptrace", used)
