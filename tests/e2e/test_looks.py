@@ -112,7 +112,7 @@ class SlowLooks(SlowFile):
         slow = self.slow_target()
         attach = self.attach_in_background(slow)
         self.memprofd.detach(slow.pid)
-        self.assert_answer(attach, harness.BUSY, f"pid {slow.pid}", "detached")
+        self.assert_answer(attach, harness.UNAVAILABLE, f"pid {slow.pid}", "detached")
         self.assertNotIn(slow.pid, self.memprofd.targets())
         self.assert_others_go_on()
 
@@ -120,7 +120,7 @@ class SlowLooks(SlowFile):
         self.profiled_other()
         attach = self.attach_in_background(self.slow_target())
         self.assertEqual(harness.OK, self.memprofd.stop())
-        self.assert_answer(attach, harness.BUSY, "stopping")
+        self.assert_answer(attach, harness.UNAVAILABLE, "stopping")
         self.other.command("go 1")
 
     def test_memprofd_ends_while_it_starts(self):
@@ -147,7 +147,7 @@ class HeldLooks(SlowLooks):
         self.profiled_other()
         attach = self.attach_in_background(self.slow_target())
         self.memprofd_ends_when_the_file_answers()
-        self.assert_answer(attach, harness.BUSY, "stopping")
+        self.assert_answer(attach, harness.UNAVAILABLE, "stopping")
 
     def test_memprofd_ends_while_it_starts(self):
         slow = self.slow_target()
