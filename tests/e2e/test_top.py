@@ -194,10 +194,12 @@ class OnOneProgram(TopTest):
 
     def test_drills_into_callstacks_and_frames(self):
         terminal = self.top()
-        while "site_promoted" not in terminal.row_with("> "):
-            before = terminal.row_with("> ")
+        def site():
+            return re.search(r"\bsite_\w+|$", terminal.cursor_row()).group()
+        while site() != "site_promoted":
+            before = site()
             terminal.press("down")
-            eventually(lambda: terminal.row_with("> ") != before, "the cursor moves")
+            eventually(lambda: site() not in ("", before), "the cursor moves")
         terminal.press("enter")
         terminal.wait_for("callstacks by live", "of Known_alloc.site_promoted", "Known_alloc.round", "Esc back")
         terminal.wait_for("innermost first", "known_alloc.ml")
@@ -207,7 +209,7 @@ class OnOneProgram(TopTest):
         terminal.wait_gone(" frames, innermost first")
         terminal.press("escape")
         terminal.wait_for("sites by live", "site_small")
-        self.wait_until_row(terminal, "> ", lambda row: self.assertIn("site_promoted", row))
+        eventually(lambda: site() == "site_promoted", "the cursor is where it was")
 
     def test_shows_help(self):
         terminal = self.top()

@@ -108,6 +108,13 @@ class Terminal:
                 return line
         raise AssertionError(f"no {words!r} in:\n{self.text()}")
 
+    def cursor_row(self):
+        """The line that the cursor marks: lifetimes have its sign elsewhere in a line."""
+        for line in self.lines():
+            if line.startswith("> "):
+                return line
+        raise AssertionError(f"no cursor in:\n{self.text()}")
+
     def wait_for(self, *words):
         """Until the screen shows all of them; answers its text."""
         def shown():
