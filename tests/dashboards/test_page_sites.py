@@ -253,7 +253,11 @@ class Sites(PanelTest):
         for part in (before, after):
             del part["tookMs"]
             part["rows"].sort(key=lambda row: (-row["site"]["allocated"]["bytes"], row["name"], row["where"]))  # equal ones
-        self.assertEqual(after, before)
+
+        def rounded(part):
+            """Limits of sums differ in the last digit by the order of what was summed."""
+            return json.loads(json.dumps(part), parse_float=lambda text: float(f"{float(text):.9g}"))
+        self.assertEqual(rounded(after), rounded(before))
 
 
 class Filters(PanelTest):
