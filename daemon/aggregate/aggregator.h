@@ -49,9 +49,8 @@ class Aggregator {
   // told the end of any block that is followed, and nothing would tell it again: the block would
   // stay live for ever. Blocks allocated after the loss are followed again:
   //
-  //   records    alloc A   alloc B   (2 lost)    alloc C   A dies
-  //   live             A       A B   nothing           C        C    A's end is of no block
-  //   followed
+  //   records    alloc A   alloc B   (2 lost)    alloc C   A dies (of no block that is followed)
+  //   live             A       A B   nothing           C        C
   //
   // Takes time for what is followed, however many classes there are, and no new interval: losses
   // may come by the thousand.

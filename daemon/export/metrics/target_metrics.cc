@@ -79,19 +79,6 @@ void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFa
               static_cast<double>(overhead.raised));
 }
 
-const char* name_of(TargetState state) {
-  switch (state) {
-    case TargetState::kDetached:
-      return "detached";
-    case TargetState::kExited:
-      return "exited";
-    case TargetState::kFailed:
-      return "failed";
-    default:
-      return "";
-  }
-}
-
 void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kInfo,
             {{"pid", pid},
@@ -102,7 +89,7 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
             1);
   out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
   if (!is_active(info.state)) {
-    out.gauge(kEnd, {{"pid", pid}, {"state", name_of(info.state)}}, 1);
+    out.gauge(kEnd, {{"pid", pid}, {"state", std::string(state_name(info.state))}}, 1);
   }
 }
 
