@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import unittest
 
@@ -51,6 +52,15 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(process.kill)
         return process
 
+    def start_named(self, name):
+        """Attaches to a program whose file, and so its process, has this name."""
+        program = self.folder / name
+        shutil.copy(harness.BUILD / "targets" / "demo_server", program)
+        target = self.start(harness.Process([program]))
+        self.assertRegex(target.read_line(), "^ready")
+        self.daemon.attach(target.pid)
+        return target
+
     def setUp(self):
         self.browser.resize(1280, 900)
         self.browser.emulate_media(prefers_color_scheme="light")
@@ -73,10 +83,10 @@ class PageTest(unittest.TestCase):
     def history(self, pid=None, **parameters):
         return self.ask("history", **{"selection.pid": pid or self.server.pid, **parameters})
 
-    def wait_recorded(self, seconds):
+    def wait_recorded(self, seconds, pid=None):
         """Until so much history is there."""
         def enough():
-            span = self.history(points=2)["range"]
+            span = self.history(pid, points=2)["range"]
             return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9 >= seconds
         harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + 2 * seconds, interval=0.2)
 

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import time
 import xml.etree.ElementTree
 
@@ -87,11 +86,7 @@ class Overview(PageTest):
         self.assertIn("pid 1 is not profiled here", self.text("#notice"))
 
     def test_hostile_names_are_shown_as_text(self):
-        program = self.folder / "<img src=x>"
-        shutil.copy(harness.BUILD / "targets" / "demo_server", program)
-        hostile = self.start(harness.Process([program]))
-        self.assertRegex(hostile.read_line(), "^ready")
-        self.daemon.attach(hostile.pid)
+        hostile = self.start_named("<img src=x>")
         self.open()
         self.browser.wait_for(f"""document.querySelector('#overview tr[data-pid="{hostile.pid}"]') !== null""")
         self.assertEqual(self.cells(hostile.pid)[0], f"<img src=x> {hostile.pid}")
@@ -496,6 +491,14 @@ class Saving(PageTest):
         self.assertIn(f"demo_server (pid {self.server.pid}): live by module", texts)
         self.assertIn("Demo_server", texts)
         self.assertGreater(len(list(root.iter(SVG + "polygon"))), 2)
+
+    def test_a_chart_is_xml_whatever_the_program_is_called(self):
+        program = self.start_named("<\x01&\"'>")
+        self.wait_recorded(4, program.pid)
+        self.open(f"pid={program.pid}")
+        root = xml.etree.ElementTree.parse(self.save("chart-svg")).getroot()
+        self.assertRegex(root.find(SVG + "title").text, "^<.&\"'> \\(pid")
+        self.daemon.detach(program.pid)
 
     def test_chart_as_png(self):
         data = self.save("chart-png").read_bytes()

@@ -79,6 +79,23 @@ class Layout(unittest.TestCase):
         self.assertGreater(len(uses), 10)
         list(graphlib.TopologicalSorter(uses).static_order())  # fails with the cycle, if there is one
 
+    def test_the_page_has_an_order(self):
+        """Nothing of the page goes round, neither files (nor by a type alone) nor folders."""
+        files, folders = collections.defaultdict(set), collections.defaultdict(set)
+        source = ROOT / "dashboards/web/src"
+        for path in source.rglob("*.ts"):
+            for name in re.findall(r' from "(\.[^"]+)";', path.read_text()):
+                imported = (path.parent / name).resolve().with_suffix(".ts")
+                if not imported.is_file() or source not in imported.parents:
+                    continue  # generated, or a style
+                files[path].add(imported)
+                # All panels are mounted by one file: it stands above its folder.
+                user = path if path.name == "main.ts" else path.parent
+                folders[user] |= {imported.parent} - {user}
+        self.assertGreater(len(files), 50)
+        list(graphlib.TopologicalSorter(files).static_order())
+        list(graphlib.TopologicalSorter(folders).static_order())
+
     def test_no_folder_is_a_long_list(self):
         counts = collections.Counter(str(path.parent) for path in tracked())
         self.assertEqual({}, {folder: count for folder, count in counts.items() if count > MOST_FILES})

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Right in the head of the page: link, export, help.
-import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./api";
-import type { App, Exporter, Panel } from "./app";
-import { fileName } from "./chart/export";
-import { button, make } from "./dom";
-import { formats } from "./names";
-import { toHash, type View } from "./state";
+import { fileName, type App, type Exporter, type Panel } from "./app";
+import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./lib/api";
+import { button, make } from "./lib/dom";
+import { formats } from "./lib/names";
+import { toHash, type View } from "./lib/state";
 
 const TRACE_SECONDS = [10, 60, 600];
 

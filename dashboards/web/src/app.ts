@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What panels share, and the tick that keeps them up to date.
-import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./api";
-import { isKnown } from "./names";
-import { Store, type Range, type View } from "./state";
-import { axisOf, type Recorded } from "./time/axis";
-import { Clocks } from "./time/clock";
+import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./lib/api";
+import { axisOf, type Recorded } from "./lib/axis";
+import { Clocks } from "./lib/clock";
+import { isKnown } from "./lib/names";
+import { Store, type Range, type View } from "./lib/state";
 
 // A part of the page. update() is called when the view has changed and, while the view
 // is live, at every tick; a panel that is not shown should then ask for nothing.
@@ -39,6 +39,12 @@ export interface App {
   say(message: string, kind?: "info" | "error"): void;
   // Shows an error, unless it is of a superseded request.
   fail(error: unknown): void;
+}
+
+// A name for files of the view's target.
+export function fileName(app: App, what: string, extension: string): string {
+  const target = app.target();
+  return `${target ? `${target.comm}-${target.pid}` : "memprofd"}-${what}.${extension}`.replace(/[^\w.-]+/g, "_");
 }
 
 export const TICK_MS = 2000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dialog with keys, and what numbers mean.
-import { button, make } from "./dom";
+import { button, make } from "./lib/dom";
 
 const KEYS: [string, string][] = [
   ["Space", "pause, and go on live"], ["← →", "the cursor one step back or forward; with Shift ten"],

@@ -2,13 +2,13 @@
 import "./theme.css";
 import "./page.css";
 import { mountActions, pinned } from "./actions";
-import { Api, type Site } from "./api";
 import { PageApp } from "./app";
 import { mountCharts } from "./chart/charts";
 import { drilled } from "./chart/groups";
 import { mountFlame } from "./flame/panel";
 import { fillHelp } from "./help";
-import { setVocabulary } from "./names";
+import { Api, type Site } from "./lib/api";
+import { setVocabulary } from "./lib/names";
 import { mountOverview } from "./overview/overview";
 import { mountSearch } from "./search/search";
 import { mountCallers } from "./sites/callers";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The views below the charts: one is shown at a time.
 import type { App, Panel } from "./app";
-import { make } from "./dom";
-import { DEFAULT_VIEW, type View } from "./state";
+import { make } from "./lib/dom";
+import { DEFAULT_VIEW, type View } from "./lib/state";
 
 const TABS: [string, string][] = [["sites", "Sites"], ["flame", "Flame graph"], ["callers", "Callers and callees"]];
 

@@ -2,12 +2,12 @@
 // Stacked areas with the heap and all that lives as lines, in uPlot.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { bytes } from "../format";
-import { isFlow, unitOf, type Measure } from "../names";
-import type { Range } from "../state";
-import { tickTimes } from "../time/axis";
+import { tickTimes } from "../lib/axis";
+import { bytes } from "../lib/format";
+import { isFlow, unitOf, type Measure } from "../lib/names";
+import { paletteOf, type Palette } from "../lib/palette";
+import type { Range } from "../lib/state";
 import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
-import { paletteOf, type Palette } from "./palette";
 import { areaAt, totalAt, type Area, type Stack } from "./stack";
 
 export interface AreaChartEvents {

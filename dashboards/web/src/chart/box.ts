@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // One chart with its heading and legend: asks for the history it shows.
-import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../api";
 import { TICK_MS, type App } from "../app";
-import { make } from "../dom";
-import type { ChartSpec, Range, View } from "../state";
-import { shifted, zoomed } from "../time/axis";
+import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../lib/api";
+import { shifted, zoomed } from "../lib/axis";
+import { make } from "../lib/dom";
+import { paletteOf } from "../lib/palette";
+import type { ChartSpec, Range, View } from "../lib/state";
 import { AreaChart } from "./area_chart";
 import { drilled } from "./groups";
 import { Legend } from "./legend";
 import type { Marks } from "./marks";
-import { paletteOf } from "./palette";
 import { Slots, stackOf, type Area, type Stack } from "./stack";
 
 export interface BoxOptions {

@@ -2,9 +2,9 @@
 // Memory over time: the chart of the view, and others to compare on the same axis.
 import "./charts.css";
 import type { App, Panel } from "../app";
-import { button, choice, make, select } from "../dom";
-import { groupLabel, groupOptions, isKnown, measureOptions, type Measure } from "../names";
-import type { ChartSpec, View } from "../state";
+import { button, choice, make, select } from "../lib/dom";
+import { groupLabel, groupOptions, isKnown, measureOptions, type Measure } from "../lib/names";
+import type { ChartSpec, View } from "../lib/state";
 import { ChartBox } from "./box";
 import { chartFiles } from "./export";
 import { undrilled } from "./groups";

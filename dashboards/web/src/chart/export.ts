@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of the main chart can be saved.
-import type { App, Exporter } from "../app";
-import { paletteOf } from "./palette";
+import { fileName, type App, type Exporter } from "../app";
+import { paletteOf } from "../lib/palette";
+import { csvCell } from "../lib/text";
 import type { Stack } from "./stack";
 import { pngOf, svgOf } from "./svg";
-
-// A name for files of the view's target.
-export function fileName(app: App, what: string, extension: string): string {
-  const target = app.target();
-  return `${target ? `${target.comm}-${target.pid}` : "memprofd"}-${what}.${extension}`.replace(/[^\w.-]+/g, "_");
-}
 
 function picture(stack: Stack, app: App): string {
   const view = app.store.get(), target = app.target();
@@ -20,11 +15,10 @@ function picture(stack: Stack, app: App): string {
 
 // One line a moment and group: bytes, or bytes per second, and the standard error.
 function csv(stack: Stack): string {
-  const quoted = (value: string) => `"${value.replace(/"/g, '""')}"`;
   const lines = ["time,group,value,stderr,lower,upper"];
   stack.times.forEach((time, i) => {
     for (const area of stack.areas) {
-      lines.push([new Date(time * 1000).toISOString(), quoted(area.label), area.values[i], area.errors[i], area.lowers[i],
+      lines.push([new Date(time * 1000).toISOString(), csvCell(area.label), area.values[i], area.errors[i], area.lowers[i],
         area.uppers[i]].join(","));
     }
   });

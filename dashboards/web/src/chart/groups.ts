@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way from a group to what it is made of, and back.
-import type { Site } from "../api";
-import { belowOf, groupName, isCallstack, numberFields, numberFilter, patternOf, type GroupBy } from "../names";
-import type { View } from "../state";
+import type { Site } from "../lib/api";
+import { belowOf, groupName, isCallstack, numberFields, numberFilter, patternOf, type GroupBy } from "../lib/names";
+import type { View } from "../lib/state";
 
 // One line; two groups may have the same.
 export function areaName(site: Site, by: GroupBy): string {

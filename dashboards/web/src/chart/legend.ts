@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list beside a chart: what the areas are, how much at a moment, and the way down.
-import { bytes, count, estimate, interval } from "../format";
-import { button, make } from "../dom";
-import { groupPlural, unitOf, type Measure } from "../names";
-import { clock } from "../time/axis";
-import type { Palette } from "./palette";
+import { clock } from "../lib/axis";
+import { button, make } from "../lib/dom";
+import { bytes, count, estimate, interval } from "../lib/format";
+import { groupPlural, unitOf, type Measure } from "../lib/names";
+import type { Palette } from "../lib/palette";
 import { totalAt, type Area, type Stack } from "./stack";
 
 export interface LegendShown {

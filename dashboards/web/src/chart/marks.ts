@@ -2,8 +2,8 @@
 // What is drawn on a chart besides its areas: ranges below them, collections in a lane
 // under zero, and the cursor over them.
 import type uPlot from "uplot";
-import type { Range } from "../state";
-import type { Palette } from "./palette";
+import type { Palette } from "../lib/palette";
+import type { Range } from "../lib/state";
 import type { Stack } from "./stack";
 
 export interface Marks {

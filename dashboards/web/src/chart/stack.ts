@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A history answer as stacked areas: series in an order and with colours that stay
 // while the page is live.
-import { msOf, type HistoryAnswer, type HistoryPoint, type Site } from "../api";
-import { groupKeyOf, type GroupBy } from "../names";
+import { msOf, type HistoryAnswer, type HistoryPoint, type Site } from "../lib/api";
+import { groupKeyOf, type GroupBy } from "../lib/names";
 import { areaName } from "./groups";
 
 export interface Area {

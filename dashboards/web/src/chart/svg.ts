@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chart as SVG: with its title, axes and legend, to be read without the page.
-import { bytes, estimate } from "../format";
-import { isFlow, unitOf, type Measure } from "../names";
-import type { Range } from "../state";
-import { clock, clockRange, zone } from "../time/axis";
-import type { Palette } from "./palette";
+import { clock, clockRange, zone } from "../lib/axis";
+import { bytes, estimate } from "../lib/format";
+import { isFlow, unitOf, type Measure } from "../lib/names";
+import type { Palette } from "../lib/palette";
+import type { Range } from "../lib/state";
+import { xmlText } from "../lib/text";
 import type { Area, Stack } from "./stack";
 
 export interface Picture {
@@ -19,11 +20,8 @@ const WIDTH = 1200, PLOT = { left: 84, top: 56, width: 760, height: 360 };
 const LEGEND_X = PLOT.left + PLOT.width + 24, ROW = 20;
 const TIME_TICKS = 6;
 
-const escaped = (text: string) =>
-  text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]!);
-
 function text(x: number, y: number, content: string, style = ""): string {
-  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${style}>${escaped(content)}</text>`;
+  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${style}>${xmlText(content)}</text>`;
 }
 
 interface Scale {
@@ -97,7 +95,7 @@ export function svgOf(picture: Picture): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" ` +
       'font-family="system-ui, sans-serif" font-size="12">',
-    `<title>${escaped(title)}</title><rect width="100%" height="100%" fill="${palette.ground}"/>`,
+    `<title>${xmlText(title)}</title><rect width="100%" height="100%" fill="${palette.ground}"/>`,
     text(PLOT.left, 24, title, `font-size="16" font-weight="600" fill="${palette.heap}"`),
     text(PLOT.left, 42, `${clockRange(axis)} ${zone()}${lines.length > 0 ? "; lines: heap size, and all that is live (dashed)" : ""}; ` +
       "± is one standard error, numbers are of the end", `fill="${palette.text}"`),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One of a few: buttons side by side.
-import { button, make } from "../dom";
+import { button, make } from "../lib/dom";
 
 export interface Option<T extends string> {
   value: T;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line above the graph: what is drawn and how, and what the search found.
 import type { App } from "../app";
-import { button, make } from "../dom";
-import * as format from "../format";
-import { isKnown, measures, unitOf, type Measure } from "../names";
-import type { View } from "../state";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+import { isKnown, measures, unitOf, type Measure } from "../lib/names";
+import type { View } from "../lib/state";
 import type { Tree } from "./call_tree";
 import { choice, type Choice } from "./choice";
 import type { ColourMode } from "./colours";

@@ -5,7 +5,7 @@
 // case frames that are gone are seen as well; whichever it is, a frame is as wide as all
 // below it and its own. What is allocated, promoted or dead is per second of each
 // profile's time, so that times of unequal length compare; live is what it is.
-import { isFlow } from "../names";
+import { isFlow } from "../lib/names";
 import { Profile, type FlameJson, type Sides } from "./profile";
 
 export type Width = "after" | "before" | "both";

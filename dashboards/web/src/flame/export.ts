@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph as a picture or as text: all rows of the layout, also those scrolled out of
 // sight.
+import { xmlText } from "../lib/text";
 import { css, FADED } from "./colours";
-import type { GraphView } from "./flame_graph";
 import { Layout } from "./layout";
-import { colourOf, FONT, FONT_FAMILY, Labels, looksOf, MIN_LABEL, Painter, ROW } from "./painter";
+import { colourOf, FONT, FONT_FAMILY, Labels, looksOf, MIN_LABEL, Painter, ROW, type GraphView } from "./painter";
 
 const MAX_PNG_ROWS = 800;  // canvases have limits
 const PADDING = 10;
@@ -15,11 +15,6 @@ export interface Caption {
   title: string;
   subtitle: string;
 }
-
-const escaped = (text: string): string =>
-  text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`)
-    // What XML does not allow.
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
 
 function svgFrame(view: GraphView, layout: Layout, labels: Labels, depth: number, i: number): string {
   const row = layout.rows[depth];
@@ -35,9 +30,9 @@ function svgFrame(view: GraphView, layout: Layout, labels: Labels, depth: number
   const width = Math.max(row.w[i] - (row.w[i] > 3 ? 0.8 : 0), 0.1);
   const fill = css(colourOf(view, node, isMatch));
   const ink = isMatch ? colours.theme.matchText : colours.theme.text;
-  return `<g${isFaded ? ` opacity="${(FADED / 255).toFixed(2)}"` : ""}><title>${escaped(title)}</title>` +
+  return `<g${isFaded ? ` opacity="${(FADED / 255).toFixed(2)}"` : ""}><title>${xmlText(title)}</title>` +
     `<rect x="${row.x[i].toFixed(2)}" y="${y}" width="${width.toFixed(2)}" height="${ROW - 1}" fill="${fill}"/>` +
-    (text === "" ? "" : `<text x="${(row.x[i] + 5).toFixed(2)}" y="${y + 14}" fill="${ink}">${escaped(text)}</text>`) +
+    (text === "" ? "" : `<text x="${(row.x[i] + 5).toFixed(2)}" y="${y + 14}" fill="${ink}">${xmlText(text)}</text>`) +
     "</g>";
 }
 
@@ -50,10 +45,10 @@ export function toSvg(view: GraphView, width: number, caption: Caption): Blob {
   const top = 2 * TITLE + PADDING;
   const height = top + layout.rows.length * ROW + PADDING;
   const parts = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width + 2 * PADDING}" height="${height}" ` +
-    `font-family="${escaped(FONT_FAMILY)}" font-size="12">`,
+    `font-family="${xmlText(FONT_FAMILY)}" font-size="12">`,
     `<rect width="100%" height="100%" fill="${theme.ground}"/>`,
-    `<text x="${PADDING}" y="${TITLE}" font-size="16" font-weight="600" fill="${theme.text}">${escaped(caption.title)}</text>`,
-    `<text x="${PADDING}" y="${2 * TITLE - 4}" fill="${theme.text}" opacity="0.75">${escaped(caption.subtitle)}</text>`,
+    `<text x="${PADDING}" y="${TITLE}" font-size="16" font-weight="600" fill="${theme.text}">${xmlText(caption.title)}</text>`,
+    `<text x="${PADDING}" y="${2 * TITLE - 4}" fill="${theme.text}" opacity="0.75">${xmlText(caption.subtitle)}</text>`,
     `<g transform="translate(${PADDING} ${top})">`];
   layout.rows.forEach((row, depth) => {
     for (let i = 0; i < row.nodes.length; ++i) parts.push(svgFrame(view, layout, labels, depth, i));

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page's export menu offers of the graph.
-import type { App } from "../app";
-import type { GraphView } from "./flame_graph";
+import { fileName, type App } from "../app";
 import { toCollapsed, toPng, toSvg } from "./export";
-import type { FlamePanel } from "./panel";
+import type { FlameGraph } from "./flame_graph";
+import type { GraphView } from "./painter";
 
 const WIDTH = 1200;
 
-export function addExporters(app: App, panel: FlamePanel): void {
+// A graph and what is written above it.
+export interface Titled {
+  readonly graph: FlameGraph;
+  title(): string;
+  subtitle(): string;
+}
+
+export function addExporters(app: App, panel: Titled): void {
   const add = (id: string, label: string, suffix: string, make: (view: GraphView) => Blob | Promise<Blob>) =>
     app.exporters.push({
       id: `flame-${id}`,
@@ -15,7 +22,7 @@ export function addExporters(app: App, panel: FlamePanel): void {
       available: () => app.store.get().tab === "flame" && panel.graph.view !== null,
       run: async () => {
         if (panel.graph.view === null) throw new Error("the flame graph is not loaded yet: wait until it is drawn");
-        return { name: `${fileName(app)}.${suffix}`, blob: await make(panel.graph.view) };
+        return { name: fileName(app, whatOf(app), suffix), blob: await make(panel.graph.view) };
       },
     });
   const caption = () => ({ title: panel.title(), subtitle: panel.subtitle() });
@@ -25,8 +32,7 @@ export function addExporters(app: App, panel: FlamePanel): void {
   add("collapsed", "Frames shown, collapsed stacks", "collapsed.txt", toCollapsed);
 }
 
-function fileName(app: App): string {
-  const { pid, measure, compare } = app.store.get();
-  const comm = (app.target()?.comm ?? "memprofd").replace(/[^\w.-]/g, "_");
-  return `${comm}-${pid}-${measure}${compare ? "-difference" : ""}`;
+function whatOf(app: App): string {
+  const { measure, compare } = app.store.get();
+  return `${measure}${compare ? "-difference" : ""}`;
 }

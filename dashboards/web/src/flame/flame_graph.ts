@@ -6,10 +6,8 @@
 //
 // element scrolls when the graph is taller than it is; the canvas is only as
 // large as what is seen of it.
-import type { Tree } from "./call_tree";
-import type { Colours } from "./colours";
 import { Layout, type Rest } from "./layout";
-import { Painter, ROW } from "./painter";
+import { Painter, ROW, type GraphView } from "./painter";
 
 // What is under the pointer or selected: a frame, or those of `of` too narrow to be drawn.
 export type Item = { node: number } | { rest: Rest; of: number };
@@ -26,14 +24,6 @@ export interface Handlers {
   onPoint?: (item: Item | null, place: Place) => void;  // null: nothing
   onZoom?: (node: number) => void;  // asks to zoom; the owner decides
   onMenu?: (node: number, place: Place) => void;  // the right button, or the menu key
-}
-
-export interface GraphView {
-  tree: Tree;
-  colours: Colours;
-  zoom: number;
-  upwards: boolean;  // the root below
-  matches: Uint8Array | null;  // by function: 1 where the search matches; null: no search
 }
 
 interface Spot {

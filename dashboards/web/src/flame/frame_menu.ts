@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be done with a function, from a frame of the graph or a row of a table.
 import type { App } from "../app";
+import { escapeRegExp } from "../lib/text";
 import type { Choice } from "./menu";
-import { quoted } from "../regexp";
 
 // Adds one more value to a repeated field of the filter.
 export function addToFilter(app: App, field: "require" | "forbid" | "hide", pattern: string): void {
@@ -18,7 +18,7 @@ export function openTab(app: App, tab: string, extra: Record<string, string>): v
 }
 
 export function frameMenu(app: App, name: string): Choice[] {
-  const exactly = `^${quoted(name)}$`;
+  const exactly = `^${escapeRegExp(name)}$`;
   return [
     { label: "Search for this function", run: () => app.store.setExtra("search", exactly, true) },
     { label: "Callers and callees", run: () => openTab(app, "callers", { "callers.of": exactly }) },

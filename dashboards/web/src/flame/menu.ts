@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A menu beside a frame or a site: closes when something is chosen, by Escape, or when the
 // focus goes elsewhere.
-import { button, make } from "../dom";
+import { button, make } from "../lib/dom";
 import type { Place } from "./flame_graph";
 
 export interface Choice {

@@ -7,15 +7,15 @@
 import "../theme.css";
 import "./flame.css";
 import "./offline.css";
-import { make } from "../dom";
-import * as format from "../format";
+import { make } from "../lib/dom";
+import * as format from "../lib/format";
+import { escapeRegExp } from "../lib/text";
 import { CallerTree, CallTree, type Tree } from "./call_tree";
 import { Colours, type ColourMode } from "./colours";
 import { describeFrame, describeFrames } from "./describe";
 import { FlameGraph, type Item, type Place } from "./flame_graph";
 import * as panels from "./panels";
 import { Profile } from "./profile";
-import { quoted } from "../regexp";
 import { find, NOTHING } from "./search";
 
 interface PageView {
@@ -229,7 +229,7 @@ class Page {
 
   private showTop(): void {
     const top = panels.topTable(this.calls(), this.view.sort, (sort) => this.change({ sort }),
-      (name) => this.change({ search: `^${quoted(name)}$` }, true));
+      (name) => this.change({ search: `^${escapeRegExp(name)}$` }, true));
     at("top-heading").textContent = `Top functions by ${this.label().toLowerCase()}` +
       (top.of > top.shown ? `, ${top.shown} of ${format.count(top.of)}` : "");
     at("top").replaceChildren(...top.children);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the graph is drawn, as it is in the address: x.flame.* and x.search.
-import type { Store, View } from "../state";
+import type { Store, View } from "../lib/state";
 import type { ColourMode } from "./colours";
 import { WIDTHS, type Width } from "./difference";
 

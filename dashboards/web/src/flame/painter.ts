@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws the frames of a layout on a canvas, of which it may show only a part.
 import type { Tree } from "./call_tree";
-import { faded } from "./colours";
-import type { GraphView } from "./flame_graph";
+import { faded, type Colours } from "./colours";
 import type { Layout, Row } from "./layout";
 
 export const ROW = 20;  // CSS pixels
 export const FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif';
 export const FONT = `12px ${FONT_FAMILY}`;
 export const MIN_LABEL = 26;
+
+// What the graph is of, and how it is looked at.
+export interface GraphView {
+  tree: Tree;
+  colours: Colours;
+  zoom: number;
+  upwards: boolean;  // the root below
+  matches: Uint8Array | null;  // by function: 1 where the search matches; null: no search
+}
 
 // What is seen of the sheet, in CSS pixels; ratio of them to the canvas' own.
 export interface Sight {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with the flame graph: of the view's range, or the difference between two ranges.
-import { isAbort } from "../api";
 import type { App, Panel } from "../app";
-import { make } from "../dom";
-import * as format from "../format";
-import { isFlow } from "../names";
-import { searchOf } from "../search/search";
-import type { View } from "../state";
+import { isAbort } from "../lib/api";
+import { make } from "../lib/dom";
+import * as format from "../lib/format";
+import { isFlow } from "../lib/names";
+import { searchOf, type View } from "../lib/state";
 import { CallerTree, CallTree, type Tree } from "./call_tree";
 import { Colours } from "./colours";
 import { Controls } from "./controls";
-import { differenceOf } from "./difference";
 import { describeFrame, describeFrames } from "./describe";
+import { differenceOf } from "./difference";
 import { addExporters } from "./exporters";
 import { FlameGraph, type Item, type Place } from "./flame_graph";
 import { frameMenu } from "./frame_menu";

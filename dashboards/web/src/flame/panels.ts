@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is around the graph: built anew from the view each time.
-import { make, button } from "../dom";
-import * as format from "../format";
+import { make, button } from "../lib/dom";
+import * as format from "../lib/format";
 import type { CallTree, FunctionSum, Tree } from "./call_tree";
 import { changeOf, css, type Colours } from "./colours";
 import type { Item, Place } from "./flame_graph";

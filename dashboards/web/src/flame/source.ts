@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profiles that panels draw and search in, asked for once and shared.
-import { Api, filterParams, rangeParams } from "../api";
 import type { App } from "../app";
-import type { View } from "../state";
+import { Api, filterParams, rangeParams } from "../lib/api";
+import type { View } from "../lib/state";
 import { Profile, type FlameJson } from "./profile";
 
 export interface Loaded {

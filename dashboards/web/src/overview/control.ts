@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attach, detach and the sampling rate, where the server allows it.
-import { Api, type Target } from "../api";
 import type { App } from "../app";
-import { button, make } from "../dom";
+import { Api, type Target } from "../lib/api";
+import { button, make } from "../lib/dom";
 
 const HOW = "Control from the page is off: start memprofd with --web.enable-control, or use memprofctl";
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // All targets: what they allocate, hold and lose, now.
 import "./overview.css";
-import { enumText, msOf, type Overhead, type Target } from "../api";
 import type { App, Panel } from "../app";
-import { button, make } from "../dom";
-import { bytes, count, duration, estimate, interval, share } from "../format";
-import type { View } from "../state";
+import { enumText, msOf, type Overhead, type Target } from "../lib/api";
+import { button, make } from "../lib/dom";
+import { bytes, count, duration, estimate, interval, share } from "../lib/format";
+import type { View } from "../lib/state";
 import { Control } from "./control";
 import { RateMeter } from "./rates";
 

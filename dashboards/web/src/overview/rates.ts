@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast targets allocate and collect, from their counters at two moments.
-import type { Target } from "../api";
-import { NO_ESTIMATE } from "../names";
+import type { Target } from "../lib/api";
+import { NO_ESTIMATE } from "../lib/names";
 
 interface Reading { at: number; words: number; bytes: number; variance: number; minor: number; major: number }
 export interface Rates {

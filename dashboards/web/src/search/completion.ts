@@ -3,7 +3,7 @@
 //
 // Down and up move, Enter or a click takes, Escape closes. Without a choice Enter is
 // the owner's.
-import { make } from "../dom";
+import { make } from "../lib/dom";
 
 export interface Suggestion {
   text: string;  // what is shown, and searched

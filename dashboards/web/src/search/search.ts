@@ -2,19 +2,17 @@
 // The search field at the top: a regular expression that the sites table shows, the flame
 // graph marks, and the page of callers looks at. It is in the address as x.search.
 import type { App, Panel } from "../app";
-import { make } from "../dom";
-import { patternOfName } from "../names";
-import { quoted } from "../regexp";
 import { profileSource } from "../flame/source";
-import type { View } from "../state";
+import { make } from "../lib/dom";
+import { patternOfName } from "../lib/names";
+import { searchOf } from "../lib/state";
+import { escapeRegExp } from "../lib/text";
 import { Completion, type Suggestion } from "./completion";
 import { suggestionsFor, wordsOf, type Word } from "./vocabulary";
 import "./search.css";
 
 // After a letter, before it is searched for.
 const QUIET_MS = 120;
-
-export const searchOf = (view: View): string => view.extra["search"] ?? "";
 
 // The same for the server: small letters only find either case.
 export function serverPattern(search: string): string {
@@ -31,8 +29,8 @@ export function isRegExp(text: string): boolean {
 }
 
 // Matches just what was picked; of a module all that is in it.
-export const patternOf = ({ text, kind }: Suggestion): string =>
-  (kind === "file" ? undefined : patternOfName(text, kind)) ?? quoted(text);
+export const suggestedPattern = ({ text, kind }: Suggestion): string =>
+  (kind === "file" ? undefined : patternOfName(text, kind)) ?? escapeRegExp(text);
 
 // Suggestions from the profile of the view, loaded when they are first needed.
 export class Suggestions {
@@ -73,7 +71,7 @@ export function mountSearch(container: HTMLElement, app: App): Panel {
     suggest: (typed) => suggestions.suggest(typed),
     onPick: (picked) => {
       window.clearTimeout(waiting);
-      input.value = patternOf(picked);
+      input.value = suggestedPattern(picked);
       search(input.value, true);
     },
     onOpen: () => void suggestions.load().then(() => completion.refresh()),

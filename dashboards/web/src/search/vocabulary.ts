@@ -2,7 +2,7 @@
 // What can be searched for in a profile: its functions, files and modules, by how much of
 // a measure is below them.
 import type { Profile } from "../flame/profile";
-import * as format from "../format";
+import * as format from "../lib/format";
 import type { Suggestion } from "./completion";
 
 export interface Word {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with one function: who calls it, what it allocates, and what it calls.
-import { Api, isAbort, selectionParams, type CallersAnswer, type Estimate, type Site } from "../api";
 import type { App, Panel } from "../app";
-import { button, make } from "../dom";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
-import { estimateOf, NO_ESTIMATE } from "../names";
-import { quoted } from "../regexp";
-import * as format from "../format";
+import { Api, isAbort, selectionParams, type CallersAnswer, type Estimate, type Site } from "../lib/api";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+import { estimateOf, NO_ESTIMATE } from "../lib/names";
+import { searchOf, type View } from "../lib/state";
+import { escapeRegExp } from "../lib/text";
 import { Completion } from "../search/completion";
-import { isRegExp, patternOf, searchOf, Suggestions } from "../search/search";
-import type { View } from "../state";
+import { isRegExp, suggestedPattern, Suggestions } from "../search/search";
 import "./sites.css";
 
 const LIMIT = 50;
@@ -37,7 +37,7 @@ class CallersPanel implements Panel {
     const completion = new Completion(this.input, {
       suggest: (typed) => suggestions.suggest(typed, ["function", "module"]),
       onPick: (picked) => {
-        this.input.value = patternOf(picked);
+        this.input.value = suggestedPattern(picked);
         this.look(this.input.value);
       },
       onOpen: () => void suggestions.load().then(() => completion.refresh()),
@@ -123,7 +123,7 @@ class CallersPanel implements Panel {
     const bar = make("i", { style: `width: ${percent(bytes)}` });
     const whisker = make("b", { style: `left: ${percent(bytes - error)}; right: calc(100% - ${percent(bytes + error)})` });
     const item = make("li", {}, make("div", { className: "line" },
-      button(name, () => this.look(`^${quoted(name)}$`), { title: site.file }),
+      button(name, () => this.look(`^${escapeRegExp(name)}$`), { title: site.file }),
       make("span", { className: "value", title: format.interval(estimate.bytes_lower, estimate.bytes_upper) },
         `${format.estimate(bytes, error)}  (${shareOf(estimate, whole)})`)),
       make("span", { className: "track", "aria-hidden": "true" }, bar, whisker));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of the table in each of its modes.
-import type { Estimate, MeasureInfo } from "../api";
-import * as format from "../format";
-import { estimateOf, measures, unitOf } from "../names";
-import type { View } from "../state";
+import type { Estimate, MeasureInfo } from "../lib/api";
+import * as format from "../lib/format";
+import { estimateOf, measures, unitOf } from "../lib/names";
+import type { View } from "../lib/state";
 import { medianOf, medianText } from "./lifetime";
 import type { Mode, Row } from "./rows";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conditions of the view's filter in words, and without one of them.
-import * as format from "../format";
-import type { View } from "../state";
+import * as format from "../lib/format";
+import type { View } from "../lib/state";
 
 type Filter = View["filter"];
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of the table as CSV: numbers as they are, bytes and samples.
-import { estimateOf, measures } from "../names";
+import { estimateOf, measures } from "../lib/names";
+import { csvCell } from "../lib/text";
 import { isKnown } from "./lifetime";
 import type { Row } from "./rows";
-
-const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
 
 export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string; where: string }): Blob {
   const head = ["name", "location", "samples", ...measures().flatMap(({ name: key }) =>
@@ -22,7 +21,7 @@ export function toCsv(rows: readonly Row[], nameOf: (row: Row) => { name: string
       lifetime?.p99_seconds ?? "", lifetime?.watched_seconds ?? "", lifetime?.alive_ratio ?? "",
       diff?.change ?? "", diff?.change_stderr ?? "", diff?.change_lower ?? "",
       diff?.change_upper ?? "", leak?.growth_bytes ?? "",
-      leak?.growth_bytes_stderr ?? ""].map((cell) => quoted(String(cell))).join(",");
+      leak?.growth_bytes_stderr ?? ""].map((cell) => csvCell(String(cell))).join(",");
   });
   return new Blob([[head.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" });
 }

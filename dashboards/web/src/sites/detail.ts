@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The details of one row: its numbers, its lifetimes, and the callstacks that lead to it.
-import { Api, isAbort, selectionParams, type Location, type Site } from "../api";
 import type { App } from "../app";
-import { button, make } from "../dom";
 import { frameMenu, openTab } from "../flame/frame_menu";
-import { quoted } from "../regexp";
-import * as format from "../format";
-import { estimateOf, isCallstack, measureLabel, measures, NO_ESTIMATE, numberFilter, patternOf, unitOf, type GroupBy } from "../names";
-import type { View } from "../state";
+import { Api, isAbort, selectionParams, type Location, type Site } from "../lib/api";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+import { estimateOf, isCallstack, measureLabel, measures, NO_ESTIMATE, numberFilter, patternOf, unitOf, type GroupBy } from "../lib/names";
+import type { View } from "../lib/state";
+import { escapeRegExp } from "../lib/text";
 import { histogram } from "./histogram";
 import { isKnown, quantilesText } from "./lifetime";
 import { nameOf, type Row, type Rows } from "./rows";
@@ -62,7 +62,7 @@ export class Detail {
 
   private actions(site: Site): HTMLElement[] {
     if (site.function === "") return [];
-    const exactly = `^${quoted(site.function)}$`;
+    const exactly = `^${escapeRegExp(site.function)}$`;
     return [
       button("Callers", () => openTab(this.app, "callers", { "callers.of": exactly }), { className: "button" }),
       button("In the flame graph", () => openTab(this.app, "flame", { search: exactly }), { className: "button" }),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The filter that all panels share: its conditions, each with a way to remove it, and an
 // editor for more.
-import { AGE_FIELDS } from "../api";
 import type { App, Panel } from "../app";
-import { button, make } from "../dom";
 import { addToFilter } from "../flame/frame_menu";
-import * as format from "../format";
+import { AGE_FIELDS } from "../lib/api";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+import type { View } from "../lib/state";
 import { Completion } from "../search/completion";
-import { isRegExp, patternOf, Suggestions } from "../search/search";
-import type { View } from "../state";
+import { isRegExp, suggestedPattern, Suggestions } from "../search/search";
 import { conditionsOf, withField } from "./conditions";
 import { parseDuration, parseSize } from "./quantities";
 import "./sites.css";
@@ -102,7 +102,7 @@ class FilterBar implements Panel {
       button("Add", add, { className: "button" }));
     const completion = new Completion(input, {
       suggest: (typed) => suggestions.suggest(typed),
-      onPick: (picked) => { input.value = patternOf(picked); },
+      onPick: (picked) => { input.value = suggestedPattern(picked); },
       onOpen: () => void suggestions.load().then(() => completion.refresh()),
     });
     input.addEventListener("keydown", (event) => {

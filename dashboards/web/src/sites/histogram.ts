@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms of lifetimes: time on a logarithmic axis, bytes upwards.
-import type { Lifetime } from "../api";
-import * as format from "../format";
+import type { Lifetime } from "../lib/api";
+import * as format from "../lib/format";
 
 const NS = "http://www.w3.org/2000/svg";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Estimates of lifetimes in words: quantiles, their limits, and what is still alive.
-import type { Lifetime } from "../api";
-import * as format from "../format";
+import type { Lifetime } from "../lib/api";
+import * as format from "../lib/format";
 
 export const isKnown = (lifetime: Lifetime | undefined): lifetime is Lifetime => (lifetime?.watched_seconds ?? 0) > 0;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with the table of sites, and the details of the one that is opened.
-import { Api, isAbort } from "../api";
 import type { App, Panel } from "../app";
-import { button, make } from "../dom";
 import { choice, type Choice } from "../flame/choice";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
-import * as format from "../format";
-import { groupOptions, type GroupBy } from "../names";
-import type { View } from "../state";
+import { Api, isAbort } from "../lib/api";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+import { groupOptions, type GroupBy } from "../lib/names";
+import type { View } from "../lib/state";
 import { columnsOf, sortColumn, sorted } from "./columns";
 import { toCsv } from "./csv";
 import { Detail } from "./detail";

@@ -2,10 +2,10 @@
 // The rows of the table: sites or other groups as they are, what changed between two
 // ranges, or what grows.
 import { Api, filterParams, rangeParams, selectionParams, type Int64, type Leak, type Params, type Site,
-  type SiteDiff, type TimeRange } from "../api";
-import { flowFields, groupKeyOf, groupKeys, groupName, isCallstack, isMeasure, type GroupBy } from "../names";
-import { isRegExp, searchOf, serverPattern } from "../search/search";
-import type { View } from "../state";
+  type SiteDiff, type TimeRange } from "../lib/api";
+import { flowFields, groupKeyOf, groupKeys, groupName, isCallstack, isMeasure, type GroupBy } from "../lib/names";
+import { searchOf, type View } from "../lib/state";
+import { isRegExp, serverPattern } from "../search/search";
 
 export interface Row {
   id: string;  // the same in later answers

@@ -3,8 +3,8 @@
 //
 // Keys: up, down, page up and down, Home and End move, Enter opens, the menu key or the
 // right button offers more.
-import { button, make } from "../dom";
 import type { Place } from "../flame/flame_graph";
+import { button, make } from "../lib/dom";
 import type { Column } from "./columns";
 import { axisOf, sparkline, type Axis } from "./histogram";
 import type { Row } from "./rows";

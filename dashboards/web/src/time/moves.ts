@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ways through time: changes of the view.
-import type { Range, View } from "../state";
-import { showing, shifted, zoomed, type Recorded } from "./axis";
+import type { Range, View } from "../lib/state";
+import { showing, shifted, zoomed, type Recorded } from "../lib/axis";
 
 // Stays at a moment; the axis stays too, or moves just so that it shows it.
 export function at(view: View, axis: Range, moment: number, recorded: Recorded): Partial<View> {

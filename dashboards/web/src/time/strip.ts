@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // All that is recorded, in one narrow picture, with the cursor on it: a slider.
-import { Api, isAbort, type HistoryAnswer } from "../api";
+import { Api, isAbort, type HistoryAnswer } from "../lib/api";
 import type { App } from "../app";
-import { paletteOf } from "../chart/palette";
-import { make } from "../dom";
-import { estimate, interval } from "../format";
-import type { Range, View } from "../state";
-import { clock } from "./axis";
+import { paletteOf } from "../lib/palette";
+import { make } from "../lib/dom";
+import { estimate, interval } from "../lib/format";
+import type { Range, View } from "../lib/state";
+import { clock } from "../lib/axis";
 import { at, live, stepOf } from "./moves";
 
 const HEIGHT = 46;

@@ -3,10 +3,10 @@
 // it is compared with.
 import "./time.css";
 import type { App, Panel } from "../app";
-import { button, make, select } from "../dom";
-import { duration } from "../format";
-import type { View } from "../state";
-import { clock, clockRange, zone } from "./axis";
+import { button, make, select } from "../lib/dom";
+import { duration } from "../lib/format";
+import type { View } from "../lib/state";
+import { clock, clockRange, zone } from "../lib/axis";
 import { around, at, before, chosen, live, stepOf, zoom } from "./moves";
 import { Replay } from "./replay";
 import { Strip } from "./strip";

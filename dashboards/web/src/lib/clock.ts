@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is recorded of each target and what time it is there: the daemon's clock need
 // not be the browser's.
-import { msOf, type HistoryAnswer } from "../api";
+import { msOf, type HistoryAnswer } from "./api";
 import type { Recorded } from "./axis";
 
 interface Known {

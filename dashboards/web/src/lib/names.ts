@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What measures, group keys and formats there are, what they are called and how they behave:
 // as memprofd says when the page begins, so that nothing of it is said twice.
-import type { Estimate, FormatInfo, GroupKeyInfo, MeasureInfo, Site, Vocabulary } from "../gen/messages";
-import { quoted } from "./regexp";
+import type { Estimate, FormatInfo, GroupKeyInfo, MeasureInfo, Site, Vocabulary } from "../../gen/messages";
+import { escapeRegExp } from "./text";
 
 // Names of MeasureInfo and GroupKeyInfo, as in the API.
 export type Measure = string;
@@ -99,7 +99,7 @@ function filled(pattern: string, site: Site): string | undefined {
   const text = pattern.replace(/\{(\w+)\}/g, (_, field: string) => {
     const part = partOf(site, field);
     if (part === "") complete = false;
-    return quoted(part);
+    return escapeRegExp(part);
   });
   return complete ? text : undefined;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofd's HTTP API. Its messages are generated from the proto.
-import type * as pb from "../gen/messages";
-import type { Int64 } from "../gen/messages";
+import type * as pb from "../../gen/messages";
+import type { Int64 } from "../../gen/messages";
 import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  SiteDiff, Target, TimeRange, Vocabulary } from "../gen/messages";
+  SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;

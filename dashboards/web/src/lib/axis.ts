@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time axis that all charts share, and words for times.
-import type { Range, View } from "../state";
+import type { Range, View } from "./state";
 
 // What is recorded of a target, milliseconds since the epoch by the daemon's clock.
 export interface Recorded {

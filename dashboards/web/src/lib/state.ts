@@ -45,6 +45,9 @@ export interface View {
   extra: Record<string, string>;
 }
 
+// What is searched for at the top of the page; "" for nothing.
+export const searchOf = (view: View): string => view.extra["search"] ?? "";
+
 export const DEFAULT_VIEW: View = {
   pid: 0,
   live: true,
