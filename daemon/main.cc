@@ -297,7 +297,8 @@ int run(const Config& config) {
 }  // namespace
 }  // namespace memprofd
 
-int main(int argc, char** argv) {
+// What throws here, as memory that is not there, ends the program at once.
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);

@@ -31,6 +31,7 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kTestBytes = 64u << 20;
+constexpr std::size_t kTestPages = kTestBytes / kPageBytes;
 constexpr int kTestCopies = 5;
 
 // "Anonymous:          123 kB"
@@ -117,7 +118,7 @@ absl::StatusOr<double> measure_seconds_per_page() {
   if (!done || !(seconds > 0)) {
     return absl::ResourceExhaustedError("a copy of a process of our own could not be measured");
   }
-  return seconds / static_cast<double>(kTestBytes / kPageBytes);
+  return seconds / static_cast<double>(kTestPages);
 }
 
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds) {

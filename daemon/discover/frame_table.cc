@@ -182,7 +182,7 @@ FrameTable::FrameTable() : FrameTable(std::vector<FrameDescriptor>()) {}
 
 FrameTable::FrameTable(std::vector<FrameDescriptor> descriptors, ByteCharge charge) {
   skipped = sort_and_unify(descriptors);
-  contents_ = std::make_shared<const Contents>(std::move(descriptors), std::move(charge));
+  contents_ = std::make_shared<const Contents>(Contents{std::move(descriptors), std::move(charge)});
 }
 
 const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {

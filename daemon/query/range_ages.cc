@@ -93,7 +93,8 @@ std::vector<LateShare> late_shares(int left_in, double from_ns, double to_ns) {
   for (int i = 0; i < kMoments * kLifetimes; ++i) {
     const double since =
         from_ns + (to_ns - from_ns) * (static_cast<double>(i % kMoments) + 0.5) / kMoments;
-    const double place = (static_cast<double>(i / kMoments) + 0.5) / kLifetimes;
+    const int lifetime = i / kMoments;
+    const double place = (lifetime + 0.5) / kLifetimes;
     const double entry_age = LifetimeHistogram::value_at(left_in, place) - since;
     if (entry_age <= 0) continue;
     const int bucket =

@@ -2,7 +2,6 @@
 #include "daemon/trace/trace_codes.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace memprofd {
@@ -22,11 +21,11 @@ struct Run {
 void append(const std::vector<Run>& innermost_first, std::uint64_t begin, std::uint64_t end,
             std::vector<std::uint64_t>& codes) {
   std::uint64_t at = 0;
-  for (const Run& run : innermost_first | std::views::reverse) {
+  for (auto run = innermost_first.rbegin(); run != innermost_first.rend(); ++run) {
     const std::uint64_t from = std::max(at, begin);
-    at += run.times;
+    at += run->times;
     const std::uint64_t until = std::min(at, end);
-    if (from < until) codes.insert(codes.end(), until - from, run.code);
+    if (from < until) codes.insert(codes.end(), until - from, run->code);
   }
 }
 

@@ -2,7 +2,6 @@
 #include "daemon/trace/trace_symbolizer.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,10 +15,10 @@ void TraceSymbolizer::add(std::uint64_t code, std::span<const ctf::Location> loc
   if (locations.empty() || size_ + locations.size() > kMaxLocations) return;
   std::vector<Place> places;
   places.reserve(locations.size());
-  for (const ctf::Location& at : locations | std::views::reverse) {
-    places.push_back({name(at.function), name(at.file), at.line,
-                      static_cast<std::uint16_t>(std::min(at.start_column, 0xFFFFu)),
-                      static_cast<std::uint16_t>(std::min(at.end_column, 0xFFFFu))});
+  for (auto at = locations.rbegin(); at != locations.rend(); ++at) {
+    places.push_back({name(at->function), name(at->file), at->line,
+                      static_cast<std::uint16_t>(std::min(at->start_column, 0xFFFFu)),
+                      static_cast<std::uint16_t>(std::min(at->end_column, 0xFFFFu))});
   }
   std::vector<Place>& kept = places_[code];
   size_ += places.size();

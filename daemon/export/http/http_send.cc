@@ -78,7 +78,7 @@ struct Pieces {
 };
 
 MHD_Response* in_pieces(MHD_Connection* connection, std::function<std::string()> next) {
-  auto pieces = std::make_unique<Pieces>(connection, std::move(next));
+  auto pieces = std::make_unique<Pieces>(Pieces{connection, std::move(next)});
   MHD_Response* message = MHD_create_response_from_callback(
       MHD_SIZE_UNKNOWN, kPieceBuffer, &Pieces::read, pieces.get(), &Pieces::free);
   if (message != nullptr) pieces.release();
