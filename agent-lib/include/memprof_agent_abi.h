@@ -39,7 +39,7 @@
 #endif
 
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
-#define MEMPROF_AGENT_ABI 5u
+#define MEMPROF_AGENT_ABI 6u
 
 /* Records one batch holds at most. */
 #define MEMPROF_BATCH_RECORDS 512u
@@ -56,6 +56,10 @@
  * index and beyond. OCaml 4 fills the first one only. */
 #define MEMPROF_BUFFERS 128u
 #define MEMPROF_SHARED_BUFFER (MEMPROF_BUFFERS - 1)
+
+/* OCaml 5: the sessions whose blocks are told of, the one that runs among them: those whose
+ * generations are fewer than this before its own. */
+#define MEMPROF_FOLLOWED_SESSIONS 16u
 
 /* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
 #define MEMPROF_PAUSE_BUCKETS 24u
@@ -240,12 +244,19 @@ struct memprof_agent_control {
 	__u32 buffers_used;	  /* those from here on have never held anything */
 	__u32 running_capture;	  /* enum memprof_capture_by, of the running session */
 	__u32 domains_used;	  /* like buffers_used */
+
+	/* Since interface 6. Blocks that were sampled in sessions of this generation and later are
+	 * told of as long as they live; those of sessions before are forgotten. In OCaml 4 it is
+	 * that of the running session, whose start forgets all. Set before the announcement. */
+	__u32 followed_since;
+	__u32 reserved;
 };
 
 /*
  * memprof:batch(records pointer, count, first_seq, generation, buffer, format), x86-64: the
  * registers of the C calling convention rdi, esi, rdx, ecx, r8d, r9d.
- * A batch with count 0 is a start announcement: "sampling runs, generation G".
+ * A batch with count 0 is a start announcement: "sampling runs, generation G". Promotions and
+ * deaths of blocks sampled before may come in batches of either session.
  * Of a packed batch, the pointer is that of its struct memprof_packed and count that of its
  * words.
  */

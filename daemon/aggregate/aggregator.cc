@@ -18,42 +18,93 @@ SampleEvent event_of(const memprof_record& record, const LiveSample& sample) {
 
 }  // namespace
 
-void Aggregator::begin_session(double rate) {
-  end_session();
-  rate_ = rate;
-  ++sessions_;
+void Aggregator::begin_session(double rate, std::uint32_t generation, bool follow) {
+  const std::uint32_t next = generation % kSessions;
+  const auto is_gone = [&](const Session& session) {
+    return !follow || &session == &sessions_[next] || session.generation + kSessions <= generation;
+  };
+  const bool forgot = forget(is_gone);
+  if (forgot || !follow) ++forgettings_;
+  for (Session& session : sessions_) {
+    if (!is_gone(session)) continue;
+    close(session);
+    session.followed = false;
+  }
+  running_ = next;
+  sessions_[next].generation = generation;
+  sessions_[next].rate = rate;
+  sessions_[next].followed = true;
+}
+
+bool Aggregator::follows(std::uint32_t generation) const {
+  const Session& session = sessions_[generation % kSessions];
+  return session.followed && session.generation == generation;
+}
+
+void Aggregator::forget_before(std::uint32_t generation) {
+  const auto is_gone = [&](const Session& session) {
+    return &session != &running() && session.generation < generation;
+  };
+  if (forget(is_gone)) ++forgettings_;
+  for (Session& session : sessions_) {
+    if (is_gone(session)) session.followed = false;
+  }
 }
 
 void Aggregator::begin_anew() {
-  if (live_.size() == 0) return;
-  forget_live();
-  ++sessions_;
+  if (forget_all()) ++forgettings_;
 }
 
 void Aggregator::end_session() {
-  forget_live();
-  if (interval_.empty()) return;
-  closed_.push_back({std::move(interval_), rate_});
-  interval_ = {};
+  forget_all();
+  for (Session& session : sessions_) {
+    close(session);
+    session.followed = false;
+  }
 }
 
-void Aggregator::forget_live() {
-  drops_.add(Drop::kFollowSessionEnd, live_.size());
-  live_.for_each([&](const LiveSample& sample) {
-    const ClassId id = sample.alloc_class();
-    const AllocClass& of = classes_.get(id);
-    const std::uint64_t n = of.counted(sample.n_samples());
-    const double words = of.weight(rate_).words;
-    Counters& counters = counters_of(id);
-    IntervalCell& cell = interval_.cell(id);
-    cell.forgotten += n;
-    cell.ages.add(Heap::kMinor, age_of(sample), n, words);
-    counters.forgotten.add(Heap::kMinor, age_of(sample), n, words);
-    counters.live = {};
-    counters.live_objects = 0;
+void Aggregator::close(Session& session) {
+  if (!session.interval.empty()) closed_.push_back({std::move(session.interval), session.rate});
+  session.interval = {};
+}
+
+bool Aggregator::forget_all() {
+  return forget([](const Session&) { return true; });
+}
+
+template <typename Fn>
+bool Aggregator::forget(Fn is_gone) {
+  std::size_t gone = 0;
+  for (const Session& session : sessions_) gone += is_gone(session) ? session.live : 0;
+  if (gone == 0) return false;
+  drops_.add(Drop::kFollowSessionEnd, gone);
+  if (gone == live_.size()) {
+    live_.for_each([&](const LiveSample& sample) { forget_block(sample); });
+    live_.clear();
+    return true;
+  }
+  live_.erase_if([&](const LiveSample& sample) {
+    const bool forgets = is_gone(session_of(sample));
+    if (forgets) forget_block(sample);
+    return forgets;
   });
-  live_.clear();
-  totals_.live = {};
+  return true;
+}
+
+void Aggregator::forget_block(const LiveSample& sample) {
+  const ClassId id = sample.alloc_class();
+  const AllocClass& of = classes_.get(id);
+  const std::uint64_t n = of.counted(sample.n_samples());
+  Session& session = session_of(sample);
+  const SampleWeight each = of.weight(session.rate);
+  Counters& counters = counters_of(id);
+  IntervalCell& cell = session.interval.cell(id);
+  cell.forgotten += n;
+  cell.ages.add(Heap::kMinor, age_of(sample), n, each.words);
+  counters.forgotten.add(Heap::kMinor, age_of(sample), n, each.words);
+  counters.remove_live(n, each, of.block_words());
+  totals_.live.subtract(n, each);
+  --session.live;
 }
 
 std::uint64_t Aggregator::age_of(const LiveSample& sample) const {
@@ -66,7 +117,8 @@ std::vector<AgeCounts> Aggregator::live_ages() const {
   live_.for_each([&](const LiveSample& sample) {
     const AllocClass& of = classes_.get(sample.alloc_class());
     ages[sample.alloc_class().value()].add(Heap::kMinor, age_of(sample),
-                                           of.counted(sample.n_samples()), of.weight(rate_).words);
+                                           of.counted(sample.n_samples()),
+                                           of.weight(rate_of(sample)).words);
   });
   return ages;
 }
@@ -98,17 +150,19 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
   const ClassId id = class_of(record, callstack, domain);
   const AllocClass& of = classes_.get(id);
-  const SampleWeight each = of.weight(rate_);
+  Session& session = sessions_[running_];
+  const SampleWeight each = of.weight(session.rate);
   const std::uint64_t n = of.counted(record.n_samples);
   Counters& counters = counters_of(id);
-  IntervalCell& cell = interval_.cell(id);
+  IntervalCell& cell = session.interval.cell(id);
   ++totals_.alloc_events;
   totals_.allocated[static_cast<int>(heap)][source].add(n, each);
   counters.add_allocated(n, each, of.block_words());
   cell.allocated += n;
-  const auto inserted = live_.insert(SampleId(record.sample_id),
-                                     LiveSample(record.time_ns, record.n_samples, id, heap));
+  const auto inserted = live_.insert(
+      SampleId(record.sample_id), LiveSample(record.time_ns, record.n_samples, id, heap, running_));
   if (inserted == LiveSet::Inserted::kYes) {
+    ++session.live;
     totals_.live.add(n, each);
     counters.add_live(n, each, of.block_words());
   } else {
@@ -128,11 +182,11 @@ SampleEvent Aggregator::promote(const memprof_record& record) {
   }
   sample->move_to_major();
   const ClassId id = sample->alloc_class();
-  const SampleWeight each = classes_.get(id).weight(rate_);
+  const SampleWeight each = classes_.get(id).weight(rate_of(*sample));
   const std::uint64_t n = classes_.get(id).counted(sample->n_samples());
   totals_.promoted.add(n, each);
   counters_of(id).promoted.add(n, each);
-  interval_.cell(id).promoted += n;
+  session_of(*sample).interval.cell(id).promoted += n;
   return event_of(record, *sample);
 }
 
@@ -149,15 +203,17 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
   const std::uint64_t lifetime = record.time_ns > born ? record.time_ns - born : 0;
   const ClassId id = sample->alloc_class();
   const AllocClass& of = classes_.get(id);
-  const SampleWeight each = of.weight(rate_);
+  Session& session = session_of(*sample);
+  const SampleWeight each = of.weight(session.rate);
   const std::uint64_t n = of.counted(sample->n_samples());
   Counters& counters = counters_of(id);
   totals_.deallocated[static_cast<int>(heap)].add(n, each);
   totals_.live.subtract(n, each);
   counters.deallocated[static_cast<int>(heap)].add(n, each);
   counters.remove_live(n, each, of.block_words());
+  --session.live;
   counters.deaths.add(heap, lifetime, n, each.words);
-  interval_.cell(id).deaths.add(heap, lifetime, n, each.words);
+  session.interval.cell(id).deaths.add(heap, lifetime, n, each.words);
   return event_of(record, *sample);
 }
 
@@ -187,13 +243,16 @@ void Aggregator::observe(const ObservedHit& hit) {
 void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {
   peek(use);
   closed_.clear();
-  interval_.clear();
+  for (Session& session : sessions_) session.interval.clear();
   observed_.clear();
 }
 
 void Aggregator::peek(const std::function<void(const Interval&, double)>& use) const {
   for (const ClosedInterval& closed : closed_) use(closed.interval, closed.rate);
-  if (!interval_.empty()) use(interval_, rate_);
+  for (std::uint32_t i = 1; i <= kSessions; ++i) {
+    const Session& session = sessions_[(running_ + i) % kSessions];
+    if (!session.interval.empty()) use(session.interval, session.rate);
+  }
   observed_.for_each_weight(use);
 }
 

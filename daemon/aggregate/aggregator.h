@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -36,15 +37,29 @@ struct ObservedHit {
   double weight_words = 0;  // of the hit, whatever the block's own size
 };
 
-// One session at a time: every block in the live set was sampled at rate().
+// Blocks are counted at the rate of the session in which they were sampled. Where the runtime goes
+// on telling of them (OCaml 5), those of several sessions are followed at once:
+//
+//   session   1 at 1e-3        2 at 1e-4               17
+//   records   alloc A          alloc B   A dies        (as many sessions as are followed)
+//   live      A 1e3 words      + B 1e4   B             nothing of session 1 any more
+//   flows     1e-3: A born     1e-4: B born; 1e-3: A dies
 class Aggregator {
  public:
   // drops must outlive the aggregator.
   Aggregator(const AggregatorLimits& limits, DropCounters& drops)
       : drops_(drops), classes_(limits.classes), live_(limits.live_samples) {}
 
-  // Ends the session before it, if any. rate in samples per word, above 0.
-  void begin_session(double rate);
+  // Ends the session before it, if any, and forgets what was followed. rate in samples per word,
+  // above 0.
+  void begin_session(double rate) { begin_session(rate, running().generation + 1, false); }
+  // The same, but what was sampled in sessions of the last kSessions - 1 generations before this
+  // one goes on being followed, if that is so.
+  void begin_session(double rate, std::uint32_t generation, bool follow);
+  // Whether blocks of that session are followed, or may be: it runs, or is not too long ago.
+  bool follows(std::uint32_t generation) const;
+  // Forgets the blocks of sessions of generations before this one.
+  void forget_before(std::uint32_t generation);
   // Lets what is followed go, as a new session at the same rate. A record that was lost may have
   // told the end of any block that is followed, and nothing would tell it again: the block would
   // stay live for ever. Blocks allocated after the loss are followed again:
@@ -58,9 +73,9 @@ class Aggregator {
   // Blocks still followed are no longer live as far as we know: they leave the
   // live estimates, with the age that they had, and are counted as kFollowSessionEnd.
   void end_session();
-  double rate() const { return rate_; }
-  // Begun so far.
-  std::uint64_t sessions() const { return sessions_; }
+  double rate() const { return running().rate; }
+  // How often what was followed was forgotten, or a session begun that followed nothing.
+  std::uint64_t sessions() const { return forgettings_; }
 
   // All three take a record of the matching kind, checked by valid_record().
   SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
@@ -93,6 +108,16 @@ class Aggregator {
   std::size_t observed_bytes() const { return observed_.memory_bytes(); }
 
  private:
+  static constexpr std::uint32_t kSessions = LiveSample::kSessions;
+  static_assert(kSessions == MEMPROF_FOLLOWED_SESSIONS);
+
+  struct Session {
+    std::uint32_t generation = 0;
+    double rate = 1;
+    bool followed = false;  // its blocks are, or may be
+    std::size_t live = 0;   // blocks of it
+    Interval interval;      // what happened to its blocks
+  };
   struct ClosedInterval {
     Interval interval;
     double rate;
@@ -101,21 +126,29 @@ class Aggregator {
   ClassId intern(const AllocClass& alloc_class);
   ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
   Counters& counters_of(ClassId alloc_class);
-  void forget_live();
+  const Session& running() const { return sessions_[running_]; }
+  Session& session_of(const LiveSample& sample) { return sessions_[sample.session()]; }
+  double rate_of(const LiveSample& sample) const { return sessions_[sample.session()].rate; }
+  // Those of which that is true; answers whether any block was forgotten.
+  template <typename Fn>
+  bool forget(Fn is_gone);
+  bool forget_all();
+  void forget_block(const LiveSample& sample);
+  void close(Session& session);
   std::uint64_t age_of(const LiveSample& sample) const;  // in ns
 
   DropCounters& drops_;
   AllocClassTable classes_;
   LiveSet live_;
-  double rate_ = 1;
   std::uint64_t now_ns_ = 0;  // of the latest record
-  std::uint64_t sessions_ = 0;
+  std::uint64_t forgettings_ = 0;
   TargetCounters totals_;
   std::vector<Counters> by_class_;
-  Interval interval_;                   // at rate_
-  std::vector<ClosedInterval> closed_;  // of the sessions before, since the last cut
-  ObservedCells observed_;              // the same of hits, at their own weights
-  std::mt19937_64 dice_;                // for the weight scale
+  std::array<Session, kSessions> sessions_;  // by generation, modulo
+  std::uint32_t running_ = 0;                // of sessions_
+  std::vector<ClosedInterval> closed_;       // of the sessions before, since the last cut
+  ObservedCells observed_;                   // the same of hits, at their own weights
+  std::mt19937_64 dice_;                     // for the weight scale
 };
 
 }  // namespace memprofd

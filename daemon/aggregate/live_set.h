@@ -18,18 +18,23 @@ namespace memprofd {
 
 class LiveSample {
  public:
-  static constexpr std::uint32_t kMaxClassId = (1u << 31) - 1;
+  static constexpr std::uint32_t kMaxClassId = (1u << 27) - 1;
+  static constexpr std::uint32_t kSessions = 16;
 
-  // Ids above kMaxClassId become the unknown class.
-  LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, ClassId alloc_class, Heap heap)
+  // Ids above kMaxClassId become the unknown class. session: below kSessions.
+  LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, ClassId alloc_class, Heap heap,
+             std::uint32_t session = 0)
       : alloc_time_ns_(alloc_time_ns),
         n_samples_(n_samples),
         class_(alloc_class.value() <= kMaxClassId ? alloc_class.value() : 0),
+        session_(session),
         major_(heap == Heap::kMajor) {}
 
   std::uint64_t alloc_time_ns() const { return alloc_time_ns_; }
   std::uint32_t n_samples() const { return n_samples_; }
   ClassId alloc_class() const { return ClassId(class_); }
+  // In which it was sampled.
+  std::uint32_t session() const { return session_; }
   // Where the block is now.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
@@ -37,7 +42,8 @@ class LiveSample {
  private:
   std::uint64_t alloc_time_ns_;
   std::uint32_t n_samples_;
-  std::uint32_t class_ : 31;
+  std::uint32_t class_ : 27;
+  std::uint32_t session_ : 4;
   std::uint32_t major_ : 1;
 };
 static_assert(sizeof(LiveSample) == 16);
@@ -58,6 +64,11 @@ class LiveSet {
   template <typename Fn>
   void for_each(Fn fn) const {
     for (const auto& [id, sample] : samples_) fn(sample);
+  }
+  // Takes those out of which this is true.
+  template <typename Fn>
+  void erase_if(Fn is_gone) {
+    absl::erase_if(samples_, [&](const auto& entry) { return is_gone(entry.second); });
   }
   std::size_t size() const { return samples_.size(); }
   // Gives the memory back.

@@ -232,7 +232,7 @@ absl::Status TargetSession::set_rate(double rate) {
     attached_->overhead->budget().set_ceiling(rate);
     rate = attached_->overhead->budget().rate();
   }
-  // A new session would forget the blocks that are followed.
+  // A new session might forget the blocks that are followed.
   if (state_ == State::kSampling && lane_->info().sampling_rate == rate) return absl::OkStatus();
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);

@@ -48,7 +48,7 @@ struct EventClass {
 struct EventChunk {
   std::uint64_t first = 0;          // number of the first event
   std::vector<SampleEvent> events;  // at least one
-  double rate = 0;                  // samples per word
+  double rate = 0;                  // samples per word, of the session that ran
   std::vector<EventClass> classes;  // of all its events, by id
 
   // Null for a class that no event here has.

@@ -51,7 +51,7 @@ struct HistoryPoint {
   std::uint64_t major_collections = 0;
   std::uint64_t compactions = 0;
   std::uint64_t dropped_events = 0;
-  std::uint64_t session = 0;  // the number of it: each forgets what the one before has followed
+  std::uint64_t session = 0;  // changes when what was followed is forgotten
 };
 
 // Samples of one class in one window; deaths are borrowed from the reader.

@@ -28,6 +28,7 @@ class Sessions {
   bool running() const { return running_; }
   // Samples per word in the session that runs.
   double rate() const { return sessions_.front().rate; }
+  std::uint32_t generation() const { return sessions_.front().generation; }
   bool runs(std::uint32_t generation) const {
     return running_ && sessions_.front().generation == generation;
   }

@@ -168,6 +168,9 @@ void Lane::read_gc_stats_of_target() {
   const absl::StatusOr<AgentStatus> agent =
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
+  if (agent.ok() && agent->followed_since && attachment_->target().abi.domains) {
+    pipeline_.follow_since(*agent->followed_since);
+  }
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
   const auto pauses = gc_.pauses;

@@ -18,6 +18,11 @@ void Pipeline::begin_session(std::uint32_t generation, double rate) {
   sessions_.request(generation, rate);
 }
 
+void Pipeline::follow_since(std::uint32_t generation) {
+  follows_ = true;
+  aggregator_.forget_before(generation);
+}
+
 void Pipeline::end_session() {
   sessions_.clear();
   aggregator_.end_session();
@@ -90,7 +95,7 @@ void Pipeline::on_packed(const PackedView& batch) {
   const std::size_t records = batch.head.records;
   const std::size_t seen =
       seen_before(batch.buffer, batch.first_seq, records, MEMPROF_PACKED_RECORDS);
-  if (!begins_or_runs(batch.generation, records, records - seen)) return;
+  if (!is_wanted(batch.generation, records, records - seen)) return;
   packed_.begin(batch.head, batch.words);
   std::size_t taken = 0;
   for (; taken < records; ++taken) {
@@ -111,6 +116,7 @@ void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& reco
     aggregator_.begin_anew();
     return;
   }
+  if (is_late(record)) return;
   CallstackId callstack;
   if (is_alloc(record)) {
     ++captures_seen_;
@@ -193,17 +199,19 @@ void Pipeline::on_records(std::uint32_t buffer, std::uint64_t first_seq, std::ui
                           std::span<const memprof_record> records) {
   const auto fresh =
       records.subspan(seen_before(buffer, first_seq, records.size(), MEMPROF_BATCH_RECORDS));
-  if (!begins_or_runs(generation, records.size(), fresh.size())) return;
+  if (!is_wanted(generation, records.size(), fresh.size())) return;
   for (const memprof_record& record : fresh) on_record(buffer, record);
   if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
 // Whether records of this session are wanted; else the fresh ones are counted.
-bool Pipeline::begins_or_runs(std::uint32_t generation, std::size_t records, std::size_t fresh) {
+bool Pipeline::is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh) {
+  of_before_ = false;
   switch (sessions_.see(generation)) {
     case Sessions::Seen::kUnknown:
-      drops_.add(Drop::kFollowStaleSession, fresh);
-      return false;
+      of_before_ = follows_ && sessions_.running() && aggregator_.follows(generation);
+      if (!of_before_) drops_.add(Drop::kFollowStaleSession, fresh);
+      return of_before_;
     case Sessions::Seen::kBegins:
       begin(records == 0);
       return true;
@@ -211,6 +219,13 @@ bool Pipeline::begins_or_runs(std::uint32_t generation, std::size_t records, std
       return true;
   }
   return false;
+}
+
+// A sample of a session that is over comes before the next one is announced, or never.
+bool Pipeline::is_late(const memprof_record& record) {
+  if (!of_before_ || !is_alloc(record)) return false;
+  drops_.add(Drop::kFollowStaleSession);
+  return true;
 }
 
 // How many of the records were taken before; counts those that never came. max_records: of
@@ -240,7 +255,7 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
 // batch of generation 4 after generation 3), captures of this session wait among older ones, and
 // which is whose is found out as after any loss.
 void Pipeline::begin(bool announced) {
-  aggregator_.begin_session(sessions_.rate());
+  aggregator_.begin_session(sessions_.rate(), sessions_.generation(), follows_);
   if (announced) pairer_.clear();
   records_lost_ = !announced;
 }
@@ -252,6 +267,7 @@ void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
     aggregator_.begin_anew();
     return;
   }
+  if (is_late(record)) return;
   if (records_lost_) {
     pairer_.on_records_lost(record.time_ns);
     records_lost_ = false;

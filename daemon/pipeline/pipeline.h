@@ -62,6 +62,9 @@ class Pipeline {
   void begin_session(std::uint32_t generation, double rate);
   // Observe mode: what a domain's counters are before its first hit.
   void observe_from(const ObservedView& counters);
+  // The agent goes on telling of blocks that were sampled in sessions of this generation and later.
+  // Unless called, each session that begins forgets those before it.
+  void follow_since(std::uint32_t generation);
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
   // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
@@ -129,7 +132,8 @@ class Pipeline {
   CallstackId intern(PackedDecoder& packed);
   void on_packed(const PackedView& batch);
   void on_packed_record(std::uint32_t buffer, const memprof_record& record);
-  bool begins_or_runs(std::uint32_t generation, std::size_t records, std::size_t fresh);
+  bool is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh);
+  bool is_late(const memprof_record& record);
   CallstackId callstack_of(StackHash stack);
   void begin(bool announced);
   void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
@@ -145,6 +149,8 @@ class Pipeline {
   Pairer pairer_;
   Aggregator aggregator_;
   Sessions sessions_;
+  bool follows_ = false;    // the agent goes on following over sessions
+  bool of_before_ = false;  // the batch is of a session before the one that runs
   PackedDecoder packed_;
   bool runtime_captures_ = false;   // as the last batch that came by the probe says
   std::optional<HeapMeter> meter_;  // observe mode

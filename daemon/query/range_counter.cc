@@ -230,11 +230,13 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   for (std::size_t row = 0; row < result.size(); ++row) {
     const Estimate& live = snapshot_.rows[row].counters.live;
     result[row].add(live);
-    // All of them are of one session: each stands for the same.
+    // They may be of several rates. What they stand for, squared and summed up, follows from the
+    // variance, which is w^2 - w u for a sample of u words that stands for w (util/estimate.h).
     if (doubt_ == Doubt::kChance && live.samples > 0) {
-      const double each = live.words / static_cast<double>(live.samples);
-      result[row].variance_words2 = live.words * each;
-      result[row].skew_words3 = live.words * each * each;
+      const double sampled = fine_words_[row] == 0 ? 1 : fine_words_[row];
+      const double squares = live.variance_words2 + live.words * sampled;
+      result[row].variance_words2 = squares;
+      result[row].skew_words3 = squares * squares / live.words;
     }
   }
   take_back(time_ns, now_ns_, result);

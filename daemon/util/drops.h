@@ -43,7 +43,7 @@ enum class Drop {
   kFollowUnknownSample,   // promote or dealloc of a block not followed
   kFollowLiveSetFull,     // block counted as allocated but not followed
   kFollowSessionEnd,      // live block no longer followed: sampling restarted
-  kFollowStaleSession,    // record of an earlier session
+  kFollowStaleSession,    // record of an earlier session that is not followed
   kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
   kFollowClassesCut,      // allocation class table fills; counted without thread, or more

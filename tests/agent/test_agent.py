@@ -96,7 +96,7 @@ class Life(unittest.TestCase):
         target.request(1e-3, 1)
         target.ask("go 1")
         head = target.head()
-        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 5))
+        self.assertEqual((head["magic"], head["abi"]), (agent.MAGIC, 6))
         self.assertEqual((head["state"], head["starts"], head["last_sample_id"]),
                          (agent.IDLE, 0, 0))
         self.assertEqual(target.close()[0], 0)

@@ -91,6 +91,35 @@ class Domains(E2ETest):
         harness.NOTES.append(f"{CYCLES} cycles with rate changes")
         target.exit()
 
+    def test_blocks_are_followed_over_changes_of_the_rate(self):
+        """Of domains that have ended, while others go on; 1,204,000 words a time."""
+        target = self.domains()
+        daemon = self.sampled(target)
+        kept = lambda: harness.sum_sites(daemon.sites(target.pid), "site_kept")
+        rates, words = (1e-3, 4e-4, 2e-3), 4 * 1_000 * 301
+        error = 0
+        for i, rate in enumerate(rates):
+            if i > 0:
+                daemon.set_rate(target.pid, rate)
+                daemon.wait_state(target.pid, "sampling")
+            target.command("keep 1000")
+            error += words / rate
+            exact = (i + 1) * words
+            # All have been told of once they are no longer unflushed.
+            eventually(lambda: abs(kept()["live_bytes"] / 8 - exact) < 4 * error ** 0.5, f"{exact} words live at {rate:g}")
+        total = kept()
+        self.assertEqual(total["allocated_bytes"], total["live_bytes"])
+        target.command("drop")
+
+        def gone():
+            target.command("full")
+            return kept()["live_bytes"] == 0
+
+        eventually(gone, "all that was kept dies, whatever rate it was sampled at")
+        self.assertEqual(total["allocated_bytes"], kept()["allocated_bytes"])
+        self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+        target.exit()
+
     def test_the_program_goes_on_when_memprofd_is_killed(self):
         target = self.domains()
         for _ in range(3):

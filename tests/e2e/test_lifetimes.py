@@ -4,9 +4,10 @@
 import time
 import unittest
 
-from harness import E2ETest, eventually
+from harness import TARGETS, TARGETS5, E2ETest, eventually, sum_sites
 
 RATE = 1e-3
+WORDS_SMALL = 1_000_000  # of known_alloc's site_small, which comes first in a round
 BUCKET = 2 ** 0.5  # between the ends of a bucket of lifetimes
 
 
@@ -96,6 +97,78 @@ class Lifetimes(E2ETest):
         of = self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--match", "site_live", "--last",
                                     f"{seconds + 1.5:.0f}s")["sites"][0]["lifetime_seconds"]
         self.assertIsNotNone(of["p90"])
+
+
+class OverRateChanges(E2ETest):
+    """What was sampled before a change of the rate. site_live keeps 1,000,000 words, those of its last round."""
+    WORDS = 1_000_000
+
+    def begin(self, folder):
+        self.program = self.target("known_alloc", folder=folder)
+        self.memprofd = self.daemon("--pid", self.program.pid, rate=1e-2)
+        self.sample_on_command(self.memprofd, self.program)
+
+    def set_rate(self, rate):
+        self.memprofd.set_rate(self.program.pid, rate)
+        self.sample_on_command(self.memprofd, self.program)
+
+    def collect(self):
+        for _ in range(2):
+            self.program.command("full", timeout=60)
+
+    def site(self):
+        """The estimates of site_live and the samples that they are made of."""
+        sites = self.memprofd.settled_sites(self.program.pid)
+        return sum_sites(sites, "site_live")
+
+    def forgotten(self):
+        return self.memprofd.metrics().total("memprofd_given_up_events_total", reason="session_end")
+
+    def test_ocaml5_follows_it_until_it_dies(self):
+        self.begin(TARGETS5)
+        self.program.command("go 1", timeout=60)
+        before = self.site()
+        self.assert_estimate("live", before["live_bytes"], self.WORDS, 1e-2)
+        for rate in (1e-3, 5e-3):
+            self.set_rate(rate)
+            self.assertEqual(before["live_bytes"], self.site()["live_bytes"], f"at {rate}")
+        self.assertEqual(0, self.forgotten())
+        # Others of another rate take their place: the first ones come off, to the last byte.
+        self.program.command("go 1", timeout=60)
+        self.collect()
+        between = self.site()
+        self.assertEqual(between["allocated_bytes"] - before["allocated_bytes"], between["live_bytes"])
+        self.assert_estimate("live", between["live_bytes"], self.WORDS, 5e-3)
+        self.set_rate(2e-3)
+        self.program.command("drop")
+        self.collect()
+        after = self.site()
+        self.assertEqual(0, after["live_bytes"])
+        self.assertEqual(between["allocated_bytes"], after["allocated_bytes"])
+        self.assertEqual((0, 0), (self.forgotten(), self.memprofd.targets()[self.program.pid]["dropped_events"]))
+        points = self.memprofd.ctl_json("history", "--pid", self.program.pid)["points"]
+        sessions = {point["session"] for point in points if point["live_bytes"] > 0}
+        self.assertEqual(1, len(sessions), "nothing was forgotten")
+
+    def test_ocaml4_forgets_it(self):
+        self.begin(TARGETS)
+        self.program.command("go 1", timeout=60)
+        live = self.site()["live_bytes"]
+        self.assert_estimate("live", live, self.WORDS, 1e-2)
+        self.set_rate(1e-3)
+        self.assertEqual(0, self.site()["live_bytes"])
+        self.assertGreater(self.forgotten(), 0)
+
+    def test_ocaml5_samples_what_is_allocated_while_the_rate_changes(self):
+        """Each change used to leave out half a minor heap: 131,072 words, here 13 % of a round's."""
+        self.begin(TARGETS5)
+        rounds = 10
+        for i in range(rounds):
+            self.memprofd.set_rate(self.program.pid, (1e-3, 2e-3)[i % 2])
+            self.program.command("go 1", timeout=60)
+        sites = self.memprofd.settled_sites(self.program.pid)
+        self.assert_estimate("site_small", sum_sites(sites, "site_small")["allocated_bytes"], rounds * WORDS_SMALL,
+                             1e-3)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ class Recording {
 
   std::uint64_t now() const { return now_; }
   void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
+  // The same where what is followed goes on being so (OCaml 5).
+  void go_on_at(double rate) { aggregator_.begin_session(rate_ = rate, ++generation_, true); }
 
   void alloc(std::uint64_t id, std::uint32_t callstack, std::uint32_t n_samples = 1,
              std::uint64_t words = 3) {
@@ -94,6 +96,7 @@ class Recording {
 
   DropCounters drops_;
   double rate_ = 0.01;
+  std::uint32_t generation_ = 1;
   std::uint64_t major_collections_ = 0;
   Aggregator aggregator_;
   History history_{kStart};

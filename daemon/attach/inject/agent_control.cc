@@ -14,6 +14,9 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kBufferHeadBytes = offsetof(memprof_batch_buffer, records);
+constexpr std::uint32_t kInterfaceBefore = 5;
+constexpr std::size_t kBytesBefore = offsetof(memprof_agent_control, followed_since);
+static_assert(MEMPROF_AGENT_ABI == kInterfaceBefore + 1);
 
 absl::Status check_build(const memprof_agent_control& block, int pid) {
   const AgentBuild build{block.magic,        block.abi_version,  block.control_bytes,
@@ -34,18 +37,25 @@ absl::Status too_many(int pid, std::uint32_t records, std::uint32_t most) {
 }  // namespace
 
 bool is_our_build(const AgentBuild& build) {
-  return build.magic == MEMPROF_AGENT_MAGIC && build.abi_version == MEMPROF_AGENT_ABI &&
-         build.control_bytes == sizeof(memprof_agent_control) &&
+  const bool same = build.abi_version == MEMPROF_AGENT_ABI &&
+                    build.control_bytes == sizeof(memprof_agent_control);
+  const bool before = build.abi_version == kInterfaceBefore && build.control_bytes == kBytesBefore;
+  return build.magic == MEMPROF_AGENT_MAGIC && (same || before) &&
          build.buffer_bytes == sizeof(memprof_batch_buffer) &&
          build.buffer_count == MEMPROF_BUFFERS && build.domain_bytes == sizeof(memprof_domain) &&
          build.domain_count == MEMPROF_DOMAINS;
 }
 
 absl::StatusOr<AgentStatus> AgentControl::status() const {
-  memprof_agent_control block;
-  RETURN_IF_ERROR(memory_->read_value(address_, block));
+  memprof_agent_control block{};
+  const auto bytes = std::as_writable_bytes(std::span(&block, 1));
+  RETURN_IF_ERROR(memory_->read(address_, bytes.first(kBytesBefore)));
   RETURN_IF_ERROR(check_build(block, pid_));
   AgentStatus result;
+  if (block.abi_version != kInterfaceBefore) {
+    RETURN_IF_ERROR(memory_->read_value(address_ + kBytesBefore, block.followed_since));
+    result.followed_since = block.followed_since;
+  }
   result.state = static_cast<memprof_agent_state>(block.state);
   result.rate = block.rate;
   result.generation = block.generation;

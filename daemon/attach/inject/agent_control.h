@@ -35,6 +35,8 @@ struct AgentStatus {
   std::uint32_t domains_used = 0;  // at most MEMPROF_DOMAINS
   std::uint64_t buffers = 0;       // their addresses, as the target says
   std::uint64_t domains = 0;
+  // Nothing when the agent does not know (interface 5): each session forgets.
+  std::optional<std::uint32_t> followed_since;
 };
 
 // As memprof_batch_format names them.
@@ -73,7 +75,8 @@ struct AgentBuild {
 };
 static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBuild, domain_count));
 
-// Whether that is the interface that this memprofd speaks.
+// Whether that is an interface that this memprofd speaks: its own, or the one before, whose control
+// block ends where followed_since is now.
 bool is_our_build(const AgentBuild& build);
 
 struct OwnerToken;  // agent_owner.h

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <random>
 
 #include "tests/kit/ring_events.h"
@@ -148,6 +149,90 @@ TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
   EXPECT_EQ(counters(5).forgotten.entries()[0].n, 2u);
   EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200) << "at the rate of then";
   for (const AgeCounts& of_class : aggregator_.live_ages()) EXPECT_TRUE(of_class.empty());
+}
+
+TEST_F(AggregatorTest, BlocksOfSessionsBeforeAreFollowedAtTheirOwnRate) {
+  alloc(1, 2, 5);
+  alloc(2, 1, 5);
+  const std::uint64_t sessions = aggregator_.sessions();
+  aggregator_.begin_session(0.5, 2, true);
+  EXPECT_EQ(drops_.total(), 0u);
+  EXPECT_EQ(aggregator_.sessions(), sessions) << "nothing was forgotten";
+  alloc(3, 2, 5);
+  EXPECT_DOUBLE_EQ(totals().live.words, 304);
+  promote(1);
+  EXPECT_DOUBLE_EQ(totals().promoted.words, 200);
+  dealloc(2, MEMPROF_DEALLOC_MINOR);
+  EXPECT_DOUBLE_EQ(counters(5).live.words, 204);
+  EXPECT_DOUBLE_EQ(counters(5).deallocated[kMinor].words, 100);
+  double aged = 0;
+  for (const AgeCounts& of_class : aggregator_.live_ages()) {
+    for (const AgeCounts::Entry& entry : of_class.entries()) aged += entry.words;
+  }
+  EXPECT_DOUBLE_EQ(aged, 204);
+  std::map<double, std::uint64_t> died, born;  // by rate
+  aggregator_.cut([&](const Interval& interval, double rate) {
+    for (const IntervalCell& cell : interval.cells()) {
+      born[rate] += cell.allocated;
+      for (const DeathCounts::Entry& death : cell.deaths.entries()) died[rate] += death.n;
+    }
+  });
+  EXPECT_EQ(born, (std::map<double, std::uint64_t>{{kRate, 3}, {0.5, 2}}));
+  EXPECT_EQ(died, (std::map<double, std::uint64_t>{{kRate, 1}}));
+  dealloc(1, MEMPROF_DEALLOC_MAJOR);
+  dealloc(3, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(totals().live.words, 0);
+}
+
+// As many generations are followed as the agent tells of; the one before them is forgotten.
+TEST_F(AggregatorTest, TheOldestOfTooManySessionsIsForgotten) {
+  alloc(1, 2, 5);
+  std::uint32_t generation = 1;
+  const std::uint64_t sessions = aggregator_.sessions();
+  while (generation < MEMPROF_FOLLOWED_SESSIONS) {
+    aggregator_.begin_session(0.5, ++generation, true);
+    if (generation == 2) alloc(2, 1, 6);
+  }
+  EXPECT_TRUE(aggregator_.follows(1));
+  EXPECT_DOUBLE_EQ(totals().live.words, 202);
+  EXPECT_EQ(aggregator_.sessions(), sessions);
+  aggregator_.begin_session(0.25, ++generation, true);
+  EXPECT_FALSE(aggregator_.follows(1));
+  EXPECT_TRUE(aggregator_.follows(2));
+  EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 1u);
+  EXPECT_EQ(counters(5).live.words, 0);
+  EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200);
+  EXPECT_DOUBLE_EQ(totals().live.words, 2);
+  EXPECT_EQ(aggregator_.sessions(), sessions + 1);
+  // Of a session long ago, whose place another one has taken.
+  aggregator_.begin_session(0.25, generation + 40, true);
+  EXPECT_FALSE(aggregator_.follows(2));
+  EXPECT_EQ(totals().live.words, 0);
+}
+
+TEST_F(AggregatorTest, WhatTheAgentHasDiscardedIsForgotten) {
+  alloc(1, 2, 5);
+  aggregator_.begin_session(0.5, 2, true);
+  alloc(2, 1, 6);
+  const std::uint64_t sessions = aggregator_.sessions();
+  aggregator_.forget_before(1);
+  EXPECT_EQ(aggregator_.sessions(), sessions);
+  aggregator_.forget_before(2);
+  EXPECT_DOUBLE_EQ(totals().live.words, 2);
+  EXPECT_EQ(aggregator_.sessions(), sessions + 1);
+  aggregator_.forget_before(9);
+  EXPECT_DOUBLE_EQ(totals().live.words, 2) << "the session that runs is not over";
+}
+
+TEST_F(AggregatorTest, ALossForgetsAllSessions) {
+  alloc(1, 2, 5);
+  aggregator_.begin_session(0.5, 2, true);
+  alloc(2, 1, 6);
+  aggregator_.begin_anew();
+  EXPECT_EQ(totals().live.words, 0);
+  EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
+  dealloc(1, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 1u);
 }
 
 TEST(CountersTest, SumAddsEveryField) {

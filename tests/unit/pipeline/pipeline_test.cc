@@ -316,6 +316,46 @@ TEST_F(PipelineTest, OldSessionGoesOnUntilTheNewOneBegins) {
   EXPECT_DOUBLE_EQ(snapshot().counters.allocated[0][0].words, 302);
 }
 
+// Worked example: blocks 1 and 2 at a rate of 0.01, 3 and 4 at 0.5. What happens to 1 comes in a
+// batch of its own session, which was filled before the next one began and flushed after.
+TEST_F(PipelineTest, BlocksAreFollowedOverSessionsWhenTheAgentTellsOfThem) {
+  pipeline_.follow_since(kGeneration);
+  batch(kGeneration, 0, allocs(1, 2));
+  pipeline_.begin_session(2, 0.5);
+  batch(2, 2, {});
+  EXPECT_EQ(snapshot().live_samples_tracked, 2u);
+  batch(kGeneration, 2, {sample_record(50, 1, MEMPROF_DEALLOC_MINOR)});
+  EXPECT_DOUBLE_EQ(snapshot().counters.live.words, 100);
+  batch(2, 3, allocs(3, 4));
+  batch(2, 5, {sample_record(60, 2, MEMPROF_PROMOTE), sample_record(61, 2, MEMPROF_DEALLOC_MAJOR)});
+  EXPECT_DOUBLE_EQ(snapshot().counters.live.words, 4);
+  EXPECT_DOUBLE_EQ(snapshot().counters.promoted.words, 100);
+  EXPECT_EQ(pipeline_.drops().total(), dropped(Drop::kPairNoCapture));
+}
+
+TEST_F(PipelineTest, SamplesOfASessionThatIsOverAreStale) {
+  pipeline_.follow_since(kGeneration);
+  pipeline_.begin_session(2, 0.5);
+  batch(2, 0, {});
+  batch(kGeneration, 0, allocs(1, 1));
+  EXPECT_EQ(dropped(Drop::kFollowStaleSession), 1u);
+  EXPECT_EQ(snapshot().counters.alloc_events, 0u);
+  batch(2, 1, allocs(2, 2));
+  EXPECT_DOUBLE_EQ(snapshot().counters.live.words, 2);
+}
+
+TEST_F(PipelineTest, WhatTheAgentTellsOfNoLongerIsForgotten) {
+  pipeline_.follow_since(kGeneration);
+  batch(kGeneration, 0, allocs(1, 2));
+  pipeline_.begin_session(2, 0.5);
+  batch(2, 2, allocs(3, 3));
+  pipeline_.follow_since(2);
+  EXPECT_EQ(dropped(Drop::kFollowSessionEnd), 2u);
+  EXPECT_DOUBLE_EQ(snapshot().counters.live.words, 2);
+  batch(kGeneration, 3, {sample_record(50, 1, MEMPROF_DEALLOC_MINOR)});
+  EXPECT_EQ(dropped(Drop::kFollowStaleSession), 1u);
+}
+
 TEST_F(PipelineTest, CapturesOfAnOldSessionMeetNoRecordOfTheNewOne) {
   capture(5, 77, {1}, -1);
   pipeline_.begin_session(2, 0.5);

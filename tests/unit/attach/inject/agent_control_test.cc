@@ -81,6 +81,19 @@ TEST_F(AgentControlTest, RefusesAnotherBuild) {
   EXPECT_THAT(std::string(status.status().message()), HasSubstr("restart the program"));
 }
 
+TEST_F(AgentControlTest, AnAgentOfTheInterfaceBeforeFollowsOneSession) {
+  block_.followed_since = 9;
+  EXPECT_EQ(control().status()->followed_since, 9u);
+  block_.abi_version = MEMPROF_AGENT_ABI - 1;
+  EXPECT_FALSE(control().status().ok()) << "its block is shorter";
+  block_.control_bytes = offsetof(memprof_agent_control, followed_since);
+  block_.generation = 4;
+  const auto status = control().status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->generation, 4u);
+  EXPECT_EQ(status->followed_since, std::nullopt);
+}
+
 TEST_F(AgentControlTest, RefusesWhatIsNoControlBlock) {
   block_.magic = 0;
   EXPECT_FALSE(control().status().ok());
