@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCaml 5: every domain is sampled, those that come later too, and all of them are let go."""
 
+import pathlib
 import random
 import signal
+import struct
+import subprocess
 
 import harness
 from harness import TARGETS5, E2ETest, eventually
 
 CYCLES = 200 if harness.MATRIX else 25
+FOLLOWED_SESSIONS = 16
+
+
+def kept_profiles(pid):
+    """How many the agent in a program keeps."""
+    maps = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    begin, path = next((line[0].split("-")[0], line[5]) for line in maps
+                       if len(line) > 5 and "libmemprof_agent" in line[5])
+    symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    place, = (line.split()[0] for line in symbols.splitlines() if line.split()[-1] == "kept")
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(int(begin, 16) + int(place, 16))
+        return struct.unpack("I", memory.read(4))[0]
 
 
 class Domains(E2ETest):
@@ -118,6 +134,30 @@ class Domains(E2ETest):
         eventually(gone, "all that was kept dies, whatever rate it was sampled at")
         self.assertEqual(total["allocated_bytes"], kept()["allocated_bytes"])
         self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+        target.exit()
+
+    def test_profiles_are_few_and_none_is_left_behind(self):
+        """Whether memprofd lets go of the program, or is killed while the rate changes."""
+        target = self.domains()
+        daemon = self.sampled(target)
+        most = 0
+        for i in range(FOLLOWED_SESSIONS + 4):
+            daemon.set_rate(target.pid, (2e-4, 1e-3)[i % 2])
+            daemon.wait_state(target.pid, "sampling")
+            most = max(most, kept_profiles(target.pid))
+        self.assertGreater(most, FOLLOWED_SESSIONS, "more than one a session")
+        self.assertLessEqual(most, 10 * FOLLOWED_SESSIONS, "one a session for each of seven domains, and some that come")
+        none_left = lambda: kept_profiles(target.pid) == 0
+        daemon.detach(target.pid)
+        eventually(none_left, "all are discarded after a detach")
+        daemon.stop()
+        for _ in range(3):
+            daemon = self.sampled(target)
+            for rate in (2e-4, 1e-3):
+                daemon.set_rate(target.pid, rate)
+            daemon.stop(signal.SIGKILL)
+            eventually(none_left, "all are discarded after a kill")
+        self.assert_works_on(target)
         target.exit()
 
     def test_the_program_goes_on_when_memprofd_is_killed(self):
