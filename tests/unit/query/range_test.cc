@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/query/range_counter.h"
 #include "tests/kit/recording.h"
 
 namespace memprofd {
@@ -142,6 +143,34 @@ TEST(Range, SharesOfDeathsAreRoundedOnceAtTheEnd) {
     EXPECT_GT(counters.deallocated[0].variance_words2, 1.2 * counters.deallocated[0].words * 100)
         << "which of them count is a guess";
   }
+}
+
+// Where sessions go on following, what is live was sampled at several rates. As throws of chance
+// two samples of 100 words and two of 2 have a variance of 2 * 100^2 + 2 * 2^2: taken back, and
+// when one of each has died and another one was born.
+TEST(Range, WhatIsLiveMayBeOfSeveralRates) {
+  Recording recording;
+  recording.alloc(1, 7);
+  recording.alloc(2, 7);
+  recording.advance(2 * kSecond);
+  recording.go_on_at(0.5);
+  recording.alloc(3, 7);
+  recording.alloc(4, 7);
+  recording.advance(2 * kSecond);
+  const std::uint64_t before = recording.now();
+  recording.die(1);
+  recording.die(4);
+  recording.alloc(5, 7);
+  recording.advance(2 * kSecond);
+  const TargetSnapshot snapshot = recording.snapshot();
+  const RangeCounter counter(snapshot, Doubt::kChance);
+  const Portion now = counter.live_at(counter.now_ns()).front();
+  EXPECT_DOUBLE_EQ(now.words, 104);
+  EXPECT_DOUBLE_EQ(now.variance_words2, 10'008);
+  const Portion then = counter.live_at(counter.resolve({0, before}).end_ns).front();
+  EXPECT_DOUBLE_EQ(then.words, 204);
+  EXPECT_DOUBLE_EQ(then.variance_words2, 20'008);
+  EXPECT_EQ(recording.aggregator().sessions(), 1u) << "nothing was forgotten";
 }
 
 }  // namespace
