@@ -91,8 +91,26 @@ int Lane::consume(std::uint64_t end) {
 }
 
 void Lane::request_session(std::uint32_t generation, double rate) {
+  RequestedSession session{generation, rate, std::nullopt};
+  if (!std::exchange(any_requested_, true)) session.next_seq = next_seq_of_agent();
   std::lock_guard lock(info_mutex_);
-  requested_sessions_.push_back({generation, rate});
+  requested_sessions_.push_back(std::move(session));
+}
+
+// An agent that is not there yet begins at 0. One that still samples for a memprofd before us
+// throws away what nobody watches: where it will be is not known.
+std::optional<std::vector<std::uint64_t>> Lane::next_seq_of_agent() const {
+  std::vector<std::uint64_t> next_seq;
+  const AgentControl* agent = attachment_->agent();
+  if (agent == nullptr) return next_seq;
+  const auto status = agent->status();
+  const auto tails = agent->tails();
+  if (!status.ok() || status->state == MEMPROF_AGENT_SAMPLING || !tails.ok()) return std::nullopt;
+  for (const AgentTail& tail : *tails) {
+    next_seq.resize(tail.buffer + 1);
+    next_seq.back() = tail.first_seq;
+  }
+  return next_seq;
 }
 
 void Lane::take_requested_sessions() {
@@ -101,7 +119,10 @@ void Lane::take_requested_sessions() {
     std::lock_guard lock(info_mutex_);
     requested.swap(requested_sessions_);
   }
-  for (const auto& [generation, rate] : requested) pipeline_.begin_session(generation, rate);
+  for (const RequestedSession& session : requested) {
+    if (session.next_seq) pipeline_.expect(*session.next_seq);
+    pipeline_.begin_session(session.generation, session.rate);
+  }
 }
 
 void Lane::tell_counts() {
@@ -131,14 +152,17 @@ void Lane::catch_up() {
   const std::uint64_t end = ring_->written();
   while (consume(end) > 0) {
   }
-  if (tails.empty()) {
-    if (told) pipeline_.told_until(asked_at_ns);
-    return;
-  }
-  pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
+  // A record that is not written to its end keeps those behind it back: they are no loss.
+  if (!told || ring_->read() < end) return;
+  if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
+    pipeline_.on_reached(tail.buffer, tail.first_seq);
     if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
-      pipeline_.on_tail(tail.buffer, tail.first_seq, tail.generation, plain->records);
+      pipeline_.on_tail({.time_ns = read_at_ns,
+                         .generation = tail.generation,
+                         .first_seq = tail.first_seq,
+                         .buffer = tail.buffer,
+                         .records = plain->records});
     } else if (const auto* packed = std::get_if<PackedTail>(&tail.batch)) {
       pipeline_.on_packed_tail({.time_ns = read_at_ns,
                                 .generation = tail.generation,

@@ -74,7 +74,8 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
-  // To be called before the agent is asked for that session: what it tells belongs to the rate.
+  // To be called by the control thread before the agent is asked for that session: what it tells
+  // belongs to the rate.
   void request_session(std::uint32_t generation, double rate);
   // The children that the program has forked since the last call.
   std::vector<int> take_children();
@@ -83,8 +84,11 @@ class Lane {
   struct RequestedSession {
     std::uint32_t generation;
     double rate;
+    // The first session has what Pipeline::expect() is to be told; nothing where it is not known.
+    std::optional<std::vector<std::uint64_t>> next_seq;
   };
 
+  std::optional<std::vector<std::uint64_t>> next_seq_of_agent() const;
   void take_requested_sessions();
   void tell_counts();
   void note_children();
@@ -118,6 +122,7 @@ class Lane {
   TargetInfo info_;
   std::vector<int> children_;                         // under info_mutex_
   std::vector<RequestedSession> requested_sessions_;  // under info_mutex_
+  bool any_requested_ = false;                        // of the control thread
 };
 
 }  // namespace memprofd

@@ -75,7 +75,7 @@ void Pipeline::on_event(const BatchView& batch) {
   const auto ahead = static_cast<std::int32_t>(batch.captures_dropped -
                                                static_cast<std::uint32_t>(captures_dropped_));
   if (ahead >= 0) on_captures_dropped(captures_dropped_ + ahead, batch.time_ns);
-  on_records(batch.buffer, batch.first_seq, batch.generation, batch.records);
+  on_records(batch);
   pairer_.on_batch_end(batch.buffer, batch.time_ns);
 }
 
@@ -101,7 +101,7 @@ void Pipeline::on_packed(const PackedView& batch) {
   for (; taken < records; ++taken) {
     const auto record = packed_.next();
     if (!record) break;
-    if (taken >= seen) on_packed_record(batch.buffer, *record);
+    if (taken >= seen) on_packed_record(batch, *record);
   }
   if (taken < records && records > seen) {
     drops_.add(Drop::kDecodeBadRecord, records - std::max(seen, taken));
@@ -110,7 +110,8 @@ void Pipeline::on_packed(const PackedView& batch) {
   if (observer_ != nullptr && records > seen) observer_->on_batch_end();
 }
 
-void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& record) {
+void Pipeline::on_packed_record(const PackedView& batch, memprof_record record) {
+  record.time_ns = std::min<std::uint64_t>(record.time_ns, batch.time_ns);
   if (!valid_record(record)) {
     drops_.add(Drop::kDecodeBadRecord);
     aggregator_.begin_anew();
@@ -123,7 +124,7 @@ void Pipeline::on_packed_record(std::uint32_t buffer, const memprof_record& reco
     frames_seen_ += packed_.frames();
     callstack = intern(packed_);
   }
-  const SampleEvent event = follow(buffer, record, callstack);
+  const SampleEvent event = follow(batch.buffer, record, callstack);
   if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
 }
 
@@ -175,11 +176,22 @@ void Pipeline::on_event(const LifecycleView& lifecycle) {
 
 void Pipeline::on_event(const ForkView& fork) { children_.push_back(fork.child); }
 
-void Pipeline::on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
-                       std::span<const memprof_record> records) {
-  if (records.empty() || records.size() > MEMPROF_BATCH_RECORDS) return;
-  if (overtaken(buffer, first_seq, records.size())) return;
-  on_records(buffer, first_seq, generation, records);
+void Pipeline::expect(std::span<const std::uint64_t> next_seq) {
+  next_seq_.fill(0);
+  for (std::size_t i = 0; i < std::min(next_seq.size(), next_seq_.size()); ++i) {
+    next_seq_[i] = next_seq[i];
+  }
+}
+
+void Pipeline::on_reached(std::uint32_t buffer, std::uint64_t first_seq) {
+  if (next_seq_[buffer] && first_seq > *next_seq_[buffer])
+    (void)seen_before(buffer, first_seq, 0, 0);
+}
+
+void Pipeline::on_tail(const BatchView& tail) {
+  if (tail.records.empty() || tail.records.size() > MEMPROF_BATCH_RECORDS) return;
+  if (overtaken(tail.buffer, tail.first_seq, tail.records.size())) return;
+  on_records(tail);
 }
 
 // A tail, by batches with any number of records since it was read.
@@ -195,12 +207,12 @@ void Pipeline::on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t
   captures_known_ns_ = std::max(captures_known_ns_, time_ns);
 }
 
-void Pipeline::on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
-                          std::span<const memprof_record> records) {
-  const auto fresh =
-      records.subspan(seen_before(buffer, first_seq, records.size(), MEMPROF_BATCH_RECORDS));
-  if (!is_wanted(generation, records.size(), fresh.size())) return;
-  for (const memprof_record& record : fresh) on_record(buffer, record);
+void Pipeline::on_records(const BatchView& batch) {
+  const std::size_t records = batch.records.size();
+  const auto fresh = batch.records.subspan(
+      seen_before(batch.buffer, batch.first_seq, records, MEMPROF_BATCH_RECORDS));
+  if (!is_wanted(batch.generation, records, fresh.size())) return;
+  for (const memprof_record& record : fresh) on_record(batch, record);
   if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
@@ -260,7 +272,10 @@ void Pipeline::begin(bool announced) {
   records_lost_ = !announced;
 }
 
-void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
+// A record is not younger than its batch, whatever the target says: all that is live would be as
+// old as that.
+void Pipeline::on_record(const BatchView& batch, memprof_record record) {
+  record.time_ns = std::min<std::uint64_t>(record.time_ns, batch.time_ns);
   if (!valid_record(record)) {
     drops_.add(Drop::kDecodeBadRecord);
     records_lost_ = true;
@@ -272,8 +287,9 @@ void Pipeline::on_record(std::uint32_t buffer, const memprof_record& record) {
     pairer_.on_records_lost(record.time_ns);
     records_lost_ = false;
   }
-  const CallstackId callstack = is_alloc(record) ? pairer_.on_alloc(buffer, record) : CallstackId();
-  const SampleEvent event = follow(buffer, record, callstack);
+  const CallstackId callstack =
+      is_alloc(record) ? pairer_.on_alloc(batch.buffer, record) : CallstackId();
+  const SampleEvent event = follow(batch.buffer, record, callstack);
   if (observer_ != nullptr) observer_->on_event(event, aggregator_.rate());
 }
 

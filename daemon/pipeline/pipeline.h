@@ -67,13 +67,19 @@ class Pipeline {
   void follow_since(std::uint32_t generation);
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
+  // Before the first session: the number of each buffer's next record, as an agent at rest says, 0
+  // for buffers behind the last. Without it what was before a buffer's first batch is no loss.
+  void expect(std::span<const std::uint64_t> next_seq);
+  // A buffer's records below first_seq have all been handed over, as it said before the ring was
+  // drained: those that have not come are lost.
+  void on_reached(std::uint32_t buffer, std::uint64_t first_seq);
   // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
   // Order: read them, then drain the ring, then call this: the captures that
   // belong to them are in the ring, and so may be their batch. Records seen
   // before are skipped by number. More than MEMPROF_BATCH_RECORDS are no tail and
   // are ignored.
-  void on_tail(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
-               std::span<const memprof_record> records);
+  // time_ns: when it was read.
+  void on_tail(const BatchView& tail);
   // The same of a packed batch.
   void on_packed_tail(const PackedView& tail);
   // Captures lost so far in all, as the kernel side counts at time_ns
@@ -83,8 +89,7 @@ class Pipeline {
   // No more records are expected; the live set is cleared and counted.
   void end_session();
 
-  // The number of a buffer's next record. The first batch sets it, and what was before
-  // is not a loss.
+  // The number of a buffer's next record; 0 where none is known yet.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
   // Whether that is the session that runs: something of it has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
@@ -131,17 +136,16 @@ class Pipeline {
   CallstackId intern(const CaptureView& capture);
   CallstackId intern(PackedDecoder& packed);
   void on_packed(const PackedView& batch);
-  void on_packed_record(std::uint32_t buffer, const memprof_record& record);
+  void on_packed_record(const PackedView& batch, memprof_record record);
   bool is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh);
   bool is_late(const memprof_record& record);
   CallstackId callstack_of(StackHash stack);
   void begin(bool announced);
-  void on_records(std::uint32_t buffer, std::uint64_t first_seq, std::uint32_t generation,
-                  std::span<const memprof_record> records);
+  void on_records(const BatchView& batch);
   bool overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const;
   std::size_t seen_before(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records,
                           std::size_t max_records);
-  void on_record(std::uint32_t buffer, const memprof_record& record);
+  void on_record(const BatchView& batch, memprof_record record);
   SampleEvent follow(std::uint32_t buffer, const memprof_record& record, CallstackId callstack);
 
   DropCounters drops_;

@@ -54,6 +54,7 @@ class PackedBatch {
     } event{};
     static_assert(sizeof event == offsetof(memprof_packed_batch, packed.words));
     event.header.kind = MEMPROF_EVENT_PACKED;
+    event.header.time_ns = head.time_ns + 1'000'000'000;  // longer than any of them takes
     event.first_seq = first_seq;
     event.generation = generation;
     event.n_words = static_cast<std::uint32_t>(words.size());

@@ -102,7 +102,7 @@ absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(const AgentStatus& n
     std::uint32_t count, generation;
   } head;
   RETURN_IF_ERROR(memory_->read_value(at, head));
-  if (head.count == 0) return std::nullopt;
+  if (head.count == 0) return AgentTail{buffer, head.first_seq, head.generation, {}};
   struct {
     std::uint32_t words, format;
   } batch;  // said before the first record was counted

@@ -92,8 +92,8 @@ class AgentControl {
 
   // Fails with kDataLoss when what lies there is another build's agent.
   absl::StatusOr<AgentStatus> status() const;
-  // The tails of all buffers that have one. Those of a buffer that was flushed while being read
-  // are missing: they come by the probe.
+  // The tails of all buffers that have been used, empty ones too. That of a buffer that was flushed
+  // while being read is missing: its records come by the probe.
   absl::StatusOr<std::vector<AgentTail>> tails() const;
   // Domains that run, of those known by then.
   std::vector<DomainGc> domains(const AgentStatus& now) const;
@@ -110,7 +110,7 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  // Nothing when the buffer is empty, or was flushed while it was read.
+  // Nothing when the buffer was flushed while it was read.
   absl::StatusOr<std::optional<AgentTail>> tail(const AgentStatus& now, std::uint32_t buffer) const;
   absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;
   absl::StatusOr<PackedTail> packed_tail(std::uint64_t at, std::uint32_t records,

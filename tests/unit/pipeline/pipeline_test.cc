@@ -62,6 +62,13 @@ class PipelineTest : public testing::Test {
                                         records)
                                  .bytes());
   }
+  void tail(std::uint64_t first_seq, std::span<const memprof_record> records,
+            std::uint64_t time_ns = 1'000'000) {
+    pipeline_.on_tail({.time_ns = time_ns,
+                       .generation = kGeneration,
+                       .first_seq = first_seq,
+                       .records = records});
+  }
   // Alloc records with the given ids at 10 * id ns.
   static std::vector<memprof_record> allocs(std::uint64_t first, std::uint64_t last) {
     std::vector<memprof_record> records;
@@ -112,7 +119,7 @@ TEST_F(PipelineTest, PackedBatchesBringTheirCallstacks) {
   PackedBatch packed(1000, 8);
   packed.alloc(0, 2, 0, {0x10, 0x20}).alloc(1, 1, 2, {}).follow(2, MEMPROF_PROMOTE, 1);
   pipeline_.on_packed_tail(
-      {.generation = 2, .first_seq = 0, .head = packed.head, .words = packed.words});
+      {.time_ns = 2000, .generation = 2, .head = packed.head, .words = packed.words});
   packed.alloc(3, 1, 1, {0x30}).follow(4, MEMPROF_DEALLOC_MINOR, 0);
   pipeline_.on_ring_record(packed.event(0, 2).bytes());
 
@@ -193,6 +200,79 @@ TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   for (const ProfileRow& row : snapshot().rows) EXPECT_EQ(row.counters.live.samples, 2u);
 }
 
+// The last batch before the program falls silent: what the buffer has handed over tells.
+TEST_F(PipelineTest, ALossIsSeenThoughNothingFollows) {
+  batch(kGeneration, 0, allocs(1, 3));
+  pipeline_.on_reached(0, 3);
+  pipeline_.on_reached(0, 1);
+  EXPECT_EQ(snapshot().counters.live.samples, 3u);
+  pipeline_.on_reached(0, 10);
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
+  EXPECT_EQ(snapshot().counters.live.samples, 0u);
+  batch(kGeneration, 10, allocs(11, 12));
+  EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
+  EXPECT_EQ(snapshot().counters.live.samples, 2u);
+}
+
+TEST_F(PipelineTest, TheFirstBatchOfABufferThatIsLostIsALoss) {
+  Pipeline pipeline;
+  pipeline.expect(std::vector<std::uint64_t>{100});
+  pipeline.begin_session(kGeneration, kRate);
+  const auto lost = [&] { return pipeline.drops().get(Drop::kFollowLostRecords); };
+  pipeline.on_ring_record(
+      ring_batch({.first_seq = 107, .generation = kGeneration}, allocs(1, 2)).bytes());
+  EXPECT_EQ(lost(), 7u);
+  pipeline.on_ring_record(
+      ring_batch({.first_seq = 5, .generation = kGeneration, .buffer = 3}, allocs(3, 4)).bytes());
+  EXPECT_EQ(lost(), 12u) << "a domain that has come since";
+  pipeline.on_reached(4, 2);
+  EXPECT_EQ(lost(), 14u) << "of which nothing has come";
+}
+
+// Of an agent that was not at rest nothing is known before.
+TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
+  Pipeline pipeline;
+  pipeline.begin_session(kGeneration, kRate);
+  pipeline.on_reached(0, 50);
+  pipeline.on_ring_record(
+      ring_batch({.first_seq = 60, .generation = kGeneration}, allocs(1, 2)).bytes());
+  EXPECT_EQ(pipeline.drops().get(Drop::kFollowLostRecords), 0u);
+}
+
+// All that is live would be as old as a record says it is.
+TEST_F(PipelineTest, ARecordIsNotYoungerThanItsBatch) {
+  constexpr std::uint64_t kFuture = 1'000'000'000'000;
+  const auto oldest_ns = [&] {
+    const auto ages = pipeline_.aggregator().live_ages();
+    double oldest = 0;
+    for (const AgeCounts& of_class : ages) {
+      for (const auto& age : of_class.entries())
+        oldest = std::max(oldest, LifetimeHistogram::upper_bound_ns(age.bucket()));
+    }
+    return oldest;
+  };
+  const std::vector<memprof_record> forged{sample_record(kFuture, 2, MEMPROF_ALLOC_MINOR, 1)};
+  batch(kGeneration, 0, allocs(1, 1));
+  pipeline_.on_ring_record(
+      ring_batch({.header = {.time_ns = 2000}, .first_seq = 1, .generation = kGeneration}, forged)
+          .bytes());
+  EXPECT_EQ(seen_.records.back().time_ns, 2000u);
+  tail(2, forged, 3000);
+  EXPECT_EQ(seen_.records.back().time_ns, 3000u);
+  pipeline_.told_until(4000);
+  EXPECT_LT(oldest_ns(), 10'000);
+  pipeline_.begin_session(2, kRate);
+  pipeline_.on_ring_record(PackedBatch(5000).alloc(0, 1, 0, {0x10}).event(3, 2).bytes());
+  PackedBatch packed(kFuture, 9);
+  packed.alloc(0, 1, 0, {0x10});
+  pipeline_.on_packed_tail({.time_ns = 6000,
+                            .generation = 2,
+                            .first_seq = 4,
+                            .head = packed.head,
+                            .words = packed.words});
+  EXPECT_EQ(seen_.records.back().time_ns, 6000u);
+}
+
 // A program may lose records, or make them bad, as often as it likes.
 TEST_F(PipelineTest, AThousandLossesAreOneInterval) {
   for (std::uint64_t i = 0; i < 1'000; ++i)
@@ -261,9 +341,9 @@ TEST_F(PipelineTest, BuffersHaveNumbersOfTheirOwn) {
 
 TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
   const auto records = allocs(1, 6);
-  pipeline_.on_tail(0, 0, kGeneration, std::span(records).first(4));
+  tail(0, std::span(records).first(4));
   EXPECT_EQ(seen_.records.size(), 4u);
-  pipeline_.on_tail(0, 0, kGeneration, std::span(records).first(4));
+  tail(0, std::span(records).first(4));
   EXPECT_EQ(seen_.records.size(), 4u);
   batch(kGeneration, 0, records);
   EXPECT_EQ(seen_.records.size(), 6u);
@@ -279,7 +359,7 @@ TEST_F(PipelineTest, TailThatManyBatchesOvertookIsNoLoss) {
   for (std::uint64_t seq = 2; seq < 1000; seq += 2)
     batch(kGeneration, seq, allocs(seq + 1, seq + 2));
   const std::size_t taken = seen_.records.size();
-  pipeline_.on_tail(0, 0, kGeneration, records);
+  tail(0, records);
   EXPECT_EQ(seen_.records.size(), taken);
   EXPECT_EQ(dropped(Drop::kDecodeBadRecord), 0u);
 }
@@ -505,7 +585,10 @@ class ModelRun : public SampleObserver {
     if (faults_.tails && chance(5)) {
       const ModelBatch tail = model_.tail();
       pipeline.on_captures_dropped(captures_lost_, capture.time_ns - 1);
-      pipeline.on_tail(0, tail.first_seq, 1, tail.records);
+      pipeline.on_tail({.time_ns = capture.time_ns,
+                        .generation = 1,
+                        .first_seq = tail.first_seq,
+                        .records = tail.records});
     }
     if (chance(faults_.capture_loss_percent)) {
       ++captures_lost_;

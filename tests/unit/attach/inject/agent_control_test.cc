@@ -122,7 +122,7 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   buffers_[4].count = 1;  // not used
   const auto tails = control().tails();
   ASSERT_TRUE(tails.ok()) << tails.status();
-  ASSERT_EQ(tails->size(), 2u);
+  ASSERT_EQ(tails->size(), 4u);
   const AgentTail& tail = tails->front();
   EXPECT_EQ(tail.buffer, 0u);
   EXPECT_EQ(tail.first_seq, 100u);
@@ -130,6 +130,8 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   const auto& records = std::get<PlainTail>(tail.batch).records;
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[1].sample_id, 42u);
+  EXPECT_EQ((*tails)[2].first_seq, 7u) << "how far it has come, without records";
+  EXPECT_TRUE(std::get<PlainTail>((*tails)[2].batch).records.empty());
   EXPECT_EQ(tails->back().buffer, 3u);
   EXPECT_EQ(tails->back().generation, 5u);
 }
@@ -162,7 +164,7 @@ TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
   buffers_[0].count = 2;
   // After its head was read: the batch went out and its place was used again.
   memory_.on_read = [&](int read) {
-    if (read != 3) return;
+    if (read != 4) return;
     buffers_[0].count = 0;
     buffers_[0].first_seq = 102;
     buffers_[0].records[0].sample_id = 99;
