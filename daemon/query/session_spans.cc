@@ -11,12 +11,70 @@ namespace {
 constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr std::size_t kMaxSpans = 16;
 
-// Later, by the time in which caches may fill.
-std::uint64_t warm(const RangeCounter& counter, std::uint64_t begin_ns, std::uint64_t end_ns) {
-  const std::uint64_t warm_up_ns = std::min(kWarmUpNs, (end_ns - begin_ns) / 2);
-  const std::uint64_t later = counter.resolve({begin_ns + warm_up_ns, end_ns}).begin_ns;
-  return later < end_ns ? later : begin_ns;
+// How a session began.
+enum class Begin {
+  kLongAgo,  // before all that is looked at
+  kFresh,    // at the attach or a change of the rate
+  kLoss,
+};
+
+// The session's part that can be compared: without the time in which caches may fill.
+std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& session,
+                                Begin begin, SpanEnds ends) {
+  if (begin == Begin::kLongAgo) return session;
+  const bool whole = begin == Begin::kLoss && ends == SpanEnds::kAtCollections;
+  const std::uint64_t half_ns = (session.end_ns - session.begin_ns) / 2;
+  const std::uint64_t warm_up_ns = whole ? kWarmUpNs : std::min(kWarmUpNs, half_ns);
+  const std::uint64_t from =
+      counter.resolve({session.begin_ns + warm_up_ns, session.end_ns}).begin_ns;
+  if (from < session.end_ns) return SessionSpan{from, session.end_ns};
+  return whole ? std::nullopt : std::optional(session);
 }
+
+// Sessions and what began them, of the range and as long before it as one may have to warm up.
+class SessionsOf {
+ public:
+  SessionsOf(const RangeCounter& counter, const TimeRange& range, SpanEnds ends)
+      : counter_(counter), range_(range), ends_(ends) {
+    const std::uint64_t begin_ns = range.begin_ns > kWarmUpNs ? range.begin_ns - kWarmUpNs : 1;
+    session_.begin_ns = counter.resolve({begin_ns, range.end_ns}).begin_ns;
+    begin_ = session_.begin_ns <= counter.begin_ns() ? Begin::kFresh : Begin::kLongAgo;
+    number_ = counter.session_at(session_.begin_ns);
+    for (const HistoryWindowPtr& window : counter.finest(session_.begin_ns, range.end_ns)) {
+      add(*window);
+    }
+    end_at(range.end_ns);
+  }
+  std::vector<SessionSpan> take() { return std::move(spans_); }
+
+ private:
+  void add(const HistoryWindow& window) {
+    const HistoryPoint& point = window.at_end();
+    if (number_ && *number_ != point.session) {
+      end_at(window.begin_ns());
+      session_.begin_ns = window.end_ns();
+      begin_ = lost_ && point.dropped_events > *lost_ ? Begin::kLoss : Begin::kFresh;
+    }
+    number_ = point.session;
+    lost_ = point.dropped_events;
+  }
+  void end_at(std::uint64_t time_ns) {
+    session_.end_ns = time_ns;
+    if (time_ns <= session_.begin_ns) return;
+    auto span = warm(counter_, session_, begin_, ends_);
+    if (!span) return;
+    span->begin_ns = std::max(span->begin_ns, range_.begin_ns);
+    if (span->begin_ns < span->end_ns) spans_.push_back(*span);
+  }
+
+  const RangeCounter& counter_;
+  const TimeRange& range_;
+  SpanEnds ends_;
+  SessionSpan session_{};  // the one that is looked at
+  Begin begin_;
+  std::optional<std::uint64_t> number_, lost_;
+  std::vector<SessionSpan> spans_;
+};
 
 // Spans that begin and end where a major collection has ended.
 class BetweenCollections {
@@ -55,24 +113,7 @@ class BetweenCollections {
 
 std::vector<SessionSpan> session_spans(const RangeCounter& counter, const TimeRange& range,
                                        SpanEnds ends) {
-  std::vector<SessionSpan> spans;
-  SessionSpan span{range.begin_ns, range.end_ns};
-  bool fresh = range.begin_ns <= counter.begin_ns();
-  const auto end_at = [&](std::uint64_t time_ns) {
-    if (time_ns <= span.begin_ns) return;
-    spans.push_back({fresh ? warm(counter, span.begin_ns, time_ns) : span.begin_ns, time_ns});
-  };
-  auto session = counter.session_at(range.begin_ns);
-  for (const HistoryWindowPtr& window : counter.finest(range.begin_ns, range.end_ns)) {
-    const std::uint64_t at_end = window->at_end().session;
-    if (session && *session != at_end) {
-      end_at(window->begin_ns());
-      span.begin_ns = window->end_ns();
-      fresh = true;
-    }
-    session = at_end;
-  }
-  end_at(range.end_ns);
+  std::vector<SessionSpan> spans = SessionsOf(counter, range, ends).take();
   if (spans.size() > kMaxSpans) spans.erase(spans.begin(), spans.end() - kMaxSpans);
   if (ends == SpanEnds::kAnywhere) return spans;
   BetweenCollections between(counter);

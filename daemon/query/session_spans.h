@@ -5,11 +5,12 @@
 // When sampling begins anew, what was followed is forgotten, but for changes of the rate in
 // OCaml 5. What is live falls to nothing, and then rises because nothing is known of what was there
 // before, as it does at the attach. So growth is a sum over sessions, each less the time in which
-// its caches may have filled: half of it, 10 minutes at most.
+// its caches may have filled: half of it, 10 minutes at most. After lost records it is 10 minutes
+// in any case: a session that losses begin is no evidence as long as it may be filling up.
 //
-//   range         |-----------------------------------|
-//   sessions  ---1-----|--------2--------|------3------
-//   spans         |====|        |========|      |=====|
+//   range           |---------------------------------|
+//   sessions  |----1----|--------2--------|------3-----
+//   spans           |===|        |========|      |====|      1: warm since before the range
 //
 // A block that is dropped lives on until a major collection has found it, so that what is live
 // rises between any two, leak or not. Spans that are told by collections therefore begin and end

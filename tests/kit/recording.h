@@ -46,6 +46,11 @@ class Recording {
   void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
     aggregator_.dealloc(sample_record(now_, id, kind));
   }
+  // Records are lost: what is followed is let go.
+  void lose(std::uint64_t records = 1) {
+    drops_.add(Drop::kFollowLostRecords, records);
+    aggregator_.begin_anew();
+  }
   // A major collection ends. Unless called, how many there are is not known.
   void collect_major() { ++major_collections_; }
   void advance(std::uint64_t ns) {
@@ -85,6 +90,7 @@ class Recording {
     return {.live = aggregator_.totals().live,
             .heap_words = major_collections_ > 0 ? 1'000'000u : 0u,
             .major_collections = major_collections_,
+            .dropped_events = drops_.lost(),
             .session = aggregator_.sessions()};
   }
   // Kept for ever: snapshots may outlive this.

@@ -228,7 +228,7 @@ TEST(LeakCalibration, TheAnswerSaysWhatLeakCouldBeNamed) {
 TEST(LeakCalibration, WithoutMajorCollectionsNothingIsCompared) {
   SteadyProgram program(1, 100, 5);
   program.run(400);
-  EXPECT_EQ(program.leaks(310).compared_seconds, 240);
+  EXPECT_EQ(program.leaks(310).compared_seconds, 120);
   EXPECT_EQ(program.leaks(110).compared_seconds, 0);
   EXPECT_TRUE(program.leaks(110).suspects.empty());
   EXPECT_FALSE(program.leaks(110, 3).suspects.empty()) << "asked for the largest, whatever they do";
