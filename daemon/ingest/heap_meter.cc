@@ -22,7 +22,8 @@ std::optional<HeapMeter::Words> HeapMeter::read(const ObservedView& hit) const {
   // A request that did not fit may have taken young_ptr below the heap's start.
   const std::uint64_t used = hit.young_end - hit.young_ptr;
   if (hit.young_end < hit.young_ptr || used > kMaxMinorHeapBytes) return std::nullopt;
-  words[0] += static_cast<double>(used / 8);
+  const std::uint64_t used_words = used / 8;
+  words[0] += static_cast<double>(used_words);
   return words;
 }
 

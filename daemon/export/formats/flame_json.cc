@@ -227,6 +227,7 @@ void grow(const std::vector<TargetProfile>& profiles, FunctionTable& functions, 
     function_of.push_back(functions.function(*location));
   }
   std::vector<std::uint32_t> root_of;  // by target
+  root_of.reserve(profiles.size());
   for (const TargetProfile& profile : profiles) {
     root_of.push_back(profiles.size() == 1
                           ? 0

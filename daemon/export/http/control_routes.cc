@@ -15,8 +15,6 @@
 namespace memprofd {
 namespace {
 
-namespace pb = ::memprof::v1;
-
 constexpr char kOff[] =
     "control over HTTP is off: start memprofd with --web.enable-control, or use memprofctl";
 

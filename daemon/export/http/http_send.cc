@@ -81,7 +81,7 @@ MHD_Response* in_pieces(MHD_Connection* connection, std::function<std::string()>
   auto pieces = std::make_unique<Pieces>(Pieces{connection, std::move(next)});
   MHD_Response* message = MHD_create_response_from_callback(
       MHD_SIZE_UNKNOWN, kPieceBuffer, &Pieces::read, pieces.get(), &Pieces::free);
-  if (message != nullptr) pieces.release();
+  if (message != nullptr) (void)pieces.release();  // the response frees it
   return message;
 }
 
