@@ -251,15 +251,20 @@ format-check:
 	$(Q)clang-format --dry-run -Werror $(SOURCES) || { echo 'sources are not formatted: run make format' >&2; exit 1; }
 # Generated headers are nobody's to mend; bpftool writes C's _Bool into them.
 LINT_FLAGS := $(subst -I$(BUILD)/gen,-isystem $(BUILD)/gen,$(CPPFLAGS)) -D_Bool=bool -std=c++20
-# clang-tidy takes 12 s of CPU a file, so it is no part of make test, and looks only at what has been
-# compiled anew since it was content.
-LINT_OK := $(patsubst %.cc,$(BUILD)/lint/%.ok,$(LIB_SRC) daemon/main.cc $(CTL_SRC))
-$(LINT_OK): $(BUILD)/lint/%.ok: %.cc $(BUILD)/obj/%.o .clang-tidy
-	$(call say,LINT,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)clang-tidy --quiet $< -- $(LINT_FLAGS) && touch $@
+# clang-tidy takes 20 minutes of CPU, so it is no part of make test, and looks only at folders of
+# which a file has been compiled anew since it was content.
+LINT_SRC := $(LIB_SRC) daemon/main.cc $(CTL_SRC)
+LINT_DIR := $(sort $(dir $(LINT_SRC)))
+# $(call lint_folder,folder/,files)
+define lint_folder
+$(BUILD)/lint/$(1)ok: $(patsubst %.cc,$(BUILD)/obj/%.o,$(2)) .clang-tidy deploy/lint.py
+	$$(call say,LINT,$(1)*.cc)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)deploy/lint.py $(2) -- $$(LINT_FLAGS) && touch $$@
+endef
+$(foreach folder,$(LINT_DIR),$(eval $(call lint_folder,$(folder),$(filter $(wildcard $(folder)*.cc),$(LINT_SRC)))))
 lint: format-check
-	$(Q)$(MAKE) --no-print-directory --keep-going -j$(JOBS) $(LINT_OK)
+	$(Q)$(MAKE) --no-print-directory --keep-going -j$(JOBS) $(LINT_DIR:%=$(BUILD)/lint/%ok)
 
 # For clangd and other tools: how each file is compiled. Make the programs first: they generate headers.
 COMPILE_COMMANDS := compile_commands.json

@@ -15,14 +15,14 @@ import tempfile
 
 # A definition in the first column; what follows its name tells it from its type.
 DEFINED = re.compile(r"^(?=\w)(?:[\w:<>,&* ]+[ &*>])??(\w+)(?=\(| ?\{| ?=|\[| :)", re.M)
+ALIAS = re.compile(r"^(?:namespace|using) (\w+) = .*", re.M)
 
 
 def names_of(path):
     """{name: what it is} of what a file gives a name of its own; an alias may stand in a unit twice."""
     text = pathlib.Path(path).read_text()
     unnamed = "\n".join(re.findall(r"^namespace \{$(.*?)^\}  // namespace$", text, re.M | re.S))
-    aliases = re.findall(r"^((?:namespace|using) (\w+) = .*)", text, re.M)
-    return {name: path for name in DEFINED.findall(unnamed)} | {name: line for line, name in aliases}
+    return {name: path for name in DEFINED.findall(unnamed)} | {alias[1]: alias[0] for alias in ALIAS.finditer(text)}
 
 
 def units_of(paths):
@@ -42,21 +42,24 @@ def units_of(paths):
 
 
 def check(paths, flags):
+    """Prints what clang-tidy says of one unit, with the places as they are in the files."""
+    unit, lines = "", []  # lines: of the unit, where each comes from
+    for path in paths:
+        text = pathlib.Path(path).read_text()
+        unit += text
+        lines += [f"{path}:{number}" for number, _ in enumerate(text.splitlines(), 1)]
     with tempfile.NamedTemporaryFile("w", suffix=".cc", dir=".", prefix=".lint_") as file:
-        for path in paths:
-            # The line makes messages name the file, and clang-tidy take it for the main one.
-            file.write(f'#line 1 "{path}"\n{pathlib.Path(path).read_text()}')
+        file.write(unit)
         file.flush()
         tidy = subprocess.run(["clang-tidy", "--quiet", file.name, "--", *flags], capture_output=True, text=True, check=False)
-        sys.stdout.write(tidy.stdout)
-        sys.stderr.write("" if tidy.returncode == 0 else tidy.stderr)
+        sys.stdout.write(re.sub(re.escape(file.name) + r":(\d+)", lambda at: lines[int(at[1]) - 1], tidy.stdout))
         return tidy.returncode
 
 
 def main():
     split = sys.argv.index("--")
     paths, flags = sys.argv[1:split], sys.argv[split + 1:]
-    return max(check(unit, flags) for unit in units_of(paths))
+    return max([check(unit, flags) for unit in units_of(paths)])
 
 
 if __name__ == "__main__":
