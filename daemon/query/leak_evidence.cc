@@ -100,6 +100,7 @@ std::vector<bool> discoveries(const std::vector<double>& chances) {
     if (ascending[i] <= allowed) highest = ascending[i];
   }
   std::vector<bool> low;
+  low.reserve(chances.size());
   for (const double chance : chances) low.push_back(chance <= highest);
   return low;
 }
