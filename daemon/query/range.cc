@@ -42,7 +42,7 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
     counters[i].live = live[i].estimate();
     counters[i].live_objects = objects(counters[i].live, snapshot.rows[i]);
   }
-  set_ages(ages_at(counter, snapshot, range.end_ns), counters);
+  set_ages(ages_at(counter, snapshot, range.end_ns, live), counters);
   add_late_entries(counter, range, counters);
   return counters;
 }
@@ -130,7 +130,8 @@ RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot
   for (const PeakLive::Class& of : peak.classes) {
     if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
   }
-  set_ages(ages_at(counter, snapshot, counter.resolve({0, peak.time_ns}).end_ns), counters);
+  const std::uint64_t limit_ns = counter.resolve({0, peak.time_ns}).end_ns;
+  set_ages(ages_at(counter, snapshot, limit_ns, counter.live_at(limit_ns)), counters);
   return assemble(snapshot, {counter.begin_ns(), peak.time_ns, true}, std::move(counters));
 }
 

@@ -4,58 +4,24 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
+
+#include "daemon/query/past_ages.h"
 
 namespace memprofd {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNothing = 1e-6;  // samples
-// Bucket that ends at about a second, the width of the finest windows; from there on an octave.
-constexpr int kFirstAge = 40;
-constexpr int kAgeStep = 2;
 
 double ns_between(std::uint64_t from, std::uint64_t to) {
   return static_cast<double>(to) - static_cast<double>(from);
 }
 
-void add_part(AgeCounts& to, int bucket, double samples, double words, double squares) {
+void add_share(AgeCounts& to, const AgeCounts::Entry& entry, double share) {
+  const double samples = static_cast<double>(entry.n) * share, words = entry.words * share;
   if (samples < kNothing || words <= 0) return;
   const auto n = static_cast<std::uint64_t>(std::max(1.0, std::round(samples)));
-  to.add({DeathCounts::code_of(Heap::kMinor, bucket), n, words, squares});
-}
-
-void add_share(AgeCounts& to, const AgeCounts::Entry& entry, double share) {
-  add_part(to, entry.bucket(), static_cast<double>(entry.n) * share, entry.words * share,
-           entry.squares * share);
-}
-
-// Adds blocks that are between two ages old, in ns, spread evenly over the time.
-void spread(const Portion& blocks, double youngest, double oldest, double squares_per_word,
-            AgeCounts& to) {
-  const int last = LifetimeHistogram::bucket_of(static_cast<std::uint64_t>(oldest));
-  for (int bucket = LifetimeHistogram::bucket_of(static_cast<std::uint64_t>(youngest));
-       bucket <= last; ++bucket) {
-    const double from = std::max(youngest, LifetimeHistogram::value_at(bucket, 0));
-    const double until =
-        bucket == last ? oldest : std::min(oldest, LifetimeHistogram::upper_bound_ns(bucket));
-    const double share = oldest > youngest ? (until - from) / (oldest - youngest) : 1;
-    const double words = blocks.words * share;
-    add_part(to, bucket, blocks.samples * share, words, words * squares_per_word);
-  }
-}
-
-// Window limits, latest first, between which ages are told apart.
-std::vector<std::uint64_t> limits_before(const RangeCounter& counter, std::uint64_t time_ns) {
-  std::vector<std::uint64_t> limits{time_ns};
-  for (int bucket = kFirstAge; bucket + 1 < LifetimeHistogram::kBuckets; bucket += kAgeStep) {
-    const auto age = static_cast<std::uint64_t>(LifetimeHistogram::upper_bound_ns(bucket));
-    if (age >= time_ns - counter.begin_ns()) break;
-    const std::uint64_t limit = counter.resolve({time_ns - age, time_ns}).begin_ns;
-    if (limit < limits.back()) limits.push_back(limit);
-  }
-  return limits;
+  to.add({DeathCounts::code_of(Heap::kMinor, entry.bucket()), n, words, entry.squares * share});
 }
 
 // Where x lies between the ends of a bucket, 0 to 1.
@@ -66,9 +32,16 @@ class LateTable {
  public:
   LateTable(double from_ns, double to_ns) : from_ns_(from_ns), to_ns_(to_ns) {}
 
+  // Whether any that left in the bucket came late; else all were born in the range.
+  bool any(int left_in) const { return LifetimeHistogram::upper_bound_ns(left_in) > from_ns_; }
+  // The lifetimes of a part that are needed; ages come with all deaths only.
+  DeathsToRead to_read(const HistoryWindow& window, std::size_t part) const {
+    const LongestBuckets& longest = window.longest(part);
+    const bool young = any(longest[0]) || any(window.oldest(part));
+    return {young, young || any(longest[1])};
+  }
   void add(int left_in, const BlockWords& blocks, LateEntries& to) {
-    // Those were born in the range.
-    if (LifetimeHistogram::upper_bound_ns(left_in) <= from_ns_) return;
+    if (!any(left_in)) return;
     auto& shares = by_bucket_[left_in];
     if (!shares) shares = late_shares(left_in, from_ns_, to_ns_);
     for (const LateShare& share : *shares) {
@@ -111,39 +84,18 @@ std::vector<LateShare> late_shares(int left_in, double from_ns, double to_ns) {
 }
 
 std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
-                               std::uint64_t time_ns) {
-  std::vector<AgeCounts> result(snapshot.rows.size());
-  if (time_ns >= counter.now_ns()) {
-    for (std::size_t row = 0; row < result.size(); ++row) {
-      result[row] = snapshot.rows[row].counters.ages;
-    }
-    return result;
-  }
-  const std::vector<std::uint64_t> limits = limits_before(counter, time_ns);
-  const std::vector<std::vector<Portion>> born = counter.born_before(limits, time_ns);
-  for (std::size_t i = 0; i < limits.size(); ++i) {
-    const bool oldest = i + 1 == limits.size();
-    const double youngest_ns = ns_between(limits[i], time_ns);
-    // How old the oldest are is not known where the windows of then are gone.
-    const double oldest_ns = !oldest ? ns_between(limits[i + 1], time_ns)
-                             : counter.knows(counter.begin_ns())
-                                 ? ns_between(counter.begin_ns(), time_ns)
-                                 : youngest_ns;
-    for (std::size_t row = 0; row < result.size(); ++row) {
-      Portion blocks = born[i][row];
-      if (!oldest) blocks.subtract(born[i + 1][row]);
-      if (blocks.samples < kNothing || blocks.words <= 0) continue;
-      const double each = blocks.words / blocks.samples;
-      spread(blocks, youngest_ns, oldest_ns, counter.squares(static_cast<int>(row), each) / each,
-             result[row]);
-    }
-  }
+                               std::uint64_t time_ns, const std::vector<Portion>& live) {
+  if (time_ns < counter.now_ns()) return past_ages(counter, time_ns, live);
+  std::vector<AgeCounts> result;
+  result.reserve(snapshot.rows.size());
+  for (const ProfileRow& row : snapshot.rows) result.push_back(row.counters.ages);
   return result;
 }
 
 std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter) {
-  std::vector<AgeCounts> all = ages_at(counter, snapshot, range.end_ns);
+  std::vector<AgeCounts> all =
+      ages_at(counter, snapshot, range.end_ns, counter.live_at(range.end_ns));
   LifetimeSpan span = filter.span;
   if (filter.allocated_in_range) {
     span.max_ns = std::min(span.max_ns, ns_between(range.begin_ns, range.end_ns));
@@ -164,6 +116,16 @@ std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetS
   std::vector<AgeCounts> result(snapshot.rows.size());
   const std::uint64_t born_after_ns =
       filter.allocated_in_range ? range.begin_ns : counter.begin_ns();
+  if (counter.whole(range.begin_ns, range.end_ns)) {  // windows of then may be gone
+    for (std::size_t row = 0; row < result.size(); ++row) {
+      for (const AgeCounts::Entry& entry : snapshot.rows[row].counters.forgotten.entries()) {
+        add_share(result[row], entry,
+                  LifetimeHistogram::share_within(entry.bucket(), filter.span.min_ns,
+                                                  filter.span.max_ns));
+      }
+    }
+    return result;
+  }
   for (const HistoryWindowPtr& window : counter.cover(range.begin_ns, range.end_ns)) {
     window->for_each_cell([&](const WindowCell& cell, double rate) {
       const int row = counter.row_of(cell.alloc_class);
@@ -186,17 +148,17 @@ void add_late_entries(const RangeCounter& counter, const TimeRange& range,
   for (const HistoryWindowPtr& window : counter.cover(range.begin_ns, range.end_ns)) {
     LateTable late(ns_between(range.begin_ns, window->begin_ns()),
                    ns_between(range.begin_ns, window->end_ns()));
-    window->for_each_cell([&](const WindowCell& cell, double rate) {
-      const int row = counter.row_of(cell.alloc_class);
-      if (row < 0) return;
-      const double each = counter.weight(row, rate).words;
-      for (const auto& left : {cell.deaths, cell.ages}) {
-        for (const DeathCounts::Entry& entry : left) {
-          const auto n = static_cast<double>(entry.n);
-          late.add(entry.bucket(), {n * each, n * counter.squares(row, each)}, counters[row].late);
-        }
-      }
-    });
+    counter.for_each_cell(
+        *window, [&](std::size_t part) { return late.to_read(*window, part); },
+        [&](int row, const WindowCell& cell, const SampleWeight& each) {
+          const double squares = counter.squares(row, each.words);
+          for (const auto& left : {cell.deaths, cell.ages}) {
+            for (const DeathCounts::Entry& entry : left) {
+              const auto n = static_cast<double>(entry.n);
+              late.add(entry.bucket(), {n * each.words, n * squares}, counters[row].late);
+            }
+          }
+        });
   }
   const double length = ns_between(range.begin_ns, range.end_ns);
   LateTable at_end(length, length);

@@ -26,12 +26,6 @@ double ns_between(std::uint64_t from, std::uint64_t to) {
   return static_cast<double>(to) - static_cast<double>(from);
 }
 
-// The share of a window's deaths whose blocks were born before a time.
-double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
-  return 1 - LifetimeHistogram::mean_share_below(bucket, ns_between(time_ns, window.begin_ns()),
-                                                 ns_between(time_ns, window.end_ns()));
-}
-
 // The share of a window's deaths whose blocks were born after a time and lived as long as the
 // span says: the mean over all moments of death.
 double share_born_inside(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
@@ -142,6 +136,11 @@ void subtract_cell(Counters& from, const WindowCell& cell, const SampleWeight& e
 
 }  // namespace
 
+double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
+  return 1 - LifetimeHistogram::mean_share_below(bucket, ns_between(time_ns, window.begin_ns()),
+                                                 ns_between(time_ns, window.end_ns()));
+}
+
 Estimate Portion::estimate(SampleRounding& rounding) const {
   constexpr double kNothing = 1e-6;  // samples; what floating point leaves of a difference
   if (samples < kNothing || words <= 0) return {};
@@ -162,6 +161,7 @@ RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
     const AllocClass& of = snapshot.rows[row].alloc_class;
     fine_words_.push_back(of.size.fine() ? of.block_words() : 0);
   }
+  last_weights_.resize(fine_words_.size());
 }
 
 TimeRange RangeCounter::resolve(const TimeRange& asked) const {
@@ -185,16 +185,14 @@ void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn
   });
 }
 
-template <typename Choose, typename Fn>
-void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const {
-  for (std::size_t part = 0; part < window.parts(); ++part) {
-    WindowPartReader reader = window.read(part, choose(window.longest(part)));
-    while (const WindowCell* cell = reader.next()) {
-      if (const int row = row_of(cell->alloc_class); row >= 0) {
-        fn(row, *cell, weight(row, window.rate(part)));
-      }
-    }
+SampleWeight RangeCounter::weight_at(int row, double rate) const {
+  const double words = fine_words_[row];
+  SampleWeight each = words == 0 ? weight_of_word(rate) : weight_of_block(words, rate);
+  if (doubt_ == Doubt::kChance) {
+    each.variance_words2 = each.words * each.words;
+    each.skew_words3 = each.variance_words2 * each.words;
   }
+  return each;
 }
 
 std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns) const {
@@ -313,7 +311,7 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
   for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
     const Shares by_bucket = shares_of(*window);
     for_each_cell(
-        *window, [&](const LongestBuckets&) { return kAllDeaths; },
+        *window, [&](std::size_t) { return kAllDeaths; },
         [&](int row, const WindowCell& cell, const SampleWeight& each) {
           for (const DeathCounts::Entry& death : cell.deaths) {
             fn(static_cast<std::size_t>(row), death, by_bucket[death.bucket()], each);
@@ -336,7 +334,7 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
                                share_born_before(bucket, *window, after_ns));
     });
     for_each_cell(
-        *window, [&](const LongestBuckets& longest) { return deaths_to_read(born_then, longest); },
+        *window, [&](std::size_t part) { return deaths_to_read(born_then, window->longest(part)); },
         [&](int row, const WindowCell& cell, const SampleWeight& each) {
           if (window->end_ns() <= until_ns) result[row].add(followed(cell), each);
           take(result[row], share_of(cell, born_then), cell, each);
@@ -385,10 +383,10 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
   }
   for_each_cell(
       window,
-      [&](const LongestBuckets& longest) {
+      [&](std::size_t part) {
         DeathsToRead any = kNoDeaths;
         for (const Shares& of_time : by_time) {
-          const DeathsToRead these = deaths_to_read(of_time, longest);
+          const DeathsToRead these = deaths_to_read(of_time, window.longest(part));
           for (int heap = 0; heap < kHeaps; ++heap) any[heap] |= these[heap];
         }
         return any;

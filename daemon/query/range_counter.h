@@ -53,11 +53,6 @@ struct Portion {
     variance_words2 += estimate.variance_words2 * share;
     skew_words3 += estimate.skew_words3 * share;
   }
-  // What is left of it; samples and words only.
-  void subtract(const Portion& other) {
-    samples -= other.samples;
-    words -= other.words;
-  }
   Portion& operator+=(const Portion& other) {
     samples += other.samples;
     words += other.words;
@@ -89,6 +84,7 @@ enum class Doubt {
               // block: how far what is live moves when nothing drives it
 };
 
+// For one thread.
 class RangeCounter {
  public:
   explicit RangeCounter(const TargetSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
@@ -128,6 +124,11 @@ class RangeCounter {
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.cover(begin_ns, end_ns);
   }
+  // Whether the span is all that was recorded: then the snapshot's totals tell it, whatever windows
+  // are gone.
+  bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+    return begin_ns <= begin_ns_ && end_ns >= now_ns_;
+  }
   // Whether the windows since then are kept.
   bool knows(std::uint64_t time_ns) const { return view_.oldest_ns() <= time_ns; }
   std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
@@ -136,15 +137,16 @@ class RangeCounter {
   std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
     return view_.session_at(time_ns);
   }
+  // Takes what was live at the end back to what was live at the begin.
+  void take_back(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
+  // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.
+  template <typename Choose, typename Fn>
+  void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
   // What a sample of a row stands for.
-  SampleWeight weight(int row, double rate) const {
-    const double words = fine_words_[row];
-    SampleWeight each = words == 0 ? weight_of_word(rate) : weight_of_block(words, rate);
-    if (doubt_ == Doubt::kChance) {
-      each.variance_words2 = each.words * each.words;
-      each.skew_words3 = each.variance_words2 * each.words;
-    }
-    return each;
+  const SampleWeight& weight(int row, double rate) const {
+    LastWeight& last = last_weights_[row];
+    if (last.rate != rate) last = {rate, weight_at(row, rate)};
+    return last.weight;
   }
   // The square of the words of its block, for each sample of a row that stands for so many: a small
   // block has 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by
@@ -165,10 +167,6 @@ class RangeCounter {
   // fn(row, cell, weight) for the sums over windows, deaths included.
   template <typename Fn>
   void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
-  // fn(row, cell, weight) for the cells of a window, with the deaths that
-  // choose(longest buckets of the part) answers.
-  template <typename Choose, typename Fn>
-  void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
   // fn(row, death, share, weight) for the deaths in a span, with the share that
   // shares_of(window) answers for its bucket.
   template <typename SharesOf, typename Fn>
@@ -177,11 +175,7 @@ class RangeCounter {
   std::vector<Counters> flows_since_begin(std::uint64_t end_ns) const;
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
-  // Takes what was live at the end back to what was live at the begin.
-  void take_back(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
-  bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
-    return begin_ns <= begin_ns_ && end_ns >= now_ns_;
-  }
+  SampleWeight weight_at(int row, double rate) const;
 
   const TargetSnapshot& snapshot_;
   const HistoryView& view_;
@@ -190,6 +184,26 @@ class RangeCounter {
   Doubt doubt_;
   std::vector<int> row_of_;         // by class
   std::vector<double> fine_words_;  // by row: of a block; 0 when its size is not fine
+  struct LastWeight {
+    double rate = 0;
+    SampleWeight weight;
+  };
+  mutable std::vector<LastWeight> last_weights_;  // by row: rates seldom change
 };
+
+// The share of a window's deaths whose blocks were born before a time.
+double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns);
+
+template <typename Choose, typename Fn>
+void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const {
+  for (std::size_t part = 0; part < window.parts(); ++part) {
+    WindowPartReader reader = window.read(part, choose(part));
+    while (const WindowCell* cell = reader.next()) {
+      if (const int row = row_of(cell->alloc_class); row >= 0) {
+        fn(row, *cell, weight(row, window.rate(part)));
+      }
+    }
+  }
+}
 
 }  // namespace memprofd

@@ -175,6 +175,25 @@ TEST(RangeAges, FiltersChooseWhoseLifetimesTheyAre) {
   EXPECT_FALSE(alive.quantile(0.5).ns);
 }
 
+// What the windows told of the oldest sessions is in the totals.
+TEST(RangeAges, WhatWasForgottenCountsWithoutTheOldestWindows) {
+  Recording recording;
+  Program program(
+      recording, [](auto& random) { return exponential(random, 60); }, 200);
+  for (int session = 0; session < 8; ++session) {
+    program.set_rate(session % 2 == 0 ? 0.01 : 0.0025);
+    program.run(60);
+  }
+  const LifetimeFilter longer{.min_seconds = 2};
+  const double median = 2 + 60 * std::log(2);
+  EXPECT_NEAR(seconds(curve_of(recording.snapshot(), {}, longer).quantile(0.5).ns), median, 5);
+  while (recording.history().shed()) {
+  }
+  const TargetSnapshot snapshot = recording.snapshot();
+  ASSERT_GT(snapshot.history.oldest_ns(), kStart);
+  EXPECT_NEAR(seconds(curve_of(snapshot, {}, longer).quantile(0.5).ns), median, 5);
+}
+
 TEST(RangeAges, AgesAddUpToWhatIsLive) {
   Recording recording;
   Program program(
@@ -187,7 +206,7 @@ TEST(RangeAges, AgesAddUpToWhatIsLive) {
     const Counters counters = sum(rows_in_range(snapshot, {0, kStart + end * kSecond}, {}));
     double words = 0;
     for (const AgeCounts::Entry& entry : counters.ages.entries()) words += entry.words;
-    EXPECT_NEAR(words / counters.live.words, 1, 0.02) << end;
+    EXPECT_NEAR(words / counters.live.words, 1, 1e-6) << end;
   }
 }
 
