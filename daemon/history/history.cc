@@ -16,13 +16,20 @@ namespace {
 // sqrt(2 ln n) of them. What is live is another estimate each time that as much as was
 // live has gone; while nothing goes, each growth is one. Blocks that are live at both
 // moments are in both and add nothing to the error: those of the peak that cannot have gone.
-bool is_higher(const Estimate& live, double gone_words, const PeakLive& peak) {
-  const double renewals = std::max(0.0, gone_words - peak.gone_words) / peak.live.words;
-  const double shared = std::max(0.0, 1 - renewals) * peak.live.variance_words2;
-  const double variance = live.variance_words2 + peak.live.variance_words2 - 2 * shared;
-  const double chance = std::sqrt(2 * std::log1p(renewals) * std::max(0.0, variance));
-  return live.words - peak.live.words > chance;
+//
+// least_errors: it has to be higher by so many standard errors of one comparison.
+bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
+               double peak_gone_words, double least_errors) {
+  const double renewals = std::max(0.0, gone_words - peak_gone_words) / peak.words;
+  const double shared = std::max(0.0, 1 - renewals) * peak.variance_words2;
+  const double variance = live.variance_words2 + peak.variance_words2 - 2 * shared;
+  const double errors = std::sqrt(least_errors * least_errors + 2 * std::log1p(renewals));
+  return live.words - peak.words > errors * std::sqrt(std::max(0.0, variance));
 }
+
+// A session of a lower rate has larger errors and would be the highest for that: a moment of
+// another session is the peak when it is higher beyond doubt.
+constexpr double kOtherSessionErrors = 1.96;
 
 }  // namespace
 
@@ -36,6 +43,7 @@ void History::cut(std::uint64_t now_ns, const IntervalSource& source, const Hist
   source([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
   window->finish();
   const std::uint64_t before = std::exchange(last_cut_ns_, now_ns);
+  session_ = point.session;
   push(0, std::move(window));
   for (int tier = 1; tier < kHistoryTiers; ++tier) {
     const std::uint64_t width = kHistoryTierLimits[tier].width_ns;
@@ -107,9 +115,22 @@ bool History::shed() {
   return false;
 }
 
+bool History::is_peak(const Highest& now) {
+  const bool same = highest_.live.samples > 0 && highest_session_ == session_;
+  if (same && !is_higher(now.live, now.gone_words, highest_.live, highest_.gone_words, 0)) {
+    return false;
+  }
+  highest_ = now;
+  highest_session_ = session_;
+  if (peak_ == nullptr) return true;
+  if (peak_session_ == session_) return now.live.words > peak_->live.words;
+  return is_higher(now.live, now.gone_words, peak_->live, peak_->gone_words, kOtherSessionErrors);
+}
+
 void History::see_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
                        const std::vector<Counters>& by_class) {
-  if (live.samples == 0 || (peak_ != nullptr && !is_higher(live, gone_words, *peak_))) return;
+  if (live.samples == 0 || !is_peak({live, gone_words})) return;
+  peak_session_ = session_;
   auto peak = std::make_shared<PeakLive>();
   peak->time_ns = now_ns;
   peak->live = live;

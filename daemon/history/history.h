@@ -69,6 +69,17 @@ class History {
   std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
   std::array<std::size_t, kHistoryTiers> bytes_{};
   std::size_t memory_bytes_ = 0;
+  // What was the highest in the session that runs, as far as is_higher() tells.
+  struct Highest {
+    Estimate live;
+    double gone_words = 0;
+  };
+  // Takes it in.
+  bool is_peak(const Highest& now);
+
+  std::uint64_t session_ = 0;  // of the last cut
+  std::uint64_t highest_session_ = 0, peak_session_ = 0;
+  Highest highest_;
   std::shared_ptr<const PeakLive> peak_;
 };
 

@@ -27,8 +27,13 @@ constexpr std::uint64_t kYoungestAge = 1'000'000'000;
 constexpr std::uint64_t kAgeFactor = 4;
 constexpr int kNoGroup = -1;
 
+// What is live at the begin and at the end of each span, and at both the same blocks.
+struct Ends {
+  Portion begin, end, old;
+};
+
 struct Growth {
-  Portion begin, end, old;    // live at both ends of each span; at both the same blocks
+  Ends chance, sampled;       // with either doubt
   Portion now;                // live at the end of the range
   LiveCourse course;          // over the spans, one after the other
   std::vector<double> older;  // words older than each age
@@ -77,7 +82,7 @@ std::vector<HistoryView::Tier> steps_of(const RangeCounter& counter,
 void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
                const Grouping& grouping, std::vector<Growth>& growths) {
   for (Growth& growth : growths) {
-    growth.course = LiveCourse(growth.begin.words * kBytesPerWord);
+    growth.course = LiveCourse(growth.chance.begin.words * kBytesPerWord);
   }
   for (const HistoryView::Tier& step : steps_of(counter, spans)) {
     for (const HistoryWindowPtr& window : step) {
@@ -97,11 +102,19 @@ void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& span
   }
 }
 
+// What is live, by row, to one of the ends.
+void add_live(const RangeCounter& counter, const std::vector<Portion>& live,
+              const Grouping& grouping, Portion Ends::*end, std::vector<Growth>& growths) {
+  grouping.add(live, [&](int group) -> Portion& { return growths[group].chance.*end; });
+  grouping.add(counter.sampled(live),
+               [&](int group) -> Portion& { return growths[group].sampled.*end; });
+}
+
 // What is live at both ends of the span.
 void add_old(const RangeCounter& counter, const SessionSpan& span, const Grouping& grouping,
              std::vector<Growth>& growths) {
-  grouping.add(counter.born_before({&span.begin_ns, 1}, span.end_ns).front(),
-               [&](int group) -> Portion& { return growths[group].old; });
+  add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), grouping,
+           &Ends::old, growths);
 }
 
 // What of the live bytes at the end of the range is older than each age, and than the last span:
@@ -117,16 +130,14 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
   const auto rows = counter.born_before(latest_first, last.end_ns);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const auto at = std::find(latest_first.begin(), latest_first.end(), times[i]);
-    std::vector<Portion> older(growths.size());
-    grouping.add(rows[at - latest_first.begin()],
-                 [&](int group) -> Portion& { return older[group]; });
-    for (std::size_t g = 0; g < growths.size(); ++g) {
-      if (i == 0) {
-        growths[g].old += older[g];
-      } else {
-        growths[g].older.push_back(older[g].words);
-      }
+    const std::vector<Portion>& live = rows[at - latest_first.begin()];
+    if (i == 0) {
+      add_live(counter, live, grouping, &Ends::old, growths);
+      continue;
     }
+    std::vector<Portion> older(growths.size());
+    grouping.add(live, [&](int group) -> Portion& { return older[group]; });
+    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].older.push_back(older[g].words);
   }
 }
 
@@ -156,19 +167,37 @@ double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>
 // Samples are whole: half of one each way is taken off, without which three births and no
 // death would pass for 96 % instead of 87 %.
 double confidence(const Growth& growth, const LeakGrowth& out) {
-  const double turned = growth.end.words + growth.begin.words - 2 * growth.old.words;
+  const Ends& of = growth.chance;
+  const double turned = of.end.words + of.begin.words - 2 * of.old.words;
   const double variance_bytes2 = out.growth_bytes_stderr * out.growth_bytes_stderr;
   const double sample_bytes = turned > 0 ? variance_bytes2 / (turned * kBytesPerWord) : 0;
   const double beyond = std::max(0.0, std::abs(out.growth_bytes) - sample_bytes);
   return chance_beyond(-std::copysign(beyond, out.growth_bytes) / out.growth_bytes_stderr);
 }
 
-LeakGrowth summary_of(const Growth& growth, double seconds) {
+// Where an end has more than both; of lifetimes known by bucket a little less than nothing may be
+// left, which is then less on both sides.
+Limits growth_limits(const Ends& of, double unseen_words) {
+  const double missing =
+      std::min({0.0, of.end.words - of.old.words, of.begin.words - of.old.words});
+  const auto beyond = [&](const Portion& end) {
+    const double variance = std::max(0.0, end.variance_words2 - of.old.variance_words2);
+    const double skew = std::max(0.0, end.skew_words3 - of.old.skew_words3);
+    return limits_of(end.words - of.old.words - missing, variance, skew, unseen_words);
+  };
+  return difference_limits(of.begin.words - of.old.words - missing, beyond(of.begin),
+                           of.end.words - of.old.words - missing, beyond(of.end))
+      .scaled(kBytesPerWord);
+}
+
+LeakGrowth summary_of(const Growth& growth, double seconds, double unseen_words) {
   LeakGrowth out;
-  const double old = std::max(0.0, growth.old.variance_words2);
-  const double born = std::max(0.0, growth.end.variance_words2 - old);
-  const double died = std::max(0.0, growth.begin.variance_words2 - old);
-  out.growth_bytes = (growth.end.words - growth.begin.words) * kBytesPerWord;
+  const Ends& of = growth.chance;
+  const double old = std::max(0.0, of.old.variance_words2);
+  const double born = std::max(0.0, of.end.variance_words2 - old);
+  const double died = std::max(0.0, of.begin.variance_words2 - old);
+  out.growth_limits = growth_limits(growth.sampled, unseen_words);
+  out.growth_bytes = (of.end.words - of.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt((born + died) * growth.course.dispersion()) * kBytesPerWord;
   if (seconds > 0) out.growth_bytes_per_second = out.growth_bytes / seconds;
   if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
@@ -204,7 +233,7 @@ std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCou
     result[group] = {group, &growths[of_snapshot], {}};
   }
   for (Candidate& candidate : result) {
-    candidate.summary = summary_of(*candidate.growth, seconds);
+    candidate.summary = summary_of(*candidate.growth, seconds, at_end.unseen.live);
   }
   return result;
 }
@@ -231,10 +260,9 @@ std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<Se
                                const std::vector<std::uint64_t>& ages, const Grouping& grouping) {
   std::vector<Growth> growths(grouping.grouper.size());
   for (const SessionSpan& span : spans) {
-    grouping.add(counter.live_at(span.begin_ns),
-                 [&](int g) -> Portion& { return growths[g].begin; });
+    add_live(counter, counter.live_at(span.begin_ns), grouping, &Ends::begin, growths);
     const std::vector<Portion> at_end = counter.live_at(span.end_ns);
-    grouping.add(at_end, [&](int g) -> Portion& { return growths[g].end; });
+    add_live(counter, at_end, grouping, &Ends::end, growths);
     if (&span != &spans.back()) {
       add_old(counter, span, grouping, growths);
     } else {

@@ -8,6 +8,11 @@
 //
 //   growth = (s - d) / rate,   variance = (s + d) / rate^2
 //
+// That is the error by which chance is told from a leak: the program might as well have let go of
+// another block. What has really grown is another matter; it is unsure by what was not sampled
+// only, and its 95 % interval is that of the difference of the two counts, s and d
+// (util/estimate.h).
+//
 // Blocks that come and go many at a time move what is live as many times as far: the variance is
 // multiplied by how much more the steps of the range differ than single blocks explain.
 // Over several sessions of sampling growth is the sum over their spans (session_spans.h).
@@ -37,8 +42,9 @@
 namespace memprofd {
 
 struct LeakGrowth {
-  double growth_bytes = 0;  // in the compared time
-  double growth_bytes_stderr = 0;
+  double growth_bytes = 0;         // in the compared time
+  double growth_bytes_stderr = 0;  // by chance, of sampling and of the program
+  Limits growth_limits;            // 95 %, of what has grown, in bytes
   double growth_bytes_per_second = 0;
   // Half of the live bytes at the end are older; 0 when nothing is live.
   double median_age_seconds = 0;

@@ -241,6 +241,20 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   return result;
 }
 
+std::vector<Portion> RangeCounter::sampled(const std::vector<Portion>& live) const {
+  std::vector<Portion> result = live;
+  for (std::size_t row = 0; row < result.size(); ++row) {
+    Portion& portion = result[row];
+    if (portion.samples <= 0 || portion.words <= 0) continue;
+    const double block = fine_words_[row] == 0 ? 1 : fine_words_[row];
+    const double missed = std::max(0.0, 1 - block * portion.samples / portion.words);
+    portion.variance_words2 *= missed;
+    portion.skew_words3 =
+        missed > 0 && missed < 1 ? portion.variance_words2 * -block / std::log(missed) : 0;
+  }
+  return result;
+}
+
 void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
                              std::vector<Portion>& live) const {
   for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {

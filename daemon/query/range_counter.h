@@ -148,6 +148,10 @@ class RangeCounter {
     if (last.rate != rate) last = {rate, weight_at(row, rate)};
     return last.weight;
   }
+  // Live portions with Doubt::kChance, by row, as they are with Doubt::kSampling. A sample of a
+  // block of b words that stands for w words was there with the probability b / w (of a word: 1 /
+  // w), which tells its variance w^2 (1 - b / w) and its grain.
+  std::vector<Portion> sampled(const std::vector<Portion>& live) const;
   // The square of the words of its block, for each sample of a row that stands for so many: a small
   // block has 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by
   // the mean).

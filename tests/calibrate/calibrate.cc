@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the table of docs/accuracy.md: make calibrate. Arguments: runs of each kind, first seed.
+// Writes the table of docs/accuracy.md: make calibrate. Arguments: runs of each kind, first seed
+// (with a third one the last table is left out).
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -19,6 +20,12 @@ const Kind kKinds[] = {
     {"A rate of 0.2", {.rate = 0.2, .seconds = 40}},
     {"A rate that changes every 15 s: 1e-3, 3e-4, 2e-3, 1e-4",
      {.rate = 1e-3, .next_rates = {3e-4, 2e-3, 1e-4}}},
+    {"A budget that chooses a rate every 10 s, for 100 samples a second",
+     {.rate = 1e-3, .rate_seconds = 10, .samples_a_second = 100}},
+    {"Losses, after which following begins anew, every 20 s in the mean",
+     {.rate = 1e-3, .seconds_to_loss = 20}},
+    {"Observe mode, at another weight each second: 100 to 10,000 words",
+     {.rate = 1e-3, .observe = true}},
 };
 
 void print(const Kind& kind, int runs, unsigned seed) {
@@ -30,14 +37,16 @@ void print(const Kind& kind, int runs, unsigned seed) {
   }
   std::printf("### %s\n\n", kind.title);
   std::printf(
-      "| quantity | answers | bias | in the interval | below 10 samples | 10 to 99 | 100 and more "
-      "|\n");
-  std::printf("|---|---:|---:|---:|---:|---:|---:|\n");
+      "| quantity | answers | bias | in the interval | below, above | below 10 samples | 10 to 99 "
+      "| "
+      "100 and more |\n");
+  std::printf("|---|---:|---:|---:|---:|---:|---:|---:|\n");
   for (const std::string& name : Calibration::quantities()) {
     const Calibrated& of = calibration.of(name);
     if (of.answers() == 0) continue;
-    std::printf("| %s | %ld | %+.2f %% ± %.2f | %.1f %%", name.c_str(), of.answers(),
-                100 * of.bias(), 100 * of.bias_stderr(), 100 * of.coverage());
+    std::printf("| %s | %ld | %+.2f %% ± %.2f | %.1f %% | %.1f, %.1f", name.c_str(), of.answers(),
+                100 * of.bias(), 100 * of.bias_stderr(), 100 * of.coverage(), 100 * of.below(),
+                100 * of.above());
     for (int band = 0; band < Calibrated::kBands; ++band) {
       if (of.coverage(band) < 0) {
         std::printf(" |");
@@ -94,5 +103,5 @@ int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::atoi(argv[1]) : 400;
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1;
   for (const auto& kind : memprofd::kKinds) memprofd::print(kind, runs, seed);
-  memprofd::print_peaks(seed);
+  if (argc <= 3) memprofd::print_peaks(seed);
 }

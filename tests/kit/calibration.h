@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "daemon/aggregate/survival_curve.h"
 #include "daemon/query/diff.h"
 #include "daemon/query/leaks.h"
 #include "daemon/query/roll_up.h"
@@ -40,7 +42,8 @@ class Calibrated {
     // What floating point leaves of exact numbers is no miss.
     const double slack = 1e-9 * std::abs(truth) + 1e-6;
     ++band.all;
-    band.covered += limits.lower - slack <= truth && truth <= limits.upper + slack;
+    band.below += truth < limits.lower - slack;
+    band.above += truth > limits.upper + slack;
   }
 
   double bias() const { return sum_truth_ > 0 ? sum_error_ / sum_truth_ : 0; }
@@ -51,22 +54,32 @@ class Calibrated {
   }
   long answers() const { return bands_[0].all + bands_[1].all + bands_[2].all; }
   double coverage() const {
-    return static_cast<double>(bands_[0].covered + bands_[1].covered + bands_[2].covered) /
-           static_cast<double>(answers());
+    return 1 - static_cast<double>(missed(&Band::below) + missed(&Band::above)) /
+                   static_cast<double>(answers());
+  }
+  // The shares of answers with a truth below or above the interval.
+  double below() const {
+    return static_cast<double>(missed(&Band::below)) / static_cast<double>(answers());
+  }
+  double above() const {
+    return static_cast<double>(missed(&Band::above)) / static_cast<double>(answers());
   }
   static constexpr int kBands = 3;  // below 10 expected samples, below 100, more
   // -1: there is none.
   double coverage(int band) const {
-    return bands_[band].all == 0
-               ? -1
-               : static_cast<double>(bands_[band].covered) / static_cast<double>(bands_[band].all);
+    const Band& of = bands_[band];
+    return of.all == 0 ? -1
+                       : 1 - static_cast<double>(of.below + of.above) / static_cast<double>(of.all);
   }
 
  private:
   struct Band {
     long all = 0;
-    long covered = 0;
+    long below = 0, above = 0;  // truths that are so, beside the interval
   };
+  long missed(long Band::*side) const {
+    return bands_[0].*side + bands_[1].*side + bands_[2].*side;
+  }
   std::array<Band, kBands> bands_;
   double truth_ = 0, said_ = 0;  // of the run
   double runs_ = 0, sum_truth_ = 0, sum_error_ = 0, sum_squares_ = 0;
@@ -75,10 +88,15 @@ class Calibrated {
 class Calibration {
  public:
   static const std::vector<std::string>& quantities() {
-    static const std::vector<std::string> all = {
-        "allocated", "allocated in a range", "promoted", "died young",  "died old",
-        "live",      "live in the past",     "blocks",   "live blocks", "difference",
-        "growth",    "all allocated",        "all live", "most live"};
+    static const std::vector<std::string> all = {"allocated",        "allocated in a range",
+                                                 "promoted",         "died young",
+                                                 "died old",         "live",
+                                                 "live in the past", "blocks",
+                                                 "live blocks",      "difference",
+                                                 "growth",           "all allocated",
+                                                 "of a thread",      "all live",
+                                                 "most live",        "p50 of lifetimes",
+                                                 "p90 of lifetimes"};
     return all;
   }
   const Calibrated& of(const std::string& quantity) { return of_[quantity]; }
@@ -86,6 +104,7 @@ class Calibration {
   void run(const BooksOptions& options) {
     const SimulatedBooks books(options);
     rate_ = options.rate;
+    followed_ = !options.observe;
     const TargetSnapshot snapshot = books.recording().snapshot();
     const int end = options.seconds, middle = end / 2;
     const TargetProfile whole = profile(snapshot, {});
@@ -97,11 +116,12 @@ class Calibration {
       take_site(truth, groups[site]);
       take("allocated in a range", truth.allocated - before.allocated, since[site],
            Measure::kAllocated);
-      take("live in the past", before.live, then[site], Measure::kLive);
+      if (followed_) take("live in the past", before.live, then[site], Measure::kLive);
     }
     take_totals(books, snapshot, whole, end);
     take_difference(books, early, late, middle, end);
-    if (options.next_rates.empty()) take_growth(books, snapshot, middle, end);
+    if (options.one_session() && followed_) take_growth(books, snapshot, middle, end);
+    if (followed_) take_lifetimes(books, groups, end);
     for (auto& [name, calibrated] : of_) calibrated.end_run();
   }
 
@@ -136,6 +156,7 @@ class Calibration {
   }
   void take_site(const TrueCounts& truth, const Group& said) {
     take("allocated", truth.allocated, said, Measure::kAllocated);
+    if (!followed_) return;  // blocks have coarse sizes too
     take("promoted", truth.promoted, said, Measure::kPromoted);
     take("died young", truth.died_young, said, Measure::kDiedYoung);
     take("died old", truth.died_old, said, Measure::kDiedOld);
@@ -148,11 +169,35 @@ class Calibration {
                    const TargetProfile& profile, int end) {
     const GroupCounts total = GroupedRows(profile, GroupBy::kFunction).total();
     take("all allocated", books.total(end).allocated, total, Measure::kAllocated);
+    take_threads(books, profile);
+    if (!followed_) return;
     take("all live", books.total(end).live, total, Measure::kLive);
     double peak = 0;
     for (int second = 1; second <= end; ++second) peak = std::max(peak, books.total(second).live);
     const Estimate& said = snapshot.history.peak->live;
-    of_["most live"].add(peak, said.bytes(), said.limits_bytes(0), expected(peak));
+    of_["most live"].add(peak, said.bytes(), said.limits_bytes(said.grain()), expected(peak));
+  }
+  void take_threads(const SimulatedBooks& books, const TargetProfile& profile) {
+    for (const Group& group : GroupedRows(profile, GroupBy::kThread).all_sums()) {
+      take("of a thread", books.allocated_by(static_cast<int>(group.number)), group,
+           Measure::kAllocated);
+    }
+  }
+  void take_lifetimes(const SimulatedBooks& books, const std::vector<Group>& groups, int end) {
+    for (int site = 0; site < SimulatedBooks::kSites; ++site) {
+      const SurvivalCurve curve(groups[site].counters);
+      if (curve.empty()) continue;
+      for (const double q : {0.5, 0.9}) {
+        const auto truth = books.lifetime(site, q);
+        if (!truth || *truth == 0) continue;
+        const SurvivalCurve::Quantile said = curve.quantile(q);
+        of_[q == 0.5 ? "p50 of lifetimes" : "p90 of lifetimes"].add(
+            *truth, said.ns.value_or(curve.watched_ns()) / 1e9,
+            {said.lower_ns / 1e9,
+             said.upper_ns ? *said.upper_ns / 1e9 : std::numeric_limits<double>::infinity()},
+            expected(books.at(end, site).allocated));
+      }
+    }
   }
   void take_difference(const SimulatedBooks& books, const TargetProfile& early,
                        const TargetProfile& late, int middle, int end) {
@@ -172,15 +217,14 @@ class Calibration {
     for (const LeakSuspect& leak : answer.suspects) {
       const int site = site_of(leak.group);
       const double growth = books.at(end, site).live - books.at(middle, site).live;
-      const double error = 1.96 * leak.growth_bytes_stderr;
-      of_["growth"].add(growth, leak.growth_bytes,
-                        {leak.growth_bytes - error, leak.growth_bytes + error},
+      of_["growth"].add(growth, leak.growth_bytes, leak.growth_limits,
                         expected(books.at(end, site).live));
     }
   }
 
   std::map<std::string, Calibrated> of_;
   double rate_ = 0;  // at first, of the run
+  bool followed_ = true;
 };
 
 }  // namespace memprofd

@@ -478,7 +478,10 @@ class E2ETest(unittest.TestCase):
             self.assertIn(str(word).lower(), lines[0].lower())
 
     def assert_estimate(self, what, estimate_bytes, exact_words, rate, sigmas=4.0):
-        """|estimate - exact| within so many standard errors, which exact_words gives."""
+        """|estimate - exact| within so many standard errors, which exact_words gives.
+
+        One run: it finds what is counted twice or not at all. Bias, and whether shown errors are
+        right, is told by many: test_accuracy and make calibrate."""
         exact = exact_words * 8
         error = math.sqrt(exact_words / rate) * 8
         self.assertLessEqual(

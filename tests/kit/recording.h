@@ -35,13 +35,16 @@ class Recording {
   void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
   // The same where what is followed goes on being so (OCaml 5).
   void go_on_at(double rate) { aggregator_.begin_session(rate_ = rate, ++generation_, true); }
+  // Records were lost: what is followed is let go.
+  void begin_anew() { aggregator_.begin_anew(); }
 
   void alloc(std::uint64_t id, std::uint32_t callstack, std::uint32_t n_samples = 1,
-             std::uint64_t words = 3) {
-    memprof_record record = sample_record(now_, id, MEMPROF_ALLOC_MINOR, n_samples);
+             std::uint64_t words = 3, std::uint32_t thread = 7, std::uint16_t domain = 0) {
+    memprof_record record = sample_record(now_, id, MEMPROF_ALLOC_MINOR, n_samples, thread);
     record.size_words = words;
-    aggregator_.alloc(record, CallstackId(callstack));
+    aggregator_.alloc(record, CallstackId(callstack), domain);
   }
+  void observe(const ObservedHit& hit) { aggregator_.observe(hit); }
   void promote(std::uint64_t id) { aggregator_.promote(sample_record(now_, id, MEMPROF_PROMOTE)); }
   void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
     aggregator_.dealloc(sample_record(now_, id, kind));

@@ -5,13 +5,14 @@
 //
 // Each site allocates blocks of one range of sizes, so many a second by chance; half of its
 // blocks or none, as the site has it, die within their second, the others after an exponential
-// time. Every run is another program.
+// time. Its blocks come from several threads and domains. Every run is another program.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -38,12 +39,24 @@ struct BooksOptions {
   // Rates that follow each other every rate_seconds, after the first; empty: one rate.
   std::vector<double> next_rates;
   int rate_seconds = 15;
+  // As a budget does: a rate each rate_seconds by what the one before has cost, so that there are
+  // so many samples a second. 0: none.
+  double samples_a_second = 0;
+  // Records are lost so often in the mean, at any second; what was followed is let go. 0: never.
+  double seconds_to_loss = 0;
+  // Only hits are told, each at a weight that is another each second (observe mode).
+  bool observe = false;
   int seconds = 60;
+
+  bool one_session() const {
+    return next_rates.empty() && samples_a_second == 0 && seconds_to_loss == 0;
+  }
 };
 
 class SimulatedBooks {
  public:
   static constexpr int kSites = 24;
+  static constexpr int kThreads = 4, kDomains = 2;
   // Two words to 64 MiB, headers not counted.
   static constexpr double kSmallestWords = 2, kLargestWords = 8 << 20;
 
@@ -54,7 +67,13 @@ class SimulatedBooks {
     deaths_.resize(options.seconds + 1);
     for (Site& site : sites_) site = make_site();
     counts_.emplace_back();
+    for (Lives& lives : lives_) {
+      lives.alive.resize(options.seconds);
+      lives.dead.resize(options.seconds + 1);
+      lives.last_seen.resize(options.seconds + 1);
+    }
     for (int second = 0; second < options.seconds; ++second) run_second(second);
+    let_go(options.seconds);
   }
 
   const Recording& recording() const { return recording_; }
@@ -70,8 +89,29 @@ class SimulatedBooks {
     }
     return sum;
   }
+  // Bytes, from thread 1 on.
+  double allocated_by(int thread) const { return by_thread_[thread - 1]; }
+  // The lifetime in seconds that a share of the site's words does not exceed, of all blocks whether
+  // sampled or not: their product-limit estimate. Nothing: not reached.
+  std::optional<int> lifetime(int site, double q) const {
+    const Lives& of = lives_[site];
+    double at_risk = 0, survival = 1;
+    for (std::size_t age = 0; age < of.dead.size(); ++age)
+      at_risk += of.dead[age] + of.last_seen[age];
+    for (std::size_t age = 0; age < of.dead.size() && at_risk > 0; ++age) {
+      survival *= 1 - of.dead[age] / at_risk;
+      if (survival <= 1 - q) return static_cast<int>(age);
+      at_risk -= of.dead[age] + of.last_seen[age];
+    }
+    return std::nullopt;
+  }
 
  private:
+  // Words of a site's blocks.
+  struct Lives {
+    std::vector<double> alive;            // by the second of birth
+    std::vector<double> dead, last_seen;  // by age in seconds
+  };
   struct Site {
     double blocks_a_second;
     double smallest, largest;  // words
@@ -84,6 +124,7 @@ class SimulatedBooks {
     std::uint64_t sample_id;  // 0: not sampled
     bool promoted;
     int session;
+    int born;  // second
   };
   using Counts = std::array<TrueCounts, kSites>;
 
@@ -115,15 +156,14 @@ class SimulatedBooks {
   }
 
   void run_second(int second) {
-    if (second > 0 && !options_.next_rates.empty() && second % options_.rate_seconds == 0) {
-      const std::size_t next = second / options_.rate_seconds - 1;
-      rate_ = options_.next_rates[next % options_.next_rates.size()];
-      recording_.set_rate(rate_);
-      ++session_;
-      for (TrueCounts& site : counts_.back()) site.live = site.live_objects = 0;
+    if (options_.observe) rate_ = options_.rate * log_uniform(0.1, 10);
+    if (second > 0 && second % options_.rate_seconds == 0) change_rate(second);
+    if (options_.seconds_to_loss > 0 && uniform(0, options_.seconds_to_loss) < 1) {
+      recording_.begin_anew();
+      let_go(second);
     }
     Counts& now = counts_.emplace_back(counts_.back());
-    for (const Block& block : deaths_[second]) die(block, now);
+    for (const Block& block : deaths_[second]) die(block, second, now);
     deaths_[second] = {};
     for (int site = 0; site < kSites; ++site) {
       const int blocks = std::poisson_distribution<int>(sites_[site].blocks_a_second)(random_);
@@ -133,23 +173,62 @@ class SimulatedBooks {
     times_.push_back(recording_.now());
   }
 
+  void change_rate(int second) {
+    if (options_.samples_a_second > 0) {
+      const double wanted = options_.samples_a_second * options_.rate_seconds;
+      rate_ =
+          std::clamp(rate_ * wanted / std::max(1.0, seen_), options_.rate / 10, options_.rate * 10);
+      seen_ = 0;
+    } else if (!options_.next_rates.empty()) {
+      const std::size_t next = second / options_.rate_seconds - 1;
+      rate_ = options_.next_rates[next % options_.next_rates.size()];
+    } else {
+      return;
+    }
+    recording_.set_rate(rate_);
+    let_go(second);
+  }
+  // All that is live is followed no longer.
+  void let_go(int second) {
+    ++session_;
+    if (second < options_.seconds) {
+      for (TrueCounts& site : counts_.back()) site.live = site.live_objects = 0;
+    }
+    for (Lives& lives : lives_) {
+      for (int born = 0; born < second; ++born) {
+        lives.last_seen[second - born] += std::exchange(lives.alive[born], 0);
+      }
+    }
+  }
+
   void allocate(int index, int second, Counts& now) {
     const Site& site = sites_[index];
     const auto words = static_cast<std::uint64_t>(
         std::clamp(std::round(log_uniform(site.smallest, site.largest)), 1.0, kLargestWords));
-    Block block{index, static_cast<double>(words + 1), 0, false, session_};
+    Block block{index, static_cast<double>(words + 1), 0, false, session_, second};
     const std::uint64_t samples = sample(words + 1);
+    const int thread = 1 + static_cast<int>(random_() % kThreads);
+    by_thread_[thread - 1] += 8 * block.words;
+    lives_[index].alive[second] += block.words;
+    seen_ += static_cast<double>(samples);
     TrueCounts& counts = now[index];
     counts.allocated += 8 * block.words;
     counts.live += 8 * block.words;
     ++counts.allocated_objects;
     ++counts.live_objects;
-    if (samples > 0) {
+    for (std::uint64_t hit = 0; options_.observe && hit < samples; ++hit) {
+      recording_.observe({CallstackId(static_cast<std::uint32_t>(index + 1)),
+                          static_cast<std::uint32_t>(thread), 0, static_cast<std::uint32_t>(words),
+                          1 / rate_});
+    }
+    if (samples > 0 && !options_.observe) {
       block.sample_id = ++last_id_;
       recording_.alloc(block.sample_id, static_cast<std::uint32_t>(index + 1),
-                       static_cast<std::uint32_t>(samples), words);
+                       static_cast<std::uint32_t>(samples), words,
+                       static_cast<std::uint32_t>(thread),
+                       static_cast<std::uint16_t>(random_() % kDomains));
     }
-    if (uniform(0, 1) < site.dies_young) return die(block, now);
+    if (uniform(0, 1) < site.dies_young) return die(block, second, now);
     block.promoted = true;
     counts.promoted += 8 * block.words;
     if (block.sample_id != 0) recording_.promote(block.sample_id);
@@ -170,8 +249,11 @@ class SimulatedBooks {
   }
 
   // Blocks of a session before are not followed, and nothing is told of them.
-  void die(const Block& block, Counts& now) {
+  void die(const Block& block, int second, Counts& now) {
     if (block.session != session_) return;
+    Lives& lives = lives_[block.site];
+    lives.alive[block.born] -= block.words;
+    lives.dead[second - block.born] += block.words;
     TrueCounts& counts = now[block.site];
     counts.live -= 8 * block.words;
     --counts.live_objects;
@@ -185,6 +267,9 @@ class SimulatedBooks {
   double rate_;
   int session_ = 0;
   std::uint64_t last_id_ = 0;
+  double seen_ = 0;  // samples since the rate was chosen
+  std::array<double, kThreads> by_thread_{};
+  std::array<Lives, kSites> lives_;
   std::array<Site, kSites> sites_;
   Recording recording_;
   std::vector<std::vector<Block>> deaths_;  // by second
