@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -51,6 +52,7 @@ class Outcome:
     failed: int = 0
     skipped: list = dataclasses.field(default_factory=list)  # "test: reason"
     notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
+    cpu_seconds: float = 0.0  # of a module's process and of all that it waited for
 
 
 # ---------------------------------------------------------------- children
@@ -186,6 +188,12 @@ class ShownResult(unittest.TextTestResult):
         return Outcome(len(self.passed_tests - self.failed_tests), len(self.failed_tests), skipped, notes)
 
 
+def cpu_seconds():
+    """Of this process and of all its children that have ended and been waited for."""
+    return sum(usage.ru_utime + usage.ru_stime
+               for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def run_module(path, chosen, report):
     """The tests of one file, or of one class; SIGTERM ends them as Ctrl-C would, clean-up included."""
     def interrupt(_number, _frame):
@@ -196,6 +204,7 @@ def run_module(path, chosen, report):
     tests = unittest.defaultTestLoader.loadTestsFromName(f"{path.stem}.{chosen}" if chosen else path.stem)
     result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
     outcome = result.outcome(getattr(sys.modules.get("harness"), "NOTES", []))
+    outcome.cpu_seconds = cpu_seconds()
     pathlib.Path(report).write_text(json.dumps(dataclasses.asdict(outcome)))
     return 0 if result.wasSuccessful() else 1
 
@@ -238,7 +247,8 @@ def run_unit(build, name, function):
     outcome = function(build, log)
     outcome.skipped = [f"{name}: {skip}" for skip in outcome.skipped]
     print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed {len(outcome.skipped):>3} skipped "
-          f"{time.monotonic() - started:>7.1f} s", flush=True)
+          f"{time.monotonic() - started:>7.1f} s"
+          + (f" ({outcome.cpu_seconds:.1f} s of CPU)" if outcome.cpu_seconds else ""), flush=True)
     if outcome.failed:
         show_failure(log)
     return outcome
