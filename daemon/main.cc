@@ -7,8 +7,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -104,7 +104,19 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   return any ? absl::OkStatus() : first_failure;
 }
 
-const char* name_of(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+const char* name_of(Signal signal) {
+  switch (signal) {
+    case Signal::kInterrupt:
+      return "SIGINT";
+    case Signal::kTerminate:
+      return "SIGTERM";
+    case Signal::kReload:
+      return "SIGHUP";
+    case Signal::kTerminalClosed:
+      return "the terminal was closed";
+  }
+  std::abort();
+}
 
 // Has the files read anew that may be.
 void reload(HttpServer& http) {
@@ -119,8 +131,8 @@ void reload(HttpServer& http) {
 // Whether a signal came that ends memprofd; obeys the others.
 bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
   const auto signal = signals.wait(time);
-  if (signal == SIGHUP) reload(http);
-  if (!signal || signal == SIGHUP) return false;
+  if (signal == Signal::kReload) reload(http);
+  if (!signal || signal == Signal::kReload) return false;
   log_info("{}: detaching", name_of(*signal));
   return true;
 }
@@ -152,7 +164,7 @@ bool ends_in_time(std::function<void()> work, milliseconds patience, const Signa
   while (over.wait_for(kPoll) != std::future_status::ready) {
     if (std::chrono::steady_clock::now() >= until) return false;
     const auto signal = signals.wait(milliseconds(0));
-    if (signal && signal != SIGHUP) return false;
+    if (signal && signal != Signal::kReload) return false;
   }
   return true;
 }
@@ -244,6 +256,7 @@ struct Running {
     const auto end_servers = [this] {
       grpc.reset();
       http.reset();
+      services.reset();  // waits for traces that are written to files
     };
     if (!ends_in_time(end_servers, kServersPatience, signals)) {
       log_warning("ends without waiting for a client that does not read its answer");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/signals.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -11,6 +12,11 @@
 namespace memprofd {
 
 Signals::Signals() {
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) {
+    terminal_ = UniqueFd(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  }
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
@@ -20,14 +26,28 @@ Signals::Signals() {
   if (!descriptor_) std::abort();
 }
 
-std::optional<int> Signals::wait(std::chrono::milliseconds time) const {
+// A terminal hangs up before it sends the signal.
+Signal Signals::hangup() const {
+  pollfd terminal{terminal_.get(), 0, 0};  // an invalid descriptor is passed over
+  const bool closed = ::poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLHUP) != 0;
+  return closed ? Signal::kTerminalClosed : Signal::kReload;
+}
+
+std::optional<Signal> Signals::wait(std::chrono::milliseconds time) const {
   pollfd wait{descriptor_.get(), POLLIN, 0};
   signalfd_siginfo info{};
   if (::poll(&wait, 1, static_cast<int>(time.count())) != 1 ||
       ::read(descriptor_.get(), &info, sizeof info) != sizeof info) {
     return std::nullopt;
   }
-  return static_cast<int>(info.ssi_signo);
+  switch (info.ssi_signo) {
+    case SIGINT:
+      return Signal::kInterrupt;
+    case SIGHUP:
+      return hangup();
+    default:
+      return Signal::kTerminate;
+  }
 }
 
 }  // namespace memprofd

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signals that memprofd obeys: SIGINT and SIGTERM end it, SIGHUP has it read its files anew.
+// The signals that memprofd obeys: SIGINT and SIGTERM end it, SIGHUP has it read its files anew. A
+// terminal that is closed sends SIGHUP too; who closes it expects what runs there to end.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "daemon/util/fd.h"
 
 namespace memprofd {
+
+enum class Signal : std::uint8_t { kInterrupt, kTerminate, kReload, kTerminalClosed };
 
 class Signals {
  public:
@@ -15,10 +19,14 @@ class Signals {
   Signals();
 
   // The next one; none when the time has passed before it came.
-  std::optional<int> wait(std::chrono::milliseconds time) const;
+  std::optional<Signal> wait(std::chrono::milliseconds time) const;
 
  private:
+  Signal hangup() const;
+
   UniqueFd descriptor_;
+  // The controlling one. Invalid where there is none, and under nohup, which asks to outlive it.
+  UniqueFd terminal_;
 };
 
 }  // namespace memprofd

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
+import termios
 import time
 
 import harness
@@ -75,6 +78,45 @@ class Signals(E2ETest):
         self.assertEqual(200, http_get(daemon.url + "/-/healthy")[0])
         self.assertEqual("sampling", daemon.state(target.pid))
         self.assertEqual(0, daemon.stop())
+
+
+    def on_a_terminal(self, target, *prefix):
+        """memprofd in a session whose terminal this is: (process, terminal)."""
+        master, slave = pty.openpty()
+        folder = self.folder / f"terminal-{master}"
+        folder.mkdir()
+        daemon = subprocess.Popen(
+            [*prefix, harness.BUILD / "memprofd", "--pid", str(target.pid), "--grpc.socket", folder / "socket",
+             "--web.listen-address", "127.0.0.1:0"],
+            stdin=slave, stdout=slave, stderr=open(folder / "stderr", "wb"), start_new_session=True, cwd=folder,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.kill)
+        os.close(slave)
+        said = lambda: (folder / "stderr").read_text()
+        ctl = lambda: subprocess.run([harness.BUILD / "memprofctl", "--grpc.socket", folder / "socket", "targets"],
+                                     capture_output=True, text=True).stdout
+        eventually(lambda: "sampling" in ctl(), "the target is sampled")
+        return daemon, master, said, ctl
+
+    def test_a_terminal_that_closes_ends_it(self):
+        target = self.target("busy_threads")
+        daemon, terminal, said, _ = self.on_a_terminal(target)
+        daemon.send_signal(signal.SIGHUP)
+        eventually(lambda: "read anew" in said(), "with its terminal open, a hang-up reloads")
+        os.close(terminal)
+        self.assertEqual(0, daemon.wait(60))
+        self.assertIn("the terminal was closed: detaching", said())
+        self.assert_works_on(target)
+
+    def test_nohup_outlives_its_terminal(self):
+        target = self.target("busy_threads")
+        daemon, terminal, said, ctl = self.on_a_terminal(target, "nohup")
+        os.close(terminal)
+        eventually(lambda: "read anew" in said(), "the hang-up reloads")
+        self.assertIn("sampling", ctl())
+        daemon.terminate()
+        self.assertEqual(0, daemon.wait(60))
 
 
 class WhoMayDoWhat(E2ETest):
