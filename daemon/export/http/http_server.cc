@@ -340,7 +340,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
     refusal.body = absl::StrCat("only ", refusal.allow, "\n");
     return refusal;
   }
-  HttpRequest request{.path = path, .body = std::move(body), .authenticated = user.has_value()};
+  HttpRequest request{.path = path, .body = std::move(body)};
   MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &HttpCallbacks::on_query,
                             &request.query);
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,

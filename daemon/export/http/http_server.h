@@ -34,7 +34,6 @@ struct HttpRequest {
   std::multimap<std::string, std::string> query = {};  // decoded; equal names in their order
   std::map<std::string, std::string> headers = {};     // by name in lower case
   std::string body = {};                               // of POST
-  bool authenticated = false;                          // with a user's password
   std::string caller = {};  // "alice at 10.0.0.7:4711"; without passwords the address alone
 };
 

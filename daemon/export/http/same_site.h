@@ -5,9 +5,8 @@
 //     another origin without asking it first (CORS preflight, an OPTIONS request), which
 //     memprofd refuses.
 //   - Origin, where it is sent, must be the Host that was asked.
-//   - Host must be an address or localhost when there are no passwords: a name may be
-//     the other site's, pointing at us (DNS rebinding). With passwords a browser has
-//     none for the other site's name.
+//   - A Host that may be another site's name, pointing at us (DNS rebinding), is refused to every
+//     request before it gets here (HttpServer::check_host()).
 #pragma once
 
 #include <string>
