@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/api_routes.h"
 
+#include <memory>
+#include <semaphore>
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +26,14 @@ namespace pb = ::memprof::v1;
 using Params = std::multimap<std::string, std::string>;
 
 constexpr double kLongestWait = 600;  // seconds
+// Profiles over a time that may be waited for at once: each has one of the 128 connections.
+constexpr int kWaits = 32;
+
+// What the routes of profiles share.
+struct Waits {
+  StopSignal& stop;
+  std::counting_semaphore<kWaits> places{kWaits};
+};
 
 // A route whose parameters are Request's fields and whose answer is JSON.
 template <typename Request, typename Response>
@@ -60,20 +71,25 @@ absl::StatusOr<double> parse_seconds(const std::string& text) {
 
 // Sets the request's range from now on and waits so many seconds. What would be
 // refused is so before the wait.
-absl::Status wait_for_delta(const std::string& text, QueryService& queries, StopSignal& stop,
+absl::Status wait_for_delta(const std::string& text, QueryService& queries, Waits& waits,
                             pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   request.mutable_filter()->set_allocated_in_range(true);
   RETURN_IF_ERROR(queries.get_profile(request, true).status());
-  if (!stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
+  if (!waits.places.try_acquire()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        kWaits, " profiles over a time are being waited for, and that is the limit: ask later"));
+  }
+  const absl::Cleanup leave = [&] { waits.places.release(); };
+  if (!waits.stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return absl::UnavailableError("memprofd stops");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure measure,
-                                                     QueryService& queries, StopSignal& stop) {
+                                                     QueryService& queries, Waits& waits) {
   take(params, "debug");  // of Go's own endpoint: text is not made
   take(params, "gc");
   const std::string seconds = take(params, "seconds");
@@ -85,7 +101,7 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure 
   request.set_measure(measure);
   RETURN_IF_ERROR(fill_from_params(params, request));
   if (seconds.empty()) return queries.get_profile(request);
-  RETURN_IF_ERROR(wait_for_delta(seconds, queries, stop, request));
+  RETURN_IF_ERROR(wait_for_delta(seconds, queries, waits, request));
   return queries.get_profile(request, true);
 }
 
@@ -117,9 +133,9 @@ absl::StatusOr<HttpResponse> trace(const HttpRequest& http, TraceService& traces
   return response;
 }
 
-HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::Measure measure) {
-  return [&queries, &stop, measure](const HttpRequest& http) {
-    return profile_response(pprof_profile(http.query, measure, queries, stop));
+HttpHandler pprof(QueryService& queries, const std::shared_ptr<Waits>& waits, pb::Measure measure) {
+  return [&queries, waits, measure](const HttpRequest& http) {
+    return profile_response(pprof_profile(http.query, measure, queries, *waits));
   };
 }
 
@@ -127,8 +143,9 @@ HttpHandler pprof(QueryService& queries, StopSignal& stop, pb::Measure measure) 
 
 void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
                     HttpRoutes& routes) {
-  routes["/debug/pprof/heap"] = pprof(queries, stop, pb::MEASURE_LIVE);
-  routes["/debug/pprof/allocs"] = pprof(queries, stop, pb::MEASURE_ALLOCATED);
+  const auto waits = std::make_shared<Waits>(stop);
+  routes["/debug/pprof/heap"] = pprof(queries, waits, pb::MEASURE_LIVE);
+  routes["/debug/pprof/allocs"] = pprof(queries, waits, pb::MEASURE_ALLOCATED);
   routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
   routes["/api/v1/diff"] = question(queries, &QueryService::diff_sites);
   routes["/api/v1/callers"] = question(queries, &QueryService::list_callers);

@@ -31,7 +31,7 @@ HttpConnections::~HttpConnections() {
 void HttpConnections::began(const MHD_Connection* connection, int fd) {
   const std::lock_guard lock(mutex_);
   connections_[connection] = {fd, State::kHead, Clock::now()};
-  if (connections_.size() > limits_.connections * 3 / 4) make_room();
+  if (connections_.size() > limits_.connections * 3 / 4) make_room(connection);
 }
 
 void HttpConnections::ended(const MHD_Connection* connection) {
@@ -47,18 +47,18 @@ void HttpConnections::enter(const MHD_Connection* connection, State state) {
   found->second.since = Clock::now();
 }
 
-HttpConnections::Connection* HttpConnections::longest_in(State state) {
+HttpConnections::Connection* HttpConnections::longest_in(State state, const MHD_Connection* but) {
   Connection* longest = nullptr;
   for (auto& [key, connection] : connections_) {
-    if (connection.cut_off || connection.state != state) continue;
+    if (key == but || connection.cut_off || connection.state != state) continue;
     if (longest == nullptr || connection.since < longest->since) longest = &connection;
   }
   return longest;
 }
 
-void HttpConnections::make_room() {
-  Connection* connection = longest_in(State::kHead);
-  if (connection == nullptr) connection = longest_in(State::kSending);
+void HttpConnections::make_room(const MHD_Connection* for_whom) {
+  Connection* connection = longest_in(State::kHead, for_whom);
+  if (connection == nullptr) connection = longest_in(State::kSending, for_whom);
   if (connection != nullptr) cut_off(*connection);
 }
 

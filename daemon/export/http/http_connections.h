@@ -7,7 +7,8 @@
 //     '------------------------------------------------------------- sent ---------'
 //
 // kHead and kSending last for a limited time. When few connections are left, the one that has been
-// longest in kHead ends at once; if there is none, the one longest in kSending.
+// longest in kHead ends at once; if there is none, the one longest in kSending. The one for which
+// there is to be room is not among them.
 #pragma once
 
 #include <chrono>
@@ -59,9 +60,9 @@ class HttpConnections {
   void enter(const MHD_Connection* connection, State state);
   void loop();
   // With mutex_ held.
-  void make_room();
+  void make_room(const MHD_Connection* for_whom);
   void cut_off(Connection& connection);
-  Connection* longest_in(State state);
+  Connection* longest_in(State state, const MHD_Connection* but);
 
   const HttpConnectionLimits limits_;
   const std::shared_ptr<ServerStats> stats_;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/clock.h"
@@ -267,6 +268,27 @@ TEST_F(ApiRoutesTest, StopEndsTheWait) {
   EXPECT_EQ(response.status, 503);
   EXPECT_EQ(response.body, "memprofd stops\n");
   expect_refusal(503, "/debug/pprof/heap", {{"seconds", "600"}});
+}
+
+TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
+  service_.set({target_of_now(4242)});
+  constexpr int kAskers = 40, kPlaces = 32;
+  std::atomic<int> refused = 0, stopped = 0;
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < kAskers; ++i) {
+      clients.emplace_back([&] {
+        const HttpResponse response = get("/debug/pprof/heap", {{"seconds", "600"}});
+        (response.status == 503 ? stopped : refused)++;
+        EXPECT_THAT(response.body,
+                    HasSubstr(response.status == 503 ? "memprofd stops" : "ask later"));
+      });
+    }
+    while (refused < kAskers - kPlaces) std::this_thread::yield();
+    stop_.stop();
+  }
+  EXPECT_EQ(refused, kAskers - kPlaces);
+  EXPECT_EQ(stopped, kPlaces);
 }
 
 std::string ask(int port, const std::string& path) {
