@@ -59,7 +59,7 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
 struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
       : access(options.access),
-        streams(options.stats),
+        streams(options.stats, options.stream_patience),
         service(profiler, access, streams),
         traces(traces),
         trace_service(traces, access, streams) {}

@@ -5,6 +5,7 @@
 // TCP address, off by default, needs certificates of both sides where other machines reach it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ struct GrpcServerOptions {
   GrpcTls tls = {};            // of TCP
   GrpcAccessOptions access = {};
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
+  // A stream whose client takes nothing for so long ends.
+  std::chrono::milliseconds stream_patience{30'000};
 };
 
 class GrpcServer {

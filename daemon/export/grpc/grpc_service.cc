@@ -108,7 +108,7 @@ bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point un
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
-  const auto place = streams_.take();
+  const auto place = streams_.take(*context);
   if (!place) return no_stream_left();
   const double seconds = interval_seconds(request->interval_seconds());
   if (seconds == 0) {
@@ -121,7 +121,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
   do {
     const absl::StatusOr<pb::ListSitesResponse> sites = queries_.list_sites(request->query());
     if (!sites.ok()) return to_grpc(sites.status());
-    if (!writer->Write(*sites)) break;
+    if (!place->write([&] { return writer->Write(*sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
   } while (wait(*context, next));
   return grpc::Status::OK;
@@ -130,7 +130,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
 grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
                                        const pb::StreamEventsRequest* request,
                                        grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
-  const auto place = streams_.take();
+  const auto place = streams_.take(*context);
   if (!place) return no_stream_left();
   absl::StatusOr<EventQuery> query = event_query(*request);
   if (!query.ok()) return to_grpc(query.status());
@@ -147,7 +147,9 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   if (!reader.ok()) return to_grpc(reader.status());
   EventStream stream(*std::move(query), (*target)->symbolizer);
   target->reset();  // its counts are not needed
-  const auto send = [&](const pb::StreamEventsResponse& message) { return writer->Write(message); };
+  const auto send = [&](const pb::StreamEventsResponse& message) {
+    return place->write([&] { return writer->Write(message); });
+  };
   while (wait(*context, steady_clock::now())) {
     const EventRead read = reader->read(kEventsARead, kCancelCheck);
     if (!stream.put(read, send) || read.ended) break;

@@ -1,45 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many streams there may be: each takes one of the gRPC server's threads for as long as it
-// lasts, and some of those stay free for calls.
+// lasts, and some of those stay free for calls. A stream whose client takes nothing for too long
+// ends: its connection may well be read, so that only the writing thread notices (flow control).
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "daemon/export/api/server_stats.h"
+#include "daemon/util/stop_signal.h"
 
 namespace memprofd {
 
 // Thread-safe.
 class StreamPlaces {
  public:
-  explicit StreamPlaces(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
+  using Clock = std::chrono::steady_clock;
+
+  explicit StreamPlaces(std::shared_ptr<ServerStats> stats,
+                        Clock::duration patience = std::chrono::seconds(30));
+  ~StreamPlaces();
+  StreamPlaces(const StreamPlaces&) = delete;
+  StreamPlaces& operator=(const StreamPlaces&) = delete;
 
   static constexpr int kPlaces = 32;
 
+ private:
+  struct Stream {
+    grpc::ServerContext& context;
+    std::optional<Clock::time_point> writing_since = std::nullopt;
+  };
+
+ public:
   class Place {
    public:
-    explicit Place(StreamPlaces& places) : places_(&places) {}
-    Place(Place&& other) noexcept : places_(std::exchange(other.places_, nullptr)) {}
+    Place(Place&& other) noexcept
+        : places_(std::exchange(other.places_, nullptr)), stream_(other.stream_) {}
     Place& operator=(Place&&) = delete;
     ~Place() {
-      if (places_ != nullptr) --places_->stats_->grpc_streams;
+      if (places_ != nullptr) places_->leave(stream_);
+    }
+    // What write() returns, which may be cut short.
+    bool write(const std::function<bool()>& write) const {
+      places_->set_writing(*stream_, Clock::now());
+      const bool written = write();
+      places_->set_writing(*stream_, std::nullopt);
+      return written;
     }
 
    private:
+    friend class StreamPlaces;
+    Place(StreamPlaces& places, std::list<Stream>::iterator stream)
+        : places_(&places), stream_(stream) {}
+
     StreamPlaces* places_;
+    std::list<Stream>::iterator stream_;
   };
 
-  // None when all are taken. The places must outlive it.
-  std::optional<Place> take() {
-    if (++stats_->grpc_streams <= kPlaces) return Place(*this);
-    --stats_->grpc_streams;
-    return std::nullopt;
-  }
+  // None when all are taken. The places and the context must outlive it.
+  std::optional<Place> take(grpc::ServerContext& context);
 
  private:
+  void leave(std::list<Stream>::iterator stream);
+  void set_writing(Stream& stream, std::optional<Clock::time_point> since);
+  void end_who_does_not_read();
+
   const std::shared_ptr<ServerStats> stats_;  // counts those that are taken
+  const Clock::duration patience_;
+  std::mutex mutex_;
+  std::list<Stream> streams_;  // guarded by mutex_
+  StopSignal stop_;
+  std::thread thread_;
 };
 
 }  // namespace memprofd

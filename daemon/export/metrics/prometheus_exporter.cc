@@ -47,7 +47,8 @@ constexpr MetricName kHttpRefused{
     "Requests over HTTP that were refused for their password, or for where they came from."};
 constexpr MetricName kCutOff{
     "memprofd_cut_off_connections_total",
-    "Connections that memprofd has ended because the client was too slow or did not read."};
+    "Connections and streams that memprofd has ended because the client was too slow or did not "
+    "read."};
 constexpr MetricName kGrpcRefused{
     "memprofd_grpc_refused_connections_total",
     "Connections to the Unix socket that were refused because their user has too many."};

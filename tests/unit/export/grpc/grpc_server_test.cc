@@ -10,7 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/client.h"
@@ -318,6 +320,32 @@ TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
   while (!again()) {
   }
   for (auto& watch : watches) watch->context.TryCancel();
+}
+
+// Its connection is read: the library takes what is sent, up to the window that the stream has.
+TEST_F(GrpcServerTest, AStreamWhoseMessagesNobodyTakesEnds) {
+  const auto stats = std::make_shared<ServerStats>();
+  const std::string socket = socket_ + "-strict";
+  auto server = GrpcServer::start(
+      {.socket_path = socket, .stats = stats, .stream_patience = std::chrono::milliseconds(200)},
+      service_, traces_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  grpc::ChannelArguments narrow;
+  narrow.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  narrow.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 0);
+  const auto stub = pb::Profiler::NewStub(
+      grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), narrow));
+  grpc::ClientContext context;
+  pb::WatchSitesRequest request;
+  request.mutable_query()->set_pid(4242);
+  request.set_interval_seconds(0.1);
+  const auto stream = stub->WatchSites(&context, request);
+  while (stats->grpc_cut_off == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  while (stats->grpc_streams > 0) std::this_thread::yield();
+  pb::ListTargetsResponse targets;
+  grpc::ClientContext another;
+  EXPECT_TRUE(stub->ListTargets(&another, {}, &targets).ok());
+  context.TryCancel();
 }
 
 TEST_F(GrpcServerTest, WatchSitesRefusesBadIntervals) {

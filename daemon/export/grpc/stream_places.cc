@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/stream_places.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/util/log.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::chrono::seconds kLook{1};
+
+}  // namespace
+
+StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
+    : stats_(std::move(stats)), patience_(patience), thread_([this] {
+        while (stop_.wait(std::min<Clock::duration>(kLook, patience_))) end_who_does_not_read();
+      }) {}
+
+StreamPlaces::~StreamPlaces() {
+  stop_.stop();
+  thread_.join();
+}
+
+std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (streams_.size() >= kPlaces) return std::nullopt;
+  ++stats_->grpc_streams;
+  return Place(*this, streams_.insert(streams_.end(), Stream{context}));
+}
+
+void StreamPlaces::leave(std::list<Stream>::iterator stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  --stats_->grpc_streams;
+}
+
+void StreamPlaces::set_writing(Stream& stream, std::optional<Clock::time_point> since) {
+  const std::lock_guard lock(mutex_);
+  stream.writing_since = since;
+}
+
+void StreamPlaces::end_who_does_not_read() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  for (Stream& stream : streams_) {
+    if (!stream.writing_since || now - *stream.writing_since < patience_) continue;
+    stream.writing_since.reset();  // so that it is told once
+    stream.context.TryCancel();
+    ++stats_->grpc_cut_off;
+    log_warning("gRPC: ended a stream of {}, which has not read for {} s", stream.context.peer(),
+                std::chrono::duration_cast<std::chrono::seconds>(patience_).count());
+  }
+}
+
+}  // namespace memprofd
