@@ -41,8 +41,7 @@ NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 2
 SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
-ALONE = {"e2e/test_limits", "e2e/test_crowd", "bench/test_bench", "dashboards/test_page_day",
-         "dashboards/test_page_sites"}
+ALONE = {"e2e/test_limits", "e2e/test_crowd", "bench/test_bench"}
 ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 
@@ -138,6 +137,12 @@ def python_module(build, path, chosen, log):
 # ---------------------------------------------------------------- inside a child
 
 
+def cpu_seconds():
+    """Of this process and of all its children that have ended and been waited for."""
+    return sum(usage.ru_utime + usage.ru_stime
+               for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 class ShownResult(unittest.TextTestResult):
     """Names each test with its seconds, and counts tests rather than subtests."""
 
@@ -146,15 +151,16 @@ class ShownResult(unittest.TextTestResult):
         self.passed_tests = set()
         self.failed_tests = set()
         self.skips = {}  # test: reason; a class or a module that is skipped is one of them
-        self.started = 0.0
+        self.started = self.cpu_before = 0.0
 
     def startTest(self, test):
-        self.started = time.monotonic()
+        self.started, self.cpu_before = time.monotonic(), cpu_seconds()
         super().startTest(test)
 
     def stopTest(self, test):
         super().stopTest(test)
-        self.stream.writeln(f"    {time.monotonic() - self.started:.1f} s")
+        self.stream.writeln(f"    {time.monotonic() - self.started:.1f} s, "
+                            f"{cpu_seconds() - self.cpu_before:.1f} s of CPU")
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -186,12 +192,6 @@ class ShownResult(unittest.TextTestResult):
         """A test that failed in one part and was skipped in another has failed."""
         skipped = [f"{name}: {reason}" for name, reason in self.skips.items() if name not in self.failed_tests]
         return Outcome(len(self.passed_tests - self.failed_tests), len(self.failed_tests), skipped, notes)
-
-
-def cpu_seconds():
-    """Of this process and of all its children that have ended and been waited for."""
-    return sum(usage.ru_utime + usage.ru_stime
-               for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 def run_module(path, chosen, report):
