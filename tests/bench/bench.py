@@ -23,9 +23,9 @@ from table import section_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
-            "large", "targets", "history"]
+            "large", "targets", "history", "page"]
 NAMES = [workload.name for workload in WORKLOADS]
-NOT_SHORT = {"large", "history"}  # minutes each
+NOT_SHORT = {"large", "history", "page"}  # minutes each
 
 
 def section_module(name):

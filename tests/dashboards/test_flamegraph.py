@@ -408,6 +408,10 @@ class Large(FlameGraphTest):
             }}
             return times; }})()"""))
 
+    def check_redraw(self, what):
+        harness.check_time(self, f"redraw: {what}", self.redraw_ms(), REDRAW_MS)
+        self.assertGreater(self.state()["frames"], 0)
+
     def check_redraws(self, profile):
         self.assertGreaterEqual(len(profile.parent), 100_000)
         self.open(profile, "#m=allocated")
@@ -416,9 +420,7 @@ class Large(FlameGraphTest):
                        "{inverted: true}"):
             with self.subTest(change):
                 self.js(f"flamegraph.set({change})")
-                took = self.redraw_ms()
-                print(f"[{change}: {took:.1f} ms]", end=" ", flush=True)
-                self.assertLessEqual(took, REDRAW_MS)
+                self.check_redraw(f"{len(profile.parent)} nodes, {change}")
 
     def test_redraws_100000_nodes_in_time(self):
         self.check_redraws(self.forest)
@@ -437,7 +439,7 @@ class Large(FlameGraphTest):
     def test_stacks_10000_deep(self):
         self.open(flame_profile.deep())
         self.assertEqual(self.state()["rows"], 10_001)
-        self.assertLessEqual(self.redraw_ms(), REDRAW_MS)
+        self.check_redraw("10,000 deep")
         self.js("flamegraph.set({zoom: '5000'})")
         zoomed = self.state()["zoomed"]
         self.assertEqual((zoomed["name"], zoomed["samples"]), ("Deep.f4999", 11))
@@ -445,13 +447,13 @@ class Large(FlameGraphTest):
         self.assertIn("4,995 more", self.text("#crumbs"))
         self.js("flamegraph.set({zoom: '', inverted: true})")
         self.assertEqual(self.state()["rows"], 10_001)
-        self.assertLessEqual(self.redraw_ms(), REDRAW_MS)
+        self.check_redraw("10,000 deep")
 
     def test_more_callers_than_can_be_drawn(self):
         self.open(flame_profile.deep(every=100), "#callers=1")
         self.assertGreater(self.state()["rows"], 1000)
         self.assertIn("The deepest frames are not drawn", self.text("#legend"))
-        self.assertLessEqual(self.redraw_ms(), REDRAW_MS)
+        self.check_redraw("more callers than can be drawn")
         self.click_frame("Deep.f9999")
         self.assertEqual(self.state()["rows"], 10_001)
         self.assertNotIn("The deepest frames", self.text("#legend"))

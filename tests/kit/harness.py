@@ -7,7 +7,8 @@ that started it. Standard library only.
 
 Environment: MEMPROFD_BUILD names the build folder (default: build), MEMPROFD_TARGETS
 that of the programs to profile, by which OCaml they were built (default: its targets),
-MEMPROFD_MATRIX=1 is for all that takes long: make test-matrix.
+MEMPROFD_MATRIX=1 is for all that takes long: make test-matrix; MEMPROFD_TIMES=1 holds times to their
+limits: make bench.
 """
 
 import atexit
@@ -41,6 +42,7 @@ TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "tar
 # The program that the tests disturb most.
 BUSY_PROGRAM = "domains" if (TARGETS / "domains").exists() else "busy_threads"
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
+TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
 NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 
@@ -49,6 +51,13 @@ OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAI
 
 # Reasons to drop something that every session may have.
 EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture"}
+
+
+def check_time(test, what, took_ms, limit_ms):
+    """Holds a time to its limit where nothing else runs, in make bench; anywhere else it is only told."""
+    NOTES.append(f"{what}: {took_ms:.0f} ms (at most {limit_ms:.0f})")
+    if TIMES:
+        test.assertLessEqual(took_ms, limit_ms, what)
 
 
 def eventually(condition, what, timeout=TIMEOUT, interval=0.02):
