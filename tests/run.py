@@ -39,9 +39,12 @@ SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards
 NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
-LANES = 2
+LANES = 3  # on two processors: one module waits most of the time
 SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
 ALONE = {"e2e/test_limits", "e2e/test_crowd", "bench/test_bench"}
+# Begun before all others: each takes minutes, and lanes should end together.
+FIRST = ["dashboards/test_page", "dashboards/test_alerts", "dashboards/test_page_sites", "e2e/test_cycles",
+         "e2e/test_process_life"]
 ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 
@@ -271,6 +274,7 @@ def run_suites(build, suites, prefix="", lanes=1):
     """The outcomes of all their programs and modules, added up."""
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     units = [unit for suite in suites for unit in units_of(suite)]
+    units.sort(key=lambda unit: unit[0] not in FIRST)
     alone = [unit for unit in units if unit[0] in ALONE or unit[0].partition("/")[0] in ALONE_SUITES]
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         outcomes = list(pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),
