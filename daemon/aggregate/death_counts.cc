@@ -53,11 +53,6 @@ void DeathCounts::add(const Entry& entry) {
   add_entry(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
 }
 
-void DeathCounts::add_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
-  const double words = static_cast<double>(n_samples) * words_each;
-  add({code, n_samples, words, words * words_each});
-}
-
 void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
   if (empty()) return;
   Counts& counts = own();

@@ -45,8 +45,6 @@ class DeathCounts {
   }
   // For lifetimes known by their bucket only, which count with its middle.
   void add(const Entry& entry);
-  // The same for blocks of one sample each.
-  void add_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
   // The same for several of one weight, by ascending code; their words and squares are not looked
   // at. squares_each: of a block's words, for each of its samples.
   void add_codes(std::span<const Entry> deaths, double words_each, double squares_each);

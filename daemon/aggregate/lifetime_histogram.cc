@@ -102,18 +102,4 @@ LifetimeHistogram& LifetimeHistogram::operator+=(const LifetimeHistogram& other)
   return *this;
 }
 
-double LifetimeHistogram::quantile_ns(double q) const {
-  if (total_ == 0) return 0;
-  double all = 0;  // added up in the order of the loop below, which has to come to as much
-  for (const double words : words_) all += words;
-  const double wanted = std::clamp(q, 0.0, 1.0) * all;
-  double below = 0;
-  for (int i = 0; i < kBuckets; ++i) {
-    const double here = words_[i];
-    if (here > 0 && below + here >= wanted) return interpolate(i, (wanted - below) / here);
-    below += here;
-  }
-  return kBounds[kBuckets - 2];
-}
-
 }  // namespace memprofd

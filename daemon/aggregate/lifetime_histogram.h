@@ -43,9 +43,6 @@ class LifetimeHistogram {
   double sum_ns() const { return sum_ns_; }       // of all words
   std::uint64_t count(int bucket) const { return counts_[bucket]; }
   double words(int bucket) const { return words_[bucket]; }
-  // Lifetime in ns below which the fraction q (0..1) of the words lies,
-  // interpolated within its bucket on the log scale; 0 when empty.
-  double quantile_ns(double q) const;
 
  private:
   std::uint64_t total_ = 0;

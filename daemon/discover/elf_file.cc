@@ -99,7 +99,6 @@ absl::Status ElfFile::check_header(Elf64_Ehdr& header) {
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
     return refuse("is neither a program nor a shared library");
   }
-  position_independent_ = header.e_type == ET_DYN;
   return absl::OkStatus();
 }
 

@@ -65,7 +65,6 @@ class ElfFile {
   // The file itself, for who has to be sure that it is the one that was parsed.
   const SharedFd& descriptor() const { return fd_; }
   std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
-  bool position_independent() const { return position_independent_; }
   const std::vector<ElfSegment>& segments() const { return segments_; }
   // Whether there is a full symbol table (.symtab): the file is not stripped.
   bool has_symtab() const { return !sections_.full.symbols.empty(); }
@@ -126,7 +125,6 @@ class ElfFile {
   std::string display_name_;
   std::uint64_t file_bytes_ = 0;
   std::uint16_t machine_ = 0;
-  bool position_independent_ = false;
   ElfSections sections_;
   std::vector<ElfSegment> segments_;
   std::uint64_t tls_bytes_ = 0;  // aligned; 0: no thread-local variables

@@ -56,8 +56,6 @@ class PluginFinder {
   std::uint64_t left_out() const { return left_out_; }
   // What else of plugins could not be used, and why: a line for the first of each reason.
   const std::vector<std::string>& problems() const { return problems_; }
-  // Files that are known now.
-  std::size_t files_known() const { return known_.size(); }
 
  private:
   enum class Problem { kNotOpened, kSymbols, kMalformed, kNoRoom };

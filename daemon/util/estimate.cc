@@ -99,17 +99,4 @@ Limits difference_limits(double a, const Limits& of_a, double b, const Limits& o
           b - a + distance(of_b.upper - b, a - of_a.lower)};
 }
 
-// The share is part / (part + rest): it moves by (1 - share) / whole with the one, by -share /
-// whole with the other.
-Limits share_limits(double part, const Limits& of_part, double rest, const Limits& of_rest) {
-  const double whole = part + rest;
-  if (!(whole > 0)) return {0, 1};
-  const double share = part / whole;
-  const auto moved = [&](double by_part, double by_rest) {
-    return distance((1 - share) * by_part, share * by_rest) / whole;
-  };
-  return {std::max(0.0, share - moved(part - of_part.lower, of_rest.upper - rest)),
-          std::min(1.0, share + moved(of_part.upper - part, rest - of_rest.lower))};
-}
-
 }  // namespace memprofd

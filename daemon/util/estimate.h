@@ -62,11 +62,10 @@ Limits count_limits(double count);
 // samples stood for more, and 3.0 times the difference have gone unseen. Not below 0.
 Limits limits_of(double value, double variance, double skew, double unseen);
 
-// The same for b - a, or for part / whole where part is in whole, from the intervals of independent
-// values: the distance to each limit is that of the one and the opposite one of the other, squared
-// and added up. (Zou and Donner 2008, "Construction of confidence limits about effect measures".)
+// The same for b - a, from the intervals of independent values: the distance to each limit is that
+// of the one and the opposite one of the other, squared and added up. (Zou and Donner 2008,
+// "Construction of confidence limits about effect measures".)
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b);
-Limits share_limits(double part, const Limits& of_part, double rest, const Limits& of_rest);
 
 // What a sample stands for, and its share of the third central moment of a sum.
 struct SampleWeight {

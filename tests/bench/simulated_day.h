@@ -309,8 +309,9 @@ class SimulatedDay {
     counters.remove_live(n, weight_of_word(kRate), one.words + 1);
     counters.deallocated[static_cast<int>(DeathCounts::Entry{code, n}.heap())].add(
         n, weight_of_word(kRate));
-    counters.deaths.add_code(code, n, 1 / kRate);
-    interval_.cell(one.id).deaths.add_code(code, n, 1 / kRate);
+    const DeathCounts::Entry died{code, n, n / kRate, n / (kRate * kRate)};
+    counters.deaths.add(died);
+    interval_.cell(one.id).deaths.add(died);
   }
 
   // Buckets, equally likely.

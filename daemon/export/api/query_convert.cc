@@ -47,15 +47,6 @@ absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs valu
   return unknown(what, value, type);
 }
 
-// Each value of ours is in the table; where twice, the first counts.
-template <typename Ours, typename Theirs, std::size_t n>
-Theirs find_back(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
-  for (const auto& [theirs, ours] : table) {
-    if (ours == value) return theirs;
-  }
-  return Theirs{};
-}
-
 std::string text(std::string_view bytes) { return valid_utf8(bytes); }
 
 absl::Status check_limits(const pb::TimeRange& range) {
@@ -148,36 +139,18 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
 }
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
-pb::Measure to_proto(Measure measure) { return measure_row(measure).proto; }
-pb::GroupBy to_proto(GroupBy group_by) { return group_row(group_by).proto; }
-pb::Fate to_proto(Fate fate) { return find_back(kFates, fate); }
-pb::BlockHeap to_proto(Heap heap) { return find_back(kHeapWords, heap); }
-pb::BlockSource to_proto(Source source) { return find_back(kSourceWords, source); }
+pb::BlockSource to_proto(Source source) {
+  for (const auto& [theirs, ours] : kSourceWords) {
+    if (ours == source) return theirs;
+  }
+  return pb::BLOCK_SOURCE_UNSPECIFIED;
+}
 
 pb::TimeRange to_proto(const TimeRange& range) {
   pb::TimeRange out;
   out.set_begin_unix_ns(static_cast<std::int64_t>(range.begin_ns));
   out.set_end_unix_ns(static_cast<std::int64_t>(range.end_ns));
   out.set_until_peak(range.until_peak);
-  return out;
-}
-
-pb::Filter to_proto(const Filter& filter) {
-  pb::Filter out;
-  if (!filter.patterns.empty()) out.set_pattern(text(filter.patterns.front()));
-  for (const std::string& pattern : filter.require) out.add_require(text(pattern));
-  for (const std::string& pattern : filter.forbid) out.add_forbid(text(pattern));
-  for (const std::string& pattern : filter.hide) out.add_hide(text(pattern));
-  out.set_min_size_bytes(filter.min_size_bytes);
-  out.set_max_size_bytes(filter.max_size_bytes);
-  out.set_min_lifetime_seconds(filter.lifetime.min_seconds);
-  out.set_max_lifetime_seconds(filter.lifetime.max_seconds);
-  out.set_fate(to_proto(filter.lifetime.fate));
-  out.set_allocated_in_range(filter.lifetime.allocated_in_range);
-  if (filter.heap) out.set_heap(to_proto(*filter.heap));
-  if (filter.source) out.set_source(to_proto(*filter.source));
-  out.mutable_threads()->Add(filter.threads.begin(), filter.threads.end());
-  out.mutable_domains()->Add(filter.domains.begin(), filter.domains.end());
   return out;
 }
 

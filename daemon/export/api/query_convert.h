@@ -24,12 +24,6 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by);
 absl::StatusOr<Fate> from_proto(pb::Fate fate);
 
 pb::TimeRange to_proto(const TimeRange& range);
-// The first of patterns: the message has one.
-pb::Filter to_proto(const Filter& filter);
-pb::Measure to_proto(Measure measure);
-pb::GroupBy to_proto(GroupBy group_by);
-pb::Fate to_proto(Fate fate);
-pb::BlockHeap to_proto(Heap heap);
 pb::BlockSource to_proto(Source source);
 
 pb::Location to_proto(const Location& location);

@@ -283,9 +283,4 @@ const TraceInfo& Reader::info() const { return impl_->info(); }
 int Reader::version() const { return impl_->version(); }
 ReadSummary Reader::read(Visitor& visitor) { return impl_->read(visitor); }
 
-absl::StatusOr<ReadSummary> read_trace_file(const std::string& path, Visitor& visitor) {
-  ASSIGN_OR_RETURN(Reader reader, Reader::open(path));
-  return reader.read(visitor);
-}
-
 }  // namespace memprofd::ctf

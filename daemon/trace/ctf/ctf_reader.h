@@ -65,9 +65,6 @@ struct ReadSummary {
   absl::Status read_error;          // the file could not be read to its end
 
   std::uint64_t events() const { return allocs + promotes + collects; }
-  double duration_seconds() const {
-    return static_cast<double>(last_time_us - first_time_us) / 1e6;
-  }
   bool complete() const;
   // One line for people: what was lost; empty when complete.
   std::string losses() const;
@@ -97,7 +94,5 @@ class Reader {
   explicit Reader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-absl::StatusOr<ReadSummary> read_trace_file(const std::string& path, Visitor& visitor);
 
 }  // namespace memprofd::ctf

@@ -282,7 +282,7 @@ absl::Status Writer::write_events(Domain& domain) {
   RETURN_IF_ERROR(write(domain.out.bytes()));
   domain.out.clear();
   domain.written_us = domain.last_us;
-  events_written_ += std::exchange(domain.events, 0);
+  domain.events = 0;
   return absl::OkStatus();
 }
 

@@ -71,7 +71,6 @@ class Writer {
 
   // What the sink has taken; what is still open is in none of these.
   std::uint64_t bytes_written() const { return bytes_written_; }
-  std::uint64_t events_written() const { return events_written_; }
   // Allocations, promotions and collections that went down with the sink.
   std::uint64_t events_lost() const { return events_lost_; }
 
@@ -129,7 +128,6 @@ class Writer {
   std::uint64_t meaning_bytes_ = 0;
 
   std::uint64_t bytes_written_ = 0;
-  std::uint64_t events_written_ = 0;
   std::uint64_t events_lost_ = 0;
 };
 

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "tests/kit/quantile.h"
+
 namespace memprofd {
 namespace {
 
@@ -21,6 +23,12 @@ std::map<std::uint8_t, std::uint32_t> by_code(const DeathCounts& deaths) {
   EXPECT_TRUE(std::is_sorted(deaths.entries().begin(), deaths.entries().end(),
                              [](const auto& a, const auto& b) { return a.code < b.code; }));
   return result;
+}
+
+// Blocks of one sample each.
+DeathCounts::Entry entry_of(std::uint8_t code, std::uint64_t n_samples, double words_each) {
+  const double words = static_cast<double>(n_samples) * words_each;
+  return {code, n_samples, words, words * words_each};
 }
 
 TEST(DeathCounts, CodesTellHeapAndBucket) {
@@ -49,7 +57,7 @@ TEST(DeathCounts, AddsByHeapAndBucket) {
 
 TEST(DeathCounts, ABucketCountsWithItsMiddle) {
   DeathCounts deaths;
-  deaths.add_code(DeathCounts::code_of(Heap::kMajor, 20), 4, 1);
+  deaths.add(entry_of(DeathCounts::code_of(Heap::kMajor, 20), 4, 1));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 4 * LifetimeHistogram::middle_ns(20));
   EXPECT_EQ(deaths.entries().front().heap(), Heap::kMajor);
 }
@@ -58,8 +66,8 @@ TEST(DeathCounts, WhatIsRemovedIsGone) {
   const std::uint8_t young = DeathCounts::code_of(Heap::kMinor, 3);
   const std::uint8_t old = DeathCounts::code_of(Heap::kMajor, 3);
   DeathCounts deaths;
-  deaths.add_code(old, 7, 1);
-  deaths.add_code(young, 5, 1);
+  deaths.add(entry_of(old, 7, 1));
+  deaths.add(entry_of(young, 5, 1));
   deaths.remove_code(young, 2, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{young, 3}, {old, 7}}));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 10 * LifetimeHistogram::middle_ns(3));
@@ -78,11 +86,11 @@ TEST(DeathCounts, SamplesOfSeveralRatesCountByTheirWords) {
   const LifetimeHistogram histogram = deaths.histogram();
   EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(1'000'000)), 1e5, 1e-3);
   EXPECT_NEAR(histogram.words(LifetimeHistogram::bucket_of(4'000'000'000)), 1e7, 1e-3);
-  EXPECT_NEAR(histogram.quantile_ns(0.5) / 4e9, 1, 0.42);
+  EXPECT_NEAR(testing::quantile_ns(histogram, 0.5) / 4e9, 1, 0.42);
   EXPECT_NEAR(deaths.sum_ns(), 1e6 * 1e5 + 4e9 * 1e7, 1e9);
   const std::uint8_t young =
       DeathCounts::code_of(Heap::kMinor, LifetimeHistogram::bucket_of(1'000'000));
-  deaths.add_code(young, 10, 1e5);
+  deaths.add(entry_of(young, 10, 1e5));
   deaths.remove_code(young, 1'000, 1e2);
   EXPECT_NEAR(deaths.entries().front().words, 1e6, 1e-3);
 }
@@ -91,8 +99,8 @@ TEST(DeathCounts, MoreThanThereIsCannotBeRemoved) {
   const std::uint8_t code = DeathCounts::code_of(Heap::kMinor, 3);
   const std::uint8_t other = DeathCounts::code_of(Heap::kMinor, 9);
   DeathCounts deaths;
-  deaths.add_code(code, 2, 1);
-  deaths.add_code(other, 2, 1);
+  deaths.add(entry_of(code, 2, 1));
+  deaths.add(entry_of(other, 2, 1));
   deaths.remove_code(code, 1000, 1);
   EXPECT_EQ(by_code(deaths), (std::map<std::uint8_t, std::uint32_t>{{other, 2}}));
   EXPECT_DOUBLE_EQ(deaths.sum_ns(), 2 * LifetimeHistogram::middle_ns(9)) << "the others' sum stays";

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kit/quantile.h"
+
 namespace memprofd {
 namespace {
 
@@ -46,21 +48,17 @@ TEST(LifetimeHistogramTest, QuantilesAreWithinTheirBucket) {
   histogram.add(9'000'000'000, 10, 10);
   EXPECT_EQ(histogram.total(), 100u);
   EXPECT_DOUBLE_EQ(histogram.sum_ns(), 50 * 5e3 + 40 * 3e6 + 10 * 9e9);
-  EXPECT_NEAR(histogram.quantile_ns(0.25) / 5e3, 1, 0.42);
-  EXPECT_NEAR(histogram.quantile_ns(0.75) / 3e6, 1, 0.42);
-  EXPECT_NEAR(histogram.quantile_ns(0.99) / 9e9, 1, 0.42);
-  EXPECT_LT(histogram.quantile_ns(0.1), histogram.quantile_ns(0.4));
+  EXPECT_NEAR(testing::quantile_ns(histogram, 0.25) / 5e3, 1, 0.42);
+  EXPECT_NEAR(testing::quantile_ns(histogram, 0.75) / 3e6, 1, 0.42);
+  EXPECT_NEAR(testing::quantile_ns(histogram, 0.99) / 9e9, 1, 0.42);
+  EXPECT_LT(testing::quantile_ns(histogram, 0.1), testing::quantile_ns(histogram, 0.4));
 }
 
-TEST(LifetimeHistogramTest, EdgesOfQuantiles) {
-  LifetimeHistogram histogram;
-  EXPECT_EQ(histogram.quantile_ns(0.5), 0);
-  histogram.add(0, 1, 1);
-  EXPECT_EQ(histogram.quantile_ns(0.5), 500);
-  EXPECT_EQ(histogram.quantile_ns(7), 1000);
-  LifetimeHistogram long_lived;
-  long_lived.add(std::numeric_limits<std::uint64_t>::max(), 1, 1);
-  EXPECT_EQ(long_lived.quantile_ns(0.5), LifetimeHistogram::upper_bound_ns(kLast - 1));
+TEST(LifetimeHistogramTest, TheFirstBucketIsLinearAndTheLastHasNoEnd) {
+  EXPECT_EQ(LifetimeHistogram::value_at(0, 0), 0);
+  EXPECT_EQ(LifetimeHistogram::value_at(0, 0.5), 500);
+  EXPECT_EQ(LifetimeHistogram::value_at(0, 1), 1000);
+  EXPECT_EQ(LifetimeHistogram::value_at(kLast, 0.5), LifetimeHistogram::upper_bound_ns(kLast - 1));
 }
 
 TEST(LifetimeHistogramTest, CountsNeitherStopNorWrapAt32Bits) {

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/kit/quantile.h"
+
 namespace memprofd {
 namespace {
 
@@ -66,7 +68,7 @@ TEST(SurvivalCurve, OfTheDeadAloneItIsTheirHistogram) {
   const SurvivalCurve curve(watch.counters);
   const LifetimeHistogram histogram = watch.counters.deaths.histogram();
   for (const double q : {0.01, 0.5, 0.9, 0.99, 1.0}) {
-    EXPECT_NEAR(curve.quantile(q).ns.value() / histogram.quantile_ns(q), 1, 1e-9) << q;
+    EXPECT_NEAR(curve.quantile(q).ns.value() / testing::quantile_ns(histogram, q), 1, 1e-9) << q;
   }
   EXPECT_EQ(curve.alive_ratio(), 0);
 }

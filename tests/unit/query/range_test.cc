@@ -10,6 +10,8 @@
 #include "daemon/query/range_counter.h"
 #include "tests/kit/recording.h"
 
+#include "tests/kit/quantile.h"
+
 namespace memprofd {
 namespace {
 
@@ -70,7 +72,8 @@ TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
   recording.advance(kSecond);
   const TargetSnapshot snapshot = recording.snapshot();
   const Counters all = sum(rows_in_range(snapshot, {}, {}));
-  EXPECT_NEAR(all.deaths.histogram().quantile_ns(0.5) / 4e9, 1, 0.42) << "2/3 of the words";
+  EXPECT_NEAR(testing::quantile_ns(all.deaths.histogram(), 0.5) / 4e9, 1, 0.42)
+      << "2/3 of the words";
   const Counters late = sum(rows_in_range(snapshot, {}, {.min_seconds = 1, .fate = Fate::kDead}));
   EXPECT_NEAR(late.deallocated[0].words, 200'000, 1e-6);
   EXPECT_NEAR(late.deaths.entries().front().words, 200'000, 1e-6);

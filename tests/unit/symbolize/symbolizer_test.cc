@@ -230,9 +230,9 @@ class FileSymbolizer : public testing::Test {
     ASSERT_FALSE(path_.empty());
     auto file = ElfFile::open(path_, path_);
     ASSERT_TRUE(file.ok()) << file.status();
-    ASSERT_FALSE((*file)->position_independent());
     const auto symbol = (*file)->find_symbol("caml_frametable");
     ASSERT_TRUE(symbol.has_value());
+    ASSERT_GE(symbol->address, 0x400000u) << "where programs are that cannot be moved";
     auto frames = read_frame_table(FileMemory(**file, 0), {}, symbol->address);
     ASSERT_TRUE(frames.ok()) << frames.status();
     EXPECT_EQ(frames->skipped, 0u);

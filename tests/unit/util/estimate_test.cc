@@ -224,16 +224,5 @@ TEST(LimitsTest, OfADifferenceHasItsSides) {
   EXPECT_DOUBLE_EQ(same.lower, -same.upper);
 }
 
-TEST(LimitsTest, OfAShareIsBetweenNothingAndAll) {
-  const Limits none = count_limits(0), ten = count_limits(10);
-  EXPECT_EQ(share_limits(0, none, 0, none), (Limits{0, 1}));
-  EXPECT_NEAR(share_limits(0, none, 10, ten).upper, 0.3, 0.01);
-  EXPECT_EQ(share_limits(0, none, 10, ten).lower, 0);
-  EXPECT_NEAR(share_limits(10, ten, 0, none).lower, 0.7, 0.01);
-  const Limits half = share_limits(10, ten, 10, ten);
-  EXPECT_NEAR(half.lower, 1 - half.upper, 1e-12);
-  EXPECT_NEAR(half.upper - half.lower, 0.45, 0.03);
-}
-
 }  // namespace
 }  // namespace memprofd

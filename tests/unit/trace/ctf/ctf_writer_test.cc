@@ -108,8 +108,7 @@ TEST_F(CtfWriter, AllKindsOfEvents) {
   }
   EXPECT_EQ(std::get<Promote>(trace.events[allocs.size()]).id, 0u);
   EXPECT_EQ(std::get<Collect>(trace.events[allocs.size() + 1]).id, allocs.size() - 1);
-  EXPECT_EQ(trace.summary.duration_seconds(), 600e-6);
-  EXPECT_EQ(writer().events_written(), trace.events.size());
+  EXPECT_EQ(trace.summary.last_time_us - trace.summary.first_time_us, 600u);
 }
 
 TEST_F(CtfWriter, WhatCannotBeWrittenIsRefused) {
@@ -279,17 +278,19 @@ TEST_F(CtfWriter, AFailingSinkCostsOnlyWhatWasOpen) {
   testing::Workload workload(9);
   testing::Replay replay(writer);
   int failures = 0;
+  std::uint64_t taken = 0;
   for (int i = 0; i < 30'000; ++i) {
     full = i > 10'000 && i < 20'000;
     const absl::Status status = replay.put(workload.next());
     // Blocks whose allocation was refused are not known later.
     if (absl::IsResourceExhausted(status)) ++failures;
+    if (status.ok()) ++taken;
   }
   ASSERT_TRUE(writer.flush().ok());
   const Trace trace = read_all(file.bytes());
   EXPECT_GT(failures, 1);
   EXPECT_GT(writer.events_lost(), 5000u);
-  EXPECT_EQ(trace.summary.events(), writer.events_written());
+  EXPECT_EQ(trace.summary.events() + writer.events_lost(), taken);
   EXPECT_GT(trace.summary.allocs_missing, 2000u);
   EXPECT_EQ(trace.summary.callstacks_lost, 0u);
   EXPECT_EQ(trace.summary.codes_unexplained, 0u);
