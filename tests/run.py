@@ -41,7 +41,7 @@ NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 3  # on two processors: one module waits most of the time
 SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
-ALONE = {"e2e/test_limits", "e2e/test_crowd", "bench/test_bench"}
+ALONE = {"e2e/test_budget", "e2e/test_crowd", "bench/test_bench"}
 # Begun before all others: each takes minutes, and lanes should end together.
 FIRST = ["dashboards/test_page", "dashboards/test_alerts", "dashboards/test_page_sites", "e2e/test_cycles",
          "e2e/test_process_life"]

@@ -170,7 +170,7 @@ calibrate: $(BUILD)/tests/calibrate
 	$(Q)mv $(BUILD)/accuracy.md docs/accuracy.md
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
-BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench
+BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench $(PAGE_PROGRAMS)
 RUN_BENCH      = $(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench
 .PHONY: bench bench-programs bench-report bench-compare bench-test
 bench-programs:

@@ -23,9 +23,9 @@ from table import section_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
-            "large", "targets", "history", "page"]
+            "large", "targets", "history", "limits"]
 NAMES = [workload.name for workload in WORKLOADS]
-NOT_SHORT = {"large", "history", "page"}  # minutes each
+NOT_SHORT = {"large", "history", "limits"}  # minutes each
 
 
 def section_module(name):

@@ -43,14 +43,14 @@ class DayOfTenThousandSites(unittest.TestCase):
         self.assertLessEqual(self.day["history_bytes"], 128 * 2**20)
         self.assertGreaterEqual(self.day["hours_within_limit"], 24)
 
-    def test_questions_are_answered_in_time(self):
+    def test_questions_are_answered(self):
+        """In time, where nothing else takes the processors."""
         self.assertGreaterEqual(len(self.day["queries"]), 13)
         for name, times in self.day["queries"].items():
             with self.subTest(name):
                 slower = max(1, times["reference_ms"] / REFERENCE_MS)
-                limit = LARGE_ANSWERS_MS.get(name, MAX_MS) * slower * NOISE
                 self.assertGreater(times["answer_bytes"], 0)
-                self.assertLessEqual(times["min_ms"], limit, f"reference {times['reference_ms']:.0f} ms")
+                harness.check_time(self, name, times["min_ms"], LARGE_ANSWERS_MS.get(name, MAX_MS) * slower * NOISE)
 
 
 class Targets(harness.E2ETest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the page reacts, with ten thousand sites, a day of history, and 100,000 frames of a flame graph."""
+"""Times that tests tell and hold to limits here only: reactions of the page, questions about a day of history."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import sys
 
 import harness
 
-# Tests of the page that tell times, which have no limit where other tests run beside them.
+# Other tests run beside them in make test.
 TESTS = [("tests/dashboards/test_page_sites.py", "Large"), ("tests/dashboards/test_page_day.py", ""),
-         ("tests/dashboards/test_flamegraph.py", "Large")]
+         ("tests/dashboards/test_flamegraph.py", "Large"), ("tests/e2e/test_limits.py", "DayOfTenThousandSites")]
 
 
 def run(context, section):
