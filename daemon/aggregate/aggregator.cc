@@ -124,13 +124,14 @@ std::vector<AgeCounts> Aggregator::live_ages() const {
 }
 
 ClassId Aggregator::class_of(const memprof_record& record, CallstackId callstack,
-                             std::uint16_t domain) {
+                             std::uint16_t domain, int stands_for_log2) {
   return intern({.callstack = callstack,
                  .thread = MEMPROF_ORIGIN_TID(record.origin),
                  .domain = domain,
                  .size = SizeBucket::of(record.size_words),
                  .heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin)),
-                 .source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(record.origin))});
+                 .source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(record.origin)),
+                 .stands_for_log2 = static_cast<std::uint8_t>(stands_for_log2)});
 }
 
 ClassId Aggregator::intern(const AllocClass& alloc_class) {
@@ -143,12 +144,16 @@ ClassId Aggregator::intern(const AllocClass& alloc_class) {
   return id;
 }
 
+bool Aggregator::may_follow(const AllocClass& of) {
+  return of.stands_for_log2 == 0 || dice_() >> (64 - of.stands_for_log2) == 0;
+}
+
 SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstack,
-                              std::uint16_t domain) {
+                              std::uint16_t domain, int stands_for_log2) {
   told_until(record.time_ns);
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
-  const ClassId id = class_of(record, callstack, domain);
+  const ClassId id = class_of(record, callstack, domain, stands_for_log2);
   const AllocClass& of = classes_.get(id);
   Session& session = sessions_[running_];
   const SampleWeight each = of.weight(session.rate);
@@ -159,6 +164,10 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   totals_.allocated[static_cast<int>(heap)][source].add(n, each);
   counters.add_allocated(n, each, of.block_words());
   cell.allocated += n;
+  if (!may_follow(of)) {
+    cell.never_followed += n;
+    return {record, id, record.time_ns};
+  }
   const auto inserted = live_.insert(
       SampleId(record.sample_id), LiveSample(record.time_ns, record.n_samples, id, heap, running_));
   if (inserted == LiveSet::Inserted::kYes) {

@@ -77,8 +77,11 @@ class Aggregator {
   // How often what was followed was forgotten, or a session begun that followed nothing.
   std::uint64_t sessions() const { return forgettings_; }
 
-  // All three take a record of the matching kind, checked by valid_record().
-  SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0);
+  // All three take a record of the matching kind, checked by valid_record(). stands_for_log2: as of
+  // its class (AllocClass). The lost blocks that one counts for may be dead by now, and are not
+  // live: of those that count for 2^n one in 2^n is followed.
+  SampleEvent alloc(const memprof_record& record, CallstackId callstack, std::uint16_t domain = 0,
+                    int stands_for_log2 = 0);
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
 
@@ -124,7 +127,9 @@ class Aggregator {
   };
 
   ClassId intern(const AllocClass& alloc_class);
-  ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain);
+  ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain,
+                   int stands_for_log2);
+  bool may_follow(const AllocClass& of);
   Counters& counters_of(ClassId alloc_class);
   const Session& running() const { return sessions_[running_]; }
   Session& session_of(const LiveSample& sample) { return sessions_[sample.session()]; }
@@ -148,7 +153,7 @@ class Aggregator {
   std::uint32_t running_ = 0;                // of sessions_
   std::vector<ClosedInterval> closed_;       // of the sessions before, since the last cut
   ObservedCells observed_;                   // the same of hits, at their own weights
-  std::mt19937_64 dice_;                     // for the weight scale
+  std::mt19937_64 dice_;                     // for the weight scale, and who is followed
 };
 
 }  // namespace memprofd

@@ -23,13 +23,19 @@ struct AllocClass {
   SizeBucket size;
   Heap heap = Heap::kMinor;  // allocated in
   Source source = Source::kNormal;
+  // The logarithm to the base of 2 of how many sampled blocks each one counts for: itself and
+  // others whose records were lost (ingest/lost_allocations.h).
+  std::uint8_t stands_for_log2 = 0;
 
   // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
   double block_words() const { return size.middle_words() + (source == Source::kCustom ? 0 : 1); }
   // What is counted of a block with n sampled words, and what each stands for.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
   SampleWeight weight(double rate) const {
-    return size.fine() ? weight_of_block(block_words(), rate) : weight_of_word(rate);
+    const auto among = static_cast<double>(std::uint64_t{1} << stands_for_log2);
+    if (size.fine()) return weight_of_block(block_words(), rate, among);
+    return among == 1 ? weight_of_word(rate)
+                      : weight_of_word(rate, among, size.told() ? block_words() : 1);
   }
 
   friend bool operator==(const AllocClass&, const AllocClass&) = default;
@@ -37,7 +43,8 @@ struct AllocClass {
   friend H AbslHashValue(H h, const AllocClass& c) {
     // In two numbers: each costs the same.
     const std::uint64_t whose = std::uint64_t{c.callstack.value()} << 32 | c.thread;
-    const std::uint64_t what = std::uint64_t{c.domain} << 32 | std::uint64_t{c.size.index()} << 16 |
+    const std::uint64_t what = std::uint64_t{c.stands_for_log2} << 48 |
+                               std::uint64_t{c.domain} << 32 | std::uint64_t{c.size.index()} << 16 |
                                static_cast<std::uint64_t>(c.heap) << 8 |
                                static_cast<std::uint64_t>(c.source);
     return H::combine(std::move(h), whose, what);

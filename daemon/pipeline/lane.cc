@@ -28,6 +28,7 @@ PipelineLimits pipeline_limits(const AttachedTarget& attachment) {
   }
   limits.pairing.as_one_thread = abi.one_postponed_queue;
   limits.pairing.in_order = abi.domains;
+  if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
   return limits;
 }
 
@@ -92,25 +93,25 @@ int Lane::consume(std::uint64_t end) {
 
 void Lane::request_session(std::uint32_t generation, double rate) {
   RequestedSession session{generation, rate, std::nullopt};
-  if (!std::exchange(any_requested_, true)) session.next_seq = next_seq_of_agent();
+  if (!std::exchange(any_requested_, true)) session.positions = positions_of_agent();
   std::lock_guard lock(info_mutex_);
   requested_sessions_.push_back(std::move(session));
 }
 
 // An agent that is not there yet begins at 0. One that still samples for a memprofd before us
 // throws away what nobody watches: where it will be is not known.
-std::optional<std::vector<std::uint64_t>> Lane::next_seq_of_agent() const {
-  std::vector<std::uint64_t> next_seq;
+std::optional<std::vector<BufferPosition>> Lane::positions_of_agent() const {
+  std::vector<BufferPosition> positions;
   const AgentControl* agent = attachment_->agent();
-  if (agent == nullptr) return next_seq;
+  if (agent == nullptr) return positions;
   const auto status = agent->status();
   const auto tails = agent->tails();
   if (!status.ok() || status->state == MEMPROF_AGENT_SAMPLING || !tails.ok()) return std::nullopt;
   for (const AgentTail& tail : *tails) {
-    next_seq.resize(tail.buffer + 1);
-    next_seq.back() = tail.first_seq;
+    positions.resize(tail.buffer + 1);
+    positions.back() = {tail.first_seq, tail.sampled};
   }
-  return next_seq;
+  return positions;
 }
 
 void Lane::take_requested_sessions() {
@@ -120,7 +121,7 @@ void Lane::take_requested_sessions() {
     requested.swap(requested_sessions_);
   }
   for (const RequestedSession& session : requested) {
-    if (session.next_seq) pipeline_.expect(*session.next_seq);
+    if (session.positions) pipeline_.expect(*session.positions);
     pipeline_.begin_session(session.generation, session.rate);
   }
 }

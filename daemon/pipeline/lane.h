@@ -85,10 +85,10 @@ class Lane {
     std::uint32_t generation;
     double rate;
     // The first session has what Pipeline::expect() is to be told; nothing where it is not known.
-    std::optional<std::vector<std::uint64_t>> next_seq;
+    std::optional<std::vector<BufferPosition>> positions;
   };
 
-  std::optional<std::vector<std::uint64_t>> next_seq_of_agent() const;
+  std::optional<std::vector<BufferPosition>> positions_of_agent() const;
   void take_requested_sessions();
   void tell_counts();
   void note_children();

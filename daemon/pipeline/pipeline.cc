@@ -10,7 +10,8 @@ namespace memprofd {
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_(limits.callstacks),
       pairer_(limits.pairing, drops_),
-      aggregator_({limits.max_live_samples, limits.classes}, drops_) {
+      aggregator_({limits.max_live_samples, limits.classes}, drops_),
+      lost_allocations_(limits.sample_id_step) {
   if (limits.observe) meter_.emplace(*limits.observe, drops_);
 }
 
@@ -27,6 +28,7 @@ void Pipeline::end_session() {
   sessions_.clear();
   aggregator_.end_session();
   pairer_.clear();
+  lost_allocations_.end();
 }
 
 void Pipeline::on_ring_record(std::span<const std::byte> data) {
@@ -104,19 +106,14 @@ void Pipeline::on_packed(const PackedView& batch) {
     if (taken >= seen) on_packed_record(batch, *record);
   }
   if (taken < records && records > seen) {
-    drops_.add(Drop::kDecodeBadRecord, records - std::max(seen, taken));
-    aggregator_.begin_anew();
+    on_bad_records(batch.buffer, records - std::max(seen, taken));
   }
   if (observer_ != nullptr && records > seen) observer_->on_batch_end();
 }
 
 void Pipeline::on_packed_record(const PackedView& batch, memprof_record record) {
   record.time_ns = std::min<std::uint64_t>(record.time_ns, batch.time_ns);
-  if (!valid_record(record)) {
-    drops_.add(Drop::kDecodeBadRecord);
-    aggregator_.begin_anew();
-    return;
-  }
+  if (!valid_record(record)) return on_bad_records(batch.buffer, 1);
   if (is_late(record)) return;
   CallstackId callstack;
   if (is_alloc(record)) {
@@ -176,10 +173,11 @@ void Pipeline::on_event(const LifecycleView& lifecycle) {
 
 void Pipeline::on_event(const ForkView& fork) { children_.push_back(fork.child); }
 
-void Pipeline::expect(std::span<const std::uint64_t> next_seq) {
-  next_seq_.fill(0);
-  for (std::size_t i = 0; i < std::min(next_seq.size(), next_seq_.size()); ++i) {
-    next_seq_[i] = next_seq[i];
+void Pipeline::expect(std::span<const BufferPosition> positions) {
+  for (std::uint32_t buffer = 0; buffer < MEMPROF_BUFFERS; ++buffer) {
+    const BufferPosition at = buffer < positions.size() ? positions[buffer] : BufferPosition();
+    next_seq_[buffer] = at.records;
+    lost_allocations_.begin_after(buffer, at.sampled);
   }
 }
 
@@ -252,8 +250,7 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
   next_seq_[buffer] = std::max(expected, first_seq + records);
   if (first_seq > expected) {
     drops_.add(Drop::kFollowLostRecords, first_seq - expected);
-    records_lost_ = true;
-    aggregator_.begin_anew();
+    after_loss(buffer, first_seq - expected);
     return 0;
   }
   const std::uint64_t behind = expected - first_seq;
@@ -262,12 +259,24 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
   return std::min<std::uint64_t>(behind, records);
 }
 
+void Pipeline::on_bad_records(std::uint32_t buffer, std::uint64_t n) {
+  drops_.add(Drop::kDecodeBadRecord, n);
+  after_loss(buffer, n);
+}
+
+void Pipeline::after_loss(std::uint32_t buffer, std::uint64_t records) {
+  records_lost_ = true;
+  lost_allocations_.on_lost(buffer, records);
+  aggregator_.begin_anew();
+}
+
 // The announcement of a session comes before its captures: those that wait are of the session
 // before, and go. When the first that comes is a batch of records, the announcement was lost (say a
 // batch of generation 4 after generation 3), captures of this session wait among older ones, and
 // which is whose is found out as after any loss.
 void Pipeline::begin(bool announced) {
   aggregator_.begin_session(sessions_.rate(), sessions_.generation(), follows_);
+  lost_allocations_.begin_session(sessions_.rate());
   if (announced) pairer_.clear();
   records_lost_ = !announced;
 }
@@ -276,12 +285,7 @@ void Pipeline::begin(bool announced) {
 // old as that.
 void Pipeline::on_record(const BatchView& batch, memprof_record record) {
   record.time_ns = std::min<std::uint64_t>(record.time_ns, batch.time_ns);
-  if (!valid_record(record)) {
-    drops_.add(Drop::kDecodeBadRecord);
-    records_lost_ = true;
-    aggregator_.begin_anew();
-    return;
-  }
+  if (!valid_record(record)) return on_bad_records(batch.buffer, 1);
   if (is_late(record)) return;
   if (records_lost_) {
     pairer_.on_records_lost(record.time_ns);
@@ -297,7 +301,8 @@ SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
                              CallstackId callstack) {
   if (is_alloc(record)) {
     return aggregator_.alloc(record, callstack,
-                             static_cast<std::uint16_t>(buffer));  // one for each domain
+                             static_cast<std::uint16_t>(buffer),  // one for each domain
+                             lost_allocations_.on_alloc(buffer, record.sample_id));
   }
   if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);
   return aggregator_.dealloc(record);
@@ -306,6 +311,7 @@ SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
 void Pipeline::fill(TargetSnapshot& snapshot) const {
   fill_counts(aggregator_, callstacks_, snapshot);
   snapshot.drops = drops_;
+  snapshot.drops.set(Drop::kFollowNotMadeUp, lost_allocations_.not_made_up());
 }
 
 }  // namespace memprofd

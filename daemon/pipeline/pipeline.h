@@ -23,6 +23,7 @@
 #include "daemon/history/snapshot.h"
 #include "daemon/ingest/decoder.h"
 #include "daemon/ingest/heap_meter.h"
+#include "daemon/ingest/lost_allocations.h"
 #include "daemon/ingest/packed_decoder.h"
 #include "daemon/ingest/pairing.h"
 #include "daemon/ingest/sessions.h"
@@ -47,8 +48,16 @@ struct PipelineLimits {
   CallstackTableLimits callstacks;
   AllocClassLimits classes;
   PairerLimits pairing;
+  // How far the numbers of a buffer's sampled blocks are apart.
+  std::uint64_t sample_id_step = 1;
   // Observe mode: captures come with hits instead of records, and counters like these.
   std::optional<HeapMeter::Format> observe;
+};
+
+// What a buffer has had so far.
+struct BufferPosition {
+  std::uint64_t records = 0;  // handed over
+  std::uint64_t sampled = 0;  // blocks
 };
 
 class Pipeline {
@@ -67,9 +76,9 @@ class Pipeline {
   void follow_since(std::uint32_t generation);
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
-  // Before the first session: the number of each buffer's next record, as an agent at rest says, 0
-  // for buffers behind the last. Without it what was before a buffer's first batch is no loss.
-  void expect(std::span<const std::uint64_t> next_seq);
+  // Before the first session: where each buffer is, as an agent at rest says; nowhere yet where it
+  // says nothing. Without it what was before a buffer's first batch is no loss.
+  void expect(std::span<const BufferPosition> positions);
   // A buffer's records below first_seq have all been handed over, as it said before the ring was
   // drained: those that have not come are lost.
   void on_reached(std::uint32_t buffer, std::uint64_t first_seq);
@@ -141,6 +150,8 @@ class Pipeline {
   bool is_late(const memprof_record& record);
   CallstackId callstack_of(StackHash stack);
   void begin(bool announced);
+  void on_bad_records(std::uint32_t buffer, std::uint64_t n);
+  void after_loss(std::uint32_t buffer, std::uint64_t records);
   void on_records(const BatchView& batch);
   bool overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const;
   std::size_t seen_before(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records,
@@ -152,6 +163,7 @@ class Pipeline {
   CallstackTable callstacks_;
   Pairer pairer_;
   Aggregator aggregator_;
+  LostAllocations lost_allocations_;
   Sessions sessions_;
   bool follows_ = false;    // the agent goes on following over sessions
   bool of_before_ = false;  // the batch is of a session before the one that runs

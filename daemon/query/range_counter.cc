@@ -158,10 +158,8 @@ RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
   row_of_.assign(classes, -1);
   for (std::size_t row = 0; row < snapshot.rows.size(); ++row) {
     row_of_[snapshot.rows[row].id.value()] = static_cast<int>(row);
-    const AllocClass& of = snapshot.rows[row].alloc_class;
-    fine_words_.push_back(of.size.fine() ? of.block_words() : 0);
   }
-  last_weights_.resize(fine_words_.size());
+  last_weights_.resize(snapshot.rows.size());
 }
 
 TimeRange RangeCounter::resolve(const TimeRange& asked) const {
@@ -186,8 +184,7 @@ void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn
 }
 
 SampleWeight RangeCounter::weight_at(int row, double rate) const {
-  const double words = fine_words_[row];
-  SampleWeight each = words == 0 ? weight_of_word(rate) : weight_of_block(words, rate);
+  SampleWeight each = snapshot_.rows[row].alloc_class.weight(rate);
   if (doubt_ == Doubt::kChance) {
     each.variance_words2 = each.words * each.words;
     each.skew_words3 = each.variance_words2 * each.words;
@@ -231,7 +228,7 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
     // They may be of several rates. What they stand for, squared and summed up, follows from the
     // variance, which is w^2 - w u for a sample of u words that stands for w (util/estimate.h).
     if (doubt_ == Doubt::kChance && live.samples > 0) {
-      const double sampled = fine_words_[row] == 0 ? 1 : fine_words_[row];
+      const double sampled = sampled_words(row);
       const double squares = live.variance_words2 + live.words * sampled;
       result[row].variance_words2 = squares;
       result[row].skew_words3 = squares * squares / live.words;
@@ -241,12 +238,17 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   return result;
 }
 
+double RangeCounter::sampled_words(std::size_t row) const {
+  const AllocClass& of = snapshot_.rows[row].alloc_class;
+  return of.size.fine() ? of.block_words() : 1;
+}
+
 std::vector<Portion> RangeCounter::sampled(const std::vector<Portion>& live) const {
   std::vector<Portion> result = live;
   for (std::size_t row = 0; row < result.size(); ++row) {
     Portion& portion = result[row];
     if (portion.samples <= 0 || portion.words <= 0) continue;
-    const double block = fine_words_[row] == 0 ? 1 : fine_words_[row];
+    const double block = sampled_words(row);
     const double missed = std::max(0.0, 1 - block * portion.samples / portion.words);
     portion.variance_words2 *= missed;
     portion.skew_words3 =

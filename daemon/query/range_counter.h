@@ -156,8 +156,9 @@ class RangeCounter {
   // block has 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by
   // the mean).
   double squares(int row, double words_each) const {
-    const double block = snapshot_.rows[row].alloc_class.block_words();
-    const double samples = fine_words_[row] == 0 ? 1 + std::max(0.0, block - 1) / words_each : 1;
+    const AllocClass& of = snapshot_.rows[row].alloc_class;
+    const double block = of.block_words();
+    const double samples = !of.size.fine() ? 1 + std::max(0.0, block - 1) / words_each : 1;
     return words_each * words_each * samples;
   }
   // The share of a window's deaths, or of what it forgot, whose blocks were born after a time and
@@ -180,14 +181,15 @@ class RangeCounter {
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
   SampleWeight weight_at(int row, double rate) const;
+  // What one sample of the row has seen of a block.
+  double sampled_words(std::size_t row) const;
 
   const TargetSnapshot& snapshot_;
   const HistoryView& view_;
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;
   Doubt doubt_;
-  std::vector<int> row_of_;         // by class
-  std::vector<double> fine_words_;  // by row: of a block; 0 when its size is not fine
+  std::vector<int> row_of_;  // by class
   struct LastWeight {
     double rate = 0;
     SampleWeight weight;

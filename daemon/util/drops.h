@@ -44,6 +44,7 @@ enum class Drop {
   kFollowLiveSetFull,     // block counted as allocated but not followed
   kFollowSessionEnd,      // live block no longer followed: sampling restarted
   kFollowStaleSession,    // record of an earlier session that is not followed
+  kFollowNotMadeUp,       // lost allocation that no other counts for
   kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
   kFollowClassesCut,      // allocation class table fills; counted without thread, or more

@@ -85,12 +85,27 @@ inline SampleWeight weight_of_word(double rate) {
   return {1 / rate, variance, variance * grain_words(rate)};
 }
 
+// The same for a word of a block of so many words that was seen among so many blocks (among):
+// whether it was seen is chance of its own, and the block's samples come or go together.
+// With c for among and m samples in a block that has any, m = 1 + rate (block_words - 1), n samples
+// vary by c n (1 - rate) / rate^2 for their words and c (c - 1) m n / rate^2 for their blocks.
+inline SampleWeight weight_of_word(double rate, double among, double block_words) {
+  const double samples = 1 + rate * (block_words - 1);
+  const double variance = among * ((1 - rate) + (among - 1) * samples) / (rate * rate);
+  return {among / rate, variance, variance * among * samples / rate};
+}
+
 // One for a block with any sampled word; words are those of the whole block. A block that is
-// sampled for certain keeps a variance of nearly nothing, so that its grain is known.
-inline SampleWeight weight_of_block(double words, double rate) {
+// sampled for certain keeps a variance of nearly nothing, so that its grain is known. among: such
+// blocks there were of each one that was seen; then each is its own grain.
+inline SampleWeight weight_of_block(double words, double rate, double among = 1) {
   constexpr double kNearlyNothing = 1e-12;  // of the variance of one word's sample
   const double log_missed = words * std::log1p(-rate);
-  const double weight = words / -std::expm1(log_missed);
+  const double weight = among * words / -std::expm1(log_missed);
+  if (among > 1) {
+    const double unsure = weight * weight * (1 + std::expm1(log_missed) / among);
+    return {weight, unsure, unsure * weight};
+  }
   const double grain = grain_words(rate);
   const double variance =
       std::fmax(weight * weight * std::exp(log_missed), kNearlyNothing * grain * grain);

@@ -43,6 +43,7 @@ class AfterALoss(E2ETest):
         target.command("go 2")
         with standing_still(daemon):
             target.command("go 30")
+        # As much again, for all that was lost to be made up for, and a little more.
         for _ in range(9):
             target.command("go 4")
             daemon.targets()
@@ -55,6 +56,20 @@ class AfterALoss(E2ETest):
             exact = truth["site_live"]["live_words"]
             self.assert_estimate("live", live, exact, 1e-3)
             self.assertLess(totals["live_bytes"], 8 * exact * 1.3)
+        with self.subTest("what is allocated is corrected, and less sure"):
+            for site in SITES:
+                seen = sum_sites(sites, site)
+                exact = 8 * truth[site]["allocated_words"]
+                a_round = exact / 68  # where the hole begins and ends
+                self.assertLess(abs(seen["allocated_bytes"] - exact),
+                                4 * seen["allocated_bytes_stderr"] + a_round, (site, seen, exact))
+        with self.subTest("nobody is accused"):
+            self.assertEqual([], daemon.ctl_json("report", "--leaks", "--pid", target.pid)["leaks"])
+        with self.subTest("lost is not given up"):
+            drops = totals["drops"]
+            self.assertTrue(any(d["reason"] == "session_end" and d["given_up"] for d in drops), drops)
+            self.assertEqual(totals["dropped_events"],
+                             sum(d["count"] for d in drops if not d.get("given_up")))
 
     def test_ocaml4(self):
         self.check(TARGETS)

@@ -100,16 +100,19 @@ absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(const AgentStatus& n
   struct {
     std::uint64_t first_seq;
     std::uint32_t count, generation;
+    std::uint64_t last_sample;
   } head;
+  static_assert(offsetof(memprof_batch_buffer, last_sample) == 16 && sizeof head == 24);
   RETURN_IF_ERROR(memory_->read_value(at, head));
-  if (head.count == 0) return AgentTail{buffer, head.first_seq, head.generation, {}};
+  if (head.count == 0)
+    return AgentTail{buffer, head.first_seq, head.generation, head.last_sample, {}};
   struct {
     std::uint32_t words, format;
   } batch;  // said before the first record was counted
   static_assert(offsetof(memprof_batch_buffer, format) ==
                 offsetof(memprof_batch_buffer, words) + sizeof batch.words);
   RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, words), batch));
-  AgentTail tail{buffer, head.first_seq, head.generation, {}};
+  AgentTail tail{buffer, head.first_seq, head.generation, head.last_sample, {}};
   if (batch.format == MEMPROF_BATCH_PACKED) {
     ASSIGN_OR_RETURN(tail.batch, packed_tail(at, head.count, batch.words));
   } else {

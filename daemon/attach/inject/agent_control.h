@@ -53,6 +53,7 @@ struct AgentTail {
   std::uint32_t buffer = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t generation = 0;
+  std::uint64_t sampled = 0;  // blocks so far
   std::variant<PlainTail, PackedTail> batch;
 };
 

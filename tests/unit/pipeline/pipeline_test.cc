@@ -136,7 +136,7 @@ TEST_F(PipelineTest, PackedBatchesBringTheirCallstacks) {
 TEST_F(PipelineTest, ALostOrBrokenPackedBatchIsCounted) {
   pipeline_.begin_session(2, kRate);
   pipeline_.on_ring_record(PackedBatch().alloc(0, 1, 0, {0x10}).event(0, 2).bytes());
-  pipeline_.on_ring_record(PackedBatch(9, 7).alloc(0, 1, 0, {0x10}).event(7, 2).bytes());
+  pipeline_.on_ring_record(PackedBatch(9, 1).alloc(0, 1, 0, {0x10}).event(7, 2).bytes());
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 6u);
   PackedBatch broken(20, 8);
   broken.alloc(0, 1, 0, {0x10}).words_of({0, 0}).alloc(1, 1, 0, {0x10});
@@ -187,7 +187,7 @@ TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   batch(kGeneration, 0, allocs(1, 3));
   EXPECT_EQ(snapshot().counters.live.samples, 3u);
   const std::uint64_t sessions = pipeline_.aggregator().sessions();
-  auto after = allocs(5, 6);
+  auto after = allocs(4, 5);  // no allocation among the lost ones
   after.push_back(sample_record(100, 1, MEMPROF_DEALLOC_MINOR));
   batch(kGeneration, 10, after);
   EXPECT_EQ(snapshot().counters.live.samples, 2u);
@@ -209,14 +209,14 @@ TEST_F(PipelineTest, ALossIsSeenThoughNothingFollows) {
   pipeline_.on_reached(0, 10);
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
   EXPECT_EQ(snapshot().counters.live.samples, 0u);
-  batch(kGeneration, 10, allocs(11, 12));
+  batch(kGeneration, 10, allocs(4, 5));
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 7u);
   EXPECT_EQ(snapshot().counters.live.samples, 2u);
 }
 
 TEST_F(PipelineTest, TheFirstBatchOfABufferThatIsLostIsALoss) {
   Pipeline pipeline;
-  pipeline.expect(std::vector<std::uint64_t>{100});
+  pipeline.expect(std::vector<BufferPosition>{{.records = 100}});
   pipeline.begin_session(kGeneration, kRate);
   const auto lost = [&] { return pipeline.drops().get(Drop::kFollowLostRecords); };
   pipeline.on_ring_record(
@@ -294,6 +294,7 @@ TEST_F(PipelineTest, AThousandLossesAreOneInterval) {
 TEST_F(PipelineTest, ABadRecordIsALossToo) {
   auto records = allocs(1, 3);
   records[1].n_samples = 0;
+  records[2].sample_id = 2;
   batch(kGeneration, 0, records);
   EXPECT_EQ(snapshot().counters.live.samples, 1u);
   pipeline_.begin_session(2, kRate);

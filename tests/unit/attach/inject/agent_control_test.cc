@@ -118,6 +118,7 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   first.records[0].sample_id = 41;
   first.records[1].sample_id = 42;
   buffers_[2].first_seq = 7;  // empty
+  buffers_[2].last_sample = 5;
   buffers_[3] = {.first_seq = 9, .count = 1, .generation = 5, .last_sample = 0, .records = {}};
   buffers_[4].count = 1;  // not used
   const auto tails = control().tails();
@@ -131,6 +132,7 @@ TEST_F(AgentControlTest, ReadsTheUnflushedTail) {
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[1].sample_id, 42u);
   EXPECT_EQ((*tails)[2].first_seq, 7u) << "how far it has come, without records";
+  EXPECT_EQ((*tails)[2].sampled, 5u);
   EXPECT_TRUE(std::get<PlainTail>((*tails)[2].batch).records.empty());
   EXPECT_EQ(tails->back().buffer, 3u);
   EXPECT_EQ(tails->back().generation, 5u);
