@@ -63,7 +63,10 @@ Json known_gc_json(const pb::GcStats& gc) {
 Json drops_json(const pb::Target& target) {
   Json drops = Json::array();
   for (const pb::Drop& drop : target.drops()) {
-    drops.push_back({{"stage", drop.stage()}, {"reason", drop.reason()}, {"count", drop.count()}});
+    drops.push_back({{"stage", drop.stage()},
+                     {"reason", drop.reason()},
+                     {"count", drop.count()},
+                     {"given_up", drop.given_up()}});
   }
   return drops;
 }
@@ -90,6 +93,7 @@ Json target_object(const pb::Target& target) {
            {"message", target.message()},
            {"sampling_rate", target.sampling_rate()},
            {"dropped_events", target.dropped_events()},
+           {"given_up_events", target.given_up_events()},
            {"drops", drops_json(target)}};
   out["overhead"] = target.has_overhead() ? overhead_json(target.overhead()) : Json(nullptr);
   put_estimate(out, "allocated_bytes", target.allocated());
