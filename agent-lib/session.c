@@ -13,8 +13,8 @@
 /* Expected of what was allocated without one: none has a probability of e^-64. */
 #define SILENT_SAMPLES 64
 
-/* One domain at a time starts or ends a session, or forgets what one has followed; others that
- * come here meanwhile go on and will come again. */
+/* One domain at a time starts or ends a session; others that come here meanwhile go on
+ * and will come again. */
 static volatile int changing;
 
 static int take_turn(void) { return __sync_bool_compare_and_swap(&changing, 0, 1); }
@@ -80,12 +80,9 @@ static void begin_session(double rate, uint32_t generation)
 	memprof_pauses_begin();
 	control->rate = rate;
 	control->starts++;
-	control->followed_since =
-		memprof_has_domains() ? memprof_discard_old_profiles(generation) : generation;
+	control->followed_since = generation; /* each forgets what others have followed */
 	answer(MEMPROF_AGENT_SAMPLING, generation);
 	memprof_announce(generation);
-	/* What happens meanwhile to blocks of sessions before is told as theirs. */
-	control->running_generation = generation;
 	memprof_activity.sampling = 1;
 	if (memprof_has_domains())
 		memprof_domains_start();
@@ -106,9 +103,8 @@ static void start_session(void)
 		answer(MEMPROF_AGENT_UNSUPPORTED, generation);
 		return;
 	}
-	/* In OCaml 4 callbacks may come before start returns. */
-	if (!memprof_has_domains())
-		control->running_generation = generation;
+	/* Callbacks may come before start returns. */
+	control->running_generation = generation;
 	control->running_capture = control->requested_capture;
 	memprof_set_profile(rate, callstack_size());
 	used = in_use();
@@ -162,25 +158,6 @@ void memprof_session_change(void)
 	}
 	end_turn();
 	memprof_session_start_if_due();
-}
-
-/* Profiles that are kept for a session which is due, until it is not. */
-static void forget_if_not_due(void)
-{
-	if (!memprof_profiles_follow() || memprof_activity.sampling || !take_turn())
-		return;
-	if (!memprof_activity.sampling && !memprof_session_due())
-		memprof_domains_forget();
-	end_turn();
-}
-
-void memprof_session_work(void)
-{
-	if (memprof_activity.sampling && memprof_session_over())
-		memprof_session_change();
-	else
-		memprof_session_start_if_due();
-	forget_if_not_due();
 }
 
 /* ------------------------------------------------------------------ stopped by the program */

@@ -3,7 +3,6 @@
 
 #include "batch.h"
 #include "domains.h"
-#include "profiles.h"
 #include "session.h"
 #include "static_value.h"
 
@@ -40,30 +39,14 @@ static value follow(uint32_t domain, value id)
 	return VALUE_OF(*some_id);
 }
 
-/* A session runs and is over: whether it goes on for this callback. In OCaml 5 another one
- * begins in the hook, and not before: what is allocated until then would have no sample. */
-static int still_in_session(void)
-{
-	if (!memprof_has_domains() || !memprof_session_wanted()) {
-		memprof_session_change();
-		return 0;
-	}
-	memprof_domains_call_back();
-	return 1;
-}
-
 /* Whether a callback of the session that runs; else of one that has ended. */
 static inline int in_session(void)
 {
 	if (LIKELY(memprof_activity.sampling && !memprof_session_over()))
 		return 1;
-	return memprof_activity.sampling && still_in_session();
-}
-
-/* What happens to blocks that a session goes on following is told before it begins too. */
-static inline int is_told(void)
-{
-	return in_session() || (memprof_profiles_follow() && memprof_session_due());
+	if (memprof_activity.sampling)
+		memprof_session_change();
+	return 0;
 }
 
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
@@ -81,6 +64,29 @@ static void append_follow(uint32_t domain, value id, enum memprof_record_kind ki
 	memprof_give_back_buffer(buffer);
 }
 
+static struct {
+	uint64_t header;
+} no_callstack = {STATIC_HEADER(0, 0)};
+
+/*
+ * OCaml 5.3 and 5.4 allocate the callstack of a sample, then `info` right below it, and the
+ * collection that the second may cause leaves the first where it was: when the sample has waited
+ * for longer than a minor collection, the runtime does not count it among what is young
+ * (run_alloc_callback_res of runtime/memprof.c). What lies in the minor heap and not right above
+ * `info` is no callstack any more, and must not be read.
+ */
+static value callstack_of(value info)
+{
+	value callstack = FIELD(info, 3);
+	value begin, end;
+
+	if (!memprof_has_domains() || callstack == info + 5 * (value)sizeof(value))
+		return callstack;
+	begin = *(const value *)(caml_state + DOMAIN_YOUNG_START);
+	end = *(const value *)(caml_state + DOMAIN_YOUNG_END);
+	return callstack < begin || callstack > end ? callstack : VALUE_OF(no_callstack);
+}
+
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
 	struct memprof_record record = {
@@ -88,6 +94,7 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
 		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
 	};
+	value callstack = callstack_of(info);
 	uint32_t domain, buffer;
 
 	if (UNLIKELY(!in_session()))
@@ -95,10 +102,10 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	domain = memprof_domain_index();
 	buffer = memprof_take_buffer(domain);
 	record.sample_id = memprof_new_sample_id(buffer);
-	memprof_append(buffer, &record, FIELD(info, 3));
+	memprof_append(buffer, &record, callstack);
 	memprof_give_back_buffer(buffer);
 #ifdef MEMPROF_ON_CALLSTACK
-	MEMPROF_ON_CALLSTACK(record.sample_id, FIELD(info, 3));
+	MEMPROF_ON_CALLSTACK(record.sample_id, callstack);
 #endif
 	return follow(domain, VAL_LONG(record.sample_id));
 }
@@ -111,7 +118,7 @@ value memprof_on_promote(value id)
 {
 	uint32_t domain;
 
-	if (UNLIKELY(!is_told()))
+	if (UNLIKELY(!in_session()))
 		return VAL_UNIT;
 	domain = memprof_domain_index();
 	append_follow(domain, id, MEMPROF_PROMOTE);
@@ -120,7 +127,7 @@ value memprof_on_promote(value id)
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
-	if (LIKELY(is_told()))
+	if (LIKELY(in_session()))
 		append_follow(memprof_domain_index(), id, kind);
 	return VAL_UNIT;
 }

@@ -26,7 +26,7 @@ struct fake_domain {
 
 static struct fake_domain fakes[DOMAINS];
 static unsigned current;
-static value configs[128][1 + CONFIG_FIELDS];
+static value configs[16][1 + CONFIG_FIELDS];
 static unsigned starts, discards;
 static value tracker[1 + 5];
 
@@ -102,13 +102,7 @@ value caml_callback_exn(value closure, value argument) {
 
 /* ------------------------------------------------------------------ steps */
 
-static int due; /* a session is */
-
-/* As session.c does. */
-static void work(void) {
-  if (!memprof_activity.sampling && !due) memprof_domains_forget();
-}
-static int is_due(void) { return due; }
+static void no_work(void) {}
 
 static void say(const char* step) {
   printf("%s: starts=%u discards=%u cleared=%d program_stops=%llu conflicts=%llu\n", step, starts,
@@ -127,12 +121,8 @@ static void hook(unsigned domain) {
   say(step);
 }
 
-static uint32_t generation;
-
 static void begin(void) {
   memprof_agent_control.starts++;
-  memprof_agent_control.running_generation = ++generation;
-  memprof_agent_control.followed_since = memprof_discard_old_profiles(generation);
   memprof_activity.watchers = 1;
   memprof_activity.sampling = 1;
   memprof_domains_start();
@@ -155,7 +145,7 @@ int main(void) {
   enter(0);
   memprof_agent_control.offsets = offsets;
   memprof_profiles_load((value)(tracker + 1), VAL_LONG(77));
-  memprof_domains_load(work, is_due);
+  memprof_domains_load(no_work);
   printf("right place: %d\n", memprof_profile_place_is_right());
   memprof_agent_control.offsets.memprof_config += 8;
   printf("another place: %d\n", memprof_profile_place_is_right());
@@ -175,9 +165,9 @@ int main(void) {
   for (unsigned i = 0; i < DOMAINS; i++) hook(i);
   enter(1);
   caml_memprof_stop(VAL_UNIT);
-  memprof_domains_remind(0);
+  memprof_domains_remind();
   hook(1);
-  memprof_domains_remind(0);
+  memprof_domains_remind();
   hook(1);
 
   puts("and one starts its own");
@@ -186,13 +176,13 @@ int main(void) {
   tracker[1] = VAL_LONG(78);
   caml_memprof_start(VAL_UNIT, VAL_UNIT, (value)(tracker + 1));
   tracker[1] = VAL_LONG(77);
-  memprof_domains_remind(0);
+  memprof_domains_remind();
   hook(2);
-  memprof_domains_remind(0);
+  memprof_domains_remind();
   hook(2);
   enter(2);
   caml_memprof_stop(VAL_UNIT);
-  memprof_domains_remind(0);
+  memprof_domains_remind();
   hook(2);
 
   puts("one blocks and one ends while a stop waits for them");
@@ -205,30 +195,5 @@ int main(void) {
   caml_domain_stop_hook();
   enter(0);
   say("ends 2");
-
-  puts("a session is due when one stops, again and again");
-  fakes[1].blocked = 0;
-  due = 1;
-  for (int i = 0; i < MEMPROF_FOLLOWED_SESSIONS + 2; i++) {
-    char step[32];
-
-    begin();
-    for (unsigned d = 0; d < DOMAINS; d++) hook(d);
-    snprintf(step, sizeof step, "since %u of %u", memprof_agent_control.followed_since, generation);
-    say(step);
-    stop();
-    for (unsigned d = 0; d < DOMAINS; d++) hook(d);
-  }
-
-  puts("and then it is not");
-  memprof_domains_call_back();
-  hook(0);
-  due = 0;
-  memprof_domains_call_back();
-  hook(0);
-  memprof_domains_call_back();
-  hook(0);
-  begin();
-  printf("since %u of %u\n", memprof_agent_control.followed_since, generation);
   return 0;
 }

@@ -58,25 +58,7 @@ class Protocol(unittest.TestCase):
                          self.numbers("starts", "program_stops", "conflicts")[11:14])
 
     def test_a_stop_waits_for_no_domain_that_blocks_or_has_ended(self):
-        self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:18])
-
-    def test_profiles_are_kept_while_another_session_is_due(self):
-        """Of as many sessions as are followed; those before are discarded as the next one begins."""
-        steps = self.numbers("discards", "cleared")[17:]
-        _, before, _ = steps[0]
-        begun = [(step, discards - before) for step, discards, _ in steps if step.startswith("since")]
-        followed = 16
-        first = int(begun[0][0].split()[-1])
-        self.assertEqual([(f"since {max(first, n - followed + 1)} of {n}", 3 * max(0, n - first - followed + 1))
-                          for n in range(first, first + followed + 2)], begun)
-        stop = [i for i, (step, *_) in enumerate(steps) if step == "stop"][-1]
-        self.assertEqual([("stop", 0), ("hook 0", 0), ("hook 1", 0), ("hook 2", 1)],
-                         [(step, cleared) for step, _, cleared in steps[stop:stop + 4]])
-
-    def test_profiles_that_no_session_is_due_for_are_discarded(self):
-        due, first, second = (discards for _, discards in self.numbers("discards")[-3:])
-        self.assertEqual((3 * 16, 0), (first - due, second - first))
-        self.assertRegex(self.steps[-1][0], r"^since (\d+) of \1$")
+        self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:])
 
 
 if __name__ == "__main__":

@@ -1,29 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCaml 5: every domain is sampled, those that come later too, and all of them are let go."""
 
-import pathlib
 import random
 import signal
-import struct
-import subprocess
 
 import harness
 from harness import TARGETS5, E2ETest, eventually
 
 CYCLES = 200 if harness.MATRIX else 25
-FOLLOWED_SESSIONS = 16
-
-
-def kept_profiles(pid):
-    """How many the agent in a program keeps."""
-    maps = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    begin, path = next((line[0].split("-")[0], line[5]) for line in maps
-                       if len(line) > 5 and "libmemprof_agent" in line[5])
-    symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
-    place, = (line.split()[0] for line in symbols.splitlines() if line.split()[-1] == "kept")
-    with open(f"/proc/{pid}/mem", "rb") as memory:
-        memory.seek(int(begin, 16) + int(place, 16))
-        return struct.unpack("I", memory.read(4))[0]
+COLLECTIONS = 500 if harness.MATRIX else 30
 
 
 class Domains(E2ETest):
@@ -47,6 +32,17 @@ class Domains(E2ETest):
 
     def words(self, target):
         return {name: site["allocated_words"] for name, site in target.command("stat")["sites"].items()}
+
+    def test_collections_in_the_middle_of_callbacks(self):
+        """A sample that has waited for a collection may come without its callstack, which must not be read: a program
+        ended by a signal within a minute of this."""
+        target = self.domains()
+        daemon = self.sampled(target, rate=1e-2)
+        for _ in range(COLLECTIONS):
+            target.command("full")
+        self.assertGreater(self.samples(daemon, target), 0)
+        self.assert_works_on(target)
+        target.exit()
 
     def test_estimates_are_what_all_domains_allocate(self):
         target = self.domains()
@@ -105,59 +101,6 @@ class Domains(E2ETest):
             self.assertTrue(target.running())
         self.assert_works_on(target)
         harness.NOTES.append(f"{CYCLES} cycles with rate changes")
-        target.exit()
-
-    def test_blocks_are_followed_over_changes_of_the_rate(self):
-        """Of domains that have ended, while others go on; 1,204,000 words a time."""
-        target = self.domains()
-        daemon = self.sampled(target)
-        kept = lambda: harness.sum_sites(daemon.sites(target.pid), "site_kept")
-        rates, words = (1e-3, 4e-4, 2e-3), 4 * 1_000 * 301
-        error = 0
-        for i, rate in enumerate(rates):
-            if i > 0:
-                daemon.set_rate(target.pid, rate)
-                daemon.wait_state(target.pid, "sampling")
-            target.command("keep 1000")
-            error += words / rate
-            exact = (i + 1) * words
-            # All have been told of once they are no longer unflushed.
-            eventually(lambda: abs(kept()["live_bytes"] / 8 - exact) < 4 * error ** 0.5, f"{exact} words live at {rate:g}")
-        total = kept()
-        self.assertEqual(total["allocated_bytes"], total["live_bytes"])
-        target.command("drop")
-
-        def gone():
-            target.command("full")
-            return kept()["live_bytes"] == 0
-
-        eventually(gone, "all that was kept dies, whatever rate it was sampled at")
-        self.assertEqual(total["allocated_bytes"], kept()["allocated_bytes"])
-        self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
-        target.exit()
-
-    def test_profiles_are_few_and_none_is_left_behind(self):
-        """Whether memprofd lets go of the program, or is killed while the rate changes."""
-        target = self.domains()
-        daemon = self.sampled(target)
-        most = 0
-        for i in range(FOLLOWED_SESSIONS + 4):
-            daemon.set_rate(target.pid, (2e-4, 1e-3)[i % 2])
-            daemon.wait_state(target.pid, "sampling")
-            most = max(most, kept_profiles(target.pid))
-        self.assertGreater(most, FOLLOWED_SESSIONS, "more than one a session")
-        self.assertLessEqual(most, 10 * FOLLOWED_SESSIONS, "one a session for each of seven domains, and some that come")
-        none_left = lambda: kept_profiles(target.pid) == 0
-        daemon.detach(target.pid)
-        eventually(none_left, "all are discarded after a detach")
-        daemon.stop()
-        for _ in range(3):
-            daemon = self.sampled(target)
-            for rate in (2e-4, 1e-3):
-                daemon.set_rate(target.pid, rate)
-            daemon.stop(signal.SIGKILL)
-            eventually(none_left, "all are discarded after a kill")
-        self.assert_works_on(target)
         target.exit()
 
     def test_the_program_goes_on_when_memprofd_is_killed(self):

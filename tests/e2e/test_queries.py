@@ -168,11 +168,14 @@ class OneModel(QueryTest):
                 ([of_message(s) for s in grpc_.sites], of_message(grpc_.total), grpc_.groups)]
 
     def assert_same_answers(self, *arguments, **conditions):
-        """The sites of the answer that all agree in."""
-        ctl, http, grpc_ = rounded(self.ask_three(*arguments, **conditions))
-        self.assertEqual(grpc_, ctl, "command line and gRPC")
-        self.assertEqual(grpc_, http, "HTTP and gRPC")
-        return ctl[0]
+        """The sites of the answer that all agree in, once no second begins between the questions: what lives
+        grows older."""
+        def same():
+            ctl, http, grpc_ = rounded(self.ask_three(*arguments, **conditions))
+            self.assertEqual(grpc_, ctl, "command line and gRPC")
+            self.assertEqual(grpc_, http, "HTTP and gRPC")
+            return (ctl[0],)
+        return eventually(same, "all three agree")[0]
 
     def site_functions(self, sites):
         return {m[1] for s in sites if (m := re.search(r"\.(site_\w+)$", s["function"]))}
@@ -243,14 +246,16 @@ class OneModel(QueryTest):
     # ------------------------------------------------------------ the other questions
 
     def assert_same_json(self, command, path, **parameters):
-        """What the command prints is what HTTP answers; both end at another "now"."""
-        done = self.memprofd.ctl(*command, "-o", "json")
-        answers = [json.loads(done.stdout), self.api.json(path, **parameters)]
-        for answer in answers:
-            for key in ("range", "base_range", "other_range"):
-                answer.pop(key, None)
-        self.assertEqual(rounded(answers[0]), rounded(answers[1]))
-        return answers[0]
+        """What the command prints is what HTTP answers; both end at another "now", but in the same second."""
+        def same():
+            done = self.memprofd.ctl(*command, "-o", "json")
+            answers = [json.loads(done.stdout), self.api.json(path, **parameters)]
+            for answer in answers:
+                for key in ("range", "base_range", "other_range"):
+                    answer.pop(key, None)
+            self.assertEqual(rounded(answers[0]), rounded(answers[1]))
+            return answers[0]
+        return eventually(same, "both agree")
 
     def test_callers(self):
         answer = self.assert_same_json(

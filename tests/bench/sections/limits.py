@@ -10,7 +10,7 @@ import harness
 
 # Other tests run beside them in make test.
 TESTS = [("tests/dashboards/test_page_sites.py", "Large"), ("tests/dashboards/test_page_day.py", ""),
-         ("tests/dashboards/test_flamegraph.py", "Large"), ("tests/e2e/test_limits.py", "DayOfTenThousandSites")]
+         ("tests/dashboards/test_flamegraph.py", "Large"), ("tests/e2e/test_limits.py", "")]
 
 
 def run(context, section):
