@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
 
-import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
-import termios
 import time
 
 import harness
 from harness import E2ETest, Process, eventually, http_get, proc_status, settled
+from terminal import take_terminal
 
 STOPS_WITHIN = 5  # seconds, all targets detached
 RATE = 1e-2
@@ -79,19 +78,19 @@ class Signals(E2ETest):
         self.assertEqual("sampling", daemon.state(target.pid))
         self.assertEqual(0, daemon.stop())
 
-
     def on_a_terminal(self, target, *prefix):
         """memprofd in a session whose terminal this is: (process, terminal)."""
         master, slave = pty.openpty()
         folder = self.folder / f"terminal-{master}"
         folder.mkdir()
+        stderr = open(folder / "stderr", "wb")
         daemon = subprocess.Popen(
             [*prefix, harness.BUILD / "memprofd", "--pid", str(target.pid), "--grpc.socket", folder / "socket",
              "--web.listen-address", "127.0.0.1:0"],
-            stdin=slave, stdout=slave, stderr=open(folder / "stderr", "wb"), start_new_session=True, cwd=folder,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+            stdin=slave, stdout=slave, stderr=stderr, start_new_session=True, cwd=folder, preexec_fn=take_terminal)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.kill)
+        stderr.close()
         os.close(slave)
         said = lambda: (folder / "stderr").read_text()
         ctl = lambda: subprocess.run([harness.BUILD / "memprofctl", "--grpc.socket", folder / "socket", "targets"],

@@ -53,6 +53,11 @@ class Stream(pyte.Stream):
     events = pyte.Stream.events | {"scroll_up", "scroll_down", "repeat"}
 
 
+def take_terminal():
+    """In a child that begins a session: its stdin is the terminal of it, so that Ctrl-C, SIGWINCH and a hang-up reach it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """Like harness.Process, but stdin, stdout and stderr are a terminal."""
 
@@ -69,13 +74,9 @@ class Terminal:
         self.slave = slave  # kept: what was written is readable after the program's end
         env = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **(environment or {})}
         self.popen = subprocess.Popen(self.arguments, stdin=slave, stdout=slave, stderr=slave, env=env,
-                                      start_new_session=True, cwd=harness.ROOT, preexec_fn=self._take_terminal)
+                                      start_new_session=True, cwd=harness.ROOT, preexec_fn=take_terminal)
         threading.Thread(target=self._read, daemon=True).start()
         harness.STARTED.add(self)
-
-    @staticmethod
-    def _take_terminal():
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C and SIGWINCH reach it
 
     def _set_size(self, columns, lines):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -2,8 +2,7 @@
 (* domains [SECONDS] [DOMAINS]: OCaml 5. Domains that allocate at sites of their own,
    with threads, effect fibers, marshalling and short-lived domains, one blocked on a
    condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
-   "keep N" has four domains allocate as many blocks each at site_kept, which are kept until
-   "drop"; "full" runs collections that find dead what is.
+   "full" runs collections that find dead what is.
    Answers "stat" and the end with how many words each site has allocated, headers
    included, and with the checksums of a period of work, which are all the same:
 
@@ -129,16 +128,6 @@ let spawn_short_lived () =
         for i = 1 to 20 do round counts i done))
   done
 
-(* Blocks that outlive the domains which have allocated them. *)
-let kept = ref []
-
-let[@inline never] site_kept i = Array.make 300 i
-
-let keep n =
-  let allocate () = List.init n site_kept in
-  let domains = List.init 4 (fun _ -> Domain.spawn allocate) in
-  kept := List.map Domain.join domains @ !kept
-
 let lock = Mutex.create ()
 let wake = Condition.create ()
 
@@ -165,8 +154,6 @@ let print_counts () =
 let rec serve () =
   match Handshake.command () with
   | [ "stat" ] -> print_counts (); serve ()
-  | [ "keep"; n ] -> keep (int_of_string n); print_counts (); serve ()
-  | [ "drop" ] -> kept := []; print_counts (); serve ()
   | [ "full" ] -> Gc.full_major (); print_counts (); serve ()
   | [ "exit" ] -> ()
   | words -> Printf.printf "unknown command: %s\n%!" (String.concat " " words); serve ()

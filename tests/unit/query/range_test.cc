@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "daemon/query/range_counter.h"
-#include "tests/kit/recording.h"
-
 #include "tests/kit/quantile.h"
+#include "tests/kit/recording.h"
 
 namespace memprofd {
 namespace {
