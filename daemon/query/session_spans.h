@@ -2,11 +2,11 @@
 // The spans of a range in which what is live can be compared: each within one session, or several
 // of which none has forgotten what the one before followed (HistoryPoint::session).
 //
-// When sampling begins anew, what was followed is forgotten, but for changes of the rate in
-// OCaml 5. What is live falls to nothing, and then rises because nothing is known of what was there
-// before, as it does at the attach. So growth is a sum over sessions, each less the time in which
-// its caches may have filled: half of it, 10 minutes at most. After lost records it is 10 minutes
-// in any case: a session that losses begin is no evidence as long as it may be filling up.
+// When sampling begins anew, what was followed is forgotten. What is live falls to nothing, and
+// then rises because nothing is known of what was there before, as it does at the attach. So growth
+// is a sum over sessions, each less the time in which its caches may have filled: half of it, 10
+// minutes at most. After lost records it is 10 minutes in any case: a session that losses begin is
+// no evidence as long as it may be filling up.
 //
 //   range           |---------------------------------|
 //   sessions  |----1----|--------2--------|------3-----

@@ -2,7 +2,7 @@
 // Decides the sampling rate of a target whose profiling may take a certain share of its CPU.
 // Computes only: windows of measurements in, rates out.
 //
-// In OCaml 4 each change forgets the blocks that were followed, so changes are few:
+// Each change forgets the blocks that were followed, so changes are few:
 //
 //   lowered  when the target has been charged more than a credit allows. The credit fills with
 //            the budget and is emptied by the cost: far over the budget it is gone in a second
