@@ -194,7 +194,8 @@ const FrameDescriptor* FrameTable::find(std::uint64_t return_address) const {
 
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::span<const Mapping> mappings,
-                                            std::uint64_t caml_frametable, SharedBudget budget) {
+                                            std::uint64_t caml_frametable,
+                                            const SharedBudget& budget) {
   Window list(memory, mappings);
   std::vector<std::uint64_t> tables;
   bool cut = false;
@@ -204,7 +205,7 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
     if (cut || table == 0) break;
     tables.push_back(table);
   }
-  FrameTable frames = read_frame_tables(memory, mappings, tables, std::move(budget));
+  FrameTable frames = read_frame_tables(memory, mappings, tables, budget);
   if (cut) ++frames.skipped;
   if (frames.descriptors().empty()) {
     return absl::DataLossError("the program's frame tables are empty or unreadable");
@@ -213,7 +214,7 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
 }
 
 FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
-                             std::span<const std::uint64_t> tables, SharedBudget budget,
+                             std::span<const std::uint64_t> tables, const SharedBudget& budget,
                              std::uint64_t max_descriptors) {
   Window window(memory, mappings);
   Collector descriptors(budget, max_descriptors);

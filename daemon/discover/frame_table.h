@@ -54,7 +54,7 @@ class FrameTable {
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::span<const Mapping> mappings,
                                             std::uint64_t caml_frametable,
-                                            SharedBudget budget = nullptr);
+                                            const SharedBudget& budget = nullptr);
 
 // Descriptors read of one program; far more than any has.
 inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
@@ -62,7 +62,8 @@ inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 // Reads the tables at these addresses; as total, and empty when there is nothing. Keeps at most
 // so many descriptors.
 FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
-                             std::span<const std::uint64_t> tables, SharedBudget budget = nullptr,
+                             std::span<const std::uint64_t> tables,
+                             const SharedBudget& budget = nullptr,
                              std::uint64_t max_descriptors = kMaxDescriptors);
 
 // The open-addressing form that the kernel walks (bpf/events.h): 1 << bits slots.
@@ -78,7 +79,7 @@ struct KernelFrameTable {
 // that collide even in a table many times larger than usual, or in one as large as the budget
 // allows. There is room for as many more descriptors as are reserved.
 KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0,
-                                          SharedBudget budget = nullptr);
+                                          const SharedBudget& budget = nullptr);
 // How many to reserve for plugins when a program of so many descriptors may load some, and
 // has loaded so many.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);

@@ -58,7 +58,7 @@ std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded) 
 }
 
 KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_t reserved,
-                                          SharedBudget budget) {
+                                          const SharedBudget& budget) {
   const auto& all = frames.descriptors();
   const auto representable = static_cast<std::uint64_t>(
       std::count_if(all.begin(), all.end(), [](const FrameDescriptor& d) {

@@ -167,7 +167,7 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
 
 // Which modes are possible; an error when none is. Both read the domain state of OCaml 5.
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
-  const absl::Status agent = check_agent(file, program);
+  absl::Status agent = check_agent(file, program);
   if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));
   const absl::Status observe = require(file, kObserveSymbols, program.symbols);
   if (!agent.ok() && !observe.ok()) return agent;

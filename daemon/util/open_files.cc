@@ -43,8 +43,9 @@ absl::Status file_error(int error, std::string_view action) {
 
 absl::Status check_free_files(int number, std::string_view action) {
   std::vector<UniqueFd> files;
-  for (UniqueFd file(::eventfd(0, EFD_CLOEXEC)); static_cast<int>(files.size()) < number;
-       file.reset(::fcntl(files.front().get(), F_DUPFD_CLOEXEC, 0))) {
+  while (static_cast<int>(files.size()) < number) {
+    UniqueFd file(files.empty() ? ::eventfd(0, EFD_CLOEXEC)
+                                : ::fcntl(files.front().get(), F_DUPFD_CLOEXEC, 0));
     if (!file) return file_error(errno, action);
     files.push_back(std::move(file));
   }
