@@ -68,12 +68,14 @@ class CommandLine {
 
   // It is a format in all other commands.
   static void refuse_output(CLI::App* sub) {
-    sub->add_option("-o,--output")
-        ->group("")
-        ->expected(1)
-        ->check(CLI::Validator(
-            [](const std::string&) { return std::string("chooses a format; write --out FILE"); },
-            ""));
+    // A check's message would lack the name: CLI11 leaves out that of a hidden option.
+    sub->add_option_function<std::string>("-o,--output",
+                                          [](const std::string& file) {
+                                            throw CLI::ValidationError(
+                                                "-o,--output",
+                                                "is for formats; name the file by --out " + file);
+                                          })
+        ->group("");
   }
 
   void add_pid(CLI::App* sub) {

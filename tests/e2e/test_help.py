@@ -65,9 +65,11 @@ class Help(unittest.TestCase):
 
     def test_o_is_a_format(self):
         """Where it was a file, it says what it is now."""
-        done = subprocess.run([BUILD / "memprofctl", "record", "-o", "trace.ctf"], capture_output=True, text=True)
-        self.assertEqual(USAGE, done.returncode)
-        self.assertIn("chooses a format; write --out FILE", done.stderr)
+        for spelling in ("-o", "--output"):
+            done = subprocess.run([BUILD / "memprofctl", "record", spelling, "trace.ctf"], capture_output=True, text=True)
+            self.assertEqual(USAGE, done.returncode)
+            self.assertEqual("-o,--output: is for formats; name the file by --out trace.ctf",
+                             done.stderr.splitlines()[0])
         self.assertNotRegex(help_of("memprofctl", "record"), r"[ ,]-o\b")
 
 
