@@ -14,7 +14,7 @@
 #include "runtime_abi.h"
 
 extern struct memprof_agent_control memprof_agent_control;
-/* Those that the control block points to. */
+/* The control block points to these. */
 extern struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS];
 extern struct memprof_domain memprof_domains[MEMPROF_DOMAINS];
 

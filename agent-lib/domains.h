@@ -15,7 +15,7 @@ int memprof_domains_usable(void);
 /* Where the runtime may run callbacks: whether a domain samples by itself; -1: the world
  * could not be stopped to look. */
 int memprof_domains_in_use(void);
-/* Likewise: all domains begin to sample soon, at the latest after their next minor
+/* In the same places: all domains begin to sample soon, at the latest after their next minor
  * collection. */
 void memprof_domains_start(void);
 /* Where the runtime may run callbacks, or in one: no domain samples when it returns. 0:
@@ -28,7 +28,7 @@ int memprof_domains_cleared(void);
 /* At the end of a minor collection of this domain, in a session: it joins, if it does not
  * sample. */
 void memprof_domains_remind(void);
-/* Likewise, without a session: has the work called soon. */
+/* In the same places, without a session: has the work called soon. */
 void memprof_domains_call_back(void);
 
 #endif

@@ -31,7 +31,7 @@ UNIT_SRC = $(sort $(shell find tests/unit tests/bpf -name '*_test.cc'))
 ifeq ($(SANITIZE),)
   UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(UNIT_SRC))
 else
-  # Those of bpf compile the walk, each in its own way.
+  # Tests of bpf compile the walk, each in its own way.
   UNIT_FOLDERS = $(sort $(dir $(filter tests/unit/%,$(UNIT_SRC))))
   UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter tests/bpf/%,$(UNIT_SRC))) $(UNIT_FOLDERS:%=$(BUILD)/gen/%all_tests.o)
 endif

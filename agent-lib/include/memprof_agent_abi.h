@@ -257,7 +257,7 @@ struct memprof_agent_control {
  * registers of the C calling convention rdi, esi, rdx, ecx, r8d, r9d.
  * A batch with count 0 is a start announcement: "sampling runs, generation G". Promotions and
  * deaths of blocks sampled before may come in batches of either session.
- * Of a packed batch, the pointer is that of its struct memprof_packed and count that of its
+ * With a packed batch, the pointer is to its struct memprof_packed, and count is the number of its
  * words.
  */
 

@@ -249,7 +249,7 @@ void Aggregator::observe(const ObservedHit& hit) {
   observed_.add(id, *step);
 }
 
-void Aggregator::cut(const std::function<void(const Interval&, double)>& use) {
+void Aggregator::close_interval(const std::function<void(const Interval&, double)>& use) {
   peek(use);
   closed_.clear();
   for (Session& session : sessions_) session.interval.clear();

@@ -98,8 +98,8 @@ class Aggregator {
 
   // What happened since the last call, one call of use(interval, rate) for each
   // rate, in order.
-  void cut(const std::function<void(const Interval&, double)>& use);
-  // The same without an end: the next cut() tells it again.
+  void close_interval(const std::function<void(const Interval&, double)>& use);
+  // The same without an end: the next close_interval() tells it again.
   void peek(const std::function<void(const Interval&, double)>& use) const;
 
   const TargetCounters& totals() const { return totals_; }
@@ -107,7 +107,7 @@ class Aggregator {
   const std::vector<Counters>& by_class() const { return by_class_; }
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
-  // Counts hits since the last cut: what differs from history only by not being cut yet.
+  // Counts hits since the interval began: what history does not have yet.
   std::size_t observed_bytes() const { return observed_.memory_bytes(); }
 
  private:
@@ -134,7 +134,7 @@ class Aggregator {
   const Session& running() const { return sessions_[running_]; }
   Session& session_of(const LiveSample& sample) { return sessions_[sample.session()]; }
   double rate_of(const LiveSample& sample) const { return sessions_[sample.session()].rate; }
-  // Those of which that is true; answers whether any block was forgotten.
+  // Forgets the blocks of which is_gone() is true; answers whether there was any.
   template <typename Fn>
   bool forget(Fn is_gone);
   bool forget_all();
@@ -151,7 +151,7 @@ class Aggregator {
   std::vector<Counters> by_class_;
   std::array<Session, kSessions> sessions_;  // by generation, modulo
   std::uint32_t running_ = 0;                // of sessions_
-  std::vector<ClosedInterval> closed_;       // of the sessions before, since the last cut
+  std::vector<ClosedInterval> closed_;       // of the sessions before, in this interval
   ObservedCells observed_;                   // the same of hits, at their own weights
   std::mt19937_64 dice_;                     // for the weight scale, and who is followed
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened to each class since the last cut: the raw material of history.
+// What happened to each class in an interval: the raw material of history.
 //
-//   cut                                                  cut
+//  begin                                                 end
 //    | class 7: alloc 2   class 9: alloc 1                |
 //    | class 7: dies young after 3 ms                     |
 //    '---- cells: 7 {alloc 2, deaths [(minor, 3 ms) 1]}, 9 {alloc 1} ----> history

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hits of observe mode since the last cut: how many of each class with each weight.
+// Hits of observe mode in one interval: how many of each class with each weight.
 //
 // A hit is kept by itself, not in an index over all classes for each weight, so that the memory is
-// that of the hits and has a limit. It is given back at each cut; in between it grows with what
-// differs, not with each hit.
+// that of the hits and has a limit. It is given back when the interval is closed; in between it
+// grows with what differs, not with each hit.
 #pragma once
 
 #include <cstddef>

@@ -164,28 +164,28 @@ void TargetSession::observe_instead(const std::string& why_no_agent) {
 // -------------------------------------------------------------------- answers
 
 void TargetSession::tell_when_sampling(SessionAnswer answer, milliseconds patience) {
-  asked_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
+  pending_answers_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
 }
 
 void TargetSession::tell_when_ended(SessionAnswer answer) {
-  asked_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
+  pending_answers_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
 }
 
 // Its callers hear how far it has come, if it takes long.
 void TargetSession::give_answers() {
   if (state_ == State::kLooking || state_ == State::kStopping) return;
-  std::erase_if(asked_, [this](Asked& asked) {
-    if (state_ != asked.wanted && state_ != State::kEnded && Clock::now() < asked.until) {
+  std::erase_if(pending_answers_, [this](PendingAnswer& pending) {
+    if (state_ != pending.wanted && state_ != State::kEnded && Clock::now() < pending.until) {
       return false;
     }
-    asked.answer.give(result(asked.wanted));
+    pending.answer.give(result(pending.wanted));
     return true;
   });
 }
 
 void TargetSession::refuse(const absl::Status& why) {
-  for (Asked& asked : asked_) asked.answer.give(about_pid(options_.pid, why));
-  asked_.clear();
+  for (PendingAnswer& pending : pending_answers_) pending.answer.give(about_pid(options_.pid, why));
+  pending_answers_.clear();
 }
 
 absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {

@@ -101,9 +101,9 @@ class TargetSession {
   void tell_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
   void tell_when_ended(SessionAnswer answer);
   // While attached: whether somebody waits for an answer.
-  bool answer_awaited() const { return attached() && !asked_.empty(); }
+  bool answer_awaited() const { return attached() && !pending_answers_.empty(); }
   void give_answers();
-  void drop_answers() { asked_.clear(); }
+  void drop_answers() { pending_answers_.clear(); }
 
   // While kLooking: whether the look has ended or taken too long.
   bool look_over() const {
@@ -159,7 +159,7 @@ class TargetSession {
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
   };
 
-  struct Asked {
+  struct PendingAnswer {
     State wanted;
     TimePoint until;
     SessionAnswer answer;
@@ -205,7 +205,7 @@ class TargetSession {
   std::shared_ptr<Lane> lane_;
   std::string why_no_agent_;  // it was in the program, and found that it cannot sample
   TimePoint look_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
-  std::vector<Asked> asked_;
+  std::vector<PendingAnswer> pending_answers_;
   LeftAlone left_alone_;  // of the children since it was attached to
   TimePoint requested_at_ = Clock::now();
   TimePoint ended_at_;

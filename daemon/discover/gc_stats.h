@@ -41,7 +41,7 @@ struct DomainGc {
   std::array<std::uint64_t, 3> base_words{};  // minor, promoted, major, when it began
 };
 
-// Likewise in OCaml 5, summed up: ended_words is of domains that are gone. Domains that
+// The same in OCaml 5, summed up: ended_words is of domains that are gone. Domains that
 // ended before the agent came are missing. There are no heap chunks; the largest heap is
 // not known.
 absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const RuntimeAbi& abi,
@@ -49,7 +49,7 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
                                              std::span<const DomainGc> domains,
                                              const std::array<std::uint64_t, 3>& ended_words);
 
-// Likewise in observe mode: words are those that the hits told, and so lag behind by up
+// The same in observe mode: words are those that the hits told, and so lag behind by up
 // to a minor heap of each domain; the heap is not known.
 absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
                                                const GcCounters& counters,

@@ -24,7 +24,7 @@ struct ProbePoint {
 
 // code: the function's first bytes, read from the file, where no breakpoint can
 // be; 16 are enough. file_offset and address are those of code[0].
-// Likewise at the jump that ends a function without branches, such as OCaml 5's
+// The same at the jump that ends a function without branches, such as OCaml 5's
 // caml_get_callstack: the callee's arguments are in their registers. Nothing when the
 // code is not understood; 64 bytes are enough.
 std::optional<ProbePoint> choose_tail_jump(std::span<const std::byte> code,

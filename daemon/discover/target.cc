@@ -125,7 +125,8 @@ absl::Status find_capture_point(const ElfFile& program, const ElfSymbol& functio
   return absl::OkStatus();
 }
 
-// Those of the possible modes. A capture that is not understood leaves observe mode.
+// Finds the points of the modes that are possible. A capture that is not understood leaves observe
+// mode.
 absl::Status find_probe_points(const ElfFile& program, const RuntimeSymbols& symbols,
                                std::uint64_t load_bias, Target& target) {
   if (target.why_no_observe.empty()) {

@@ -35,14 +35,15 @@ constexpr double kOtherSessionErrors = 1.96;
 
 bool History::due(std::uint64_t now_ns) const {
   const std::uint64_t width = kHistoryTierLimits[0].width_ns;
-  return now_ns / width > last_cut_ns_ / width;
+  return now_ns / width > last_close_ns_ / width;
 }
 
-void History::cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point) {
-  auto window = std::make_shared<HistoryWindow>(last_cut_ns_, now_ns, point);
+void History::close_window(std::uint64_t now_ns, const IntervalSource& source,
+                           const HistoryPoint& point) {
+  auto window = std::make_shared<HistoryWindow>(last_close_ns_, now_ns, point);
   source([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
   window->finish();
-  const std::uint64_t before = std::exchange(last_cut_ns_, now_ns);
+  const std::uint64_t before = std::exchange(last_close_ns_, now_ns);
   session_ = point.session;
   push(0, std::move(window));
   for (int tier = 1; tier < kHistoryTiers; ++tier) {
@@ -100,7 +101,7 @@ bool History::drop_oldest(int tier) {
   return true;
 }
 
-bool History::shed() {
+bool History::evict_oldest() {
   std::array<int, kHistoryTiers> order{};
   for (int tier = 0; tier < kHistoryTiers; ++tier) order[tier] = tier;
   std::sort(order.begin(), order.end(), [&](int a, int b) { return bytes_[a] > bytes_[b]; });
@@ -127,8 +128,8 @@ bool History::is_peak(const Highest& now) {
   return is_higher(now.live, now.gone_words, peak_->live, peak_->gone_words, kOtherSessionErrors);
 }
 
-void History::see_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
-                       const std::vector<Counters>& by_class) {
+void History::note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
+                        const std::vector<Counters>& by_class) {
   if (live.samples == 0 || !is_peak({live, gone_words})) return;
   peak_session_ = session_;
   auto peak = std::make_shared<PeakLive>();
@@ -156,7 +157,7 @@ HistoryView History::view(std::uint64_t now_ns, const IntervalSource& unfinished
                           const HistoryPoint& point) const {
   HistoryView view = this->view();
   auto window =
-      std::make_shared<HistoryWindow>(last_cut_ns_, std::max(now_ns, last_cut_ns_ + 1), point);
+      std::make_shared<HistoryWindow>(last_close_ns_, std::max(now_ns, last_close_ns_ + 1), point);
   unfinished([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
   window->finish();
   view.tiers[0].push_back(std::move(window));

@@ -31,18 +31,18 @@ using IntervalSource = std::function<void(const std::function<void(const Interva
 
 class History {
  public:
-  explicit History(std::uint64_t begin_ns) : begin_ns_(begin_ns), last_cut_ns_(begin_ns) {
+  explicit History(std::uint64_t begin_ns) : begin_ns_(begin_ns), last_close_ns_(begin_ns) {
     ends_ns_.fill(begin_ns);
   }
 
   // Whether a window's end lies behind.
   bool due(std::uint64_t now_ns) const;
   // Ends the window that runs. now_ns never goes back.
-  void cut(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
-  // To be told after each cut: keeps the highest. gone_words: allocated so far and no
+  void close_window(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
+  // To be told after each window: keeps the highest. gone_words: allocated so far and no
   // longer live. by_class: by ClassId.
-  void see_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
-                const std::vector<Counters>& by_class);
+  void note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
+                 const std::vector<Counters>& by_class);
 
   HistoryView view() const;
   // The same with a last window up to now made from the source, which is not kept.
@@ -52,7 +52,7 @@ class History {
   std::size_t memory_bytes() const { return memory_bytes_; }
   // Gives up the oldest windows of the tier that takes the most; those not yet in
   // a wider one are made into one early. False when there is nothing to give up.
-  bool shed();
+  bool evict_oldest();
 
  private:
   using Windows = std::deque<HistoryWindowPtr>;
@@ -63,7 +63,7 @@ class History {
   bool drop_oldest(int tier);
 
   std::uint64_t begin_ns_;
-  std::uint64_t last_cut_ns_;
+  std::uint64_t last_close_ns_;
   std::array<Windows, kHistoryTiers> tiers_;
   // When the newest window of each tier ends, windows given up included.
   std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
@@ -77,7 +77,7 @@ class History {
   // Takes it in.
   bool is_peak(const Highest& now);
 
-  std::uint64_t session_ = 0;  // of the last cut
+  std::uint64_t session_ = 0;  // of the last window
   std::uint64_t highest_session_ = 0, peak_session_ = 0;
   Highest highest_;
   std::shared_ptr<const PeakLive> peak_;

@@ -70,7 +70,8 @@ struct WindowCell {
 // The longest bucket with deaths in each heap; any bucket when there are none.
 using LongestBuckets = std::array<std::uint8_t, kHeaps>;
 
-// Those in which heap. What is not read is not in WindowCell::deaths; ages: with kAllDeaths only.
+// Says of which heap deaths are read. What is not read is not in WindowCell::deaths; ages come
+// with kAllDeaths only.
 using DeathsToRead = std::array<bool, kHeaps>;
 inline constexpr DeathsToRead kAllDeaths = {true, true};
 inline constexpr DeathsToRead kNoDeaths = {false, false};

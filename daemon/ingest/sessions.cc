@@ -10,17 +10,17 @@ void Sessions::request(std::uint32_t generation, double rate) {
   sessions_.push_back({generation, rate});
 }
 
-Sessions::Seen Sessions::see(std::uint32_t generation) {
-  if (runs(generation)) return Seen::kRunning;
+Sessions::Arrival Sessions::see(std::uint32_t generation) {
+  if (runs(generation)) return Arrival::kRunning;
   const auto requested = sessions_.begin() + (running_ ? 1 : 0);
   const auto it = std::find_if(requested, sessions_.end(), [&](const Session& session) {
     return session.generation == generation;
   });
   // A rate of 0 asks for no sampling: it has no records.
-  if (it == sessions_.end() || !(it->rate > 0)) return Seen::kUnknown;
+  if (it == sessions_.end() || !(it->rate > 0)) return Arrival::kUnknown;
   sessions_.erase(sessions_.begin(), it);
   running_ = true;
-  return Seen::kBegins;
+  return Arrival::kBegins;
 }
 
 void Sessions::clear() {

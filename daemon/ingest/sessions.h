@@ -15,14 +15,14 @@ namespace memprofd {
 
 class Sessions {
  public:
-  enum class Seen { kRunning, kBegins, kUnknown };
+  enum class Arrival { kRunning, kBegins, kUnknown };
 
   // Sessions kept; one more makes the oldest that does not run forgotten.
   static constexpr std::size_t kMax = 8;
 
   void request(std::uint32_t generation, double rate);
   // A batch of this generation arrived. Sessions requested before it are over.
-  Seen see(std::uint32_t generation);
+  Arrival see(std::uint32_t generation);
   void clear();
 
   bool running() const { return running_; }

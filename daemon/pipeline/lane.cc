@@ -245,19 +245,19 @@ HistoryPoint Lane::history_point() const {
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   read_gc_stats_of_target();
-  cut_history();
+  close_window();
 }
 
-void Lane::cut_history() {
+void Lane::close_window() {
   const std::uint64_t now_ns = history_now();
-  history_.cut(
-      now_ns, [this](const auto& use) { pipeline_.cut(use); }, history_point());
+  history_.close_window(
+      now_ns, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
   const Aggregator& aggregator = pipeline_.aggregator();
   const TargetCounters& totals = aggregator.totals();
-  history_.see_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
+  history_.note_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
 }
 
-// Nothing happens after the end: the last window is the one that finish() cut.
+// Nothing happens after the end: the last window is the one that finish() closed.
 HistoryView Lane::history_view() const {
   if (finished()) return history_.view();
   return history_.view(
@@ -266,7 +266,7 @@ HistoryView Lane::history_view() const {
 }
 
 bool Lane::shed_history() {
-  if (!history_.shed()) return false;
+  if (!history_.evict_oldest()) return false;
   if (finished()) {
     auto copy = std::make_shared<TargetSnapshot>(*final_);
     copy->history = history_view();
@@ -298,7 +298,7 @@ TargetSnapshotPtr Lane::snapshot() {
 
 void Lane::finish() {
   if (finished()) return;
-  cut_history();
+  close_window();
   final_ = snapshot();
   tap_.close();
   ring_.reset();

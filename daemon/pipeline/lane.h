@@ -57,7 +57,7 @@ class Lane {
 
   // Ends the window of history that runs when its time has come.
   void keep_history();
-  // With what is not cut yet of observed hits.
+  // With observed hits that no window has yet.
   std::size_t history_bytes() const {
     return history_.memory_bytes() + pipeline_.aggregator().observed_bytes();
   }
@@ -99,7 +99,7 @@ class Lane {
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
   HistoryPoint history_point() const;
-  void cut_history();
+  void close_window();
   HistoryView history_view() const;
 
   std::shared_ptr<AttachedTarget> attachment_;

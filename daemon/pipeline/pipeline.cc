@@ -218,14 +218,14 @@ void Pipeline::on_records(const BatchView& batch) {
 bool Pipeline::is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh) {
   of_before_ = false;
   switch (sessions_.see(generation)) {
-    case Sessions::Seen::kUnknown:
+    case Sessions::Arrival::kUnknown:
       of_before_ = follows_ && sessions_.running() && aggregator_.follows(generation);
       if (!of_before_) drops_.add(Drop::kFollowStaleSession, fresh);
       return of_before_;
-    case Sessions::Seen::kBegins:
+    case Sessions::Arrival::kBegins:
       begin(records == 0);
       return true;
-    case Sessions::Seen::kRunning:
+    case Sessions::Arrival::kRunning:
       return true;
   }
   return false;

@@ -130,7 +130,9 @@ class Pipeline {
   const Aggregator& aggregator() const { return aggregator_; }
   // As in Aggregator.
   void told_until(std::uint64_t time_ns) { aggregator_.told_until(time_ns); }
-  void cut(const std::function<void(const Interval&, double)>& use) { aggregator_.cut(use); }
+  void close_interval(const std::function<void(const Interval&, double)>& use) {
+    aggregator_.close_interval(use);
+  }
   // Sets counters, drops, rows (classes with samples, by id),
   // live_samples_tracked and stacks_interned.
   void fill(TargetSnapshot& snapshot) const;

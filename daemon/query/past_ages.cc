@@ -173,7 +173,7 @@ std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time
                                  const std::vector<Portion>& live) {
   const std::vector<std::uint64_t> limits = limits_before(counter, time_ns);
   std::vector<Portion> oldest = live;
-  counter.take_back(limits.back(), time_ns, oldest);
+  counter.rewind(limits.back(), time_ns, oldest);
   WordsByBirth words(oldest, limits.size());
   for (std::size_t i = limits.size() - 1; i-- > 0;) {
     for (const HistoryWindowPtr& window : counter.cover(limits[i + 1], limits[i])) {

@@ -75,7 +75,7 @@ std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   return result;
 }
 
-// Those that have any share.
+// Deaths are read of a heap in which any bucket has a share.
 DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
   const auto up_to = [&](int last) {
     return std::any_of(shares.begin(), shares.begin() + last + 1, [](double x) { return x > 0; });
@@ -234,7 +234,7 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
       result[row].skew_words3 = squares * squares / live.words;
     }
   }
-  take_back(time_ns, now_ns_, result);
+  rewind(time_ns, now_ns_, result);
   return result;
 }
 
@@ -257,8 +257,8 @@ std::vector<Portion> RangeCounter::sampled(const std::vector<Portion>& live) con
   return result;
 }
 
-void RangeCounter::take_back(std::uint64_t begin_ns, std::uint64_t end_ns,
-                             std::vector<Portion>& live) const {
+void RangeCounter::rewind(std::uint64_t begin_ns, std::uint64_t end_ns,
+                          std::vector<Portion>& live) const {
   for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
     window->for_each_count([&](const WindowCell& cell, double rate) {
       const int row = row_of(cell.alloc_class);
@@ -370,7 +370,7 @@ std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std:
       result.push_back(live_at(times_ns[i]));
     } else {
       result.push_back(result.back());
-      take_back(times_ns[i], times_ns[i - 1], result.back());
+      rewind(times_ns[i], times_ns[i - 1], result.back());
     }
   }
   // Before the attach nothing was born.

@@ -138,7 +138,7 @@ class RangeCounter {
     return view_.session_at(time_ns);
   }
   // Takes what was live at the end back to what was live at the begin.
-  void take_back(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
+  void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;

@@ -100,7 +100,7 @@ class Replayer final : public ctf::Visitor {
   void alloc(const TraceEvent& event);
   void collect(const TraceEvent& event);
   void advance(std::uint64_t time_ns);
-  void cut(std::uint64_t time_ns);
+  void close_window(std::uint64_t time_ns);
 
   const ctf::TraceInfo info_;
   TraceOrder<TraceEvent> order_;
@@ -175,25 +175,25 @@ void Replayer::collect(const TraceEvent& event) {
 void Replayer::advance(std::uint64_t time_ns) {
   constexpr std::uint64_t kWidth = kHistoryTierLimits[0].width_ns;
   if (history_.due(time_ns)) {
-    cut((now_ns_ / kWidth + 1) * kWidth);
-    if (history_.due(time_ns)) cut(time_ns / kWidth * kWidth);
+    close_window((now_ns_ / kWidth + 1) * kWidth);
+    if (history_.due(time_ns)) close_window(time_ns / kWidth * kWidth);
   }
   now_ns_ = std::max(now_ns_, time_ns);
 }
 
-void Replayer::cut(std::uint64_t time_ns) {
-  history_.cut(time_ns, [this](const auto& use) { aggregator_.cut(use); },
-               {.live = aggregator_.totals().live, .dropped_events = drops_.lost()});
+void Replayer::close_window(std::uint64_t time_ns) {
+  history_.close_window(time_ns, [this](const auto& use) { aggregator_.close_interval(use); },
+                        {.live = aggregator_.totals().live, .dropped_events = drops_.lost()});
   const TargetCounters& totals = aggregator_.totals();
-  history_.see_live(time_ns, totals.live, totals.gone_words(), aggregator_.by_class());
-  while (history_.memory_bytes() > kHistoryBytes && history_.shed()) {
+  history_.note_live(time_ns, totals.live, totals.gone_words(), aggregator_.by_class());
+  while (history_.memory_bytes() > kHistoryBytes && history_.evict_oldest()) {
   }
 }
 
 TargetSnapshotPtr Replayer::finish() {
   order_.finish([this](const TraceEvent& next) { take(next); });
   const std::uint64_t end_ns = now_ns_ + 1000;  // behind the last event
-  cut(end_ns);
+  close_window(end_ns);
   auto snapshot = std::make_shared<TargetSnapshot>();
   snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),
                     .comm = base_name(info_.executable),

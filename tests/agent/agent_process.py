@@ -92,7 +92,7 @@ class AgentProcess:
 
     def head(self):
         head = unpack_head(self.read(self.control, HEAD.size))
-        # Of the first buffer, the only one of OCaml 4.
+        # OCaml 4 has the first buffer only.
         _, head["unflushed"], _, head["last_sample_id"], *_ = self.batch()[0]
         return head
 

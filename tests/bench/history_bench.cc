@@ -248,7 +248,7 @@ void print_tiers(const History& history, Json& json) {
 
 // What the default memory limit leaves of it.
 double hours_within_limit(SimulatedDay& day) {
-  while (day.history().memory_bytes() > kMaxBytes && day.history().shed()) {
+  while (day.history().memory_bytes() > kMaxBytes && day.history().evict_oldest()) {
   }
   const std::uint64_t oldest = day.history().view().oldest_ns();
   return static_cast<double>(day.now_ns() - oldest) / static_cast<double>(SimulatedDay::kHourNs);

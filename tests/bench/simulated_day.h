@@ -228,7 +228,7 @@ class SimulatedDay {
         for (const Death& death : pending_[step]) die(classes_[death.number], death.code, 1);
         pending_[step++] = {};
         now_ns_ += phase.step_ns;
-        cut();
+        close_window();
       }
     }
     // The unfinished window.
@@ -236,12 +236,12 @@ class SimulatedDay {
     now_ns_ += kSecondNs / 2;
   }
 
-  void cut() {
-    history_->cut(
+  void close_window() {
+    history_->close_window(
         now_ns_, [this](const auto& use) { use(interval_, kRate); }, point());
     interval_.clear();
-    history_->see_live(now_ns_, live_, static_cast<double>(samples_) / kRate - live_.words,
-                       by_class_);
+    history_->note_live(now_ns_, live_, static_cast<double>(samples_) / kRate - live_.words,
+                        by_class_);
   }
 
   HistoryPoint point() const { return {.live = live_, .heap_words = 1 << 27}; }
@@ -336,7 +336,7 @@ class SimulatedDay {
   AllocClassTable table_;
   Estimate live_;
   std::vector<Counters> by_class_;
-  Interval interval_;  // since the last cut
+  Interval interval_;  // of the window that is open
   std::optional<History> history_{kBeginNs};
   std::uint64_t now_ns_ = kBeginNs;
 };

@@ -197,7 +197,7 @@ TEST_F(FiberWalkTest, ACycleOfParentsEndsAtTheCap) {
   memory[handler_of(2) + 24] = info_of(0);
   EXPECT_EQ(walk(program_of(kThreeFibers), 1000).size(), 1000u);
   EXPECT_EQ(capture_.flags, MEMPROF_CAPTURE_TRUNCATED);
-  // Of fibers that are empty as well.
+  // A ring of empty fibers ends the walk as well.
   lay_out({{{}}});
   memory[handler_of(0) + 24] = info_of(0);
   EXPECT_EQ(walk(SyntheticProgram(), 1000).size(), 0u);

@@ -210,7 +210,7 @@ class Numbers(FlameGraphTest):
             if samples:
                 own[self.small.name(node)] = own.get(self.small.name(node), 0) + samples
         self.assertEqual(first, own)
-        # Of 60 + 600 by List.map: everything came through List.map and then Http.parse.
+        # 60 + 600 by List.map: everything came through List.map and then Http.parse.
         above = [f for f in self.js("flamegraph.frames()") if f["depth"] == 3 and f["samples"] == 600]
         self.assertEqual([f["name"] for f in above], ["Dune__exe__Http.parse"])
         # Every stack ends in main, and nowhere else.

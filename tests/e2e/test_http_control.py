@@ -11,7 +11,7 @@ import harness
 from harness import E2ETest, eventually, memprofctl
 
 PAGE = {"Content-Type": "application/json", "X-Memprofd-Control": "1"}
-# Of "s3cret".
+# The hash of "s3cret".
 WEB_CONFIG = "basic_auth_users:\n  alice: $2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n"
 ALICE = {"Authorization": "Basic " + base64.b64encode(b"alice:s3cret").decode()}
 RECORDINGS_AT_ONCE = 16

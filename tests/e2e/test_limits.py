@@ -23,7 +23,7 @@ MAX_MS = 100
 # What others on the machine add to the shortest of several runs and not to the reference,
 # which needs less of the processor's cache. Two questions take 95 ms of their 100.
 NOISE = 1.4
-# Those that put all callstacks or all sites in one answer, or look at the ages of what lived in the
+# Questions that put all callstacks or all sites in one answer, or look at the ages of what lived in the
 # past: their limits are what was reached (tests/bench/history_bench.cc prints the times).
 LARGE_ANSWERS_MS = {"sites, 6 h in the past": 120, "sites, 6 h, survivors": 200,
                     "all sites, last hour": 250, "leaks, 24 h": 250, "leaks, 6 h in the past": 250,

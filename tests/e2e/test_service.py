@@ -14,7 +14,7 @@ from terminal import take_terminal
 
 STOPS_WITHIN = 5  # seconds, all targets detached
 RATE = 1e-2
-# Of "s3cret".
+# The hash of "s3cret".
 HASH = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
 
 

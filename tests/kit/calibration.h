@@ -22,7 +22,7 @@ namespace memprofd {
 // One quantity in one kind of run.
 class Calibrated {
  public:
-  // Of a run of its own; answers of one run are not independent.
+  // Ends a run, which counts once: its answers are not independent.
   void end_run() {
     if (truth_ > 0) {
       ++runs_;

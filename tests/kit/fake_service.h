@@ -124,7 +124,7 @@ inline GcStats fixed_gc() {
   return gc;
 }
 
-// Of a target that was attached with a rate of 1e-2.
+// Describes a target that was attached with a rate of 1e-2.
 inline OverheadInfo fixed_overhead() {
   return {.budget = 0.01,
           .measured = 0.0075,

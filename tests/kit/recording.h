@@ -60,10 +60,10 @@ class Recording {
     now_ += ns;
     aggregator_.told_until(now_);
     if (!history_.due(now_)) return;
-    history_.cut(
-        now_, [&](const auto& use) { aggregator_.cut(use); }, point());
+    history_.close_window(
+        now_, [&](const auto& use) { aggregator_.close_interval(use); }, point());
     const TargetCounters& totals = aggregator_.totals();
-    history_.see_live(now_, totals.live, totals.gone_words(), aggregator_.by_class());
+    history_.note_live(now_, totals.live, totals.gone_words(), aggregator_.by_class());
   }
   TargetSnapshot snapshot() const {
     TargetSnapshot result;
@@ -82,7 +82,7 @@ class Recording {
     return result;
   }
 
-  // Of the snapshots; may stay null where nobody symbolizes.
+  // The symbolizer of the snapshots; may stay null where nobody symbolizes.
   std::shared_ptr<Symbolizer> symbolizer;
 
   History& history() { return history_; }

@@ -79,7 +79,7 @@ class SimulatedBooks {
   const Recording& recording() const { return recording_; }
   // At the end of a second of the program, 0 being the begin.
   std::uint64_t time(int second) const { return second == 0 ? kStart : times_[second - 1]; }
-  // Of a site, from 0: since the begin, live as of the current session of sampling.
+  // Counts of a site (from 0) since the begin; live as of the current session of sampling.
   const TrueCounts& at(int second, int site) const { return counts_[second][site]; }
   TrueCounts total(int second) const {
     TrueCounts sum;

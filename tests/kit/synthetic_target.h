@@ -112,7 +112,7 @@ class SyntheticTarget {
     std::size_t live = 10'000;  // of which kYoung are young
     std::uint64_t stacks = 2000;
     std::uint32_t threads = 4;
-    // Of the older blocks the oldest dies, so that lifetimes hardly differ.
+    // The oldest of the older blocks dies, so that lifetimes hardly differ.
     bool oldest_first = false;
   };
   static constexpr std::size_t kYoung = 4096;

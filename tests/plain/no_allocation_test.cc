@@ -85,9 +85,9 @@ TYPED_TEST(NoAllocationTest, SteadyStateAllocatesNothing) {
 
 TYPED_TEST(NoAllocationTest, NorDoesTheNextWindowOfHistory) {
   this->take_batches(kWarmUpRecords);
-  this->target_.pipeline.cut([](const Interval&, double) {});
+  this->target_.pipeline.close_interval([](const Interval&, double) {});
   this->take_batches(kCountedRecords);
-  this->target_.pipeline.cut([](const Interval&, double) {});
+  this->target_.pipeline.close_interval([](const Interval&, double) {});
   EXPECT_EQ(this->take_batch(), 0u);
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr StackLimits kLimits{.of_a_stack = 16384, .in_all = 8u << 20};
 
-// Those that are known of all the programs.
+// Only measures that are known of all the programs are shown.
 using FlameMeasures = std::vector<const MeasureRow*>;
 
 Estimate estimate_of(const Counters& counters, const MeasureRow& measure) {

@@ -117,7 +117,7 @@ class StackTableBuilder {
     return known - 1;
   }
 
-  // Those of one target are different from each other.
+  // Locations of one target differ from each other; only those of several have to be looked up.
   std::uint32_t add_location(const Location* location) {
     const auto next = static_cast<std::uint32_t>(table_.locations_.size());
     if (several_) {

@@ -65,7 +65,7 @@ struct GrpcServer::Impl {
         trace_service(traces, access, streams) {}
 
   void prepare(grpc::ServerBuilder& builder);
-  // Those of each service, and of the whole server ("").
+  // Sets the health of each service, and of the whole server ("").
   void set_serving(bool serving);
 
   const GrpcAccess access;

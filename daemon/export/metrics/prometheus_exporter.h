@@ -4,10 +4,9 @@
 // Counters of one pid never decrease from scrape to scrape, with one exception:
 // when the daemon attaches again (another process under the same pid, or the
 // same one anew), they start from zero, which rate() takes for what it is.
-// Of a target that has ended there is what it was, that and how it has ended, and its
-// last counters, until the daemon forgets it: its gauges and sites would be summed up with
-// those of its successor. Drops are not labelled by pid; those of forgotten targets stay in
-// the sum.
+// A target that has ended keeps its description, how it has ended, and its last counters until
+// the daemon forgets it: its gauges and sites would be summed up with those of its successor. Drops
+// are not labelled by pid; those of forgotten targets stay in the sum.
 #pragma once
 
 #include <cstdint>

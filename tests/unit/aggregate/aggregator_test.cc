@@ -33,7 +33,7 @@ class AggregatorTest : public testing::Test {
   CallstackId callstack_of(const SampleEvent& event) const {
     return aggregator_.classes().get(event.alloc_class).callstack;
   }
-  // Of all classes with the callstack.
+  // Sums up all classes with the callstack.
   Counters counters(std::uint32_t callstack) const {
     Counters sum;
     for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {
@@ -127,7 +127,7 @@ TEST_F(AggregatorTest, SessionEndForgetsTheLiveBlocksOnly) {
   EXPECT_DOUBLE_EQ(counters(5).allocated.words, 204);
 }
 
-// Of the live set, with the weights of its session, as old as the target was when last heard of.
+// Ages of the live set have the weights of its session, as of when the target was last heard of.
 TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
   alloc(1, 2, 5);  // at 1 us
   alloc(2, 1, 6);
@@ -171,7 +171,7 @@ TEST_F(AggregatorTest, BlocksOfSessionsBeforeAreFollowedAtTheirOwnRate) {
   }
   EXPECT_DOUBLE_EQ(aged, 204);
   std::map<double, std::uint64_t> died, born;  // by rate
-  aggregator_.cut([&](const Interval& interval, double rate) {
+  aggregator_.close_interval([&](const Interval& interval, double rate) {
     for (const IntervalCell& cell : interval.cells()) {
       born[rate] += cell.allocated;
       for (const DeathCounts::Entry& death : cell.deaths.entries()) died[rate] += death.n;
@@ -204,7 +204,7 @@ TEST_F(AggregatorTest, TheOldestOfTooManySessionsIsForgotten) {
   EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200);
   EXPECT_DOUBLE_EQ(totals().live.words, 2);
   EXPECT_EQ(aggregator_.sessions(), sessions + 1);
-  // Of a session long ago, whose place another one has taken.
+  // It is of a session long ago, whose place another one has taken.
   aggregator_.begin_session(0.25, generation + 40, true);
   EXPECT_FALSE(aggregator_.follows(2));
   EXPECT_EQ(totals().live.words, 0);
@@ -260,10 +260,10 @@ TEST(CountersTest, SumAddsEveryField) {
   EXPECT_EQ(a.late.entries()[0].entered.words, 18);
 }
 
-// Interval cells by class, of one cut.
-std::vector<std::pair<IntervalCell, double>> cut(Aggregator& aggregator) {
+// Interval cells by class, of one interval.
+std::vector<std::pair<IntervalCell, double>> closed_cells(Aggregator& aggregator) {
   std::vector<std::pair<IntervalCell, double>> cells;
-  aggregator.cut([&](const Interval& interval, double rate) {
+  aggregator.close_interval([&](const Interval& interval, double rate) {
     for (const IntervalCell& cell : interval.cells()) cells.emplace_back(cell, rate);
   });
   return cells;
@@ -273,19 +273,19 @@ TEST_F(AggregatorTest, ACutTellsWhatHappenedSinceTheLast) {
   alloc(1, 2, 5);
   alloc(2, 1, 6);
   dealloc(1, MEMPROF_DEALLOC_MAJOR);
-  const auto first = cut(aggregator_);
+  const auto first = closed_cells(aggregator_);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].first.allocated, 2u);
   ASSERT_EQ(first[0].first.deaths.entries().size(), 1u);
   EXPECT_EQ(first[0].first.deaths.entries()[0].heap(), Heap::kMajor);
   EXPECT_EQ(first[0].first.deaths.entries()[0].bucket(), LifetimeHistogram::bucket_of(2000));
   promote(2);
-  const auto second = cut(aggregator_);
+  const auto second = closed_cells(aggregator_);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].first.allocated, 0u);
   EXPECT_EQ(second[0].first.promoted, 1u);
   EXPECT_TRUE(second[0].first.deaths.empty());
-  EXPECT_TRUE(cut(aggregator_).empty());
+  EXPECT_TRUE(closed_cells(aggregator_).empty());
 }
 
 TEST_F(AggregatorTest, APeekChangesNothing) {
@@ -293,14 +293,14 @@ TEST_F(AggregatorTest, APeekChangesNothing) {
   int told = 0;
   aggregator_.peek([&](const Interval& interval, double) { told += interval.cells().size(); });
   EXPECT_EQ(told, 1);
-  EXPECT_EQ(cut(aggregator_).size(), 1u);
+  EXPECT_EQ(closed_cells(aggregator_).size(), 1u);
 }
 
 TEST_F(AggregatorTest, ASessionInTheMiddleOfACutKeepsItsRate) {
   alloc(1, 2, 5);
   aggregator_.begin_session(0.5);
   alloc(2, 3, 5);
-  const auto cells = cut(aggregator_);
+  const auto cells = closed_cells(aggregator_);
   ASSERT_EQ(cells.size(), 2u);
   EXPECT_EQ(cells[0].second, kRate);
   EXPECT_EQ(cells[0].first.allocated, 2u);
@@ -315,7 +315,7 @@ TEST_F(AggregatorTest, CellsExplainWhatIsLive) {
   alloc(1, 1, 5);                                             // a number used twice
   dealloc(2, MEMPROF_DEALLOC_MINOR);
   std::uint64_t live = 0;
-  for (const auto& [cell, rate] : cut(aggregator_)) {
+  for (const auto& [cell, rate] : closed_cells(aggregator_)) {
     live += cell.allocated - cell.never_followed - cell.forgotten;
     for (const auto& death : cell.deaths.entries()) live -= death.n;
   }
@@ -469,7 +469,7 @@ TEST(AggregatorLargeTest, ObservedHitsKeepTheirOwnWeight) {
   EXPECT_NEAR(aggregator.totals().allocated[0][0].words / WeightScale::words(90), 1, 1e-9);
 }
 
-// Of each bucket both ends are in it, and the next begins where it ends.
+// Both ends of each bucket are in it, and the next begins where it ends.
 void expect_tiles(SizeBucket (*of)(std::uint64_t), std::uint64_t first, std::uint64_t end,
                   double precision) {
   for (std::uint64_t next = first; next < end;) {

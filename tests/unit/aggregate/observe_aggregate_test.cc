@@ -85,7 +85,7 @@ TEST(ObserveAggregate, HistoryAddsUpToTheTotals) {
     const double weight = std::exp2(static_cast<double>(random() % 18));
     weights += weight;
     aggregator.observe(hit_at(1 + i % 5, weight));
-    if (i % 1000 == 999) aggregator.cut(use);
+    if (i % 1000 == 999) aggregator.close_interval(use);
   }
   const Estimate& allocated = aggregator.totals().allocated[0][0];
   EXPECT_NEAR(told, allocated.words, 1e-6 * told);
@@ -132,7 +132,7 @@ TEST(ObserveAggregate, MemoryIsThatOfTheHitsAndHasALimit) {
   DropCounters drops;
   Aggregator aggregator({}, drops);
   for (std::uint32_t i = 0; i < 100'000; ++i) aggregator.observe(hit_at(i, 100));
-  aggregator.cut([](const Interval&, double) {});
+  aggregator.close_interval([](const Interval&, double) {});
   const std::uint64_t dropped = drops.total();
   for (std::uint32_t i = 0; i < 1'600; ++i) {
     aggregator.observe(hit_at(1, WeightScale::words(i % 160)));
@@ -145,7 +145,7 @@ TEST(ObserveAggregate, MemoryIsThatOfTheHitsAndHasALimit) {
   EXPECT_LE(aggregator.observed_bytes(), 4u << 20);
   EXPECT_GT(drops.get(Drop::kFollowClassesFull), 0u) << "what does not fit is of the unknown class";
   double told = 0, unknown = 0;
-  aggregator.cut([&](const Interval& interval, double rate) {
+  aggregator.close_interval([&](const Interval& interval, double rate) {
     for (const IntervalCell& cell : interval.cells()) {
       told += cell.allocated / rate;
       if (cell.alloc_class == ClassId()) unknown += cell.allocated / rate;

@@ -130,7 +130,7 @@ TEST(SurvivalCurve, LateEntriesAreNotAtRiskBefore) {
   EXPECT_FALSE(late.quantile(0.51).ns);
 }
 
-// Of the bucket in which they came under watch, they were at risk for the rest of it.
+// In the bucket in which they came under watch, they were at risk for the rest of it.
 TEST(SurvivalCurve, LateEntriesAreAtRiskForAPartOfTheirBucket) {
   Watch watch;
   for (int i = 0; i < 100; ++i) watch.died(10);

@@ -41,7 +41,7 @@ __attribute__((used)) thread_local int memprofd_test_thread_local = 1;
 namespace memprofd {
 namespace {
 
-// Of this test program, which is large.
+// Reads bytes of this test program, which is large.
 std::string bytes_of_self(std::uint64_t offset, std::size_t size) {
   std::string bytes(size, '\0');
   std::ifstream self("/proc/self/exe", std::ios::binary);

@@ -245,7 +245,8 @@ TEST(HistoryTest, MemoryIsGivenUpFromTheOldestOn) {
   }
   const std::size_t before = recording.history().memory_bytes();
   const TargetSnapshot full = recording.snapshot();
-  while (recording.history().memory_bytes() > before / 4) ASSERT_TRUE(recording.history().shed());
+  while (recording.history().memory_bytes() > before / 4)
+    ASSERT_TRUE(recording.history().evict_oldest());
   const TargetSnapshot snapshot = recording.snapshot();
   std::size_t bytes = 0;
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
@@ -263,7 +264,7 @@ TEST(HistoryTest, MemoryIsGivenUpFromTheOldestOn) {
             sum(rows_in_range(full, {begin, 0}, {})).allocated.samples)
       << "the newest stays";
   EXPECT_EQ(sum(rows_in_range(snapshot, {}, {})).allocated.samples, 40'000u) << "so do totals";
-  while (recording.history().shed()) {
+  while (recording.history().evict_oldest()) {
   }
   EXPECT_LT(recording.history().memory_bytes(), before / 20);
 }
@@ -277,7 +278,8 @@ TEST(HistoryTest, ASmallLimitIsKept) {
       recording.alloc(second * 100 + callstack, callstack);
     }
     recording.advance(kSecond);
-    while (recording.history().memory_bytes() > kLimit) ASSERT_TRUE(recording.history().shed());
+    while (recording.history().memory_bytes() > kLimit)
+      ASSERT_TRUE(recording.history().evict_oldest());
     const TargetSnapshot snapshot = recording.snapshot();
     const RangeCounter counter(snapshot);
     // Whatever is left is contiguous, and true.

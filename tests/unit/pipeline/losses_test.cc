@@ -57,7 +57,7 @@ class LossyRun {
   Pipeline pipeline;
 
  private:
-  // Those of a half that have any sample, in the order in which they are allocated.
+  // Blocks of a half that have any sample, in the order in which they are allocated.
   std::vector<std::size_t> sampled_blocks() {
     std::vector<std::size_t> blocks;
     for (std::size_t site = 0; site < kSites.size(); ++site) {

@@ -229,7 +229,7 @@ TEST_F(PipelineTest, TheFirstBatchOfABufferThatIsLostIsALoss) {
   EXPECT_EQ(lost(), 14u) << "of which nothing has come";
 }
 
-// Of an agent that was not at rest nothing is known before.
+// Nothing is known of what was before an agent that was not at rest.
 TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
   Pipeline pipeline;
   pipeline.begin_session(kGeneration, kRate);
@@ -278,7 +278,7 @@ TEST_F(PipelineTest, AThousandLossesAreOneInterval) {
   for (std::uint64_t i = 0; i < 1'000; ++i)
     batch(kGeneration, 100 * i, allocs(3 * i + 1, 3 * i + 3));
   std::uint64_t intervals = 0, allocated = 0, forgotten = 0;
-  pipeline_.cut([&](const Interval& interval, double) {
+  pipeline_.close_interval([&](const Interval& interval, double) {
     ++intervals;
     for (const IntervalCell& cell : interval.cells()) {
       allocated += cell.allocated;

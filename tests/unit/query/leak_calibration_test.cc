@@ -75,7 +75,7 @@ class SteadyProgram {
  private:
   static constexpr int kCollectionSeconds = 60;
 
-  // Of events that bring one sample each at the share that is taken.
+  // Draws how many of the events that bring one sample each, at the share that is taken.
   int poisson(double mean) { return std::poisson_distribution<int>(mean * share_)(random_); }
   int dies_at(const Site& site) {
     switch (site.habit) {
@@ -208,7 +208,7 @@ TEST(LeakCalibration, WhereSessionsGoOnFollowingLongLivedBlocksAreNoLeak) {
   EXPECT_LE(budget.others, SwingingBudget::kSeeds / 20 + 1);
 }
 
-// Of a site that only leaks: at a quarter of what the answer says it is not named, at twice it is.
+// A site only leaks: at a quarter of what the answer says it is not named, at twice it is.
 TEST(LeakCalibration, TheAnswerSaysWhatLeakCouldBeNamed) {
   SteadyProgram steady(1, 1000, 5);
   steady.run(1200);

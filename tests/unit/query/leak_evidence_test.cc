@@ -35,7 +35,7 @@ TEST(LeakEvidence, ARiseIsNoChanceAndASawIs) {
 
 TEST(LeakEvidence, EqualStepsSayNothing) {
   EXPECT_EQ(course_of({5, 5, 5, 5}).chance_of_rise(), 1);
-  // Of 15 pairs 8 rise: with 7 that are equal that is more of a rise than with 7 that are not.
+  // 8 of 15 pairs rise: with 7 that are equal that is more of a rise than with 7 that are not.
   EXPECT_LT(course_of({1, 1, 1, 1, 2, 2}).chance_of_rise(), 0.06);
   EXPECT_EQ(course_of({5, 5, 6, 7}).steadiness(), 2.0 / 3);
 }

@@ -113,7 +113,7 @@ TEST(RangeAges, RateChangesDoNotMoveThem) {
   EXPECT_NEAR(seconds(curve_of(snapshot, last(recording, 300)).quantile(0.5).ns) / p50, 1, 0.1);
   const TimeRange past{kStart + 90 * kSecond, kStart + 400 * kSecond};
   EXPECT_NEAR(seconds(curve_of(snapshot, past).quantile(0.5).ns) / p50, 1, 0.1);
-  // Of the dead alone it would stay at this.
+  // The dead alone would keep it at this.
   const LifetimeFilter dead{.fate = Fate::kDead};
   EXPECT_LT(seconds(curve_of(snapshot, {}, dead).quantile(0.5).ns), 20);
 }
@@ -187,7 +187,7 @@ TEST(RangeAges, WhatWasForgottenCountsWithoutTheOldestWindows) {
   const LifetimeFilter longer{.min_seconds = 2};
   const double median = 2 + 60 * std::log(2);
   EXPECT_NEAR(seconds(curve_of(recording.snapshot(), {}, longer).quantile(0.5).ns), median, 5);
-  while (recording.history().shed()) {
+  while (recording.history().evict_oldest()) {
   }
   const TargetSnapshot snapshot = recording.snapshot();
   ASSERT_GT(snapshot.history.oldest_ns(), kStart);

@@ -9,7 +9,7 @@ import { ChartBox } from "./box";
 import { chartFiles } from "./export";
 import { undrilled } from "./groups";
 
-// Those that the main chart has room for.
+// The groups that the main chart has room for.
 const MAIN_GROUPS = ["module", "file", "function", "site", "callstack", "thread"];
 const TOPS: [string, string][] = ["5", "8", "10", "15"].map((n) => [n, `top ${n}`]);
 const MAX_CHARTS = 6;

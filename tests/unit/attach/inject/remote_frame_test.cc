@@ -150,7 +150,7 @@ int child_main() {
   return same && shared.first == 4 && shared.second == 47 && shared.resumed ? 0 : 1;
 }
 
-// Of a child that has stopped.
+// Reads the registers of a child that has stopped.
 ThreadState state_of(pid_t child) {
   ThreadState state;
   state.xstate.resize(64u << 10);

@@ -71,7 +71,7 @@ TEST(SitesJson, HasTheFieldsThatScriptsRelyOn) {
   EXPECT_EQ(site["callstack"][1]["line"], 40);
 }
 
-// Of the first hardly anything has died; all of the third but a bit has.
+// Hardly anything of the first has died; all of the third but a bit has.
 TEST(SitesJson, AQuantileThatIsNotReachedIsNull) {
   const auto json = nlohmann::json::parse(sites_json(sites()));
   const auto& leak = json["sites"][0]["lifetime_seconds"];

@@ -110,7 +110,7 @@ TEST(FlameJsonTest, MedianLifetimeWhereBlocksDied) {
   EXPECT_EQ(lifetimes.size(), tree.data["parent"].size());
 }
 
-// Of what does not die it is known how long it has lived.
+// How long it has lived is known of what does not die.
 TEST(FlameJsonTest, LongerThanWhereTheMedianIsNotReached) {
   ProfileModel model = example();
   for (ProfileRow& row : model.profile.rows) {

@@ -43,7 +43,7 @@ std::shared_ptr<TargetSnapshot> recorded_target() {
   return target;
 }
 
-// Of now, as a daemon's are.
+// Snapshots are of now, as a daemon's are.
 std::shared_ptr<TargetSnapshot> target_of_now(int pid) {
   auto target = fixed_target(pid);
   target->time_ns = realtime_ns() + 3600 * kSecond;
