@@ -59,7 +59,10 @@ class Client:
             status, body = http_get(url, timeout=30)
         except OSError as error:
             raise AssertionError(f"Prometheus does not answer: {error}") from None
-        answer = json.loads(body)
+        try:
+            answer = json.loads(body)
+        except ValueError:  # while it starts it says so in words
+            raise AssertionError(f"Prometheus answers {status}: {body}") from None
         if status != 200 or answer["status"] != "success":
             raise AssertionError(f"{parameters}: {answer.get('error')}")
         return answer["data"]

@@ -88,7 +88,7 @@ class PageTest(unittest.TestCase):
         def enough():
             span = self.history(pid, points=2)["range"]
             return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9 >= seconds
-        harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + 2 * seconds, interval=0.2)
+        harness.eventually(enough, f"{seconds} s are recorded", timeout=60 + 2 * seconds)
 
     # ------------------------------------------------------------ the page
 

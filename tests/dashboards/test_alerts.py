@@ -49,7 +49,7 @@ class Alerts(unittest.TestCase):
 
     def test_the_leak_is_suspected_and_then_the_end_is_noticed(self):
         suspected = eventually(lambda: self.firing("OcamlLeakSuspected"), "the leak is suspected",
-                               timeout=TIMEOUT, interval=0.5)
+                               timeout=TIMEOUT)
         self.assertEqual({"Demo_server.Sessions.make_session"}, {a["labels"]["function"] for a in suspected})
         self.assertRegex(suspected[0]["annotations"]["summary"],
                          rf"^Demo_server.Sessions.make_session \(.*:\d+\) of demo_server {self.target.pid} keeps growing$")
@@ -58,8 +58,7 @@ class Alerts(unittest.TestCase):
         self.assertGreater(live["Demo_server.Cache.copy"], 1e6, "the cache was there to be mistaken")
         self.assertEqual([], self.firing("MemprofdTargetLost"))
         self.target.stop()
-        (lost,) = eventually(lambda: self.firing("MemprofdTargetLost"), "the end is noticed", timeout=60,
-                             interval=0.5)
+        (lost,) = eventually(lambda: self.firing("MemprofdTargetLost"), "the end is noticed", timeout=60)
         self.assertEqual(f"demo_server {self.target.pid} is no longer profiled", lost["annotations"]["summary"])
 
 

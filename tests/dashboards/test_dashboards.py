@@ -56,8 +56,7 @@ class Dashboards(unittest.TestCase):
         cls.server = cls.start(Prometheus(folder.name, [memprofd.port for memprofd in cls.memprofds]))
         cls.prometheus = cls.server.client
         cls.pid = str(cls.servers[0].pid)
-        eventually(cls.has_enough_data, "Prometheus has scraped both memprofds for a while", timeout=90,
-                   interval=0.5)
+        eventually(cls.has_enough_data, "Prometheus has scraped both memprofds for a while", timeout=90)
 
     @classmethod
     def start(cls, process):
@@ -282,7 +281,7 @@ class Dashboards(unittest.TestCase):
                 self.assertEqual("ok", rule["health"], rule.get("lastError"))
                 if rule["type"] == "recording" and not any(w in rule["query"] + rule["name"] for w in NEEDS_HISTORY):
                     eventually(lambda: self.prometheus.query(rule["name"]), f"results of {rule['name']}",
-                               timeout=60, interval=0.5)
+                               timeout=60)
 
     def test_metrics_of_rules_and_alerts_exist(self):
         """promtool's tests use made-up series: their names must be memprofd's."""

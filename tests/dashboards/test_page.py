@@ -367,7 +367,7 @@ class Time(PageTest):
 
     def wait_past(self, unix_seconds):
         harness.eventually(lambda: int(self.history(points=2)["range"]["end_unix_ns"]) / 1e9 > unix_seconds,
-                           "time goes by", interval=0.2)
+                           "time goes by")
 
     def test_the_strip_goes_anywhere_in_the_past(self):
         self.open()

@@ -45,7 +45,7 @@ class PanelTest(PageTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        harness.eventually(lambda: cls.recorded() > 9, "9 s are recorded", timeout=90, interval=0.2)
+        harness.eventually(lambda: cls.recorded() > 9, "9 s are recorded", timeout=90)
         # Window limits: whole seconds after the attach. The last point is the end of an
         # unfinished second; it is none any more when that is over.
         span = cls.answer("history", **{"selection.pid": cls.server.pid, "points": 300})
@@ -220,7 +220,7 @@ class Sites(PanelTest):
                                             **range_parameters((self.base[0], end), "selection.")})["leaks"]
             names = [leak["site"]["function"] for leak in leaks]
             return (end, leaks) if "Demo_server.Sessions.make_session" in names[:2] else None
-        end, leaks = harness.eventually(named, "the leak is named", timeout=120, interval=1)
+        end, leaks = harness.eventually(named, "the leak is named", timeout=120)
         self.open(self.link("sites", begin=int(self.base[0] * 1e3), end=int(end * 1e3), **{"x.sites.mode": "growth"}))
         shown = self.shown("sites")
         self.assertEqual({row["name"] for row in shown["rows"]}, {leak["site"]["function"] for leak in leaks})

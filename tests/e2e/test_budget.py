@@ -24,7 +24,7 @@ class Budget(E2ETest):
         def holds():
             metrics = self.memprofd.metrics()
             return condition(lambda name, **labels: metrics.value(name, pid=self.load.pid, **labels))
-        eventually(holds, what, interval=0.1)
+        eventually(holds, what)
 
     def wait_for_rate(self, low, high):
         self.wait_for(lambda value: low <= value("memprofd_sampling_rate") <= high, f"a rate of {low:g} to {high:g}")

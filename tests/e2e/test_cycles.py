@@ -43,7 +43,7 @@ class BusyProgram(Cycles):
         daemon = self.daemon(rate=1e-4)
         pauses = []
         for _ in range(FRESH):
-            target = self.target("busy_threads")
+            target = self.target("busy_threads", "busy")
             pauses.append(self.cycle(daemon, target.pid))
             self.assertEqual(0, target.exit()["errors"])
             self.assertGreater(pauses[-1], 0, "the agent was put in")

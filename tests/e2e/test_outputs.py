@@ -107,7 +107,7 @@ class Outputs(E2ETest):
         def leak_leads():
             site = max(self.memprofd.sites(self.pid), key=lambda s: s["live_bytes"])
             return "Sessions" in site["function"]
-        eventually(leak_leads, "Sessions leads by live bytes", timeout=90, interval=0.5)
+        eventually(leak_leads, "Sessions leads by live bytes", timeout=90)
 
     # ------------------------------------------------------------ metrics
 

@@ -501,14 +501,14 @@ class Leaks(QueryTest):
         # By then the cache is full.
         # Several major collections have to end, and several steps to rise.
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last", "20s", ahead=2.0), "Sessions leads",
-                           timeout=120, interval=0.5)
+                           timeout=120)
         self.assertGreater(first["confidence"], 0.99)
         self.assertGreater(first["growth_bytes_per_second"], 0)
         self.assertGreater(first["median_age_seconds"], 0)
         self.assertGreater(first["growth_bytes"], 2 * first["growth_bytes_stderr"])
         # Half of what is since the attach is left out: caches fill then.
         eventually(lambda: "Sessions" in self.memprofd.ctl("report", "--pid", self.pid, "--leaks").stdout,
-                   "the text names the leak, too", timeout=120, interval=0.5)
+                   "the text names the leak, too", timeout=120)
         recording.stop(signal.SIGINT)
         # The file knows no block from before it: in it the cache fills from empty, and may grow more.
         functions, answer = leaks(path)
@@ -525,7 +525,7 @@ class Leaks(QueryTest):
             "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself")
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last",
                                                  f"{(time.time_ns() - changed) / 1e9 + 6:.0f}s"),
-                           "Sessions leads again", timeout=120, interval=0.5)
+                           "Sessions leads again", timeout=120)
         self.assertGreater(first["confidence"], 0.99)
 
 

@@ -147,7 +147,7 @@ class Refused(RealProgram):
             for i in range(50):
                 (process.left / f"d{i}/f{i}").write_text(f"at {time.monotonic()}\n")
             return [s for s in daemon.sites(process.pid) if s["function"].startswith(("Update.", "Umarshal."))]
-        eventually(found_at_work, "sites of unison", interval=0.5)
+        eventually(found_at_work, "sites of unison")
         self.assertNotIn("problem", daemon.ctl("doctor", "--pid", process.pid).stdout)
 
     def test_rescript(self):

@@ -115,7 +115,7 @@ class OnOneProgram(TopTest):
         def same():
             seen.append(terminal.text())
             return seen[-1] == seen[-2]
-        eventually(same, "the screen stands", interval=0.3)
+        eventually(same, "the screen stands")
         return seen[-1]
 
     # ------------------------------------------------------------ what it shows
@@ -252,7 +252,7 @@ class OnOneProgram(TopTest):
         def older():
             terminal.press("left")
             return allocated() < 0.8 * paused
-        eventually(older, "steps back show what was before", interval=0.3)
+        eventually(older, "steps back show what was before")
         self.assertIn("PAUSED at", terminal.text())
         terminal.press("a")  # sorts what was then
         terminal.wait_for("ALLOCATED*", "PAUSED at")
@@ -260,7 +260,7 @@ class OnOneProgram(TopTest):
         def newer():
             terminal.press("right")
             return allocated() > 1.2 * paused
-        eventually(newer, "steps forth show what was after", interval=0.3)
+        eventually(newer, "steps forth show what was after")
         terminal.press("L")
         terminal.wait_gone("PAUSED")
         eventually(lambda: abs(allocated() - seen()) < 0.01 * seen(), "the numbers are of now")

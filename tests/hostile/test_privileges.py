@@ -116,8 +116,7 @@ class Privileges(E2ETest):
         calls = self.folder / "calls"
         daemon = self.memprofd([*unit_prefix(), "strace", "-D", "-f", "-qq", "-c", "-o", calls, "-S", "name"],
                                "--pid", target.pid, "--follow-forks", "--max-overhead", "50%", wait=False)
-        eventually(lambda: daemon.running() and daemon.state(target.pid) == "sampling", "it is sampled", timeout=300,
-                   interval=1)
+        eventually(lambda: daemon.running() and daemon.state(target.pid) == "sampling", "it is sampled", timeout=300)
         daemon.ctl("sites", "--pid", target.pid)
         daemon.detach(target.pid)
         self.assertEqual(0, daemon.stop(timeout=300))

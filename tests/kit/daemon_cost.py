@@ -72,7 +72,7 @@ def largest_program(daemon, folder):
     def loaded():
         tables = frame_tables(daemon, program.pid)
         return tables if tables[0] >= LARGEST_DESCRIPTORS else None
-    return program, harness.eventually(loaded, "its plugins are loaded", timeout=120, interval=0.5)
+    return program, harness.eventually(loaded, "its plugins are loaded", timeout=120)
 
 
 def of_attaches(daemon, pid, count, plugins=0):

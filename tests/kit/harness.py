@@ -39,8 +39,8 @@ BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
 # Programs of OCaml 5: those of MEMPROFD_TARGETS when it names such, else of Debian 13.
 TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "targets-trixie").resolve()
-# The program that the tests disturb most.
-BUSY_PROGRAM = "domains" if (TARGETS / "domains").exists() else "busy_threads"
+# The program that the tests disturb most, with its arguments.
+BUSY_PROGRAM = ("domains",) if (TARGETS / "domains").exists() else ("busy_threads", "busy")
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
 NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
@@ -60,13 +60,15 @@ def check_time(test, what, took_ms, limit_ms):
         test.assertLessEqual(took_ms, limit_ms, what)
 
 
-def eventually(condition, what, timeout=TIMEOUT, interval=0.02):
+def eventually(condition, what, timeout=TIMEOUT):
     """Polls until condition() is truthy and returns its value.
 
     An AssertionError from condition() means "not yet"; the last one is shown
-    when the deadline passes.
+    when the deadline passes. The longer it takes, the rarer it asks: a wait takes a tenth longer than it
+    has to, and asking leaves the processors to who is waited for.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
+    deadline = began + timeout
     last = None
     while True:
         try:
@@ -78,7 +80,7 @@ def eventually(condition, what, timeout=TIMEOUT, interval=0.02):
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {timeout:g} s; last: {last}")
-        time.sleep(interval)
+        time.sleep(min(1, max(0.02, (time.monotonic() - began) / 10)))
 
 
 def settled(read, what, quiet=1.0, timeout=TIMEOUT):
@@ -88,7 +90,7 @@ def settled(read, what, quiet=1.0, timeout=TIMEOUT):
     while time.monotonic() - since < quiet:
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: still changing after {timeout:g} s; last: {value}")
-        time.sleep(0.05)
+        time.sleep(quiet / 8)
         again = read()
         if again != value:
             value, since = again, time.monotonic()
@@ -242,7 +244,7 @@ class Target(Process):
 @functools.cache
 def undisturbed_output():
     """What the busy program says that it computed, when nobody profiles it."""
-    target = Target(BUSY_PROGRAM)
+    target = Target(*BUSY_PROGRAM)
     try:
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
         return target.exit()["checksums"]
@@ -368,6 +370,12 @@ class Daemon(Process):
         return {t["pid"]: t for t in self.ctl_json("targets")["targets"]}
 
     def state(self, pid):
+        """Asks by HTTP where it answers, which takes no process: this is what most waits ask."""
+        with contextlib.suppress(OSError):
+            status, text = http_get(self.url + "/api/v1/targets", timeout=TIMEOUT)
+            if status == 200:
+                states = {t["pid"]: t["state"] for t in json.loads(text)["targets"]}
+                return states[pid].removeprefix("TARGET_STATE_").lower() if pid in states else None
         return self.targets().get(pid, {}).get("state")
 
     def wait_state(self, pid, *states, timeout=TIMEOUT):
@@ -460,7 +468,7 @@ class E2ETest(unittest.TestCase):
 
     def busy_target(self):
         """The program that the tests disturb most, and what it says that it computed when nobody disturbs it."""
-        return self.target(BUSY_PROGRAM), undisturbed_output()
+        return self.target(*BUSY_PROGRAM), undisturbed_output()
 
     def assert_works_on(self, target):
         before = target.work_done()

@@ -3,11 +3,17 @@
    Every answer is checked, so that a disturbed target shows as errors. A thousand requests
    in a row have always the same answers, so there is one checksum of them.
 
+   Between requests they rest, so that programs beside them find a processor: about a quarter of one is
+   taken. With the argument "busy" they do not.
+
    Commands: "stat", "fork" (a child that ends at once) and "exit", all answered by
    {"requests":N,"errors":N,"checksums":[N]}; "exec PROGRAM" becomes that program. *)
 
 let pairs = 4
 let period = 1_000
+let rests = not (Array.mem "busy" Sys.argv)
+let requests_between_rests = 20
+let rest_s = 0.002
 let stopping = ref false
 let requests = ref 0
 let errors = ref 0
@@ -63,7 +69,8 @@ let client input output =
      while not !stopping do
        checksum := ((!checksum * 31) + ask input output !number) land 0xffffff;
        number := (!number + 1) mod period;
-       if !number = 0 then (note !checksum; checksum := 0)
+       if !number = 0 then (note !checksum; checksum := 0);
+       if rests && !number mod requests_between_rests = 0 then Thread.delay rest_s
      done
    with _ -> incr errors);
   close_out output
