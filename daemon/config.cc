@@ -68,9 +68,9 @@ void add_target_options(CLI::App& app, Config& config) {
              "Take a sample per so many bytes instead, such as 512KiB")
       ->type_name("SIZE")
       ->excludes(rate);
-  add_parsed(app, "--max-overhead", parse_percent, config.max_overhead,
+  add_parsed(app, "--max-overhead", parse_budget, config.max_overhead,
              "Lower the sampling rate as far as needed for profiling to take at most so much of a "
-             "program's CPU, such as 1% (default: no limit)")
+             "program's CPU, such as 0.5%, or none for no limit (default: 1%)")
       ->type_name("PERCENT");
   app.add_flag("--no-inject", config.no_inject, "Use only an agent that is in the program already");
   app.add_flag("--follow-forks", config.follow_forks,

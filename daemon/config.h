@@ -17,8 +17,8 @@ namespace memprofd {
 
 struct Config {
   std::vector<int> pids;
-  double sampling_rate = 1e-5;  // samples per word
-  double max_overhead = 0;      // share of a program's CPU; 0: no budget
+  double sampling_rate = 1e-5;              // samples per word
+  double max_overhead = kUsualMaxOverhead;  // share of a program's CPU; 0: no budget
   bool no_inject = false;
   bool follow_forks = false;
   AttachMode mode = AttachMode::kAuto;

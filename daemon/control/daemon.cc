@@ -246,7 +246,7 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
       .attach = options_.attach,
       .mode = request.mode == AttachMode::kDefault ? options_.mode : request.mode,
       .rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate,
-      .max_overhead = request.max_overhead != 0 ? request.max_overhead : options_.max_overhead,
+      .max_overhead = request.max_overhead.value_or(options_.max_overhead),
       .forked_from = forked_from,
       .family = std::move(family)};
   RETURN_IF_ERROR(check_rate(options.rate));
@@ -277,12 +277,10 @@ void Daemon::do_detach(int pid, SessionAnswer answer) {
   found->second->tell_when_ended(std::move(answer));
 }
 
-void Daemon::do_set_rate(int pid, double rate, SessionAnswer answer) {
-  absl::Status status = check_rate(rate);
-  if (!status.ok()) return answer.give(status);
+void Daemon::do_set_rate(int pid, const RateRequest& request, SessionAnswer answer) {
   const auto session = find_attached(pid);
   if (!session.ok()) return answer.give(session.status());
-  status = (*session)->set_rate(rate);
+  const absl::Status status = (*session)->set_rate(request);
   if (!status.ok()) return answer.give(status);
   (*session)->tell_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
@@ -346,9 +344,9 @@ absl::Status Daemon::detach(int pid) {
   return ended.status();
 }
 
-absl::Status Daemon::set_rate(int pid, double rate) {
+absl::Status Daemon::set_rate(int pid, const RateRequest& request) {
   const auto set = queue_->ask<absl::StatusOr<TargetInfo>>(
-      [this, pid, rate](SessionAnswer answer) { do_set_rate(pid, rate, std::move(answer)); });
+      [this, pid, request](SessionAnswer answer) { do_set_rate(pid, request, std::move(answer)); });
   return set.status();
 }
 

@@ -35,9 +35,9 @@ namespace memprofd {
 struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
-  double sampling_rate = 0;       // samples per word, not 0
-  double max_overhead = 0;        // share of a target's CPU; 0: no budget
-  std::size_t history_bytes = 0;  // of all targets together
+  double sampling_rate = 0;                 // samples per word, not 0
+  double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
+  std::size_t history_bytes = 0;            // of all targets together
   // How long the counts of a target that has ended stay.
   std::chrono::seconds retention{};
 };
@@ -57,7 +57,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
   absl::Status detach(int pid) override;
-  absl::Status set_rate(int pid, double rate) override;
+  absl::Status set_rate(int pid, const RateRequest& request) override;
   std::vector<Finding> diagnose(int pid) override;
   SelfStats self_stats() override;
 
@@ -82,7 +82,7 @@ class Daemon : public ProfilerService {
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(int pid);
   void do_detach(int pid, SessionAnswer answer);
-  void do_set_rate(int pid, double rate, SessionAnswer answer);
+  void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();
 

@@ -3,7 +3,6 @@
 
 #include "daemon/attach/budget/trap_cost.h"
 #include "daemon/util/clock.h"
-#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -14,14 +13,18 @@ constexpr std::chrono::seconds kWindow{1};
 // A window waits so long for kLeastCpuSeconds of a target that is nearly idle.
 constexpr std::chrono::seconds kLongestWindow{10};
 
+// Each record in the ring is a hit.
+ProbeRuns estimated_runs(memprof_capture_by capture, const LaneSignals& signals) {
+  const std::uint64_t walks =
+      capture == MEMPROF_CAPTURE_BY_KERNEL ? signals.captures_seen.load() : 0;
+  return {.hits = walks + signals.batches_seen, .program_ns = walks * kUsualWalkNs};
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TargetOverhead>> TargetOverhead::start(double share, double ceiling,
-                                                                      CaptureMode capture) {
-  ASSIGN_OR_RETURN(BpfStatistics statistics, BpfStatistics::enable());
-  const OverheadBudget budget(share, ceiling, capture_at(ceiling, capture), trap_ns());
-  return std::unique_ptr<TargetOverhead>(new TargetOverhead(std::move(statistics), budget));
-}
+TargetOverhead::TargetOverhead(double share, double ceiling, CaptureMode capture)
+    : statistics_(BpfStatistics::enable()),
+      budget_(share, ceiling, capture_at(ceiling, capture), trap_ns()) {}
 
 OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const KernelSide& kernel,
                                             const LaneSignals& signals) {
@@ -49,8 +52,9 @@ OverheadInfo TargetOverhead::info() const {
 }
 
 TargetOverhead::Reading TargetOverhead::read(const AttachedTarget& target, const KernelSide& kernel,
-                                             const LaneSignals& signals) {
-  const ProbeRuns runs = kernel.probes().runs();
+                                             const LaneSignals& signals) const {
+  const ProbeRuns runs =
+      statistics_ ? kernel.probes().runs() : estimated_runs(target.capture(), signals);
   return {.at = Clock::now(),
           .cpu_ns = process_cpu_ns(target.target().pid),
           .counts = {.samples = signals.alloc_events + signals.records_lost,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One target's overhead budget at work: takes measurements window by window and has
-// OverheadBudget judge them. Owned by the control thread.
+// What profiling takes of one target's CPU, and its budget at work: takes measurements window by
+// window and has OverheadBudget judge them. Owned by the control thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
-#include "absl/status/statusor.h"
 #include "daemon/attach/attached_target.h"
 #include "daemon/attach/budget/overhead_budget.h"
 #include "daemon/attach/kernel/bpf_statistics.h"
@@ -19,10 +17,9 @@ namespace memprofd {
 
 class TargetOverhead {
  public:
-  // share and ceiling as OverheadBudget has them. kPermissionDenied, kUnavailable: the kernel
-  // does not measure BPF programs for us.
-  static absl::StatusOr<std::unique_ptr<TargetOverhead>> start(double share, double ceiling,
-                                                               CaptureMode capture);
+  // share and ceiling as OverheadBudget has them. Where the kernel does not measure BPF programs
+  // for us, their share of the cost is estimated from what they have sent.
+  TargetOverhead(double share, double ceiling, CaptureMode capture);
 
   // To be called again and again while the target is sampled: at the end of a window, the
   // change that is due.
@@ -40,14 +37,11 @@ class TargetOverhead {
     std::uint64_t cpu_ns = 0;
     ProfilingCounts counts;
   };
-  static Reading read(const AttachedTarget& target, const KernelSide& kernel,
-                      const LaneSignals& signals);
+  Reading read(const AttachedTarget& target, const KernelSide& kernel,
+               const LaneSignals& signals) const;
   static OverheadWindow between(const Reading& begin, const Reading& end);
 
-  TargetOverhead(BpfStatistics statistics, const OverheadBudget& budget)
-      : statistics_(std::move(statistics)), budget_(budget) {}
-
-  BpfStatistics statistics_;
+  std::optional<BpfStatistics> statistics_;  // not set: not permitted
   OverheadBudget budget_;
   std::optional<Reading> began_;
 };

@@ -112,11 +112,13 @@ absl::Status TargetSession::take_over_look() {
 // What the look has found is of use as long as that program runs.
 absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
-  ASSIGN_OR_RETURN(auto overhead, start_budget(*prepared.target));
-  const double rate = overhead ? overhead->budget().rate() : options_.rate;
   left_alone_ = {};
-  attached_ = Attached();
-  attached_->overhead = std::move(overhead);
+  attached_.emplace();
+  double rate = options_.rate;
+  if (!prepared.target->observes()) {
+    attached_->overhead.emplace(options_.max_overhead, options_.rate, options_.attach.capture);
+    rate = attached_->overhead->budget().rate();
+  }
   use(std::move(prepared), rate);
   enter(State::kWaiting);
   if (absl::Status status = start_session(rate); !status.ok()) {
@@ -217,7 +219,7 @@ absl::Status TargetSession::start_session(double rate) {
   return absl::OkStatus();
 }
 
-absl::Status TargetSession::set_rate(double rate) {
+absl::Status TargetSession::set_rate(const RateRequest& request) {
   if (state_ == State::kStopping) {
     return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
   }
@@ -228,15 +230,16 @@ absl::Status TargetSession::set_rate(double rate) {
         "pace (",
         attached_->why_observed, ")"));
   }
-  if (attached_->overhead) {
-    attached_->overhead->budget().set_ceiling(rate);
-    rate = attached_->overhead->budget().rate();
-  }
-  // A new session might forget the blocks that are followed.
-  if (state_ == State::kSampling && lane_->info().sampling_rate == rate) return absl::OkStatus();
+  OverheadBudget& budget = attached_->overhead->budget();
+  if (request.max_overhead) budget.set_share(*request.max_overhead);
+  if (request.sampling_rate != 0) budget.set_ceiling(request.sampling_rate);
+  const double rate = budget.rate();
+  const bool runs_at_it = state_ == State::kSampling && lane_->info().sampling_rate == rate;
+  show_overhead();
+  if (runs_at_it)
+    return absl::OkStatus();  // a new session might forget the blocks that are followed
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);
-  lane_->update_info([&](TargetInfo& info) { info.sampling_rate = rate; });
   return absl::OkStatus();
 }
 

@@ -51,7 +51,7 @@ struct SessionOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;  // not kDefault
   double rate = 0;
-  double max_overhead = 0;  // share of the target's CPU; 0: no budget
+  double max_overhead = 0;  // share of the target's CPU at first; 0: no budget
   int forked_from = 0;      // the target that it is a child of; 0: none
   ForkFamilyPtr family;     // that it belongs to
 };
@@ -119,7 +119,7 @@ class TargetSession {
   void tick();
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
-  absl::Status set_rate(double rate);
+  absl::Status set_rate(const RateRequest& request);
   // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
   // The message is shown then.
   void detach(std::string message);
@@ -144,9 +144,9 @@ class TargetSession {
     std::shared_ptr<AttachedTarget> target;
     std::shared_ptr<OcamlSymbolizer> symbolizer;
     PluginFollower plugins;
-    std::unique_ptr<TargetOverhead> overhead;  // null: no budget
-    std::string why_observed;                  // one line, in observe mode
-    std::string why_rate;                      // for the log, when the budget has changed it
+    std::optional<TargetOverhead> overhead;  // not in observe mode
+    std::string why_observed;                // one line, in observe mode
+    std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
     TimePoint sampling_since;
@@ -192,8 +192,7 @@ class TargetSession {
   void end_exited();
   void keep_lease();
   void keep_alive();
-  absl::StatusOr<std::unique_ptr<TargetOverhead>> start_budget(const AttachedTarget& target) const;
-  void show_budget();
+  void show_overhead();
   void keep_to_budget();
   void start_again(double rate);
 

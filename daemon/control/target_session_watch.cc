@@ -218,22 +218,9 @@ void TargetSession::keep_alive() {
   start_again(lane_->info().sampling_rate);
 }
 
-// --------------------------------------------------------------------- budget
+// ------------------------------------------------------------------- overhead
 
-absl::StatusOr<std::unique_ptr<TargetOverhead>> TargetSession::start_budget(
-    const AttachedTarget& target) const {
-  if (options_.max_overhead == 0) return nullptr;
-  if (target.observes()) {
-    log_warning(
-        "pid {}: --max-overhead has no effect in observe mode, where minor collections set the "
-        "pace",
-        options_.pid);
-    return nullptr;
-  }
-  return TargetOverhead::start(options_.max_overhead, options_.rate, options_.attach.capture);
-}
-
-void TargetSession::show_budget() {
+void TargetSession::show_overhead() {
   TargetOverhead& overhead = *attached_->overhead;
   lane_->update_info([&](TargetInfo& info) {
     info.overhead = overhead.info();
@@ -248,7 +235,7 @@ void TargetSession::keep_to_budget() {
   const bool was_exhausted = overhead.budget().exhausted();
   const Change change =
       overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
-  show_budget();
+  show_overhead();
   const OverheadInfo now = overhead.info();
   const double rate = overhead.budget().rate();
   if (now.exhausted && !was_exhausted && !attached_->said_exhausted) {

@@ -155,10 +155,7 @@ absl::StatusOr<pb::Target> Client::detach(int pid) {
   return response->target();
 }
 
-absl::StatusOr<pb::Target> Client::set_rate(int pid, double rate) {
-  pb::SetRateRequest request;
-  request.set_pid(pid);
-  request.set_sampling_rate(rate);
+absl::StatusOr<pb::Target> Client::set_rate(const pb::SetRateRequest& request) {
   auto response = call<pb::SetRateResponse>(*stub_->methods, &pb::Profiler::Stub::SetRate, request,
                                             kTimeoutSeconds);
   if (!response.ok()) return response.status();

@@ -32,7 +32,7 @@ class Client {
   absl::StatusOr<pb::ListTargetsResponse> list_targets();
   absl::StatusOr<pb::Target> attach(const pb::AttachRequest& request);
   absl::StatusOr<pb::Target> detach(int pid);
-  absl::StatusOr<pb::Target> set_rate(int pid, double rate);
+  absl::StatusOr<pb::Target> set_rate(const pb::SetRateRequest& request);
   absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest& request);
   absl::StatusOr<pb::DiagnoseResponse> diagnose(int pid);
   absl::StatusOr<pb::DiffSitesResponse> diff_sites(const pb::DiffSitesRequest& request);

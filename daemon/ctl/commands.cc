@@ -25,6 +25,14 @@ absl::StatusOr<int> pid_to_use(Client& client, int asked) {
   return choose_pid(asked, targets);
 }
 
+template <typename Request>
+absl::Status set_budget(const Options& options, Request& request) {
+  if (options.max_overhead.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const double share, parse_budget(options.max_overhead));
+  request.set_max_overhead(share);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status run_targets(const Options& options) {
@@ -41,10 +49,7 @@ absl::Status run_attach(const Options& options) {
   request.set_mode(options.mode);
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   request.set_sampling_rate(rate);
-  if (!options.max_overhead.empty()) {
-    ASSIGN_OR_RETURN(const double share, parse_percent(options.max_overhead));
-    request.set_max_overhead(share);
-  }
+  RETURN_IF_ERROR(set_budget(options, request));
   Client client(options.endpoint);
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
   ASSIGN_OR_RETURN(const pb::Target target, client.attach(request));
@@ -61,13 +66,18 @@ absl::Status run_detach(const Options& options) {
 
 absl::Status run_rate(const Options& options) {
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
-  if (rate == 0) {
+  if (rate == 0 && options.max_overhead.empty()) {
     return absl::InvalidArgumentError(
-        "which rate? give samples per word (1e-5) or --sampling-interval 512KiB");
+        "which rate? give samples per word (1e-5), --sampling-interval 512KiB or --max-overhead "
+        "1%");
   }
+  pb::SetRateRequest request;
+  request.set_sampling_rate(rate);
+  RETURN_IF_ERROR(set_budget(options, request));
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  ASSIGN_OR_RETURN(const pb::Target target, client.set_rate(pid, rate));
+  request.set_pid(pid);
+  ASSIGN_OR_RETURN(const pb::Target target, client.set_rate(request));
   return print_target(options, target);
 }
 

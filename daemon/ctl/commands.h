@@ -22,7 +22,7 @@ struct Options {
   int pid = 0;                  // of commands that act on a process; 0: the only target
   std::string rate;             // "1e-5"
   std::string interval;         // "512KiB": bytes per sample, instead of rate
-  std::string max_overhead;     // "1%"
+  std::string max_overhead;     // "1%", "none"
   bool no_inject = false;
   bool follow_forks = false;
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;

@@ -88,6 +88,13 @@ class CommandLine {
     sub->add_option("--sampling-interval", options_.interval,
                     "Take a sample per so many bytes instead, such as 512KiB");
   }
+  void add_budget(CLI::App* sub, const std::string& unless_given) {
+    sub->add_option("--max-overhead", options_.max_overhead,
+                    "Lower the sampling rate so that profiling takes at most so much of the "
+                    "program's CPU, such as 0.5%, or none for no limit (" +
+                        unless_given + ")")
+        ->type_name("PERCENT");
+  }
   void add_format(CLI::App* sub, const std::vector<std::string>& formats) {
     std::string help = "Print as table (default)";
     for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
@@ -111,11 +118,7 @@ class CommandLine {
     CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "Name the process")->required();
     add_rate(attach, "--sampling-rate,--rate");
-    attach
-        ->add_option("--max-overhead", options_.max_overhead,
-                     "Lower the sampling rate so that profiling takes at most so much of the "
-                     "program's CPU, such as 1% (default: as memprofd was told)")
-        ->type_name("PERCENT");
+    add_budget(attach, "default: as memprofd was told");
     add_format(attach, {ctl::kTable, ctl::kJson});
     attach->add_flag("--no-inject", options_.no_inject,
                      "Use only an agent that is in the program already");
@@ -134,10 +137,11 @@ class CommandLine {
                            &ctl::run_detach);
     add_pid(detach);
     add_format(detach, {ctl::kTable, ctl::kJson});
-    CLI::App* rate = add("rate", "Change the sampling rate", &ctl::run_rate);
+    CLI::App* rate = add("rate", "Change the sampling rate, its budget, or both", &ctl::run_rate);
     rate->add_option("--pid", options_.pid,
                      "Name the process; may be omitted when there is one target");
     add_rate(rate, "rate,--sampling-rate");
+    add_budget(rate, "default: stays as it is");
     add_format(rate, {ctl::kTable, ctl::kJson});
     CLI::App* doctor =
         add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace memprofd {
+
+// The share of a program's CPU that profiling may take, if nothing else is asked for.
+inline constexpr double kUsualMaxOverhead = 0.01;
 
 enum class AttachMode {
   kDefault,  // the daemon's
@@ -20,7 +24,15 @@ struct AttachRequest {
   bool no_inject = false;
   AttachMode mode = AttachMode::kDefault;
   bool follow_forks = false;  // its children become targets too
-  double max_overhead = 0;    // share of the target's CPU; 0: the daemon's default
+  // Share of the target's CPU; 0: no budget; not set: the daemon's default.
+  std::optional<double> max_overhead;
+};
+
+// A change of what a target is sampled at.
+struct RateRequest {
+  double sampling_rate = 0;  // 0: stays as it is
+  // Share of the target's CPU; 0: no budget; not set: stays as it is.
+  std::optional<double> max_overhead;
 };
 
 // One finding of doctor: what was looked at, what was found, what to do.

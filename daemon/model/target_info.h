@@ -30,11 +30,12 @@ enum class TargetMode {
 };
 std::string_view mode_name(TargetMode mode);
 
-// What a target's overhead budget has come to.
+// What profiling takes of a target's CPU, and what its budget has come to. Nothing is known of it
+// in observe mode.
 struct OverheadInfo {
-  double budget = 0;          // most of the target's own CPU that profiling may take; 0: none
+  double budget = 0;          // most of the target's own CPU that profiling may take; 0: no limit
   double measured = 0;        // what it has taken over the last seconds, likewise
-  double requested_rate = 0;  // the sampling rate is this or lower
+  double requested_rate = 0;  // the sampling rate is this or lower; 0: in observe mode
   std::uint64_t lowered = 0;  // times
   std::uint64_t raised = 0;
   bool exhausted = false;  // the lowest rate costs more than the budget
@@ -62,7 +63,7 @@ struct TargetInfo {
   bool follows_blocks() const { return mode != TargetMode::kObserve; }
   // Which a budget may have lowered.
   double requested_rate() const {
-    return overhead.budget > 0 ? overhead.requested_rate : sampling_rate;
+    return overhead.requested_rate > 0 ? overhead.requested_rate : sampling_rate;
   }
 };
 

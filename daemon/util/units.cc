@@ -180,6 +180,13 @@ absl::StatusOr<double> parse_percent(std::string_view text) {
   return *percent / 100;
 }
 
+absl::StatusOr<double> parse_budget(std::string_view text) {
+  if (text == "none") return 0;
+  absl::StatusOr<double> share = parse_percent(text);
+  if (share.ok()) return share;
+  return absl::InvalidArgumentError(absl::StrCat(share.status().message(), ", or none"));
+}
+
 std::string format_bytes(double bytes) {
   const Unit& unit = unit_for(kByteUnits, bytes);
   const double value = bytes / unit.scale;

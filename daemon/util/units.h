@@ -29,6 +29,8 @@ absl::StatusOr<double> parse_sampling_interval(std::string_view text);
 
 // A share of something as percent, "1%", "1" or "0.5 %", above 0 and at most 100: 0.01.
 absl::StatusOr<double> parse_percent(std::string_view text);
+// The same, or "none": 0.
+absl::StatusOr<double> parse_budget(std::string_view text);
 // The same check for a share that is there already.
 absl::Status check_share(double share);
 

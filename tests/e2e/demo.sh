@@ -69,7 +69,7 @@ start_server() {
 start_memprofd() {
 	local port
 	port=$(free_port)
-	"$build/memprofd" --pid $server_pid --sampling-rate 1e-3 --web.listen-address 127.0.0.1:"$port" \
+	"$build/memprofd" --pid $server_pid --sampling-rate 1e-3 --max-overhead none --web.listen-address 127.0.0.1:"$port" \
 		--grpc.socket "$socket" --agent "$build/libmemprof_agent.so" > "$folder/memprofd.log" 2>&1 &
 	daemon_pid=$!
 	wait_for $daemon_pid memprofd sampling

@@ -13,10 +13,11 @@ WORD_BYTES = 8
 
 
 class Budget(E2ETest):
-    def start(self, *options, folder=None):
+    def start(self, *options, folder=None, budget=f"{BUDGET:.0%}", rate=RATE, **daemon):
         self.load = self.target("load", folder=folder)
         self.load.command("light")
-        self.memprofd = self.daemon("--max-overhead", f"{BUDGET:.0%}", "--pid", self.load.pid, *options, rate=RATE)
+        limit = () if budget is None else ("--max-overhead", budget)
+        self.memprofd = self.daemon(*limit, "--pid", self.load.pid, *options, rate=rate, **daemon)
         self.wait_for(lambda value: value("memprofd_samples_total", event="alloc") > 0, "samples")
 
     def wait_for(self, condition, what):
@@ -106,8 +107,39 @@ class Budget(E2ETest):
         daemon.attach(free.pid)
         targets = daemon.targets()
         self.assertEqual(0.005, targets[bounded.pid]["overhead"]["budget_ratio"])
-        self.assertIsNone(targets[free.pid]["overhead"])
-        self.assertEqual([], daemon.metrics().find("memprofd_overhead_ratio", pid=free.pid))
+        self.assertEqual(0, targets[free.pid]["overhead"]["budget_ratio"])
+        self.assertEqual([], daemon.metrics().find("memprofd_overhead_budget_ratio", pid=free.pid))
+
+    def test_what_profiling_takes_is_told_without_a_budget(self):
+        self.start(budget="none")
+        self.load.command("busy")
+        self.wait_for(lambda value: value("memprofd_overhead_ratio") > 2 * BUDGET, "what it takes")
+        self.wait_for_rate(RATE, RATE)
+        self.assertRegex(self.memprofd.ctl("targets").stdout, r" \d[\d.]* % ")
+
+    def test_it_is_told_without_cap_sys_admin_too(self):
+        """BPF programs are not measured then: what they take is estimated, and a budget is kept."""
+        self.start(prefix=("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"))
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, RATE / 20)
+        self.wait_for(lambda value: 0 < value("memprofd_overhead_ratio") < BUDGET, "overhead within the budget")
+
+    def test_a_budget_is_changed_while_attached(self):
+        self.start(budget="none")
+        self.load.command("busy")
+        self.wait_for_rate(RATE, RATE)
+        self.memprofd.ctl("rate", "--pid", self.load.pid, "--max-overhead", f"{BUDGET:.0%}")
+        self.wait_for_rate(1e-6, RATE / 20)
+        self.assertEqual(BUDGET, self.memprofd.targets()[self.load.pid]["overhead"]["budget_ratio"])
+        self.memprofd.ctl("rate", "--pid", self.load.pid, "--max-overhead", "none")
+        self.wait_for_rate(RATE, RATE)
+        self.memprofd.ctl("rate", "1e-3", "--pid", self.load.pid)
+        self.wait_for_rate(1e-3, 1e-3)
+
+    def test_the_usual_budget_is_one_percent_and_leaves_the_usual_rate(self):
+        self.start(usual_budget=True, budget=None, rate=None)
+        self.wait_for(lambda value: value("memprofd_overhead_budget_ratio") == 0.01, "the budget")
+        self.wait_for_rate(1e-5, 1e-5)
 
     def test_bad_budgets_are_refused(self):
         daemon = self.daemon()
@@ -116,7 +148,7 @@ class Budget(E2ETest):
             with self.subTest(bad):
                 refused = daemon.ctl("attach", "--pid", target.pid, "--max-overhead", bad, check=False)
                 self.assertNotEqual(harness.OK, refused.returncode)
-                self.assert_one_line(refused.stderr, bad, "such as 1%")
+                self.assert_one_line(refused.stderr, bad, "such as 1%", "none")
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ class FakeService : public ProfilerService {
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override {
     record(
         absl::StrCat("attach ", request.pid, " ", request.sampling_rate, " ", request.no_inject));
-    if (request.max_overhead != 0) record(absl::StrCat("max_overhead ", request.max_overhead));
+    if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     if (absl::Status status = failure(); !status.ok()) return status;
     auto target = fixed_target(request.pid);
     target->info.sampling_rate = request.sampling_rate;
@@ -225,8 +225,9 @@ class FakeService : public ProfilerService {
     record(absl::StrCat("detach ", pid));
     return failure();
   }
-  absl::Status set_rate(int pid, double rate) override {
-    record(absl::StrCat("rate ", pid, " ", rate));
+  absl::Status set_rate(int pid, const RateRequest& request) override {
+    record(absl::StrCat("rate ", pid, " ", request.sampling_rate));
+    if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
   std::vector<Finding> diagnose(int pid) override {

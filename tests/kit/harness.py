@@ -317,7 +317,8 @@ class Metrics:
 class Daemon(Process):
     """A memprofd of its own socket and port."""
 
-    def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None, prefix=()):
+    def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None, prefix=(),
+                 usual_budget=False):
         self.port = port or free_port()
         self.socket = pathlib.Path(folder) / f"memprofd-{self.port}.sock"
         self.url = f"http://127.0.0.1:{self.port}"
@@ -326,6 +327,9 @@ class Daemon(Process):
         command += ["--agent", agent or BUILD / "libmemprof_agent.so"]
         if rate is not None:
             command += ["--sampling-rate", f"{rate:g}"]
+        # Tests that count samples need the rate that they ask for.
+        if "--max-overhead" not in arguments and not usual_budget:
+            command += ["--max-overhead", "none"]
         super().__init__([*command, *arguments], stdin=subprocess.DEVNULL, env=env)
         if wait:
             self.wait_ready()

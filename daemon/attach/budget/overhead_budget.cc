@@ -26,8 +26,13 @@ OverheadBudget::OverheadBudget(double share, double ceiling, memprof_capture_by 
       trap_ns_(trap_ns),
       sample_seconds_(usual_sample_seconds(capture, trap_ns)),
       ceiling_(ceiling),
-      credit_(full_credit()) {
-  rate_ = usable(share / (kMostWordsPerSecond * sample_seconds_));
+      rate_(first_rate()),
+      credit_(full_credit()) {}
+
+double OverheadBudget::first_rate() const {
+  if (share_ == 0) return ceiling_;
+  const double worst = share_ / (kMostWordsPerSecond * sample_seconds_);
+  return worst * kBearable >= ceiling_ ? ceiling_ : usable(worst);
 }
 
 OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
@@ -39,6 +44,7 @@ OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
   }
   const Spent now = spent(window);
   remember(now, window.seconds);
+  if (share_ == 0) return Change::kNone;
   credit_ = std::min(full_credit(), credit_ + share_ * now.own - now.cost);
   if (credit_ == full_credit()) exhausted_ = false;
   return credit_ < 0 ? lower(now) : raise_if_calm(now, window.seconds);
@@ -46,7 +52,15 @@ OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
 
 void OverheadBudget::set_ceiling(double ceiling) {
   ceiling_ = ceiling;
-  if (rate_ > ceiling) change_to(ceiling, Change::kNone);
+  if (rate_ > ceiling || share_ == 0) change_to(ceiling, Change::kNone);
+}
+
+void OverheadBudget::set_share(double share) {
+  share_ = share;
+  credit_ = full_credit();
+  calm_seconds_ = 0;
+  exhausted_ = false;
+  if (share == 0 && rate_ != ceiling_) change_to(ceiling_, Change::kNone);
 }
 
 OverheadBudget::Spent OverheadBudget::spent(const OverheadWindow& window) const {

@@ -11,7 +11,9 @@
 //            doubles each time that the rate had to be lowered.
 //
 // In between is room: a rate is chosen for kAim of the budget. It starts where even a
-// program that does nothing but allocate keeps the budget.
+// program that does nothing but allocate keeps the budget, or nearly.
+//
+// Without a budget the rate is the one asked for, and what profiling takes is measured only.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,8 @@ class OverheadBudget {
   static constexpr double kAim = 0.7;         // of the budget
   static constexpr double kWorthRaising = 1.5;
   static constexpr double kWorthLowering = 0.8;
+  // What is asked for is begun with, if the worst program would take so many budgets then.
+  static constexpr double kBearable = 1.5;
   static constexpr double kCreditSeconds = 2;  // of target CPU, times the share
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
@@ -42,7 +46,7 @@ class OverheadBudget {
   // Windows with less of it say nothing.
   static constexpr double kLeastCpuSeconds = 0.02;
 
-  // share: of the target's CPU without profiling, above 0. ceiling: the rate asked for.
+  // share: of the target's CPU without profiling; 0: no budget. ceiling: the rate asked for.
   OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
 
   // To be called with windows of about a second that follow each other, of a session that runs
@@ -53,8 +57,11 @@ class OverheadBudget {
   double share() const { return share_; }
   double rate() const { return rate_; }
   double ceiling() const { return ceiling_; }
-  // Another rate is asked for. One that is lower than rate() holds at once.
+  // Another rate is asked for. One that is lower than rate() holds at once; so does any without a
+  // budget.
   void set_ceiling(double ceiling);
+  // Another budget, or none. rate() follows it as judge() finds; without one at once.
+  void set_share(double share);
 
   // Cost over CPU without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
@@ -74,11 +81,12 @@ class OverheadBudget {
   Change lower(const Spent& spent);
   Change raise_if_calm(const Spent& spent, double seconds);
   Change change_to(double rate, Change change);
+  double first_rate() const;
   // Within floor and ceiling.
   double usable(double rate) const;
   double full_credit() const { return kCreditSeconds * share_; }
 
-  const double share_;
+  double share_;
   const double trap_ns_;
   const double sample_seconds_;  // of one, as long as none was seen
   double ceiling_;

@@ -29,6 +29,8 @@ inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
 // What a trap costs on a machine where it cannot be measured (attach/budget/trap_cost.h).
 inline constexpr double kUsualTrapNs = 1500;
+// What the kernel's walk of one callstack costs where BPF programs cannot be measured, and before.
+inline constexpr std::uint64_t kUsualWalkNs = 1500;
 
 inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
   return (static_cast<double>(counts.samples) * kSampleNs +
@@ -41,10 +43,9 @@ inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
 // What one sample with a callstack of 40 frames costs, before anything has been counted.
 inline double usual_sample_seconds(memprof_capture_by capture, double trap_ns) {
   constexpr std::uint64_t kFrames = 40;
-  constexpr std::uint64_t kWalkNs = 1500;
   return capture == MEMPROF_CAPTURE_BY_RUNTIME
              ? cost_seconds({.samples = 1, .frames = kFrames}, trap_ns)
-             : cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kWalkNs}, trap_ns);
+             : cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kUsualWalkNs}, trap_ns);
 }
 
 }  // namespace memprofd

@@ -3,15 +3,16 @@
 // lives. It adds some tens of nanoseconds to each run.
 #pragma once
 
-#include "absl/status/statusor.h"
+#include <optional>
+
 #include "daemon/util/fd.h"
 
 namespace memprofd {
 
 class BpfStatistics {
  public:
-  // kPermissionDenied without CAP_SYS_ADMIN.
-  static absl::StatusOr<BpfStatistics> enable();
+  // Nothing without CAP_SYS_ADMIN, or where the kernel cannot.
+  static std::optional<BpfStatistics> enable();
 
  private:
   explicit BpfStatistics(UniqueFd fd) : fd_(std::move(fd)) {}

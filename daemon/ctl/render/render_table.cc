@@ -35,8 +35,9 @@ std::string pid_text(const pb::Target& target) {
   return out;
 }
 
-// "0.7 % of 1.0 %".
+// "0.7 % of 1.0 %"; without a budget "0.7 %".
 std::string overhead_text(const pb::Overhead& overhead) {
+  if (overhead.budget_ratio() == 0) return format_share(overhead.ratio(), 1);
   return absl::StrCat(format_share(overhead.ratio(), 1), " of ",
                       format_share(overhead.budget_ratio(), 1));
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/log.h"
+#include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -18,11 +19,23 @@ void audit(int pid, std::string_view what, std::string_view who, const absl::Sta
   }
 }
 
+namespace {
+
+template <typename Request>
+std::string budget_name(const Request& request) {
+  if (!request.has_max_overhead()) return "";
+  return request.max_overhead() == 0
+             ? ", no budget"
+             : absl::StrCat(", budget ", format_share(request.max_overhead(), 1));
+}
+
+}  // namespace
+
 std::string name_of(const ::memprof::v1::AttachRequest& request) {
   std::string details = request.sampling_rate() == 0
                             ? "default rate"
                             : absl::StrCat(request.sampling_rate(), "/word");
-  if (request.max_overhead() != 0) absl::StrAppend(&details, ", budget ", request.max_overhead());
+  absl::StrAppend(&details, budget_name(request));
   if (request.follow_forks()) absl::StrAppend(&details, ", with its children");
   return absl::StrCat("attach (", details, ")");
 }
@@ -30,7 +43,10 @@ std::string name_of(const ::memprof::v1::AttachRequest& request) {
 std::string name_of(const ::memprof::v1::DetachRequest& /*request*/) { return "detach"; }
 
 std::string name_of(const ::memprof::v1::SetRateRequest& request) {
-  return absl::StrCat("rate ", request.sampling_rate(), "/word");
+  return absl::StrCat(
+      "rate ",
+      request.sampling_rate() == 0 ? "as it is" : absl::StrCat(request.sampling_rate(), "/word"),
+      budget_name(request));
 }
 
 }  // namespace memprofd

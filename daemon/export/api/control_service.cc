@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/control_service.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
@@ -31,21 +33,28 @@ absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
       absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
 }
 
+// Not set: as it is, or the default. 0 is no budget.
+template <typename Request>
+absl::StatusOr<std::optional<double>> budget_of(const Request& request) {
+  if (!request.has_max_overhead()) return std::nullopt;
+  if (request.max_overhead() != 0) RETURN_IF_ERROR(check_share(request.max_overhead()));
+  return request.max_overhead();
+}
+
 }  // namespace
 
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
-  if (request.max_overhead() != 0) RETURN_IF_ERROR(check_share(request.max_overhead()));
+  ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
-  ASSIGN_OR_RETURN(const TargetInfo info,
-                   service_.attach({.pid = request.pid(),
-                                    .sampling_rate = rate,
-                                    .no_inject = request.no_inject(),
-                                    .mode = mode,
-                                    .follow_forks = request.follow_forks(),
-                                    .max_overhead = request.max_overhead()}));
+  ASSIGN_OR_RETURN(const TargetInfo info, service_.attach({.pid = request.pid(),
+                                                           .sampling_rate = rate,
+                                                           .no_inject = request.no_inject(),
+                                                           .mode = mode,
+                                                           .follow_forks = request.follow_forks(),
+                                                           .max_overhead = max_overhead}));
   pb::AttachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {
@@ -74,8 +83,11 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {
   RETURN_IF_ERROR(check_pid(request.pid()));
-  RETURN_IF_ERROR(check_rate(request.sampling_rate()));
-  RETURN_IF_ERROR(service_.set_rate(request.pid(), request.sampling_rate()));
+  const double rate = request.sampling_rate();
+  if (rate != 0 || !request.has_max_overhead()) RETURN_IF_ERROR(check_rate(rate));
+  ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
+  RETURN_IF_ERROR(
+      service_.set_rate(request.pid(), {.sampling_rate = rate, .max_overhead = max_overhead}));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
   pb::SetRateResponse response;
   *response.mutable_target() = to_proto(*target);

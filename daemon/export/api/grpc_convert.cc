@@ -77,7 +77,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_sampling_rate(info.sampling_rate);
   out.set_paused_seconds(info.paused_seconds);
   out.set_attach_seconds(info.attach_seconds);
-  if (info.overhead.budget > 0) fill_overhead(info.overhead, *out.mutable_overhead());
+  if (info.overhead.requested_rate > 0) fill_overhead(info.overhead, *out.mutable_overhead());
 }
 
 void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {

@@ -18,7 +18,7 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
   virtual absl::Status detach(int pid) = 0;
   // rate in samples per word, 0 < rate <= 1.
-  virtual absl::Status set_rate(int pid, double rate) = 0;
+  virtual absl::Status set_rate(int pid, const RateRequest& request) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(int pid) = 0;
   virtual SelfStats self_stats() = 0;

@@ -68,9 +68,10 @@ constexpr const char* kHeapLabels[kHeaps] = {"minor", "major"};
 constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
 
 void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFamilies& out) {
-  if (overhead.budget == 0) return;
+  if (overhead.requested_rate == 0) return;
   out.gauge(kRequestedRate, {{"pid", pid}}, overhead.requested_rate);
   out.gauge(kOverhead, {{"pid", pid}}, overhead.measured);
+  if (overhead.budget == 0) return;
   out.gauge(kBudget, {{"pid", pid}}, overhead.budget);
   out.gauge(kExhausted, {{"pid", pid}}, overhead.exhausted ? 1 : 0);
   out.counter(kRateChanges, {{"pid", pid}, {"reason", "over_budget"}},

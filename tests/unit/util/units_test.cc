@@ -77,6 +77,10 @@ TEST(ParsePercent, TakesThePercentSignOrNot) {
   EXPECT_DOUBLE_EQ(*parse_percent("1"), 0.01);
   EXPECT_DOUBLE_EQ(*parse_percent(" 0.5 % "), 0.005);
   EXPECT_DOUBLE_EQ(*parse_percent("100%"), 1);
+  EXPECT_DOUBLE_EQ(*parse_budget("0.5%"), 0.005);
+  EXPECT_EQ(*parse_budget("none"), 0);
+  EXPECT_EQ(parse_budget("0").status().message(),
+            "bad percentage \"0\": write a number above 0 and at most 100, such as 1%, or none");
 }
 
 TEST(ParsePercent, RefusesWhatIsNoShare) {

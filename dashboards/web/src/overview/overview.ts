@@ -146,12 +146,13 @@ class Row {
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the rate that it has led to.
+  // "0.7 % of 1.0 %" beside the rate that it has led to; without a budget "0.7 %".
   private showBudget(overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
-    this.budget.textContent = overhead ? `${share(overhead.ratio, 1)} of ${share(overhead.budget_ratio, 1)}` : "";
+    const limited = (overhead?.budget_ratio ?? 0) > 0;
+    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "");
     this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
-      `${share(overhead.budget_ratio, 1)}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
+      `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
       (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") : "";
   }

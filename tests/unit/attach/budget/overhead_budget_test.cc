@@ -85,6 +85,37 @@ TEST(OverheadBudget, KeepsTheRateAskedForWhereItCostsLittle) {
   EXPECT_EQ(simulation.budget.rate(), 1e-5);
 }
 
+// The usual rate under the usual budget, where the kernel captures and a trap is slow.
+TEST(OverheadBudget, BeginsWithTheRateAskedForWhereTheWorstProgramTakesALittleMore) {
+  EXPECT_EQ(OverheadBudget(kShare, 1e-5, MEMPROF_CAPTURE_BY_KERNEL, 2000).rate(), 1e-5);
+  EXPECT_LT(OverheadBudget(kShare, 2e-5, MEMPROF_CAPTURE_BY_KERNEL, 2000).rate(), 1e-5);
+}
+
+TEST(OverheadBudget, WithoutABudgetMeasuresOnly) {
+  Simulation simulation(1e-2, 0);
+  const Outcome run = simulation.run(steady(1.6e8), 600);
+  EXPECT_EQ(run.changes, 0);
+  EXPECT_EQ(simulation.budget.rate(), 1e-2);
+  EXPECT_NEAR(simulation.budget.overhead(), run.cost / run.own, 0.01 * run.cost / run.own);
+  simulation.budget.set_ceiling(1e-1);
+  EXPECT_EQ(simulation.budget.rate(), 1e-1);
+}
+
+TEST(OverheadBudget, ABudgetThatComesLaterIsKeptAndOneThatGoesIsForgotten) {
+  Simulation simulation(1e-2, 0);
+  simulation.run(steady(1.6e8), 10);
+  simulation.budget.set_share(kShare);
+  EXPECT_EQ(simulation.budget.rate(), 1e-2) << "what it costs is to be seen";
+  const Outcome run = simulation.run(steady(1.6e8), 100);
+  EXPECT_LT(run.overhead_between(5, 100), kShare);
+  EXPECT_LT(simulation.budget.rate(), 1e-4);
+  simulation.budget.set_share(kShare / 10);
+  const Outcome less = simulation.run(steady(1.6e8), 100);
+  EXPECT_LT(less.overhead_between(5, 100), kShare / 10);
+  simulation.budget.set_share(0);
+  EXPECT_EQ(simulation.budget.rate(), 1e-2);
+}
+
 TEST(OverheadBudget, BeginsWithinTheBudgetWhateverTheProgramDoes) {
   for (const double share : {0.001, 0.01, 0.05}) {
     Simulation simulation(1e-2, share);

@@ -114,6 +114,9 @@ TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
   EXPECT_EQ(overhead["ratio"], 0.0075);
   EXPECT_EQ(overhead["requested_sampling_rate"], 1e-2);
   EXPECT_EQ(overhead["rate_lowered"], 3);
+  EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 % of 1.0 %"));
+  target->info.overhead.budget = 0;
+  EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 %\n"));
   EXPECT_EQ(overhead["rate_raised"], 2);
   EXPECT_EQ(overhead["exhausted"], false);
 }

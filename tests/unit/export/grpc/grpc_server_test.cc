@@ -38,6 +38,13 @@ using ::testing::HasSubstr;
 using testing::kRate;
 using testing::kSampleBytes;
 
+pb::SetRateRequest rate_request(int pid, double rate) {
+  pb::SetRateRequest request;
+  request.set_pid(pid);
+  request.set_sampling_rate(rate);
+  return request;
+}
+
 grpc::ByteBuffer bytes(const std::string& text) {
   const grpc::Slice slice(text);
   return {&slice, 1};
@@ -199,7 +206,8 @@ TEST_F(GrpcServerTest, BadRequestsAreRefused) {
   sites.set_pid(1);
   EXPECT_EQ(client.list_sites(sites).status().code(), absl::StatusCode::kNotFound);
   for (const double rate : {0.0, -1.0, 1.5, std::nan("")}) {
-    EXPECT_EQ(client.set_rate(4242, rate).status().code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(client.set_rate(rate_request(4242, rate)).status().code(),
+              absl::StatusCode::kInvalidArgument)
         << rate;
   }
   EXPECT_EQ(client.detach(0).status().code(), absl::StatusCode::kInvalidArgument);
@@ -227,9 +235,16 @@ TEST_F(GrpcServerTest, ControlsTheProfiler) {
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->pid(), 77);
   EXPECT_EQ(target->sampling_rate(), 0.5);
-  EXPECT_EQ(client.set_rate(77, 0.25)->pid(), 77);
+  EXPECT_EQ(client.set_rate(rate_request(77, 0.25))->pid(), 77);
+  pb::SetRateRequest budget = rate_request(77, 0);
+  budget.set_max_overhead(0.005);
+  EXPECT_EQ(client.set_rate(budget)->pid(), 77);
+  budget.set_max_overhead(0);  // none
+  EXPECT_EQ(client.set_rate(budget)->pid(), 77);
   EXPECT_EQ(client.detach(77)->pid(), 77);
-  EXPECT_THAT(service_.calls(), ElementsAre("attach 77 0.5 1", "rate 77 0.25", "detach 77"));
+  EXPECT_THAT(service_.calls(),
+              ElementsAre("attach 77 0.5 1", "rate 77 0.25", "rate 77 0", "max_overhead 0.005",
+                          "rate 77 0", "max_overhead 0", "detach 77"));
 }
 
 TEST_F(GrpcServerTest, ErrorsKeepTheirCodeAndText) {
@@ -248,7 +263,7 @@ TEST_F(GrpcServerTest, ErrorsKeepTheirCodeAndText) {
     request.set_pid(5);
     EXPECT_EQ(client.attach(request).status(), absl::Status(code, message));
     EXPECT_EQ(client.detach(5).status().code(), code);
-    EXPECT_EQ(client.set_rate(5, 0.1).status().code(), code);
+    EXPECT_EQ(client.set_rate(rate_request(5, 0.1)).status().code(), code);
   }
 }
 
@@ -433,7 +448,8 @@ TEST(GrpcServerStart, OverTcpItOnlyAnswersQuestions) {
   pb::AttachRequest attach;
   attach.set_pid(4242);
   EXPECT_EQ(client.attach(attach).status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(client.set_rate(4242, 0.1).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(client.set_rate(rate_request(4242, 0.1)).status().code(),
+            absl::StatusCode::kPermissionDenied);
   const absl::Status refused = client.detach(4242).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.controllers"));

@@ -69,8 +69,10 @@ TEST_F(ControlRoutesTest, DoWhatTheyAreAskedAndAnswerTheTarget) {
   const HttpResponse attach = post("attach", R"({"pid": 99, "sampling_rate": 0.01})");
   EXPECT_EQ(Json::parse(attach.body)["target"]["sampling_rate"], 0.01);
   EXPECT_EQ(post("attach", R"({"pid": 99, "max_overhead": 0.02})").status, 200);
-  EXPECT_THAT(service_.calls(), ElementsAre("rate 4242 0.0001", "detach 4242", "attach 99 0.01 0",
-                                            "attach 99 0 0", "max_overhead 0.02"));
+  EXPECT_EQ(post("rate", R"({"pid": 99, "max_overhead": 0})").status, 200);
+  EXPECT_THAT(service_.calls(),
+              ElementsAre("rate 4242 0.0001", "detach 4242", "attach 99 0.01 0", "attach 99 0 0",
+                          "max_overhead 0.02", "rate 99 0", "max_overhead 0"));
 }
 
 TEST_F(ControlRoutesTest, SayWhatFailed) {
