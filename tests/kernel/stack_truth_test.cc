@@ -175,22 +175,40 @@ class StackTruth : public ::testing::Test {
     consume();
   }
 
+  // The target writes it behind its record of a sample.
+  std::map<std::uint64_t, Slots> whole_truth() {
+    std::map<std::uint64_t, Slots> truth;
+    EXPECT_TRUE(consume_until([&] {
+      truth = read_truth(truth_path_);
+      return std::all_of(collector_.classes.begin(), collector_.classes.end(),
+                         [&](const auto& sample) { return truth.contains(sample.first); });
+    })) << "the truth of each sample is written";
+    return truth;
+  }
+
   // The longest stack's frames.
   std::size_t compare() {
-    const auto truth = read_truth(truth_path_);
-    std::size_t mismatched = 0, longest = 0;
+    const auto truth = whole_truth();
+    std::size_t mismatched = 0, longest = 0, unknown = 0;
     for (const auto& [id, class_id] : collector_.classes) {
       const CallstackId callstack = pipeline_->alloc_class(class_id).callstack;
       const Slots ours = slots_of(attachment_->target(), *pipeline_->callstack(callstack));
       longest = std::max(longest, ours.size());
       const auto theirs = truth.find(id);
-      if (theirs == truth.end() || ours != theirs->second) ++mismatched;
+      if (theirs == truth.end()) {
+        ++mismatched;
+      } else if (theirs->second.empty()) {
+        ++unknown;  // a collection has left the runtime's own behind (agent-lib/tracker.c)
+      } else if (ours != theirs->second) {
+        ++mismatched;
+      }
     }
     std::printf("%zu stacks compared, longest %zu frames, %zu threads\n", collector_.classes.size(),
                 longest, collector_.threads.size());
     RecordProperty("note", std::to_string(collector_.classes.size() - mismatched) + " of " +
                                std::to_string(collector_.classes.size()) + " stacks equal");
     EXPECT_EQ(mismatched, 0u);
+    EXPECT_LT(unknown, collector_.classes.size() / 100);
     EXPECT_GE(collector_.classes.size(), kWantedStacks);
     EXPECT_EQ(lost_, "");
     return longest;
