@@ -39,12 +39,13 @@ SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards
 NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
-LANES = 3  # on two processors: one module waits most of the time
+LANES = 5  # on two processors: most modules wait most of the time
 SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
 ALONE = {"e2e/test_budget", "e2e/test_crowd", "bench/test_bench"}
-# Begun before all others: each takes minutes, and lanes should end together.
-FIRST = ["dashboards/test_page", "dashboards/test_alerts", "dashboards/test_page_sites", "e2e/test_cycles",
-         "e2e/test_process_life"]
+# Begun before all others, as they wait longest: lanes should end together.
+FIRST = ["e2e/test_looks", "e2e/test_limits", "e2e/test_injection", "dashboards/test_page", "dashboards/test_alerts",
+         "dashboards/test_page_sites", "e2e/test_real_programs", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4",
+         "e2e/test_queries", "e2e/test_losses", "e2e/test_domains", "e2e/test_history", "e2e/test_accuracy"]
 ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 
@@ -274,7 +275,7 @@ def run_suites(build, suites, prefix="", lanes=1):
     """The outcomes of all their programs and modules, added up."""
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     units = [unit for suite in suites for unit in units_of(suite)]
-    units.sort(key=lambda unit: unit[0] not in FIRST)
+    units.sort(key=lambda unit: FIRST.index(unit[0]) if unit[0] in FIRST else len(FIRST))
     alone = [unit for unit in units if unit[0] in ALONE or unit[0].partition("/")[0] in ALONE_SUITES]
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         outcomes = list(pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),

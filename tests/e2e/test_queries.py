@@ -522,7 +522,7 @@ class Leaks(QueryTest):
         self.memprofd.set_rate(self.pid, rate / 2)
         changed = time.time_ns()
         eventually(lambda: "each session of sampling by itself" in self.memprofd.ctl(
-            "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself")
+            "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself", timeout=120)
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last",
                                                  f"{(time.time_ns() - changed) / 1e9 + 6:.0f}s"),
                            "Sessions leads again", timeout=120)
