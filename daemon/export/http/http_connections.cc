@@ -31,12 +31,15 @@ HttpConnections::~HttpConnections() {
 void HttpConnections::began(const MHD_Connection* connection, int fd) {
   const std::lock_guard lock(mutex_);
   connections_[connection] = {fd, State::kHead, Clock::now()};
-  if (connections_.size() > limits_.connections * 3 / 4) make_room(connection);
+  if (connections_.size() - closing_ > limits_.connections * 3 / 4) make_room(connection);
 }
 
 void HttpConnections::ended(const MHD_Connection* connection) {
   const std::lock_guard lock(mutex_);
-  connections_.erase(connection);
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  if (found->second.cut_off) --closing_;
+  connections_.erase(found);
 }
 
 void HttpConnections::enter(const MHD_Connection* connection, State state) {
@@ -65,13 +68,14 @@ void HttpConnections::make_room(const MHD_Connection* for_whom) {
 // Its thread of libmicrohttpd sees the end, and closes it.
 void HttpConnections::cut_off(Connection& connection) {
   connection.cut_off = true;
+  ++closing_;
   ::shutdown(connection.fd, SHUT_RDWR);
   const std::uint64_t all = ++stats_->http_cut_off;
   const auto now = Clock::now();
   if (now - told_at_ < kBetweenWarnings) return;
   told_at_ = now;
   log_warning("HTTP: ended connections that were too slow, {} so far; {} of {} are open", all,
-              connections_.size(), limits_.connections);
+              connections_.size() - closing_, limits_.connections);
 }
 
 void HttpConnections::loop() {

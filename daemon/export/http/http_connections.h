@@ -8,7 +8,8 @@
 //
 // kHead and kSending last for a limited time. When few connections are left, the one that has been
 // longest in kHead ends at once; if there is none, the one longest in kSending. The one for which
-// there is to be room is not among them.
+// there is to be room is not among them. Those that are ending do not count: how soon they are
+// closed depends on what else the machine has to do.
 #pragma once
 
 #include <chrono>
@@ -69,6 +70,7 @@ class HttpConnections {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<const MHD_Connection*, Connection> connections_;  // guarded by mutex_
+  std::size_t closing_ = 0;                                  // of them cut off; guarded by mutex_
   Clock::time_point told_at_;                                // guarded by mutex_
   bool stop_ = false;                                        // guarded by mutex_
   std::thread thread_;

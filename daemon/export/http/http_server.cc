@@ -32,6 +32,7 @@ namespace memprofd {
 namespace {
 
 constexpr unsigned kConnections = 128;
+constexpr unsigned kClosing = 128;  // more that have been cut off and are being closed
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};    // for requests when the server ends
 constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
@@ -253,14 +254,14 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
     first_message_.clear();
   }
   // The library closes the descriptor, in some cases also when it fails.
-  Daemon daemon(
-      MHD_start_daemon(flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this,
-                       MHD_OPTION_EXTERNAL_LOGGER, &HttpCallbacks::on_log, this,
-                       MHD_OPTION_LISTEN_SOCKET, ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0),
-                       MHD_OPTION_NOTIFY_COMPLETED, &HttpCallbacks::on_completed, this,
-                       MHD_OPTION_NOTIFY_CONNECTION, &HttpCallbacks::on_connection, this,
-                       MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
-                       options_.idle_seconds, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END));
+  Daemon daemon(MHD_start_daemon(
+      flags, 0, nullptr, nullptr, &HttpCallbacks::on_request, this, MHD_OPTION_EXTERNAL_LOGGER,
+      &HttpCallbacks::on_log, this, MHD_OPTION_LISTEN_SOCKET,
+      ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0), MHD_OPTION_NOTIFY_COMPLETED,
+      &HttpCallbacks::on_completed, this, MHD_OPTION_NOTIFY_CONNECTION,
+      &HttpCallbacks::on_connection, this, MHD_OPTION_CONNECTION_LIMIT, kConnections + kClosing,
+      MHD_OPTION_CONNECTION_TIMEOUT, options_.idle_seconds, MHD_OPTION_ARRAY, tls.data(),
+      MHD_OPTION_END));
   ::explicit_bzero(key.data(), key.size());
   if (daemon != nullptr) return daemon;
   const char* remedy = cert.empty() ? "" : "; check certificate and key";
