@@ -20,11 +20,11 @@ struct SizeRow {
 // Exact, and bounded by the heap that is counted: n rows of one tag need n²/2 words.
 class SizeTable {
  public:
-  void add(unsigned tag, std::uint64_t fields) {
+  void add(unsigned tag, std::uint64_t fields, std::uint64_t blocks = 1) {
     if (fields < kFlatFields) {
-      ++flat_[tag * kFlatFields + fields];
+      flat_[tag * kFlatFields + fields] += blocks;
     } else {
-      ++others_[fields << 8 | tag];
+      others_[fields << 8 | tag] += blocks;
     }
   }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// One snapshot as questions see it, in memory: every block of a heap that is not known to be dead,
+// what points to what, which roots there are, and which blocks were sampled. Contents of blocks are
+// not in it, nor are addresses.
+//
+// Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
+// there are tens of millions of blocks: 12 bytes each and 5 for a pointer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/model/location.h"
+#include "daemon/snapshot/heap_graph.h"
+#include "daemon/snapshot/size_table.h"
+
+namespace memprofd {
+
+struct ImageInfo {
+  std::string program;  // path of the executable
+  std::uint32_t pid = 0;
+  std::string ocaml_version;  // "5.3.0"
+  std::int64_t unix_ns = 0;   // when the heap was like this
+  std::uint64_t pause_ns = 0;
+  double sampling_rate = 0;      // samples a word; 0: nothing was sampled
+  std::uint64_t heap_words = 0;  // all of the major heap, by the runtime's own count
+  bool complete = true;          // false: the file was cut off, some of what was there is missing
+};
+
+// What blocks have in common. There are few: hundreds, or thousands.
+struct BlockShape {
+  std::uint8_t tag = 0;
+  std::uint32_t name = 0;   // of texts: a closure's function, a custom block's identifier; 0: none
+  std::uint64_t words = 0;  // header included
+};
+
+enum class RootKind : std::uint8_t {
+  kGlobal,         // a module's block: owner is the module ("Cache"), field counts from 0
+  kDynamicGlobal,  // the same of a module that was loaded at run time
+  kStack,          // owner is the thread ("thread 4242", "fiber", "domain 1"), place is the frame's
+  kLocalC,         // registered by C code for a call (CAMLparam)
+  kGlobalC,        // registered by C code for good; owner is the file that has the slot
+  kFinaliser,      // functions of Gc.finalise, values whose finaliser is to run
+  kMemprof,        // callstacks and values that Memprof itself holds
+  kOther,
+};
+inline constexpr int kRootKinds = 8;
+
+struct RootName {
+  static constexpr std::uint32_t kNoField = ~0u;
+
+  RootKind kind = RootKind::kOther;
+  std::string owner;               // empty: not known
+  std::uint32_t field = kNoField;  // of a module's block
+  Location place = {};             // function, file, line; empty function: not known
+
+  friend bool operator==(const RootName&, const RootName&) = default;
+};
+
+struct ImageRoot {
+  std::uint32_t block = 0;  // always a block of the image
+  std::uint32_t name = 0;   // of root_names, in which nothing is twice
+};
+
+struct SampledBlock {
+  std::uint32_t block = 0;      // kNoBlock: the collector knows that it is dead, or has no address
+  std::uint32_t samples = 0;    // at least 1
+  std::uint64_t sample_id = 0;  // the same in another snapshot of the same session: the same block
+  std::uint32_t site = 0;       // of sites
+};
+
+// Blocks from first up to before end.
+struct BlockRange {
+  std::uint32_t first = 0;
+  std::uint32_t end = 0;
+};
+
+struct HeapImage {
+  static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
+  // A pointer that stands in field 255 or a later one, or in no field: on the stack of a fiber,
+  // which its continuation holds.
+  static constexpr std::uint8_t kFarField = 255;
+
+  ImageInfo info;
+  std::vector<std::string> texts{""};  // valid UTF-8; number 0 is no name
+  std::vector<BlockShape> shapes;
+
+  // By block, in the order of their addresses.
+  std::vector<std::uint32_t> shape_of;  // of shapes
+  EdgeLists edges;                      // first has one more than there are blocks, also for none
+  std::vector<std::uint8_t> fields;     // of each of edges.to; rising within a block, from 0
+  std::vector<BlockRange> young;        // those of minor heaps
+
+  SizeTable dead;  // blocks that the collector knows to be dead and has not swept
+  SizeTable free;  // free blocks and slots by all their words, header included, under tag 0
+  std::uint64_t fragments = 0;  // OCaml 4: words alone between blocks
+
+  std::vector<RootName> root_names;
+  std::vector<ImageRoot> roots;
+
+  std::vector<SampledBlock> sampled;
+  std::vector<Location> locations;
+  std::vector<std::vector<std::uint32_t>> sites;  // callstacks of locations, innermost first
+
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
+  const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }
+};
+
+}  // namespace memprofd
