@@ -14,6 +14,7 @@ inline constexpr std::uint64_t kWordBytes = 8;
 inline constexpr unsigned kNoScanTag = 251;
 inline constexpr unsigned kClosureTag = 247;
 inline constexpr unsigned kInfixTag = 249;
+inline constexpr unsigned kCustomTag = 255;
 
 constexpr unsigned tag_of(std::uint64_t header) { return header & 0xff; }
 // The two bits where they stand: 0, 0x100, 0x200 or 0x300.

@@ -38,9 +38,21 @@ const BlockIndex::Stretch* BlockIndex::stretch_at(std::uint64_t address) const {
   return &*(after - 1);
 }
 
-void BlockIndex::add(std::uint64_t address) {
-  const Stretch* stretch = stretch_at(address);
-  const std::uint64_t bit = stretch->first_bit + (address - stretch->begin) / kWordBytes;
+void BlockIndex::add(std::uint64_t address) { add_to(*stretch_at(address), address); }
+
+// What is farther into a block than find_before() looks is in no stretch.
+void BlockIndex::append(std::uint64_t address, std::uint64_t words) {
+  if (stretches_.empty() || address >= stretches_.back().end + kGapBytes) {
+    stretches_.push_back({.begin = address, .end = address, .first_bit = bits_.size() * kBits});
+  }
+  Stretch& stretch = stretches_.back();
+  stretch.end = address + std::min(words, kMaxWordsBefore) * kWordBytes;
+  bits_.resize((stretch.first_bit + (stretch.end - stretch.begin) / kWordBytes) / kBits + 1);
+  add_to(stretch, address);
+}
+
+void BlockIndex::add_to(const Stretch& stretch, std::uint64_t address) {
+  const std::uint64_t bit = stretch.first_bit + (address - stretch.begin) / kWordBytes;
   bits_[bit / kBits] |= std::uint64_t{1} << bit % kBits;
 }
 

@@ -16,10 +16,14 @@ class BlockIndex {
   static constexpr std::uint32_t kNone = ~0u;
 
   explicit BlockIndex(const HeapMap& map);
+  // Of blocks that append() tells; what they take decides what it takes.
+  BlockIndex() = default;
 
   // The block with its header there, which is in a region of the map. All of them come before
   // number_blocks().
   void add(std::uint64_t address);
+  // The next block, whose address is above those before.
+  void append(std::uint64_t address, std::uint64_t words);
   // False when there are more than numbers.
   bool number_blocks();
   std::uint32_t size() const { return size_; }
@@ -41,6 +45,7 @@ class BlockIndex {
     std::uint64_t first_bit = 0;
   };
   const Stretch* stretch_at(std::uint64_t address) const;
+  void add_to(const Stretch& stretch, std::uint64_t address);
   std::uint32_t count_before(std::uint64_t bit) const;
 
   std::vector<Stretch> stretches_;  // by address

@@ -16,6 +16,7 @@ util
 model
 discover
 snapshot
+snapshot/file
 attach/kernel
 attach/inject
 attach/budget

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream of blocks of a heap file (heap_file_format.h), from piece to piece. Total: a block
+// outside of its region, a shape that was not defined or a field that the block has not ends it.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/snapshot/file/file_bytes.h"
+#include "daemon/snapshot/file/heap_file_format.h"
+#include "daemon/snapshot/heap_map.h"
+
+namespace memprofd {
+
+struct FileShape {
+  ShapeForm form = ShapeForm::kMasked;
+  std::uint32_t mask = 0;
+  std::uint64_t words = 0;  // header included
+  std::uint32_t shape = 0;  // of the image
+};
+
+// Visitor: on_block(region, place, shape), then on_pointer(field, place) for each of its pointers,
+// in order. Places are words.
+class BlockStream {
+ public:
+  // Both outlive it, and may grow.
+  BlockStream(const std::vector<HeapRegion>& regions, const std::vector<FileShape>& shapes)
+      : regions_(regions), shapes_(shapes) {}
+
+  // False: it is damaged.
+  template <typename Visitor>
+  bool read(std::string_view piece, Visitor& visit) {
+    FileBytesReader in(piece);
+    while (!in.done()) {
+      if (!(in_list_ ? read_listed(in, visit) : read_item(in, visit))) return false;
+    }
+    return in.ok();
+  }
+
+ private:
+  template <typename Visitor>
+  bool read_item(FileBytesReader& in, Visitor& visit) {
+    const std::uint64_t code = in.number();
+    if (code == 0) return skip(in.number());
+    if (code > shapes_.size()) return false;
+    const FileShape shape = shapes_[code - 1];
+    if (!find_region() || shape.words > left()) return false;
+    const HeapRegion& region = regions_[region_];
+    const bool in_slot = region.kind == RegionKind::kPool;
+    if (in_slot && shape.words > region.slot_words) return false;
+    place_ = region.begin / kWordBytes + offset_;
+    visit.on_block(region, place_, shape.shape);
+    if (!skip(in_slot ? region.slot_words : shape.words)) return false;
+    if (shape.form == ShapeForm::kListed) {
+      in_list_ = true;
+      list_fields_ = shape.words - 1;
+      field_ = 0;
+      return true;
+    }
+    for (std::uint32_t mask = shape.mask; mask != 0; mask &= mask - 1) {
+      place_ += static_cast<std::uint64_t>(in.signed_number());
+      if (!in.ok()) return false;
+      visit.on_pointer(static_cast<std::uint64_t>(std::countr_zero(mask)), place_);
+    }
+    return true;
+  }
+
+  template <typename Visitor>
+  bool read_listed(FileBytesReader& in, Visitor& visit) {
+    const std::uint64_t step = in.number();
+    if (step == 0) {
+      in_list_ = false;
+      return in.ok();
+    }
+    if (step > list_fields_ - field_) return false;
+    field_ += step;
+    place_ += static_cast<std::uint64_t>(in.signed_number());
+    if (!in.ok()) return false;
+    visit.on_pointer(field_ - 1, place_);
+    return true;
+  }
+
+  std::uint64_t left() const { return regions_[region_].words - offset_; }
+  // The one that the next word is in.
+  bool find_region() {
+    while (region_ < regions_.size() && left() == 0) {
+      ++region_;
+      offset_ = 0;
+    }
+    return region_ < regions_.size();
+  }
+  bool skip(std::uint64_t words) {
+    if (words == 0 || !find_region() || words > left()) return false;
+    offset_ += words;
+    return true;
+  }
+
+  const std::vector<HeapRegion>& regions_;
+  const std::vector<FileShape>& shapes_;
+  std::size_t region_ = 0;
+  std::uint64_t offset_ = 0;  // words into it
+  std::uint64_t place_ = 0;   // of the block or pointer before
+  bool in_list_ = false;
+  std::uint64_t list_fields_ = 0;  // of the block whose list that is
+  std::uint64_t field_ = 0;        // of the list so far; counts from 1
+};
+
+}  // namespace memprofd

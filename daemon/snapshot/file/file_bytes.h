@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and texts in the pieces of a heap file. A varint has 7 bits a byte, the lowest first, and
+// the highest bit set where another byte follows; a signed one is folded (0, -1, 1, -2, ..).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace memprofd {
+
+class FileBytesWriter {
+ public:
+  void put_byte(std::uint8_t value) { bytes_.push_back(static_cast<char>(value)); }
+  void put(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) put_byte(static_cast<std::uint8_t>(value | 0x80));
+    put_byte(static_cast<std::uint8_t>(value));
+  }
+  void put_signed(std::int64_t value) {
+    put(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
+  }
+  void put_double(double value) {
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);
+    bytes_.append(bytes, sizeof bytes);
+  }
+  void put_text(std::string_view text) {
+    put(text.size());
+    bytes_.append(text);
+  }
+  const std::string& bytes() const { return bytes_; }
+  std::size_t size() const { return bytes_.size(); }
+  void clear() { bytes_.clear(); }
+
+ private:
+  std::string bytes_;
+};
+
+// Total: what is not there is 0 or empty, and ok() is false from then on.
+class FileBytesReader {
+ public:
+  explicit FileBytesReader(std::string_view bytes) : bytes_(bytes) {}
+
+  bool ok() const { return ok_; }
+  bool done() const { return !ok_ || at_ == bytes_.size(); }
+
+  std::uint8_t byte() {
+    if (at_ == bytes_.size()) return fail();
+    return static_cast<std::uint8_t>(bytes_[at_++]);
+  }
+  std::uint64_t number() {
+    std::uint64_t value = byte();
+    if (value < 0x80) return value;
+    value &= 0x7f;
+    for (int shift = 7; shift < 64; shift += 7) {
+      const std::uint64_t next = byte();
+      value |= (next & 0x7f) << shift;
+      if (next < 0x80) return value;
+    }
+    return fail();
+  }
+  std::int64_t signed_number() {
+    const std::uint64_t value = number();
+    return static_cast<std::int64_t>(value >> 1 ^ (~(value & 1) + 1));
+  }
+  double real() {
+    double value = 0;
+    if (bytes_.size() - at_ < sizeof value) return fail();
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  std::string_view text() {
+    const std::uint64_t size = number();
+    if (size > bytes_.size() - at_) {
+      fail();
+      return {};
+    }
+    at_ += size;
+    return bytes_.substr(at_ - size, size);
+  }
+  // False from now on.
+  std::uint8_t fail() {
+    ok_ = false;
+    at_ = bytes_.size();
+    return 0;
+  }
+
+ private:
+  static_assert(std::endian::native == std::endian::little, "reals are copied as they are");
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap in a file: pieces, each with its length and checksum, written one behind the other while
+// the heap is walked. A file that was cut off is good up to its last whole piece.
+//
+//     "MPRFHEAP" | version u32 | piece | piece | ..              little-endian
+//     piece:  kind u32 | bytes u32 | crc32 of both and the payload u32 | payload
+//
+// What a payload has is numbers and texts of file_bytes.h. Numbers of texts, locations, shapes and
+// names count from 0 (texts: from 1, 0 is no text) through the whole file; each is defined before
+// it is used. Places in the heap are words: an address divided by 8, of a block the header's.
+//
+//     kHead       what ImageInfo has; the first piece
+//     kRegions    begin (from the end before), words, kind, slot words: where blocks may be
+//     kTexts      texts
+//     kLocations  function, file, line, columns, library: texts and numbers
+//     kNames      kind, owner, field + 1, location + 1 of roots
+//     kRoots      name, place that is held (from the one before)
+//     kSites      callstacks: number of locations, locations
+//     kSamples    site, sample, number of samples, whether a place follows, place
+//     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point
+//     kBlocks     what is in the regions, see below
+//     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
+//     kEnd        how many blocks and pointers there were: the file is complete
+//
+// kBlocks is one stream, cut into pieces anywhere between two items. It goes through the regions
+// word by word:
+//
+//     0, n            n words without a block
+//     s + 1, ..       a block of shape s, and what it points to: the distance of each place from
+//                     the block, of the next ones from the pointer before.
+//                     kMasked: one for each field of the mask (up to 32 fields)
+//                     kListed: the field (from the one before), then the distance; 0 ends it
+//
+// In a region of slots a block takes its slot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace memprofd {
+
+inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
+inline constexpr std::uint32_t kHeapFileVersion = 1;
+inline constexpr std::size_t kHeapFileStartBytes = 12;
+
+enum class PieceKind : std::uint32_t {
+  kHead = 1,
+  kRegions,
+  kTexts,
+  kLocations,
+  kNames,
+  kRoots,
+  kSites,
+  kSamples,
+  kShapes,
+  kBlocks,
+  kCounts,
+  kEnd,
+};
+
+// What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
+enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
+
+enum class ShapeForm : std::uint8_t { kMasked, kListed };
+// Blocks of more fields list those that point.
+inline constexpr std::uint64_t kMaskedFields = 32;
+// Forms of small blocks beyond so many are listed too: a heap may have any number.
+inline constexpr std::size_t kMaxMaskedShapes = 1u << 16;
+
+inline constexpr std::size_t kPieceHeadBytes = 12;
+// A reader takes no larger one; a writer makes them of a quarter of that.
+inline constexpr std::size_t kMaxPieceBytes = 1u << 20;
+inline constexpr std::size_t kPieceBytes = kMaxPieceBytes / 4;
+// Longer texts and callstacks are cut.
+inline constexpr std::size_t kMaxTextBytes = 4096;
+inline constexpr std::size_t kMaxSiteLocations = 4096;
+// Functions and identifiers that are looked for.
+inline constexpr std::size_t kMaxWordNames = 1u << 18;
+
+// Over a piece's kind, length and payload.
+std::uint32_t piece_checksum(std::string_view kind_and_bytes, std::string_view payload);
+
+}  // namespace memprofd

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/file/heap_file_reader.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/file/block_stream.h"
+#include "daemon/snapshot/file/file_bytes.h"
+#include "daemon/snapshot/file/image_tables.h"
+#include "daemon/snapshot/file/piece_source.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// Addresses of programs end below.
+constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
+
+class ImageReader {
+ public:
+  explicit ImageReader(PieceSource source) : source_(std::move(source)) {}
+
+  absl::StatusOr<HeapImage> read(const std::string& path) {
+    if (!read_all()) {
+      return absl::DataLossError(absl::StrCat(path, " is damaged at byte ", piece_at_));
+    }
+    if (!index_.number_blocks()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, " has more than four thousand million blocks"));
+    }
+    if (!tables_.has_head())
+      return absl::DataLossError(absl::StrCat(path, " was cut off at its beginning"));
+    RETURN_IF_ERROR(read_pointers(path));
+    add_roots();
+    add_samples();
+    return std::move(image_);
+  }
+
+ private:
+  struct HeldPlace {
+    std::uint64_t place = 0;
+    std::uint32_t name = 0;
+  };
+  struct Sample {
+    std::uint64_t place = 0;  // 0: none
+    SampledBlock block;
+  };
+  struct BlockVisitor;
+  struct PointerVisitor;
+
+  bool read_all();
+  bool read_piece(const PieceSource::Piece& piece);
+  bool read_region(FileBytesReader& in);
+  bool read_root(FileBytesReader& in, std::uint64_t& place);
+  bool read_sample(FileBytesReader& in, std::uint64_t& place);
+  bool read_end(FileBytesReader& in);
+
+  absl::Status read_pointers(const std::string& path);
+  std::uint32_t block_at(std::uint64_t place) const;
+  void add_roots();
+  void add_samples();
+
+  PieceSource source_;
+  std::uint64_t piece_at_ = 0;
+  HeapImage image_;
+  ImageTables tables_{image_};
+  bool has_end_ = false;
+  std::vector<HeapRegion> regions_;
+  BlockStream blocks_{regions_, tables_.shapes()};
+  std::vector<std::uint64_t> block_pieces_;  // where they begin
+  BlockIndex index_;
+  std::uint64_t pointers_ = 0;
+  std::vector<HeldPlace> roots_;
+  std::vector<Sample> samples_;
+};
+
+// The first time through: where blocks are, and what they are.
+struct ImageReader::BlockVisitor {
+  ImageReader& reader;
+
+  void on_block(const HeapRegion& region, std::uint64_t place, std::uint32_t shape) {
+    HeapImage& image = reader.image_;
+    reader.index_.append(place * kWordBytes, image.shapes[shape].words);
+    if (region.kind == RegionKind::kMinor) {
+      const std::uint32_t block = image.blocks();
+      if (image.young.empty() || image.young.back().end != block) {
+        image.young.push_back({block, block});
+      }
+      image.young.back().end = block + 1;
+    }
+    image.shape_of.push_back(shape);
+  }
+  void on_pointer(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
+};
+
+// The second time: what they hold. Pointers to what is no block, or was cut off, lead nowhere.
+struct ImageReader::PointerVisitor {
+  ImageReader& reader;
+
+  void on_block(const HeapRegion&, std::uint64_t, std::uint32_t) {
+    reader.image_.edges.first.push_back(reader.image_.edges.to.size());
+  }
+  void on_pointer(std::uint64_t field, std::uint64_t place) {
+    const std::uint32_t block = reader.block_at(place);
+    if (block == HeapImage::kNoBlock) return;
+    reader.image_.edges.to.push_back(block);
+    reader.image_.fields.push_back(
+        static_cast<std::uint8_t>(std::min<std::uint64_t>(field, HeapImage::kFarField)));
+  }
+};
+
+bool ImageReader::read_all() {
+  for (;;) {
+    piece_at_ = source_.position();
+    const auto piece = source_.next();
+    if (!piece) break;
+    // The head comes first, and nothing behind the end.
+    if (has_end_ || tables_.has_head() == (piece->kind == PieceKind::kHead)) return false;
+    if (!read_piece(*piece)) return false;
+  }
+  image_.info.complete = has_end_;
+  return true;
+}
+
+bool ImageReader::read_piece(const PieceSource::Piece& piece) {
+  FileBytesReader in(piece.payload);
+  std::uint64_t place = 0;
+  if (piece.kind == PieceKind::kBlocks) {
+    block_pieces_.push_back(piece_at_);
+    BlockVisitor visit{*this};
+    return image_.shape_of.size() < HeapImage::kNoBlock && blocks_.read(piece.payload, visit);
+  }
+  bool good = true;
+  while (good && !in.done()) {
+    if (piece.kind == PieceKind::kRegions) {
+      good = read_region(in);
+    } else if (piece.kind == PieceKind::kRoots) {
+      good = read_root(in, place);
+    } else if (piece.kind == PieceKind::kSamples) {
+      good = read_sample(in, place);
+    } else if (piece.kind == PieceKind::kEnd) {
+      good = read_end(in);
+    } else {
+      good = tables_.read(piece.kind, in);
+    }
+  }
+  return good && in.ok();
+}
+
+bool ImageReader::read_region(FileBytesReader& in) {
+  const std::uint64_t end = regions_.empty() ? 0 : regions_.back().end() / kWordBytes;
+  const std::uint64_t gap = in.number();
+  HeapRegion region{.words = in.number()};
+  const std::uint8_t kind = in.byte();
+  const std::uint64_t slot = in.number();
+  if (!in.ok() || !block_pieces_.empty() || kind > static_cast<int>(RegionKind::kMinor) ||
+      regions_.size() == kMaxHeapRegions || region.words == 0 || region.words > kMostWords ||
+      gap > kMostWords || end + gap + region.words > kMostWords || slot > region.words) {
+    return false;
+  }
+  region.begin = (end + gap) * kWordBytes;
+  region.slot_words = static_cast<std::uint32_t>(slot);
+  region.kind = static_cast<RegionKind>(kind);
+  regions_.push_back(region);
+  return true;
+}
+
+bool ImageReader::read_root(FileBytesReader& in, std::uint64_t& place) {
+  place += static_cast<std::uint64_t>(in.signed_number());
+  const std::uint64_t name = in.number();
+  if (name >= image_.root_names.size()) return false;
+  roots_.push_back({place, static_cast<std::uint32_t>(name)});
+  return true;
+}
+
+bool ImageReader::read_sample(FileBytesReader& in, std::uint64_t& place) {
+  const std::uint64_t site = in.number();
+  Sample sample{.block = {.sample_id = in.number(), .site = static_cast<std::uint32_t>(site)}};
+  const std::uint64_t count = in.number();
+  if (site >= image_.sites.size() || count == 0 || count > ~std::uint32_t{0}) return false;
+  sample.block.samples = static_cast<std::uint32_t>(count);
+  if (in.byte() != 0) sample.place = place += static_cast<std::uint64_t>(in.signed_number());
+  samples_.push_back(sample);
+  return true;
+}
+
+bool ImageReader::read_end(FileBytesReader& in) {
+  if (has_end_) return false;
+  has_end_ = true;
+  return in.number() == image_.blocks() && in.number() == pointers_;
+}
+
+// ---------------------------------------------------------------------- what leads where
+
+// A pointer to any but the first function of a closure points into it.
+std::uint32_t ImageReader::block_at(std::uint64_t place) const {
+  if (place >= kMostWords) return HeapImage::kNoBlock;
+  const std::uint64_t value = (place + 1) * kWordBytes;
+  const std::uint32_t block = index_.find(value);
+  if (block != HeapImage::kNoBlock) return block;
+  const std::uint32_t before = index_.find_before(value);
+  if (before == HeapImage::kNoBlock) return before;
+  const BlockShape& shape = image_.shape(before);
+  const std::uint64_t words_in = value / kWordBytes - index_.address_of(before) / kWordBytes;
+  return shape.tag == kClosureTag && words_in < shape.words ? before : HeapImage::kNoBlock;
+}
+
+absl::Status ImageReader::read_pointers(const std::string& path) {
+  image_.edges.first.reserve(image_.shape_of.size() + 1);
+  image_.edges.to.reserve(pointers_);
+  image_.fields.reserve(pointers_);
+  BlockStream again(regions_, tables_.shapes());
+  PointerVisitor visit{*this};
+  for (const std::uint64_t position : block_pieces_) {
+    source_.go_to(position);
+    const auto piece = source_.next();
+    if (!piece || piece->kind != PieceKind::kBlocks || !again.read(piece->payload, visit) ||
+        image_.edges.to.size() > pointers_ || image_.edges.first.size() > image_.shape_of.size()) {
+      return absl::DataLossError(absl::StrCat(path, " has changed while it was read"));
+    }
+  }
+  if (image_.edges.first.size() != image_.shape_of.size()) {
+    return absl::DataLossError(absl::StrCat(path, " has changed while it was read"));
+  }
+  image_.edges.first.push_back(image_.edges.to.size());
+  return absl::OkStatus();
+}
+
+void ImageReader::add_roots() {
+  for (const HeldPlace& root : roots_) {
+    const std::uint32_t block = block_at(root.place);
+    if (block != HeapImage::kNoBlock) image_.roots.push_back({block, root.name});
+  }
+}
+
+void ImageReader::add_samples() {
+  for (const Sample& sample : samples_) {
+    image_.sampled.push_back(sample.block);
+    image_.sampled.back().block = sample.place == 0 ? HeapImage::kNoBlock : block_at(sample.place);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<HeapImage> read_heap_image(const std::string& path) {
+  ASSIGN_OR_RETURN(PieceSource source, PieceSource::open(path));
+  return ImageReader(std::move(source)).read(path);
+}
+
+}  // namespace memprofd

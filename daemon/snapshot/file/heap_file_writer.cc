@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/file/heap_file_writer.h"
+
+#include <algorithm>
+
+#include "daemon/snapshot/block_header.h"
+
+namespace memprofd {
+namespace {
+
+void append_u32(std::string& bytes, std::uint32_t value) {
+  char raw[sizeof value];
+  std::memcpy(raw, &value, sizeof value);
+  bytes.append(raw, sizeof raw);
+}
+
+// The place of what a value points to.
+std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
+
+}  // namespace
+
+// ---------------------------------------------------------------------- pieces
+
+void HeapFileWriter::put_piece(PieceKind kind, std::string_view payload) {
+  if (!status_.ok()) return;
+  std::string bytes;
+  bytes.reserve(kPieceHeadBytes + payload.size());
+  append_u32(bytes, static_cast<std::uint32_t>(kind));
+  append_u32(bytes, static_cast<std::uint32_t>(payload.size()));
+  append_u32(bytes, piece_checksum(bytes, payload));
+  bytes.append(payload);
+  bytes_ += bytes.size();
+  status_ = sink_(bytes);
+}
+
+void HeapFileWriter::flush(Piece& piece) {
+  if (piece.bytes.size() == 0) return;
+  put_piece(piece.kind, piece.bytes.bytes());
+  piece.bytes.clear();
+}
+
+// All that a later piece may refer to.
+void HeapFileWriter::flush_names() {
+  flush(texts_);
+  flush(locations_);
+  flush(names_);
+  flush(sites_);
+}
+
+void HeapFileWriter::flush_if_full(Piece& piece) {
+  if (piece.bytes.size() < kPieceBytes) return;
+  flush_names();
+  flush(piece);
+}
+
+void HeapFileWriter::flush_blocks() {
+  flush_names();
+  flush(shapes_);
+  flush(blocks_);
+}
+
+// ---------------------------------------------------------------------- names
+
+std::uint32_t HeapFileWriter::text(std::string_view text) {
+  if (text.empty()) return 0;
+  text = text.substr(0, kMaxTextBytes);
+  const auto [at, added] = text_numbers_.try_emplace(
+      std::string(text), static_cast<std::uint32_t>(text_numbers_.size() + 1));
+  if (added) {
+    texts_.bytes.put_text(text);
+    flush_if_full(texts_);
+  }
+  return at->second;
+}
+
+std::uint32_t HeapFileWriter::location(const Location& location) {
+  const auto [at, added] =
+      location_numbers_.try_emplace(location, static_cast<std::uint32_t>(location_numbers_.size()));
+  if (!added) return at->second;
+  const std::uint32_t number = at->second;
+  const std::uint32_t function = text(location.function);
+  const std::uint32_t file = text(location.file);
+  const std::uint32_t library = text(location.library);
+  for (const std::uint32_t part :
+       {function, file, location.line, location.start_column, location.end_column, library}) {
+    locations_.bytes.put(part);
+  }
+  flush_if_full(locations_);
+  return number;
+}
+
+std::uint32_t HeapFileWriter::root_name(const RootName& name) {
+  const std::uint32_t owner = text(name.owner);
+  const std::uint32_t field = name.field == RootName::kNoField ? 0 : name.field + 1;
+  const std::uint32_t place = name.place == Location() ? 0 : location(name.place) + 1;
+  const auto [at, added] =
+      name_numbers_.try_emplace({static_cast<int>(name.kind), owner, field, place},
+                                static_cast<std::uint32_t>(name_numbers_.size()));
+  if (!added) return at->second;
+  names_.bytes.put_byte(static_cast<std::uint8_t>(name.kind));
+  for (const std::uint32_t part : {owner, field, place}) names_.bytes.put(part);
+  flush_if_full(names_);
+  return static_cast<std::uint32_t>(name_numbers_.size() - 1);
+}
+
+std::uint32_t HeapFileWriter::word_name(const BlockPart& part) {
+  const unsigned tag = tag_of(part.header);
+  const auto& name_of = tag == kClosureTag ? word_names_.function : word_names_.custom;
+  if ((tag != kClosureTag && tag != kCustomTag) || part.fields.empty() || !name_of) return 0;
+  const std::uint64_t word = part.fields[0];
+  const auto found = word_texts_.find(word);
+  if (found != word_texts_.end()) return found->second;
+  if (word_texts_.size() == kMaxWordNames) return 0;
+  return word_texts_[word] = text(name_of(word));
+}
+
+std::uint64_t HeapFileWriter::shape(const Shape& shape) {
+  const auto [at, added] = shape_numbers_.try_emplace(shape, shape_numbers_.size());
+  if (!added) return at->second;
+  const std::uint64_t number = at->second;
+  if (shape.form == ShapeForm::kMasked) ++masked_shapes_;
+  shapes_.bytes.put_byte(shape.tag);
+  shapes_.bytes.put_byte(static_cast<std::uint8_t>(shape.form));
+  shapes_.bytes.put(shape.name);
+  shapes_.bytes.put(shape.words);
+  if (shape.form == ShapeForm::kMasked) shapes_.bytes.put(shape.mask);
+  if (shapes_.bytes.size() >= kPieceBytes) flush_blocks();
+  return number;
+}
+
+// ---------------------------------------------------------------------- before the walk
+
+void HeapFileWriter::begin(const ImageInfo& info, const HeapMap& map) {
+  std::string start(kHeapFileMagic);
+  append_u32(start, kHeapFileVersion);
+  bytes_ += start.size();
+  status_ = sink_(start);
+  FileBytesWriter head;
+  head.put_text(info.program.substr(0, kMaxTextBytes));
+  head.put(info.pid);
+  head.put_text(info.ocaml_version);
+  head.put_signed(info.unix_ns);
+  head.put(info.pause_ns);
+  head.put_double(info.sampling_rate);
+  head.put(info.heap_words);
+  put_piece(PieceKind::kHead, head.bytes());
+  put_regions(map);
+}
+
+void HeapFileWriter::put_regions(const HeapMap& map) {
+  Piece regions{PieceKind::kRegions, {}};
+  std::uint64_t end = 0;
+  for (const HeapRegion& region : map.regions) {
+    regions.bytes.put(region.begin / kWordBytes - end);
+    regions.bytes.put(region.words);
+    regions.bytes.put_byte(static_cast<std::uint8_t>(region.kind));
+    regions.bytes.put(region.slot_words);
+    end = region.end() / kWordBytes;
+    flush_if_full(regions);
+    if (stretches_.empty() || stretches_.back().end != region.begin) {
+      stretches_.push_back({region.begin, region.begin});
+    }
+    stretches_.back().end = region.end();
+  }
+  flush(regions);
+}
+
+// Values come in families: the stretch of the one before is the first guess.
+bool HeapFileWriter::in_heap(std::uint64_t value) {
+  if (value % kWordBytes != 0 || stretches_.empty()) return false;
+  const std::uint64_t header = value - kWordBytes;
+  const Stretch& last = stretches_[last_stretch_];
+  if (last.begin <= header && header < last.end) return true;
+  const auto after = std::upper_bound(
+      stretches_.begin(), stretches_.end(), header,
+      [](std::uint64_t place, const Stretch& stretch) { return place < stretch.begin; });
+  if (after == stretches_.begin() || header >= (after - 1)->end) return false;
+  last_stretch_ = static_cast<std::size_t>(after - 1 - stretches_.begin());
+  return true;
+}
+
+void HeapFileWriter::put_place(Piece& piece, std::uint64_t value, std::uint64_t& before) {
+  if (piece.bytes.size() == 0) before = 0;
+  piece.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - before));
+  before = place_of(value);
+}
+
+void HeapFileWriter::add_root(std::uint64_t value, const RootName& name) {
+  if (!in_heap(value)) return;
+  const std::uint32_t number = root_name(name);
+  put_place(roots_, value, last_root_);
+  roots_.bytes.put(number);
+  flush_if_full(roots_);
+}
+
+std::uint32_t HeapFileWriter::add_site(const std::vector<Location>& callstack) {
+  std::vector<std::uint32_t> numbers;
+  for (const Location& place : callstack) numbers.push_back(location(place));
+  numbers.resize(std::min(numbers.size(), kMaxSiteLocations));
+  sites_.bytes.put(numbers.size());
+  for (const std::uint32_t number : numbers) sites_.bytes.put(number);
+  flush_if_full(sites_);
+  return sites_added_++;
+}
+
+void HeapFileWriter::add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
+                                std::uint32_t site) {
+  const bool has_place = in_heap(value);
+  if (samples_.bytes.size() == 0) last_sample_ = 0;
+  samples_.bytes.put(site);
+  samples_.bytes.put(sample_id);
+  samples_.bytes.put(samples);
+  samples_.bytes.put_byte(has_place ? 1 : 0);
+  if (has_place) {
+    samples_.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - last_sample_));
+    last_sample_ = place_of(value);
+  }
+  flush_if_full(samples_);
+}
+
+// ---------------------------------------------------------------------- the walk
+
+void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part) {
+  if (&region != region_) begin_region(region);
+  if (part.state != BlockState::kUsed) {
+    gap_ += region.kind == RegionKind::kPool ? region.slot_words : part.words;
+    return;
+  }
+  if (part.first != 0) return put_fields(part);
+  put_gap();
+  ++blocks_put_;
+  last_place_ = part.address / kWordBytes;
+  const bool is_small = fields_of(part.header) <= kMaskedFields || !holds_values(part.header);
+  if (!is_small || !put_masked(part)) put_listed(part);
+  if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();
+}
+
+void HeapFileWriter::begin_region(const HeapRegion& region) {
+  if (region_ == nullptr) {  // all of these come before the blocks
+    flush_names();
+    flush(roots_);
+    flush(samples_);
+  }
+  put_gap();
+  region_ = &region;
+}
+
+void HeapFileWriter::put_gap() {
+  end_list();
+  if (gap_ == 0) return;
+  blocks_.bytes.put(0);
+  blocks_.bytes.put(gap_);
+  gap_ = 0;
+}
+
+void HeapFileWriter::put_pointer(std::uint64_t value) {
+  ++pointers_put_;
+  blocks_.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - last_place_));
+  last_place_ = place_of(value);
+}
+
+// False when there are too many shapes already.
+bool HeapFileWriter::put_masked(const BlockPart& part) {
+  Shape shape{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+              .name = word_name(part),
+              .words = part.words};
+  std::array<std::uint64_t, kMaskedFields> pointers;
+  std::size_t count = 0;
+  if (holds_values(part.header)) {
+    for (std::size_t i = 0; i < part.fields.size(); ++i) {
+      if (!in_heap(part.fields[i])) continue;
+      shape.mask |= 1u << i;
+      pointers[count++] = part.fields[i];
+    }
+  }
+  if (shape.mask != 0 && masked_shapes_ >= kMaxMaskedShapes && !shape_numbers_.contains(shape)) {
+    return false;
+  }
+  blocks_.bytes.put(this->shape(shape) + 1);
+  for (std::size_t i = 0; i < count; ++i) put_pointer(pointers[i]);
+  return true;
+}
+
+void HeapFileWriter::put_listed(const BlockPart& part) {
+  const Shape listed{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+                     .form = ShapeForm::kListed,
+                     .name = word_name(part),
+                     .words = part.words};
+  blocks_.bytes.put(shape(listed) + 1);
+  in_list_ = true;
+  last_field_ = 0;
+  put_fields(part);
+}
+
+void HeapFileWriter::put_fields(const BlockPart& part) {
+  for (std::size_t i = 0; i < part.fields.size(); ++i) {
+    if (!in_heap(part.fields[i])) continue;
+    const std::uint64_t field = part.first + i + 1;
+    blocks_.bytes.put(field - std::exchange(last_field_, field));
+    put_pointer(part.fields[i]);
+    if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();
+  }
+}
+
+void HeapFileWriter::end_list() {
+  if (std::exchange(in_list_, false)) blocks_.bytes.put(0);
+}
+
+// ---------------------------------------------------------------------- the end
+
+absl::Status HeapFileWriter::end(const HeapCensus& census) {
+  put_gap();
+  flush_names();
+  flush(roots_);
+  flush(samples_);
+  flush_blocks();
+  put_counts(census);
+  FileBytesWriter end;
+  end.put(blocks_put_);
+  end.put(pointers_put_);
+  put_piece(PieceKind::kEnd, end.bytes());
+  return status_;
+}
+
+void HeapFileWriter::put_counts(const HeapCensus& census) {
+  Piece counts{PieceKind::kCounts, {}};
+  const auto put_row = [&](CountKind kind, const SizeRow& row) {
+    counts.bytes.put_byte(static_cast<std::uint8_t>(kind));
+    counts.bytes.put_byte(static_cast<std::uint8_t>(row.tag));
+    counts.bytes.put(row.fields);
+    counts.bytes.put(row.blocks);
+    flush_if_full(counts);
+  };
+  for (const SizeRow& row : census.dead().rows()) put_row(CountKind::kDead, row);
+  for (const SizeRow& row : census.free().rows()) put_row(CountKind::kFree, row);
+  put_row(CountKind::kFragments, {.blocks = census.major(BlockState::kFragment).blocks});
+  flush(counts);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a heap into a file (heap_file_format.h) while it is walked, in constant memory but for
+// what names and shapes take.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "daemon/model/location.h"
+#include "daemon/snapshot/file/file_bytes.h"
+#include "daemon/snapshot/file/heap_file_format.h"
+#include "daemon/snapshot/heap_census.h"
+#include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/heap_map.h"
+#include "daemon/snapshot/heap_walk.h"
+
+namespace memprofd {
+
+// What the words of blocks mean in the program; empty: not known.
+struct WordNames {
+  std::function<std::string(std::uint64_t code)> function;      // of a closure
+  std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
+};
+
+// In this order: begin, roots and samples, the walk with this as its visitor, end. What is given
+// after an error of the sink goes nowhere.
+class HeapFileWriter {
+ public:
+  // Takes whole pieces.
+  using Sink = std::function<absl::Status(std::string_view bytes)>;
+
+  HeapFileWriter(Sink sink, WordNames names)
+      : sink_(std::move(sink)), word_names_(std::move(names)) {}
+
+  // What is known before the walk; the map outlives the writer.
+  void begin(const ImageInfo& info, const HeapMap& map);
+  // A value that lies outside of the heap is no root.
+  void add_root(std::uint64_t value, const RootName& name);
+  // A callstack, innermost first; its number.
+  std::uint32_t add_site(const std::vector<Location>& callstack);
+  // value: of the block; 0: it has none any more.
+  void add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
+                  std::uint32_t site);
+
+  // The visitor of a walk.
+  void operator()(const HeapRegion& region, const BlockPart& part);
+
+  // The file is complete. The census is that of the walk.
+  absl::Status end(const HeapCensus& census);
+  // The sink's first error.
+  const absl::Status& status() const { return status_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Shape {
+    std::uint8_t tag = 0;
+    ShapeForm form = ShapeForm::kMasked;
+    std::uint32_t name = 0;
+    std::uint64_t words = 0;
+    std::uint32_t mask = 0;
+
+    friend bool operator==(const Shape&, const Shape&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Shape& s) {
+      return H::combine(std::move(h), s.tag, s.form, s.name, s.words, s.mask);
+    }
+  };
+  // Neighbouring regions, as one.
+  struct Stretch {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  struct Piece {
+    PieceKind kind;
+    FileBytesWriter bytes;
+  };
+
+  void put_regions(const HeapMap& map);
+  void put_counts(const HeapCensus& census);
+  void put_piece(PieceKind kind, std::string_view payload);
+  void flush(Piece& piece);
+  void flush_names();
+  void flush_blocks();
+  void flush_if_full(Piece& piece);
+  std::uint32_t text(std::string_view text);
+  std::uint32_t location(const Location& location);
+  std::uint32_t root_name(const RootName& name);
+  std::uint32_t word_name(const BlockPart& part);
+  std::uint64_t shape(const Shape& shape);
+  bool in_heap(std::uint64_t value);
+  void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
+
+  void begin_region(const HeapRegion& region);
+  void put_gap();
+  void put_pointer(std::uint64_t value);
+  bool put_masked(const BlockPart& part);
+  void put_listed(const BlockPart& part);
+  void put_fields(const BlockPart& part);
+  void end_list();
+
+  const Sink sink_;
+  const WordNames word_names_;
+  absl::Status status_;
+  std::uint64_t bytes_ = 0;
+
+  std::vector<Stretch> stretches_;
+  std::size_t last_stretch_ = 0;
+
+  // Each goes out before what uses it.
+  Piece texts_{PieceKind::kTexts, {}};
+  Piece locations_{PieceKind::kLocations, {}};
+  Piece names_{PieceKind::kNames, {}};
+  Piece roots_{PieceKind::kRoots, {}};
+  Piece sites_{PieceKind::kSites, {}};
+  Piece samples_{PieceKind::kSamples, {}};
+  Piece shapes_{PieceKind::kShapes, {}};
+  Piece blocks_{PieceKind::kBlocks, {}};
+  absl::flat_hash_map<std::string, std::uint32_t> text_numbers_;
+  absl::flat_hash_map<Location, std::uint32_t> location_numbers_;
+  absl::flat_hash_map<std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
+      name_numbers_;
+  absl::flat_hash_map<std::uint64_t, std::uint32_t> word_texts_;  // by code or operations
+  absl::flat_hash_map<Shape, std::uint64_t> shape_numbers_;
+  std::size_t masked_shapes_ = 0;
+  std::uint32_t sites_added_ = 0;
+  std::uint64_t last_root_ = 0;    // in the piece
+  std::uint64_t last_sample_ = 0;  // likewise
+
+  const HeapRegion* region_ = nullptr;
+  std::uint64_t gap_ = 0;         // words without a block that are not told yet
+  bool in_list_ = false;          // the block before lists its pointers
+  std::uint64_t last_field_ = 0;  // of it; counts from 1
+  std::uint64_t last_place_ = 0;  // of a pointer or block
+  std::uint64_t blocks_put_ = 0;
+  std::uint64_t pointers_put_ = 0;
+};
+
+}  // namespace memprofd

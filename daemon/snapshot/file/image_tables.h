@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a heap file says beside where blocks are: its head, its names, shapes and counts. Total:
+// what was not defined before it is used is refused.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/snapshot/file/block_stream.h"
+#include "daemon/snapshot/file/file_bytes.h"
+#include "daemon/snapshot/file/heap_file_format.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+class ImageTables {
+ public:
+  // Fills in the image, which outlives it.
+  explicit ImageTables(HeapImage& image) : image_(image) {}
+
+  // One item of such a piece; false: it is damaged, or the piece is of another kind.
+  bool read(PieceKind kind, FileBytesReader& in);
+  bool has_head() const { return has_head_; }
+  const std::vector<FileShape>& shapes() const { return shapes_; }
+
+ private:
+  bool read_head(FileBytesReader& in);
+  bool read_text(FileBytesReader& in);
+  bool read_location(FileBytesReader& in);
+  bool read_name(FileBytesReader& in);
+  bool read_site(FileBytesReader& in);
+  bool read_shape(FileBytesReader& in);
+  bool read_count(FileBytesReader& in);
+  bool is_text(std::uint64_t number) const { return number < image_.texts.size(); }
+  bool note_copied(const Location& place);
+
+  HeapImage& image_;
+  bool has_head_ = false;
+  std::uint64_t copied_bytes_ = 0;
+  std::vector<FileShape> shapes_;
+  absl::flat_hash_map<std::tuple<std::uint8_t, std::uint32_t, std::uint64_t>, std::uint32_t>
+      image_shapes_;
+};
+
+}  // namespace memprofd

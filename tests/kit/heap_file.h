@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heaps built by a test, written into files as a snapshot is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/heap_file_writer.h"
+#include "daemon/snapshot/heap_walk.h"
+#include "tests/kit/fake_heap.h"
+#include "tests/kit/memory_file.h"
+
+namespace memprofd {
+
+inline ImageInfo image_info() {
+  return {.program = "/srv/shop.exe",
+          .pid = 4242,
+          .ocaml_version = "4.13.1",
+          .unix_ns = 1'750'000'000'000'000'000,
+          .pause_ns = 1'234'567,
+          .sampling_rate = 1e-4,
+          .heap_words = 123'456};
+}
+
+// What is added before the walk.
+using BeforeWalk = std::function<void(HeapFileWriter&)>;
+
+// Names closures and custom blocks by their first words.
+inline WordNames word_names() {
+  return {.function = [](std::uint64_t code) { return "Code.f" + std::to_string(code); },
+          .custom = [](std::uint64_t words) { return "_custom" + std::to_string(words); }};
+}
+
+inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, const HeapMap& map,
+                                                const BeforeWalk& before = nullptr) {
+  std::string bytes;
+  HeapFileWriter writer(
+      [&bytes](std::string_view piece) {
+        bytes += piece;
+        return absl::OkStatus();
+      },
+      word_names());
+  writer.begin(image_info(), map);
+  if (before) before(writer);
+  HeapCensus census;
+  const absl::Status walked =
+      walk_heap(memory, map, [&](const HeapRegion& region, const BlockPart& part) {
+        census(region, part);
+        writer(region, part);
+      });
+  if (!walked.ok()) return walked;
+  if (absl::Status ended = writer.end(census); !ended.ok()) return ended;
+  return bytes;
+}
+
+inline absl::StatusOr<HeapImage> image_of(std::string_view bytes) {
+  const UniqueFd file = memory_file(bytes);
+  return read_heap_image("/proc/self/fd/" + std::to_string(file.get()));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "daemon/snapshot/heap_graph.h"
+#include "tests/kit/full_length.h"
+#include "tests/kit/heap_file.h"
+
+namespace memprofd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Blocks of all sorts, small ones and some that are larger than what is read at once, pointing
+// wherever they like: to blocks, into them, to free ones, out of the heap.
+class RandomHeap : public FakeChunks {
+ public:
+  explicit RandomHeap(unsigned seed) : random_(seed) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      std::vector<std::vector<std::uint64_t>> blocks;
+      for (int i = 0; i < 400; ++i) blocks.push_back(block(size(), tag(), colour()));
+      if (chunk == 1) blocks.push_back(block(70'000, 0));
+      chunks_.push_back(put_chunk(joined(blocks)));
+      put(std::vector<std::uint64_t>(random_() % 3'000));
+    }
+    put_minor_heap(joined({block(3, 0), block(40, 7), block(2, 252)}));
+    link();
+  }
+
+  std::mt19937& random() { return random_; }
+  std::vector<std::uint64_t> headers() const {
+    std::vector<std::uint64_t> found;
+    (void)walk_heap(memory, *map(), [&](const HeapRegion&, const BlockPart& part) {
+      if (part.first == 0) found.push_back(part.address);
+    });
+    return found;
+  }
+
+ private:
+  std::uint64_t size() { return random_() % 20 == 0 ? 30 + random_() % 200 : 1 + random_() % 9; }
+  unsigned tag() {
+    static constexpr unsigned kTags[] = {0, 0, 0, 1, 17, kClosureTag, 250, 251, 252, kCustomTag};
+    return kTags[random_() % std::size(kTags)];
+  }
+  std::uint64_t colour() { return random_() % 8 == 0 ? kBlue : kBlack; }
+  std::uint64_t value(const std::vector<std::uint64_t>& blocks) {
+    switch (random_() % 6) {
+      case 0:
+        return random_() | 1;
+      case 1:
+        return blocks[random_() % blocks.size()] + 8 * (random_() % 20);
+      case 2:
+        return random_() * 8;
+      default:
+        return blocks[random_() % blocks.size()] + 8;
+    }
+  }
+  void link() {
+    const auto blocks = headers();
+    std::vector<std::uint64_t> places;
+    (void)walk_heap(memory, *map(), [&](const HeapRegion&, const BlockPart& part) {
+      for (std::size_t i = 0; i < part.fields.size(); ++i) {
+        places.push_back(part.address + 8 * (part.first + i + 1));
+      }
+    });
+    for (const std::uint64_t place : places) memory.poke(place, value(blocks));
+  }
+
+  std::mt19937 random_;
+  std::vector<std::uint64_t> chunks_;
+};
+
+void expect_equal(const HeapImage& image, const HeapGraph& graph) {
+  ASSERT_EQ(graph.words.size(), image.blocks());
+  for (std::uint32_t block = 0; block < image.blocks(); ++block) {
+    ASSERT_EQ(graph.words[block], image.shape(block).words);
+    ASSERT_EQ(graph.tags[block], image.shape(block).tag);
+  }
+  EXPECT_EQ(graph.edges.first, image.edges.first);
+  EXPECT_EQ(graph.edges.to, image.edges.to);
+  EXPECT_EQ(image.edges.to.size(), image.fields.size());
+}
+
+TEST(HeapFile, HasAllBlocksAndPointers) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const RandomHeap heap(seed);
+    const auto map = heap.map();
+    ASSERT_TRUE(map.ok()) << map.status();
+    const auto bytes = heap_file_of(heap.memory, *map);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    const auto image = image_of(*bytes);
+    ASSERT_TRUE(image.ok()) << image.status();
+    EXPECT_TRUE(image->info.complete);
+    expect_equal(*image, *build_heap_graph(heap.memory, *map));
+    ASSERT_THAT(image->young, SizeIs(1));
+    EXPECT_EQ(image->blocks(), image->young[0].end);
+    EXPECT_EQ(image->blocks() - 3, image->young[0].first);
+  }
+}
+
+TEST(HeapFile, HasTheHeapsOfOCaml5) {
+  FakePools heap;
+  const std::uint64_t pool = heap.put_pool(3, {block(3, 0), block(1, 5), block(2, 0, 0x200)});
+  const std::uint64_t large = heap.put_large(block(200, 0));
+  heap.memory.poke(large + 16 + 8, pool + 4 * 8 + 8);
+  heap.memory.poke(large + 16 + 8 * 200, large + 24);
+  const auto map = heap.map();
+  const auto image = image_of(*heap_file_of(heap.memory, *map));
+  ASSERT_TRUE(image.ok()) << image.status();
+  expect_equal(*image, *build_heap_graph(heap.memory, *map));
+  ASSERT_EQ(3u, image->blocks());
+  EXPECT_THAT(image->edges.to, ElementsAre(0, 2));
+  EXPECT_THAT(image->fields, ElementsAre(0, 199));
+  EXPECT_EQ(1u, image->dead.blocks(0, 2));
+  EXPECT_EQ(1020u, image->free.blocks(0, 4));
+}
+
+TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
+  FakeChunks heap;
+  const std::uint64_t chunk =
+      heap.put_chunk(joined({block(3, 0), block(2, kCustomTag, kBlack, 7), block(4, 0, kBlue),
+                             block(2, kClosureTag, kBlack, 9)}));
+  const RootName global{.kind = RootKind::kGlobal, .owner = "Cache", .field = 4};
+  const RootName frame{.kind = RootKind::kStack,
+                       .owner = "thread 4242",
+                       .place = {.function = "Server.loop", .file = "server.ml", .line = 12}};
+  const auto bytes = heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.add_root(chunk + 8, global);
+    writer.add_root(chunk + 8, frame);
+    writer.add_root(chunk + 4 * 8 + 8, global);
+    writer.add_root(chunk - 4096, global);       // outside
+    writer.add_root(chunk + 7 * 8 + 8, global);  // free
+    const auto site = writer.add_site({frame.place, {.function = "Main", .line = 3}});
+    writer.add_sample(chunk + 8, 77, 3, site);
+    writer.add_sample(0, 78, 1, site);
+  });
+  const auto image = image_of(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  const ImageInfo told = image_info();
+  EXPECT_EQ(told.program, image->info.program);
+  EXPECT_EQ(told.pid, image->info.pid);
+  EXPECT_EQ(told.ocaml_version, image->info.ocaml_version);
+  EXPECT_EQ(told.unix_ns, image->info.unix_ns);
+  EXPECT_EQ(told.pause_ns, image->info.pause_ns);
+  EXPECT_EQ(told.sampling_rate, image->info.sampling_rate);
+  EXPECT_EQ(told.heap_words, image->info.heap_words);
+  EXPECT_THAT(image->root_names, ElementsAre(global, frame));
+  ASSERT_THAT(image->roots, SizeIs(3));
+  EXPECT_EQ(0u, image->roots[0].block);
+  EXPECT_EQ(1u, image->roots[1].name);
+  EXPECT_EQ(1u, image->roots[2].block);
+  EXPECT_EQ("_custom7", image->texts[image->shape(1).name]);
+  EXPECT_EQ("Code.f9", image->texts[image->shape(2).name]);
+  EXPECT_EQ(0u, image->shape(0).name);
+  ASSERT_THAT(image->sampled, SizeIs(2));
+  EXPECT_EQ(0u, image->sampled[0].block);
+  EXPECT_EQ(3u, image->sampled[0].samples);
+  EXPECT_EQ(77u, image->sampled[0].sample_id);
+  EXPECT_EQ(HeapImage::kNoBlock, image->sampled[1].block);
+  ASSERT_THAT(image->sites, SizeIs(1));
+  EXPECT_EQ(frame.place, image->locations[image->sites[0][0]]);
+  EXPECT_EQ(1u, image->free.blocks(0, 5));
+}
+
+TEST(HeapFile, HasNoContents) {
+  FakeChunks heap;
+  std::vector<std::uint64_t> secret = block(3, 252);
+  std::memcpy(&secret[1], "hunter2-hunter2", 15);
+  std::vector<std::uint64_t> numbers = block(8, 0, kBlack, 0x4141414141414141);
+  heap.put_chunk(joined({secret, numbers}));
+  const auto bytes = heap_file_of(heap.memory, *heap.map());
+  EXPECT_THAT(*bytes, testing::Not(HasSubstr("hunter2")));
+  EXPECT_THAT(*bytes, testing::Not(HasSubstr("AAAA")));
+}
+
+TEST(HeapFile, ThatWasCutOffHasWhatWasWritten) {
+  const RandomHeap heap(1);
+  const auto bytes = heap_file_of(heap.memory, *heap.map());
+  const auto whole = image_of(*bytes);
+  std::uint32_t blocks = 0;
+  for (std::size_t size = 0; size < bytes->size(); size += 1 + size / 9) {
+    const auto image = image_of(std::string_view(*bytes).substr(0, size));
+    if (!image.ok()) {
+      EXPECT_LT(size, 100u) << image.status();
+      continue;
+    }
+    EXPECT_FALSE(image->info.complete);
+    EXPECT_GE(image->blocks(), blocks);
+    blocks = image->blocks();
+    EXPECT_LE(blocks, whole->blocks());
+  }
+}
+
+TEST(HeapFile, AFlippedBitEndsIt) {
+  const RandomHeap heap(2);
+  const auto bytes = heap_file_of(heap.memory, *heap.map());
+  std::mt19937 random(3);
+  for (int i = 0; i < rounds_of(200, 5'000); ++i) {
+    std::string damaged = *bytes;
+    damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
+    const auto image = image_of(damaged);
+    if (image.ok()) {
+      EXPECT_FALSE(image->info.complete);
+    }
+  }
+}
+
+TEST(HeapFile, TellsWhatItIsNot) {
+  EXPECT_THAT(std::string(image_of("").status().message()), HasSubstr("is no heap snapshot"));
+  EXPECT_THAT(std::string(image_of("MPRFHEAX____________").status().message()),
+              HasSubstr("is no heap snapshot"));
+  const auto newer = image_of(std::string("MPRFHEAP") + std::string("\x09\0\0\0", 4));
+  EXPECT_THAT(std::string(newer.status().message()), HasSubstr("has version 9"));
+  EXPECT_FALSE(read_heap_image("/dev/null").ok());
+}
+
+TEST(HeapFile, StopsWhenItsSinkDoes) {
+  const RandomHeap heap(4);
+  int pieces = 0;
+  HeapFileWriter writer(
+      [&](std::string_view) {
+        ++pieces;
+        return pieces < 2 ? absl::OkStatus() : absl::AbortedError("enough");
+      },
+      {});
+  const auto map = heap.map();
+  writer.begin(image_info(), *map);
+  HeapCensus census;
+  ASSERT_TRUE(walk_heap(heap.memory, *map, writer).ok());
+  EXPECT_EQ("enough", writer.end(census).message());
+  EXPECT_EQ(2, pieces);
+}
+
+// Forms of small blocks are as many as there are patterns of pointers.
+TEST(HeapFile, KeepsFewShapes) {
+  FakeChunks heap;
+  std::vector<std::vector<std::uint64_t>> blocks(80'000, block(20, 0));
+  const std::uint64_t chunk = heap.put_chunk(joined(blocks));
+  for (std::uint64_t i = 0; i < blocks.size(); ++i) {
+    for (std::uint64_t field = 0; field < 20; ++field) {
+      if ((i >> field & 1) != 0) heap.memory.poke(chunk + 8 * (21 * i + field + 1), chunk + 8);
+    }
+  }
+  const auto map = heap.map();
+  const auto image = image_of(*heap_file_of(heap.memory, *map));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->shapes, SizeIs(1));
+  expect_equal(*image, *build_heap_graph(heap.memory, *map));
+}
+
+}  // namespace
+}  // namespace memprofd
