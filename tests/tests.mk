@@ -81,7 +81,7 @@ SUBMAKE     = $(MAKE) --no-print-directory
 ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy step_calls)
+E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image step_calls)
 $(BUILD)/tests/step_calls: tests/e2e/programs/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -131,7 +131,7 @@ MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
 .PHONY: test-matrix
 test-matrix:
 	$(Q)deploy/install-deps.sh build run test matrix
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy kernel_tests unit_tests)
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image kernel_tests unit_tests)
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
 # ---------------------------------------------------------------- benchmarks
@@ -146,7 +146,7 @@ $(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
 
-$(addprefix $(BUILD)/tests/,heap_walk heap_copy): $(BUILD)/tests/%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image): $(BUILD)/tests/%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@

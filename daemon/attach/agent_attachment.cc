@@ -363,10 +363,12 @@ bool AgentAttachment::injector_gone() {
 }
 
 void AgentAttachment::begin_detach() {
+  give_up_copy();
   if (injector_gone()) kernel_->probes().begin_detach();  // it attaches a probe
 }
 
 void AgentAttachment::let_go() {
+  wait_for_copy();
   if (injector_) injector_->wait();
   (void)injector_gone();
   request_stop();

@@ -7,6 +7,7 @@
 // semaphore is up. Otherwise the agent is injected; see injector.h.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -55,15 +56,18 @@ class AgentAttachment final : public AttachedTarget {
   void request_stop() override;  // at the agent's next callback
   bool stopped() const override;
   void begin_detach() override;
-  bool detached() override { return !injector_ && kernel_->probes().detached() && removal_.done(); }
+  bool detached() override {
+    return !injector_ && !copying() && kernel_->probes().detached() && removal_.done();
+  }
   void let_go() override;
 
+  absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
   bool injecting() const override { return injector_ != nullptr; }
-  double paused_seconds() const override { return paused_seconds_; }
+  double paused_seconds() const override { return paused_seconds_ + paused_for_copies_; }
   memprof_capture_by capture() const override { return session_.capture; }
   bool observes() const override { return false; }
 
@@ -82,6 +86,9 @@ class AgentAttachment final : public AttachedTarget {
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool injector_gone();
+  bool copying() const { return !ticket_.expired(); }
+  void give_up_copy();
+  void wait_for_copy();
   absl::Status take_injection();
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
@@ -111,6 +118,8 @@ class AgentAttachment final : public AttachedTarget {
   bool injected_ = false;
   std::string why_no_agent_;
   double paused_seconds_ = 0;
+  std::atomic<double> paused_for_copies_{0};
+  std::weak_ptr<CopyTicket> ticket_;  // of the copy that is being taken
 };
 
 }  // namespace memprofd

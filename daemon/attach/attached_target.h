@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/attach/copy_ticket.h"
 #include "daemon/attach/inject/agent_control.h"
 #include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/discover/target.h"
@@ -47,12 +49,17 @@ class AttachedTarget {
   // Asks for the end of sampling; true once it has come.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
-  // Takes the probes out, as long as the kernel needs for that; can be repeated.
+  // Gives up a copy that is being taken, and takes the probes out, as long as the kernel needs for
+  // that; can be repeated.
   virtual void begin_detach() = 0;
   virtual bool detached() = 0;
   // Gives the target up, which another session may then take; waits until it is detached. What
   // the ring holds, and the agent, stays readable.
   virtual void let_go() = 0;
+
+  // For a heap snapshot, one at a time. Its holder ends soon once the target is to be let go of.
+  // kFailedPrecondition, in one line: why none can be taken now.
+  virtual absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() = 0;
 
   virtual const Target& target() const = 0;
   // For a session of the other mode. After let_go(); the destructor alone comes after it,

@@ -33,6 +33,12 @@ absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
   return observation;
 }
 
+absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket() {
+  return absl::FailedPreconditionError(
+      absl::StrCat("no snapshot can be taken of pid ", target_.pid,
+                   ": it is in observe mode, without an agent in it; attach with --mode agent"));
+}
+
 absl::Status ObserveAttachment::begin(double, double) {
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));

@@ -35,6 +35,7 @@ class ObserveAttachment final : public AttachedTarget {
     lock_.release();
   }
 
+  absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }

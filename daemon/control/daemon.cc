@@ -350,6 +350,18 @@ absl::Status Daemon::set_rate(int pid, const RateRequest& request) {
   return set.status();
 }
 
+// On the caller's thread, once the control thread has given the ticket.
+absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
+                                              const HeapClient& client) {
+  using Source = absl::StatusOr<HeapSource>;
+  ASSIGN_OR_RETURN(const HeapSource source,
+                   queue_->ask<Source>([this, pid = request.pid](Answer<Source> answer) {
+                     const auto session = find_attached(pid);
+                     answer.give(session.ok() ? (*session)->heap_source() : session.status());
+                   }));
+  return memprofd::take_heap(source, request, client);
+}
+
 std::vector<Finding> Daemon::diagnose(int pid) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> over = done->get_future();

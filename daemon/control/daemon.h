@@ -58,6 +58,8 @@ class Daemon : public ProfilerService {
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
   absl::Status detach(int pid) override;
   absl::Status set_rate(int pid, const RateRequest& request) override;
+  absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
+                                        const HeapClient& client) override;
   std::vector<Finding> diagnose(int pid) override;
   SelfStats self_stats() override;
 

@@ -243,6 +243,16 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<HeapSource> TargetSession::heap_source() {
+  if (state_ == State::kStopping) {
+    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
+  }
+  ASSIGN_OR_RETURN(auto ticket, attached_->target->copy_ticket());
+  return HeapSource{.ticket = std::move(ticket),
+                    .symbolizer = attached_->symbolizer,
+                    .sampling_rate = lane_->info().sampling_rate};
+}
+
 // ----------------------------------------------------------------------- ends
 
 void TargetSession::detach(std::string message) {

@@ -42,6 +42,7 @@
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
 #include "daemon/pipeline/lane.h"
+#include "daemon/snapshot/taking/heap_taker.h"
 
 namespace memprofd {
 
@@ -120,6 +121,9 @@ class TargetSession {
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
+  // While attached: what a snapshot of its heap is made from. kFailedPrecondition, in one line,
+  // when none can be taken now.
+  absl::StatusOr<HeapSource> heap_source();
   // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
   // The message is shown then.
   void detach(std::string message);

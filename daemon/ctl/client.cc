@@ -228,6 +228,13 @@ absl::Status Client::record(const pb::RecordRequest& request,
   return stream<pb::RecordResponse>(*stub_->traces, &pb::Trace::Stub::Record, request, use);
 }
 
+absl::Status Client::take_snapshot(
+    const pb::TakeSnapshotRequest& request,
+    const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use) {
+  return stream<pb::TakeSnapshotResponse>(*stub_->methods, &pb::Profiler::Stub::TakeSnapshot,
+                                          request, use);
+}
+
 absl::Status Client::stream_events(
     const pb::StreamEventsRequest& request,
     const std::function<absl::Status(const pb::StreamEventsResponse&)>& use) {

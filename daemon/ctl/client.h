@@ -48,6 +48,9 @@ class Client {
   // error, or interrupt() is called.
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
+  absl::Status take_snapshot(
+      const pb::TakeSnapshotRequest& request,
+      const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use);
   absl::Status stream_events(
       const pb::StreamEventsRequest& request,
       const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);

@@ -41,6 +41,8 @@ struct Options {
   std::uint32_t max_files = 0;
   int trace_version = 0;
   std::uint64_t trace_id = 0;
+  // snapshot take
+  std::string max_pause;  // "50ms"; empty: the daemon's default
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
@@ -68,6 +70,7 @@ absl::Status run_top_command(const Options& options);
 // Traces and events.
 absl::Status run_record(const Options& options);
 absl::Status run_dump(const Options& options);
+absl::Status run_snapshot_take(const Options& options);
 absl::Status run_events(const Options& options);
 absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);

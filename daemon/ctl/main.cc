@@ -42,6 +42,7 @@ class CommandLine {
     add_control_commands();
     add_question_commands();
     add_stream_commands();
+    add_snapshot_commands();
   }
 
   ExitCode run(int argc, char** argv) {
@@ -250,6 +251,20 @@ class CommandLine {
     add_format(stop, {ctl::kTable, ctl::kJson});
     add_format(add_to(*trace, "list", "List traces", &ctl::run_trace_list),
                {ctl::kTable, ctl::kJson});
+  }
+
+  void add_snapshot_commands() {
+    CLI::App* snapshot =
+        app_.add_subcommand("snapshot", "Take a snapshot of a program's whole heap");
+    snapshot->require_subcommand(1);
+    CLI::App* take = add_to(*snapshot, "take", "Take one, into a file", &ctl::run_snapshot_take);
+    add_pid(take);
+    take->add_option("--out", options_.out, "Write to this file (default: snapshot-PID-TIME.heap)")
+        ->type_name("FILE");
+    take->add_option("--max-pause", options_.max_pause,
+                     "Refuse when the program would be stopped for longer (default: 50ms)")
+        ->type_name("DURATION");
+    add_format(take, {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {

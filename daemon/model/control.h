@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace memprofd {
 
@@ -33,6 +35,26 @@ struct RateRequest {
   double sampling_rate = 0;  // 0: stays as it is
   // Share of the target's CPU; 0: no budget; not set: stays as it is.
   std::optional<double> max_overhead;
+};
+
+// A snapshot of a target's heap.
+struct HeapRequest {
+  int pid = 0;
+  double max_pause_seconds = 0.05;
+};
+
+struct HeapSummary {
+  double predicted_pause_seconds = 0;
+  double pause_seconds = 0;
+  std::uint64_t heap_words = 0;
+  std::uint64_t blocks = 0;  // in use, young ones included
+  std::uint64_t file_bytes = 0;
+};
+
+// Who asked. Both answer false when no more is wanted.
+struct HeapClient {
+  std::function<bool(std::string_view bytes)> take;
+  std::function<bool()> waits;
 };
 
 // One finding of doctor: what was looked at, what was found, what to do.

@@ -105,8 +105,8 @@ absl::Status run(int pid, bool is_held) {
   RETURN_IF_ERROR(HeapCopy::prepare(target, agent));
   ProbeRemoval removal;
   Injection injection{.target = &target, .removal = &removal, .libc = libc};
-  injection.errand = [&](BorrowedThread& thread) -> absl::Status {
-    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target, agent, thread));
+  injection.errand = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {
+    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target, agent, thread, stopped_at_ns));
     return use(target, layout, copy, is_held);
   };
   ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));

@@ -13,11 +13,12 @@ import time
 import unittest
 
 import harness
-from harness import TARGETS, TARGETS5, E2ETest, Process, eventually, proc_status
+from harness import OK, TARGETS, TARGETS5, E2ETest, Process, eventually, proc_status
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 WALK = harness.BUILD / "tests" / "heap_walk"
 COPY = harness.BUILD / "tests" / "heap_copy"
+IMAGE = harness.BUILD / "tests" / "heap_image"
 # What heap_shapes keeps: (tag, fields) and how many.
 KEPT = {(33, 3): 1_000, (34, 40): 500, (35, 100): 300, (36, 300): 50, (37, 100_000): 3, (38, 5): 100}
 YOUNG = (38, 5)
@@ -298,6 +299,72 @@ class Death(HeapCopy):
         self.answer(self.copy(target))
         self.assert_same_output(target, expected)
         harness.NOTES.append(f"{KILLS} kills")
+
+
+def image(path):
+    """What is in the file of a snapshot."""
+    found = json.loads(subprocess.run([IMAGE, path], capture_output=True, text=True, check=True).stdout)
+    found["rows"] = {(tag, fields): blocks for tag, fields, blocks in found["rows"]}
+    return found
+
+
+class Snapshot(HeapCopy):
+    """The users' command, on programs that nothing was prepared for."""
+
+    def attached(self, name="busy_threads", *options, folder=TARGETS4, **daemon_options):
+        target = self.target(name, folder=folder)
+        daemon = self.daemon("--pid", target.pid, *options, rate=1e-3, **daemon_options)
+        return target, daemon
+
+    def take(self, daemon, *options, name="a.heap", **rest):
+        path = self.folder / name
+        done = daemon.ctl("snapshot", "take", "--out", path, "--max-pause", "10s", *options, **rest)
+        return path, done
+
+    def stepping(self, target, daemon):
+        """Until it is sampled, an idle program is given something to do."""
+        def sampling():
+            target.command(f"step {self.folder / 'own'}")
+            return daemon.state(target.pid) == "sampling"
+        eventually(sampling, "it is sampled")
+
+    def take_while_stepping(self, target, daemon):
+        path = self.folder / "a.heap"
+        taker = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                      "--out", path, "--max-pause", "10s"]))
+        told = target.command(f"step {self.folder / 'own'}")
+        while taker.running():
+            told = target.command(f"step {self.folder / 'own'}")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        return told, image(path)
+
+
+class Taking(Snapshot):
+    def test_it_holds_what_the_program_holds(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        for _ in range(3):
+            _, found = self.take_while_stepping(target, daemon)
+            self.assertTrue(found["complete"])
+            self.assertEqual(OLD, {key: found["rows"].get(key) for key in OLD})
+            self.assertLess(found["reachable"], found["blocks"], "there is garbage")
+        self.assertTrue(target.running())
+
+    def test_again_and_again_under_load(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        for number in range(COPIES):
+            path, done = self.take(daemon)
+            self.assert_one_line(done.stdout, path, "blocks in a heap of", "stood still for")
+            found = image(path)
+            self.assertTrue(found["complete"])
+            self.assertGreater(found["reachable"], 100)
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual([path], list(self.folder.glob("*.heap*")), "nothing else is left")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.check_unharmed(target)
+        self.assert_same_output(target, harness.undisturbed_output())
+        harness.NOTES.append(f"{COPIES} snapshots")
 
 
 if __name__ == "__main__":

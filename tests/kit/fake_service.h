@@ -230,6 +230,20 @@ class FakeService : public ProfilerService {
     if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
+  // Hands out two pieces.
+  absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
+                                        const HeapClient& client) override {
+    record(absl::StrCat("snapshot ", request.pid, " ", request.max_pause_seconds));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    if (!client.take("one") || !client.waits() || !client.take("two")) {
+      return absl::CancelledError("not wanted");
+    }
+    return HeapSummary{.predicted_pause_seconds = 0.002,
+                       .pause_seconds = 0.001,
+                       .heap_words = 1000,
+                       .blocks = 10,
+                       .file_bytes = 6};
+  }
   std::vector<Finding> diagnose(int pid) override {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},

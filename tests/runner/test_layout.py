@@ -29,6 +29,7 @@ query
 pipeline
 trace/ctf
 trace
+snapshot/taking
 export/formats
 export/api
 export/metrics
@@ -36,7 +37,7 @@ export/http
 export/grpc
 doctor
 control
-ctl/render ctl/top ctl
+ctl/render ctl/top ctl/snapshot ctl
 """
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
           "daemon/ctl/query_options.cc"}

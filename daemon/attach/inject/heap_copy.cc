@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -151,10 +152,11 @@ absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent) {
 }
 
 absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& agent,
-                                        BorrowedThread& thread) {
+                                        BorrowedThread& thread, std::uint64_t stopped_at_ns) {
   const absl::Status called = thread.call_agent(agent.function);
   if (absl::IsDeadlineExceeded(called)) return called;
   const absl::Status released = thread.finish(0);
+  const std::uint64_t pause_ns = monotonic_ns() - stopped_at_ns;
   end_priority();
   RETURN_IF_ERROR(called);
   RETURN_IF_ERROR(released);
@@ -168,7 +170,7 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
     return absl::AbortedError(
         absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
   }
-  HeapCopy copy(*std::move(process), block.clone_ns);
+  HeapCopy copy(*std::move(process), block.clone_ns, pause_ns);
   RETURN_IF_ERROR(copy.process_.bind());
   RETURN_IF_ERROR(copy.find_roots(agent.block));
   return copy;

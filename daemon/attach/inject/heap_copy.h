@@ -78,28 +78,30 @@ class HeapCopy {
   static absl::Status prepare(const Target& target, const CopyAgent& agent);
 
   // On the thread that traces the borrowed one, which is let go in any case, unless the error is
-  // kDeadlineExceeded. The copy belongs to this thread.
+  // kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of Injection::errand.
   static absl::StatusOr<HeapCopy> take(const Target& target, const CopyAgent& agent,
-                                       BorrowedThread& thread);
+                                       BorrowedThread& thread, std::uint64_t stopped_at_ns);
 
   pid_t pid() const { return process_.pid(); }
   const MemoryReader& memory() const { return *memory_; }
   // All roots by kind, in the order of memprof_root_kind, and how many there are of each.
   std::span<const memprof_root> roots() const { return roots_; }
   std::uint64_t roots_of(memprof_root_kind kind) const { return kind_roots_[kind]; }
-  // How long the borrowed thread was in the agent.
+  // How long the borrowed thread was in the agent, and how long it stood still in all.
   std::uint64_t clone_ns() const { return clone_ns_; }
+  std::uint64_t pause_ns() const { return pause_ns_; }
 
   static constexpr std::chrono::milliseconds kSearchPatience{2000};
 
  private:
-  HeapCopy(CopyProcess process, std::uint64_t clone_ns)
-      : process_(std::move(process)), clone_ns_(clone_ns) {}
+  HeapCopy(CopyProcess process, std::uint64_t clone_ns, std::uint64_t pause_ns)
+      : process_(std::move(process)), clone_ns_(clone_ns), pause_ns_(pause_ns) {}
   absl::Status find_roots(std::uint64_t block);
 
   CopyProcess process_;
   std::unique_ptr<TargetMemory> memory_;
   std::uint64_t clone_ns_;
+  std::uint64_t pause_ns_;
   std::vector<memprof_root> roots_;
   std::array<std::uint64_t, MEMPROF_ROOT_KINDS> kind_roots_{};
 };

@@ -208,7 +208,7 @@ class Injector::Round {
   }
 
   Outcome run_errand(BorrowedThread& thread) {
-    RETURN_IF_ERROR(injection_.errand(thread));
+    RETURN_IF_ERROR(injection_.errand(thread, stopped_at_));
     return InjectionResult{};
   }
 

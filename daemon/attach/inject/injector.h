@@ -53,9 +53,10 @@ struct Injection {
   std::vector<std::byte> agent_copy;
   BorrowedThread::OnCopied on_copied;
   LibcFunctions libc;
-  // When set: what is done with the thread in place of all that, on the thread that traces it. It
-  // lets the thread go in any case, and may take longer than that.
-  std::function<absl::Status(BorrowedThread&)> errand;
+  // When set: what is done with the thread in place of all that, on the thread that traces it; it
+  // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
+  // case, and may take longer than that.
+  std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> errand;
   // Called once the agent is loaded under that name, on a thread of the injector, while the
   // target's thread is stopped: finds the agent and tells it what to do.
   std::function<absl::StatusOr<AgentLocation>(const std::string& name)> on_loaded;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
+#include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -14,6 +15,8 @@ namespace memprofd {
 namespace pb = ::memprof::v1;
 
 namespace {
+
+constexpr double kLongestPause = 60;
 
 absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
   switch (mode) {
@@ -79,6 +82,26 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
     response.mutable_target()->set_state(pb::TARGET_STATE_DETACHED);
   }
   return response;
+}
+
+absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
+    const pb::TakeSnapshotRequest& request, const HeapClient& client) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  HeapRequest asked{.pid = request.pid()};
+  const double pause = request.max_pause_seconds();
+  if (!(pause >= 0 && pause <= kLongestPause)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad pause ", pause, " s: it is 0 to ", kLongestPause));
+  }
+  if (pause != 0) asked.max_pause_seconds = pause;
+  ASSIGN_OR_RETURN(const HeapSummary summary, service_.take_heap(asked, client));
+  pb::SnapshotSummary out;
+  out.set_pause_seconds(summary.pause_seconds);
+  out.set_predicted_pause_seconds(summary.predicted_pause_seconds);
+  out.set_heap_bytes(summary.heap_words * kWordBytes);
+  out.set_blocks(summary.blocks);
+  out.set_file_bytes(summary.file_bytes);
+  return out;
 }
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {

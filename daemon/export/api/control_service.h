@@ -21,6 +21,10 @@ class ControlService {
   absl::StatusOr<::memprof::v1::SetRateResponse> set_rate(
       const ::memprof::v1::SetRateRequest& request);
 
+  // Hands the client the file; the summary, when it is complete.
+  absl::StatusOr<::memprof::v1::SnapshotSummary> take_snapshot(
+      const ::memprof::v1::TakeSnapshotRequest& request, const HeapClient& client);
+
  private:
   ProfilerService& service_;
 };

@@ -19,6 +19,9 @@ class ProfilerService : public SnapshotSource {
   virtual absl::Status detach(int pid) = 0;
   // rate in samples per word, 0 < rate <= 1.
   virtual absl::Status set_rate(int pid, const RateRequest& request) = 0;
+  // Returns when the snapshot is complete, or with why there is none (take_heap()).
+  virtual absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
+                                                const HeapClient& client) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(int pid) = 0;
   virtual SelfStats self_stats() = 0;

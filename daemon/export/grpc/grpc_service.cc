@@ -65,6 +65,29 @@ grpc::Status GrpcService::SetRate(grpc::ServerContext* context, const pb::SetRat
   return command(*context, *request, &ControlService::set_rate, *response);
 }
 
+grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
+                                       const pb::TakeSnapshotRequest* request,
+                                       grpc::ServerWriter<pb::TakeSnapshotResponse>* writer) {
+  const auto place = streams_.take(*context);
+  if (!place) return no_stream_left();
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const HeapClient client{.take =
+                              [&](std::string_view bytes) {
+                                pb::TakeSnapshotResponse message;
+                                message.set_data(bytes.data(), bytes.size());
+                                return place->write([&] { return writer->Write(message); });
+                              },
+                          .waits = [&] { return !context->IsCancelled() && stop_.wait({}); }};
+  const absl::Status allowed = access_.check_control(caller, request->pid());
+  const auto summary = allowed.ok() ? control_.take_snapshot(*request, client) : allowed;
+  audit(request->pid(), "snapshot", caller.name, summary.status());
+  if (!summary.ok()) return to_grpc(summary.status());
+  pb::TakeSnapshotResponse last;
+  *last.mutable_summary() = *summary;
+  place->write([&] { return writer->Write(last); });
+  return grpc::Status::OK;
+}
+
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
   return grpc_answer(queries_.list_sites(*request), *response);

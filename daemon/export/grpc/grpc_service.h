@@ -45,6 +45,9 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   grpc::Status StreamEvents(
       grpc::ServerContext* context, const ::memprof::v1::StreamEventsRequest* request,
       grpc::ServerWriter<::memprof::v1::StreamEventsResponse>* writer) override;
+  grpc::Status TakeSnapshot(
+      grpc::ServerContext* context, const ::memprof::v1::TakeSnapshotRequest* request,
+      grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>* writer) override;
   grpc::Status DiffSites(grpc::ServerContext* context,
                          const ::memprof::v1::DiffSitesRequest* request,
                          ::memprof::v1::DiffSitesResponse* response) override;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of a target with an agent: who may take one, and that it is not let go of meanwhile.
+#include <fmt/core.h>
+
+#include <string_view>
+#include <thread>
+
+#include "daemon/attach/agent_attachment.h"
+
+namespace memprofd {
+
+absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket() {
+  const auto refused = [this](std::string_view why) {
+    return absl::FailedPreconditionError(
+        fmt::format("no snapshot can be taken of pid {}: {}", target_.pid, why));
+  };
+  if (target_.abi.domains) {
+    return refused(fmt::format("it runs OCaml {}, and they are taken of OCaml 4.11 to 4.14 only",
+                               target_.abi.version));
+  }
+  if (!plan_.may_inject) {
+    return refused(
+        "none of its threads may be borrowed for a moment (--no-inject, a seccomp filter, a shadow "
+        "stack); attach without what forbids that");
+  }
+  if (!control_ || injector_) return refused("its agent is not ready yet; try again in a moment");
+  if (copying()) return refused("another one is being taken; wait for its end");
+  const auto ticket = std::make_shared<CopyTicket>(
+      target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : target_.agents[0].file,
+      agent_.control_address, plan_.libc, paused_for_copies_);
+  ticket_ = ticket;
+  return ticket;
+}
+
+void AgentAttachment::give_up_copy() {
+  if (const auto ticket = ticket_.lock()) ticket->given_up = true;
+}
+
+// It ends soon.
+void AgentAttachment::wait_for_copy() {
+  give_up_copy();
+  while (copying()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace memprofd

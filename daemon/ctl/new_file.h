@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that is there under its name only when it is complete, and for its owner alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd::ctl {
+
+class NewFile {
+ public:
+  // Under a name of its own beside the other, where no link leads. What is there under that name
+  // stays until finish(), unless it is no regular file, which is refused.
+  static absl::StatusOr<NewFile> create(std::string path);
+  NewFile(NewFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        temporary_(std::exchange(other.temporary_, "")),
+        file_(std::move(other.file_)) {}
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile();  // removes what is not finished
+
+  absl::Status write(std::string_view bytes);
+  absl::Status finish();
+
+ private:
+  NewFile(std::string path, std::string temporary, UniqueFd file)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+  std::string path_;
+  std::string temporary_;  // empty: finished
+  UniqueFd file_;
+};
+
+}  // namespace memprofd::ctl

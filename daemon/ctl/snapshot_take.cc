@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// memprofctl snapshot take: the file of a snapshot, as memprofd makes it.
+#include <fmt/core.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/arguments.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/interrupt.h"
+#include "daemon/ctl/new_file.h"
+#include "daemon/ctl/output.h"
+#include "daemon/ctl/progress.h"
+#include "daemon/ctl/render/text.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd::ctl {
+namespace {
+
+// "snapshot-4242-20251231T235959.heap": pid, UTC.
+std::string default_name(int pid) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char time[32] = "";
+  std::strftime(time, sizeof time, "%Y%m%dT%H%M%S", &utc);
+  return absl::StrCat("snapshot-", pid, "-", time, ".heap");
+}
+
+absl::StatusOr<pb::TakeSnapshotRequest> request_of(const Options& options, Client& client) {
+  pb::TakeSnapshotRequest request;
+  if (!options.max_pause.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_pause));
+    if (seconds == 0) {
+      return absl::InvalidArgumentError(
+          "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
+    }
+    request.set_max_pause_seconds(seconds);
+  }
+  ASSIGN_OR_RETURN(
+      const pb::ListTargetsResponse targets,
+      options.pid != 0 ? absl::StatusOr<pb::ListTargetsResponse>() : client.list_targets());
+  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
+  request.set_pid(pid);
+  return request;
+}
+
+std::string summary_text(const std::string& file, const pb::SnapshotSummary& summary) {
+  return fmt::format(
+      "{}: {}, {} blocks in a heap of {}; the program stood still for {:.1f} ms\n", file,
+      format_bytes(static_cast<double>(summary.file_bytes())), format_count(summary.blocks()),
+      format_bytes(static_cast<double>(summary.heap_bytes())), summary.pause_seconds() * 1e3);
+}
+
+}  // namespace
+
+absl::Status run_snapshot_take(const Options& options) {
+  Interrupt interrupt;
+  Client client(options.endpoint);
+  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, request_of(options, client));
+  const std::string name = options.out.empty() ? default_name(request.pid()) : options.out;
+  ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
+  interrupt.on_signal([&client] { client.interrupt(); });
+  std::optional<pb::SnapshotSummary> summary;
+  {
+    const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
+    RETURN_IF_ERROR(client.take_snapshot(request, [&](const pb::TakeSnapshotResponse& response) {
+      if (response.has_summary()) summary = response.summary();
+      return file.write(response.data());
+    }));
+  }
+  if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
+  RETURN_IF_ERROR(file.finish());
+  return options.json() ? print_json(*summary) : print(summary_text(name, *summary));
+}
+
+}  // namespace memprofd::ctl

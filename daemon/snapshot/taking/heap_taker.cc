@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/taking/heap_taker.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/attach/copy_cost.h"
+#include "daemon/attach/inject/heap_copy.h"
+#include "daemon/attach/inject/injector.h"
+#include "daemon/attach/inject/trip_young_limit.h"
+#include "daemon/attach/kernel/probe_removal.h"
+#include "daemon/snapshot/heap_layout.h"
+#include "daemon/snapshot/taking/heap_writing.h"
+#include "daemon/snapshot/taking/piece_pipe.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// How long a program may take to come to its safe point.
+constexpr std::chrono::seconds kPatience{30};
+// How long the copy waits for who takes its pieces.
+constexpr milliseconds kTakerPatience{5000};
+constexpr milliseconds kPoll{20};
+// An idle program is made to look up so often.
+constexpr milliseconds kTripInterval{100};
+
+absl::StatusOr<double> seconds_per_page() {
+  static std::mutex mutex;
+  static std::optional<double> measured;
+  const std::lock_guard lock(mutex);
+  if (!measured) {
+    ASSIGN_OR_RETURN(measured, measure_seconds_per_page());
+  }
+  return *measured;
+}
+
+absl::StatusOr<std::unique_ptr<ElfFile>> open_again(const SharedFd& file, std::string name) {
+  return ElfFile::from_fd(UniqueFd(::fcntl(file->get(), F_DUPFD_CLOEXEC, 0)), std::move(name));
+}
+
+class HeapTaker {
+ public:
+  HeapTaker(const HeapSource& source, const HeapClient& client)
+      : source_(source), ticket_(*source.ticket), target_(ticket_.target), client_(client) {}
+
+  absl::StatusOr<HeapSummary> run(const HeapRequest& request) {
+    RETURN_IF_ERROR(check_cost(request));
+    RETURN_IF_ERROR(look_at_program());
+    RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_));
+    ProbeRemoval removal;
+    Injection injection{.target = &target_, .removal = &removal, .libc = ticket_.libc};
+    injection.errand = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
+      return make_and_write(thread, stopped_at_ns);
+    };
+    ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
+    const absl::Status handed_on = hand_on(*injector);
+    pipe_.close();
+    injector->wait();
+    RETURN_IF_ERROR(handed_on);
+    RETURN_IF_ERROR(injector->result()->status());
+    return summary_;
+  }
+
+ private:
+  absl::Status check_cost(const HeapRequest& request) {
+    ASSIGN_OR_RETURN(const double page, seconds_per_page());
+    ASSIGN_OR_RETURN(const CopyCost cost, predict_copy_cost(target_.pid, page));
+    summary_.predicted_pause_seconds = cost.pause_seconds;
+    return check_pause(target_.pid, cost, request.max_pause_seconds);
+  }
+
+  absl::Status look_at_program() {
+    ASSIGN_OR_RETURN(const auto program, open_again(target_.program_file, target_.exe));
+    ASSIGN_OR_RETURN(layout_, find_heap_layout(*program, target_.load_bias, target_.abi));
+    ASSIGN_OR_RETURN(const auto agent, open_again(ticket_.agent_file, "the agent"));
+    ASSIGN_OR_RETURN(agent_, find_copy_agent(*agent, ticket_.control_address));
+    return absl::OkStatus();
+  }
+
+  // On the thread that traces the borrowed one.
+  absl::Status make_and_write(BorrowedThread& thread, std::uint64_t stopped_at_ns) {
+    began_ = true;
+    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target_, agent_, thread, stopped_at_ns));
+    summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
+    ticket_.paused_seconds += summary_.pause_seconds;
+    HeapWriting writing(source_, layout_, copy,
+                        [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
+    RETURN_IF_ERROR(writing.run());
+    writing.describe(summary_);
+    return absl::OkStatus();
+  }
+
+  // Until the injector has ended and all is taken.
+  absl::Status hand_on(const Injector& injector) {
+    const auto begin = Clock::now();
+    auto trip_at = begin;
+    for (;;) {
+      const bool ended = injector.result().has_value();
+      if (const auto piece = pipe_.pop(ended ? milliseconds(0) : kPoll)) {
+        if (!client_.take(*piece)) return unwanted();
+        continue;
+      }
+      if (ended) return absl::OkStatus();
+      RETURN_IF_ERROR(check_wanted());
+      if (began_) continue;
+      if (Clock::now() - begin > kPatience) return late(injector);
+      if (Clock::now() < trip_at) continue;
+      trip_young_limit(target_, ticket_.kernel);
+      trip_at = Clock::now() + kTripInterval;
+    }
+  }
+
+  absl::Status check_wanted() const {
+    if (ticket_.given_up) {
+      return absl::AbortedError(
+          fmt::format("pid {} was let go of while its snapshot was taken", target_.pid));
+    }
+    return client_.waits() ? absl::OkStatus() : unwanted();
+  }
+
+  static absl::Status unwanted() {
+    return absl::CancelledError("nobody waits for the snapshot any more");
+  }
+
+  absl::Status late(const Injector& injector) const {
+    const std::string_view obstacle = obstacle_text(injector.obstacle());
+    return absl::DeadlineExceededError(fmt::format(
+        "no snapshot of pid {} was taken, as it did not come to a safe point in {} s: {}",
+        target_.pid, kPatience.count(),
+        obstacle.empty() ? "it allocates nothing; try again when it works" : obstacle));
+  }
+
+  const HeapSource& source_;
+  const CopyTicket& ticket_;
+  const Target& target_;
+  const HeapClient& client_;
+  HeapLayout layout_;
+  CopyAgent agent_;
+  PiecePipe pipe_{kTakerPatience};
+  std::atomic<bool> began_{false};
+  HeapSummary summary_;  // of the thread that runs the round, until that has ended
+};
+
+}  // namespace
+
+absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
+                                      const HeapClient& client) {
+  return HeapTaker(source, client).run(request);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes a snapshot of a target's heap: predicts what it costs, has a copy of the target made at its
+// safe point, and writes the file while the copy is read. In three threads:
+//
+//     who asks      checks; waits for the safe point; hands on what is written, piece by piece
+//     injector      waits for a thread of the target that passes the safe point
+//     its round     has the copy made, reads it, writes pieces; its end, however it comes, is the
+//                   copy's
+//
+// The target stands still from the knock of its thread until the copy is made; it does not wait
+// for anything after that. Its memory has to hold the pages that it writes twice until the copy is
+// read: who takes the pieces too slowly gets no snapshot.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/copy_ticket.h"
+#include "daemon/model/control.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// All of a target that goes into its snapshots.
+struct HeapSource {
+  std::shared_ptr<const CopyTicket> ticket;
+  std::shared_ptr<Symbolizer> symbolizer;
+  double sampling_rate = 0;
+};
+
+// Hands out a heap file (snapshot/file/), in pieces, as it is made. In one line:
+// kFailedPrecondition when it would cost too much, or cannot be; then nothing was done to the
+// target.
+absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
+                                      const HeapClient& client);
+
+}  // namespace memprofd
