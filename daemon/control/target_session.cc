@@ -16,6 +16,8 @@ using std::chrono::milliseconds;
 
 // How long a look that is given up may take to let go of its program.
 constexpr milliseconds kLookStopPatience{1000};
+// How long a copy of a program waits for what is known of its sampled blocks.
+constexpr milliseconds kSitesPatience{2000};
 
 // Whoever asked for several targets is to know which one an answer is about.
 absl::Status about_pid(int pid, const absl::Status& status) {
@@ -248,9 +250,17 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
     return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
   }
   ASSIGN_OR_RETURN(auto ticket, attached_->target->copy_ticket());
-  return HeapSource{.ticket = std::move(ticket),
-                    .symbolizer = attached_->symbolizer,
-                    .sampling_rate = lane_->info().sampling_rate};
+  return HeapSource{
+      .ticket = std::move(ticket),
+      .symbolizer = attached_->symbolizer,
+      .sampling_rate = lane_->info().sampling_rate,
+      .sites = [&ingest = context_.ingest, lane = lane_](std::vector<SampleId> numbers) {
+        const auto sites = std::make_shared<SampleSites>();
+        const std::future<void> found = ingest.post(
+            [lane, sites, numbers = std::move(numbers)] { *sites = lane->sites_of(numbers); });
+        const bool in_time = found.wait_for(kSitesPatience) == std::future_status::ready;
+        return in_time ? std::move(*sites) : SampleSites();
+      }};
 }
 
 // ----------------------------------------------------------------------- ends

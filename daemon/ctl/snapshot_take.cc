@@ -40,9 +40,10 @@ absl::StatusOr<pb::TakeSnapshotRequest> request_of(const Options& options, Clien
     }
     request.set_max_pause_seconds(seconds);
   }
-  ASSIGN_OR_RETURN(
-      const pb::ListTargetsResponse targets,
-      options.pid != 0 ? absl::StatusOr<pb::ListTargetsResponse>() : client.list_targets());
+  pb::ListTargetsResponse targets;
+  if (options.pid == 0) {
+    ASSIGN_OR_RETURN(targets, client.list_targets());
+  }
   ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
   request.set_pid(pid);
   return request;

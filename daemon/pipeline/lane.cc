@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/util/clock.h"
 
@@ -131,6 +132,24 @@ void Lane::tell_counts() {
   signals_.frames_seen = pipeline_.frames_seen();
   signals_.alloc_events = pipeline_.alloc_events();
   signals_.records_lost = pipeline_.drops().get(Drop::kFollowLostRecords);
+}
+
+SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
+  catch_up();
+  SampleSites sites;
+  absl::flat_hash_map<CallstackId, std::uint32_t> places;
+  for (const SampleId number : numbers) {
+    sites.of.push_back(SampleSites::kUnknown);
+    const LiveSample* sample = pipeline_.aggregator().live().find(number);
+    if (sample == nullptr) continue;
+    const CallstackId callstack = pipeline_.alloc_class(sample->alloc_class()).callstack;
+    if (callstack.value() == 0) continue;
+    const auto next = static_cast<std::uint32_t>(sites.callstacks.size());
+    const auto [place, added] = places.try_emplace(callstack, next);
+    if (added) sites.callstacks.push_back(pipeline_.callstack(callstack));
+    sites.of.back() = place->second;
+  }
+  return sites;
 }
 
 bool Lane::catch_up_due(Clock::time_point now) const {

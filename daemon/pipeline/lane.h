@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "daemon/attach/attached_target.h"
@@ -19,6 +20,7 @@
 #include "daemon/history/snapshot.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/pipeline/sample_sites.h"
 
 namespace memprofd {
 
@@ -53,6 +55,8 @@ class Lane {
   // Takes all that the ring holds at this moment and the agent's unflushed records, so that
   // nothing that has happened in the target is missing. What comes meanwhile is left.
   void catch_up();
+  // Which callstacks have allocated those blocks that live, of all that has happened by now.
+  SampleSites sites_of(std::span<const SampleId> numbers);
   bool catch_up_due(std::chrono::steady_clock::time_point now) const;
 
   // Ends the window of history that runs when its time has come.

@@ -16,7 +16,7 @@ class BlockIndex {
   static constexpr std::uint32_t kNone = ~0u;
 
   explicit BlockIndex(const HeapMap& map);
-  // Of blocks that append() tells; what they take decides what it takes.
+  // For blocks that append() tells, and as large as they take.
   BlockIndex() = default;
 
   // The block with its header there, which is in a region of the map. All of them come before

@@ -22,6 +22,11 @@ TOLD = {
 }
 
 
+def children(pid):
+    """Those of all its threads, zombies included."""
+    return [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
 def unit_option(name):
     return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.M)
 
@@ -74,6 +79,18 @@ class Privileges(E2ETest):
         target = self.guest(folder=self.private_copy())
         daemon = self.memprofd(unit_prefix(), "--pid", target.pid, "--max-overhead", "50%", "--follow-forks")
         daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assert_works_on(target)
+
+    def test_a_snapshot_of_another_users_program(self):
+        """Its copy is that user's too, and ends although memprofd may send it no signal."""
+        target = self.guest()
+        daemon = self.memprofd(unit_prefix(), "--pid", target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        for _ in range(3):
+            daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", self.folder / "a.heap")
+            eventually(lambda: not children(target.pid), "the copy has been collected")
+        self.assertNotIn("cannot be killed", daemon.said())
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.assert_works_on(target)
 

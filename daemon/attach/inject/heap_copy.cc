@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -30,6 +31,7 @@ constexpr auto kPoll = std::chrono::microseconds(100);
 constexpr milliseconds kFirstStopPatience{1000};
 constexpr milliseconds kEndPatience{10'000};
 constexpr int kSeccompOff = 0;
+constexpr int kKills = 3;
 
 // local_roots and gc_regs in the state, beside what runtime_abi.h has (domain_state.tbl of 4.11 to
 // 4.14).
@@ -87,11 +89,20 @@ void end_priority() {
 }  // namespace
 
 CopyProcess::~CopyProcess() {
-  if (pid_ == 0) return;
-  (void)::kill(pid_, SIGKILL);  // a tracee that has not been waited for: the number is its own
-  while (const auto status = wait_status(kEndPatience)) {
-    if (WIFEXITED(*status) || WIFSIGNALED(*status)) break;
+  for (int tries = 0; pid_ != 0 && tries < kKills; ++tries) {
+    kill();
+    if (!wait_status(kEndPatience)) break;
   }
+  if (pid_ != 0) log_warning("pid {}: this copy of a program cannot be killed yet", pid_);
+}
+
+// A tracee that has not been waited for: the number is its own. A program of another user takes
+// CAP_KILL to kill, which memprofd may lack; a tracer does not, but before Linux 5.18 only kills
+// what stands before a signal. What is left ends with the thread that traces it (EXITKILL).
+void CopyProcess::kill() const {
+  if (::kill(pid_, SIGKILL) == 0) return;
+  (void)::ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
+  (void)::ptrace(PTRACE_KILL, pid_, nullptr, nullptr);
 }
 
 std::optional<int> CopyProcess::wait_status(milliseconds patience) {

@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -65,6 +66,7 @@ class CopyProcess {
   absl::Status run_to_breakpoint(std::chrono::milliseconds patience);
 
  private:
+  void kill() const;
   // Nothing when the time is over.
   std::optional<int> wait_status(std::chrono::milliseconds patience);
 
@@ -87,6 +89,11 @@ class HeapCopy {
   // All roots by kind, in the order of memprof_root_kind, and how many there are of each.
   std::span<const memprof_root> roots() const { return roots_; }
   std::uint64_t roots_of(memprof_root_kind kind) const { return kind_roots_[kind]; }
+  std::span<const memprof_root> roots_of_kind(memprof_root_kind kind) const {
+    const auto* first = kind_roots_.begin();
+    return roots().subspan(std::accumulate(first, first + kind, std::uint64_t{0}),
+                           kind_roots_[kind]);
+  }
   // How long the borrowed thread was in the agent, and how long it stood still in all.
   std::uint64_t clone_ns() const { return clone_ns_; }
   std::uint64_t pause_ns() const { return pause_ns_; }

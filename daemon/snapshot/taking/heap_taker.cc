@@ -81,8 +81,15 @@ class HeapTaker {
   }
 
   absl::Status look_at_program() {
-    ASSIGN_OR_RETURN(const auto program, open_again(target_.program_file, target_.exe));
-    ASSIGN_OR_RETURN(layout_, find_heap_layout(*program, target_.load_bias, target_.abi));
+    ASSIGN_OR_RETURN(program_.file, open_again(target_.program_file, target_.exe));
+    ASSIGN_OR_RETURN(program_.layout,
+                     find_heap_layout(*program_.file, target_.load_bias, target_.abi));
+    static constexpr std::string_view kNames[] = {"caml_globals", "caml_frametable"};
+    const auto symbols = program_.file->find_symbols(kNames);
+    if (symbols[0] && symbols[1]) {
+      program_.modules = {target_.load_bias + symbols[0]->address,
+                          target_.load_bias + symbols[1]->address};
+    }
     ASSIGN_OR_RETURN(const auto agent, open_again(ticket_.agent_file, "the agent"));
     ASSIGN_OR_RETURN(agent_, find_copy_agent(*agent, ticket_.control_address));
     return absl::OkStatus();
@@ -94,7 +101,7 @@ class HeapTaker {
     ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target_, agent_, thread, stopped_at_ns));
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
     ticket_.paused_seconds += summary_.pause_seconds;
-    HeapWriting writing(source_, layout_, copy,
+    HeapWriting writing(source_, program_, copy,
                         [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
     RETURN_IF_ERROR(writing.run());
     writing.describe(summary_);
@@ -145,7 +152,7 @@ class HeapTaker {
   const CopyTicket& ticket_;
   const Target& target_;
   const HeapClient& client_;
-  HeapLayout layout_;
+  HeapProgram program_;
   CopyAgent agent_;
   PiecePipe pipe_{kTakerPatience};
   std::atomic<bool> began_{false};

@@ -12,12 +12,17 @@
 // read: who takes the pieces too slowly gets no snapshot.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/copy_ticket.h"
 #include "daemon/model/control.h"
+#include "daemon/pipeline/sample_sites.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/ids.h"
 
 namespace memprofd {
 
@@ -26,6 +31,8 @@ struct HeapSource {
   std::shared_ptr<const CopyTicket> ticket;
   std::shared_ptr<Symbolizer> symbolizer;
   double sampling_rate = 0;
+  // Of blocks by their numbers, as far as they live; on any thread, soon. Empty: not known.
+  std::function<SampleSites(std::vector<SampleId> numbers)> sites;
 };
 
 // Hands out a heap file (snapshot/file/), in pieces, as it is made. In one line:

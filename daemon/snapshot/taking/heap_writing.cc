@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/taking/heap_writing.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/snapshot/taking/memprof_entries.h"
+#include "daemon/snapshot/taking/root_names.h"
+#include "daemon/symbolize/symbol_names.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
+
+constexpr std::size_t kMostIdentifier = 64;
 
 // The memory of the copy, as long as somebody wants what is written.
 class WantedMemory : public MemoryReader {
@@ -27,18 +33,19 @@ class WantedMemory : public MemoryReader {
 
 }  // namespace
 
-HeapWriting::HeapWriting(const HeapSource& source, const HeapLayout& layout, const HeapCopy& copy,
+HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
                          HeapFileWriter::Sink sink)
     : source_(source),
       target_(source.ticket->target),
-      layout_(layout),
+      program_(program),
       copy_(copy),
-      writer_(std::move(sink), {}) {}
+      writer_(std::move(sink), word_names()) {}
 
 absl::Status HeapWriting::run() {
   const std::vector<std::uint64_t> states{target_.caml_state_address};
-  ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), layout_, states));
+  ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, states));
   writer_.begin(info(), map_);
+  RETURN_IF_ERROR(add_samples());
   add_roots();
   const auto visit = [this](const HeapRegion& region, const BlockPart& part) {
     census_(region, part);
@@ -60,7 +67,61 @@ ImageInfo HeapWriting::info() const {
 }
 
 void HeapWriting::add_roots() {
-  for (const memprof_root& root : copy_.roots()) writer_.add_root(root.value, {});
+  RootNames names(target_, copy_, program_.modules, *source_.symbolizer);
+  names.for_each(
+      [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
+}
+
+// First of all: what is followed lives on, and dies.
+absl::Status HeapWriting::add_samples() {
+  ASSIGN_OR_RETURN(const auto entries,
+                   read_memprof_entries(copy_.memory(), copy_.roots_of_kind(MEMPROF_ROOT_MEMPROF)));
+  std::vector<SampleId> numbers;
+  for (const MemprofEntry& entry : entries) numbers.emplace_back(entry.sample_id);
+  const SampleSites sites = source_.sites(std::move(numbers));
+  std::vector<std::uint32_t> written;
+  for (const auto& stack : sites.callstacks) written.push_back(writer_.add_site(callstack(*stack)));
+  const std::uint32_t unknown = writer_.add_site({});
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::uint32_t site = i < sites.of.size() ? sites.of[i] : SampleSites::kUnknown;
+    writer_.add_sample(entries[i].block, entries[i].sample_id, entries[i].samples,
+                       site < written.size() ? written[site] : unknown);
+  }
+  return absl::OkStatus();
+}
+
+// Runs of recursion once.
+std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
+  std::vector<Location> places;
+  std::vector<Symbolizer::FrameRun> scratch;
+  Symbolizer& symbolizer = *source_.symbolizer;
+  for (const Symbolizer::FrameRun& run : symbolizer.frames(callstack, scratch)) {
+    for (const LocationId place : symbolizer.locations(run.frame)) {
+      places.push_back(symbolizer.location(place));
+    }
+  }
+  return places;
+}
+
+// A closure begins with its code; a custom block with its operations, and they with their name.
+WordNames HeapWriting::word_names() const {
+  WordNames names;
+  names.function = [this](std::uint64_t code) -> std::string {
+    const std::uint64_t address = code - target_.load_bias;
+    const auto function = program_.file->function_at(address);
+    return function && function->address == address ? demangle(function->name) : "";
+  };
+  names.custom = [this](std::uint64_t operations) {
+    std::uint64_t at = 0;
+    std::string name;
+    if (!copy_.memory().read_value(operations, at).ok()) return name;
+    for (char c = 0; name.size() < kMostIdentifier && copy_.memory().read_value(at++, c).ok();) {
+      if (c < ' ' || c > '~') break;
+      name += c;
+    }
+    return name;
+  };
+  return names;
 }
 
 void HeapWriting::describe(HeapSummary& summary) const {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string_view>
+#include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/attach/inject/heap_copy.h"
@@ -13,13 +13,21 @@
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 #include "daemon/snapshot/taking/heap_taker.h"
+#include "daemon/snapshot/taking/module_blocks.h"
 
 namespace memprofd {
+
+// What is found in the program's file.
+struct HeapProgram {
+  std::unique_ptr<ElfFile> file;
+  HeapLayout layout;
+  ModuleTables modules;
+};
 
 class HeapWriting {
  public:
   // All outlive it.
-  HeapWriting(const HeapSource& source, const HeapLayout& layout, const HeapCopy& copy,
+  HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
               HeapFileWriter::Sink sink);
 
   // kDataLoss when the heap is not laid out as its version has it: what was written is to be
@@ -31,10 +39,13 @@ class HeapWriting {
  private:
   ImageInfo info() const;
   void add_roots();
+  absl::Status add_samples();
+  std::vector<Location> callstack(const Callstack& callstack) const;
+  WordNames word_names() const;
 
   const HeapSource& source_;
   const Target& target_;
-  const HeapLayout& layout_;
+  const HeapProgram& program_;
   const HeapCopy& copy_;
   HeapFileWriter writer_;
   HeapMap map_;

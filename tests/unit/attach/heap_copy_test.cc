@@ -5,10 +5,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <new>
@@ -40,7 +43,7 @@ pid_t tracee(Work work) {
 }
 
 // Ended and collected.
-bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0; }
+bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 void breakpoint() {
   sigset_t all;
@@ -109,6 +112,42 @@ TEST(CopyProcess, EndsWithTheThreadThatTracesIt) {
   EXPECT_EQ(pid, ::waitpid(pid, &status, __WALL));
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(SIGKILL, WTERMSIG(status));
+}
+
+// Of this thread alone.
+void give_up_cap_kill() {
+  __user_cap_header_struct head{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct data[2] = {};
+  ASSERT_EQ(0, ::syscall(SYS_capget, &head, data));
+  data[0].effective &= ~(1u << CAP_KILL);
+  ASSERT_EQ(0, ::syscall(SYS_capset, &head, data));
+}
+
+// memprofd may lack the capability to send signals to other users' programs.
+TEST(CopyProcess, OneOfAnotherUserIsKilledToo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "root alone has programs of other users";
+  std::thread([] {
+    const auto become_another = [] { ::syscall(SYS_setresuid, 1000, 1000, 1000); };
+    const pid_t stopped = tracee([&] {
+      become_another();
+      breakpoint();
+    });
+    const pid_t running = tracee([&] {
+      become_another();
+      for (;;) ::pause();
+    });
+    give_up_cap_kill();
+    {
+      CopyProcess at_breakpoint(stopped), not_there(running);
+      EXPECT_TRUE(at_breakpoint.bind().ok() && not_there.bind().ok());
+      EXPECT_TRUE(at_breakpoint.run_to_breakpoint(kLong).ok());
+      EXPECT_EQ(StatusCode::kDeadlineExceeded, not_there.run_to_breakpoint(kShort).code());
+      EXPECT_EQ(-1, ::kill(stopped, SIGKILL));
+      EXPECT_EQ(-1, ::kill(running, SIGKILL));
+    }
+    EXPECT_TRUE(is_gone(stopped));
+    EXPECT_TRUE(is_gone(running));
+  }).join();
 }
 
 TEST(HeapCopy, AnAgentWithoutTheFunctionIsRefused) {

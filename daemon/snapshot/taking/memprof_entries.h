@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's list of sampled blocks, found through the roots of Memprof: what the agent gave
+// each block as user data is its number, and lies in the block's entry.
+//
+//     OCaml 4.11 to 4.14     block | samples | size | user data
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent-lib/include/memprof_snapshot_abi.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+struct MemprofEntry {
+  std::uint64_t sample_id = 0;
+  std::uint64_t block = 0;  // the value that points to it; 0: it has died
+  std::uint32_t samples = 0;
+};
+
+// roots: of Memprof. Those that hold something else than a number (a callstack whose callback is
+// still to come) are left out. Errors are those of the memory.
+absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReader& memory,
+                                                               std::span<const memprof_root> roots);
+
+}  // namespace memprofd

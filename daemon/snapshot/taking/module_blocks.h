@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of a program's modules, which hold what the modules define: static data, outside of
+// the heap. Read from the memory of a program that may be hostile: bounded, and what makes no sense
+// is left out.
+//
+//     caml_globals[i] ---> blocks of module i, 0 behind the last; the first has its fields
+//     caml_frametable[i + 2] ---> frames of its code, whose debug information names it
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/discover/frame_table.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+// Addresses in the process.
+struct ModuleTables {
+  std::uint64_t globals = 0;     // caml_globals
+  std::uint64_t frametable = 0;  // caml_frametable
+};
+
+class ModuleBlocks {
+ public:
+  static ModuleBlocks read(const MemoryReader& memory, const ModuleTables& tables,
+                           const FrameTable& frames, Symbolizer& symbolizer);
+
+  struct Place {
+    const std::string& module;           // empty: its name is not known
+    std::optional<std::uint32_t> field;  // nothing: in a block that is not the module's first
+  };
+  // Nothing when that is in no module.
+  std::optional<Place> find(std::uint64_t slot) const;
+
+ private:
+  struct Block {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint32_t module = 0;
+    bool is_first = false;
+  };
+
+  void add_module(const MemoryReader& memory, std::uint64_t list);
+
+  std::vector<Block> blocks_;  // by address
+  std::vector<std::string> names_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the roots of a copy are called: which field of which module, which function of which thread,
+// which file of C code. By the place where each is held, while all that can be asked is there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/attach/inject/heap_copy.h"
+#include "daemon/discover/target.h"
+#include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/taking/module_blocks.h"
+#include "daemon/snapshot/taking/stack_slots.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+class RootNames {
+ public:
+  // All outlive it.
+  RootNames(const Target& target, const HeapCopy& copy, const ModuleTables& modules,
+            Symbolizer& symbolizer);
+
+  // All roots, with their names.
+  void for_each(const std::function<void(std::uint64_t value, const RootName& name)>& use);
+
+ private:
+  void find_threads();
+  std::string thread_name(std::uint64_t thread) const;
+  RootName name_of(memprof_root_kind kind, const memprof_root& root);
+  RootName name_in_thread(const memprof_root& root);
+  std::string file_at(std::uint64_t address) const;
+  const Location& location(std::uint64_t return_address);
+
+  const Target& target_;
+  const HeapCopy& copy_;
+  Symbolizer& symbolizer_;
+  const ModuleBlocks modules_;
+  StackSlots stacks_;
+  std::vector<Mapping> mappings_;
+  absl::flat_hash_map<std::uint64_t, std::string> threads_;  // by the runtime's structure
+  std::string current_thread_ = "main thread";               // that was borrowed
+  std::string thread_;                                       // whose roots are being named
+  absl::flat_hash_map<std::uint64_t, Location> locations_;   // by return address
+};
+
+}  // namespace memprofd

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which frame holds what on the stacks of an OCaml 4 program that stands still: walked as its own
+// collector does (runtime/roots_nat.c), by the live entries of the frame descriptors. The stacks
+// may hold anything: the walk is bounded, and ends where it makes no sense.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/discover/frame_table.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+// What the runtime saved of a thread when it left OCaml code.
+struct SavedStack {
+  std::uint64_t stack = 0;  // bottom_of_stack; 0: it has no OCaml frames
+  std::uint64_t return_address = 0;
+  std::uint64_t registers = 0;  // gc_regs
+};
+
+class StackSlots {
+ public:
+  // Both outlive it. A stack is walked up to the first frame that is not in the table.
+  StackSlots(const MemoryReader& memory, const FrameTable& frames)
+      : memory_(memory), table_(frames) {}
+
+  void add(SavedStack saved);
+  // The return address in the frame that holds a value there; 0: none does.
+  std::uint64_t frame_of(std::uint64_t slot) const;
+
+ private:
+  bool add_frame(const FrameDescriptor& frame, const SavedStack& at);
+  bool go_to_chunk_before(SavedStack& at) const;
+
+  const MemoryReader& memory_;
+  const FrameTable& table_;
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> frames_;  // by slot
+};
+
+}  // namespace memprofd
