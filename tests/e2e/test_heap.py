@@ -367,5 +367,127 @@ class Taking(Snapshot):
         harness.NOTES.append(f"{COPIES} snapshots")
 
 
+class Names(Snapshot):
+    def test_of_roots_and_sampled_blocks(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        eventually(lambda: any(site["live_bytes"] for site in daemon.sites(target.pid)), "something is live")
+        path, _ = self.take(daemon)
+        found = image(path)
+        modules = {owner for kind, owner, _, _, _ in found["roots"] if kind == 0}
+        self.assertLessEqual({"Busy_threads", "Stdlib", "Handshake", "Unix"}, modules)
+        fields = {field for kind, owner, field, _, _ in found["roots"] if owner == "Busy_threads" and kind == 0}
+        self.assertGreaterEqual(min(fields), 0)
+        frames = {(owner, function) for kind, owner, _, function, _ in found["roots"] if kind == 2}
+        self.assertEqual({f"thread {number}" for number in range(9)}, {owner for owner, _ in frames})
+        functions = {function for _, function in frames}
+        self.assertLessEqual({"Busy_threads.serve", "Busy_threads.client"}, functions)
+        self.assertIn("Busy_threads.(fun)", found["names"])
+        self.assertIn("_chan", found["names"])
+        self.assertEqual(1e-3, found["rate"])
+        there = [sample for sample in found["samples"] if sample[2] > 0]
+        self.assertGreater(len(there), 0)
+        known = {f"{site['function']}" for site in daemon.sites(target.pid)}
+        named = {site for _, _, _, site in found["samples"]} - {""}
+        self.assertGreater(len(named), 0)
+        self.assertLessEqual(named, known)
+
+
+class Refused(Snapshot):
+    """Before anything is done to the program."""
+
+    def refused(self, daemon, target, *options):
+        path = self.folder / "refused.heap"
+        done = daemon.ctl("snapshot", "take", "--pid", target.pid, "--out", path, *options, check=False)
+        self.assert_one_line(done.stderr, "memprofctl:")
+        self.assertEqual([], list(self.folder.glob("refused*")), "no file is left")
+        self.assertEqual([], children(target.pid))
+        return done
+
+    def test_a_pause_that_is_too_long(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        done = self.refused(daemon, target, "--max-pause", "0.0001ms")
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
+        self.assertRegex(done.stderr, f"a snapshot would stop pid {target.pid} for about .* ms, more than .*: allow more")
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would stop")
+
+    def test_observe_mode_and_ocaml5(self):
+        target, daemon = self.attached("busy_threads", "--mode", "observe")
+        daemon.wait_state(target.pid, "sampling")
+        self.assertIn("it is in observe mode", self.refused(daemon, target).stderr)
+        newer = self.target("heap_shapes", folder=TARGETS5)
+        daemon.ctl("attach", "--pid", newer.pid, "--mode", "agent")
+        self.assertIn("of OCaml 4.11 to 4.14 only", self.refused(daemon, newer).stderr)
+
+    def test_what_is_no_target_and_what_is_no_file(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        other = self.target("busy_threads", folder=TARGETS4)
+        done = self.refused(daemon, other)
+        self.assertEqual(harness.NO_PROCESS, done.returncode)
+        done = daemon.ctl("snapshot", "take", "--out", "/dev/null", check=False)
+        self.assertEqual(harness.USAGE, done.returncode)
+        self.assertIn("no regular file", done.stderr)
+        link, elsewhere = self.folder / "link.heap", self.folder / "elsewhere"
+        link.symlink_to(elsewhere)
+        done = daemon.ctl("snapshot", "take", "--out", link, check=False)
+        self.assertEqual(harness.USAGE, done.returncode)
+        self.assertFalse(elsewhere.exists())
+        self.check_unharmed(target)
+
+
+class Ends(Snapshot):
+    def taker(self, daemon, name):
+        return self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                     "--out", self.folder / name, "--max-pause", "10s"]))
+
+    def test_of_memprofd_at_a_random_moment(self):
+        target, expected = self.target("busy_threads", folder=TARGETS4), harness.undisturbed_output()
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                daemon = self.daemon("--pid", target.pid, rate=1e-3)
+                daemon.wait_state(target.pid, "sampling")
+                taker = self.taker(daemon, f"{seed}.heap")
+                time.sleep(random.Random(seed).uniform(0, LONGEST / 2))
+                daemon.kill()
+                # It had it all by then, or says what became of memprofd and leaves nothing.
+                if taker.wait() != 0:
+                    self.assertEqual([], list(self.folder.glob(f"{seed}.heap*")))
+                eventually(lambda: all(is_gone(child) for child in children(target.pid)), "the copy ends")
+                self.assert_works_on(target)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        self.take(daemon)
+        self.check_unharmed(target)
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assert_same_output(target, expected)
+        harness.NOTES.append(f"{KILLS} kills of memprofd")
+
+    def waiting(self, daemon):
+        """One that waits for the program: of two at a time one is refused."""
+        pair = [self.taker(daemon, name) for name in ("a.heap", "b.heap")]
+        eventually(lambda: not all(taker.running() for taker in pair), "one is refused")
+        refused, waits = sorted(pair, key=lambda taker: taker.running())
+        self.assertIn("another one is being taken", refused.stderr())
+        return waits
+
+    def test_while_it_waits_for_an_idle_program(self):
+        """Who asked goes, or the target is let go of: at once, and nothing is left."""
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        taker = self.waiting(daemon)
+        taker.stop(signal.SIGINT)
+        self.assertIn("interrupted", taker.stderr())
+        eventually(lambda: "nobody waits for the snapshot any more" in daemon.said(), "memprofd has noticed")
+        taker = self.waiting(daemon)
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assertNotEqual(0, taker.wait())
+        self.assertIn("let go of", taker.stderr())
+        self.assertEqual([], list(self.folder.glob("*.heap*")))
+        self.assertEqual(0, daemon.stop())
+        self.assertTrue(target.running())
+
+
 if __name__ == "__main__":
     unittest.main()

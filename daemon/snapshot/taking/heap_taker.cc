@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/attach/copy_cost.h"
+#include "daemon/attach/copy_room.h"
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/attach/inject/injector.h"
 #include "daemon/attach/inject/trip_young_limit.h"
@@ -77,7 +78,8 @@ class HeapTaker {
     ASSIGN_OR_RETURN(const double page, seconds_per_page());
     ASSIGN_OR_RETURN(const CopyCost cost, predict_copy_cost(target_.pid, page));
     summary_.predicted_pause_seconds = cost.pause_seconds;
-    return check_pause(target_.pid, cost, request.max_pause_seconds);
+    RETURN_IF_ERROR(check_pause(target_.pid, cost, request.max_pause_seconds));
+    return check_room(target_.pid, cost);
   }
 
   absl::Status look_at_program() {

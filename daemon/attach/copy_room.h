@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether machine and cgroups of a program have room for a copy of it: in the worst case the
+// program writes each of its anonymous pages while the copy lives, and each is there twice then. In
+// a cgroup without room the kernel would end the program, not only the copy (memory.oom.group).
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/attach/copy_cost.h"
+
+namespace memprofd {
+
+struct MemoryRoots {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+// kFailedPrecondition, in one line with the remedy, when there is not. Limits that cannot be read
+// (of cgroups outside of memprofd's namespace) are not known to be there. What a cgroup has read of
+// files and not used lately counts as room.
+absl::Status check_room(int pid, const CopyCost& cost, const MemoryRoots& roots = {});
+
+}  // namespace memprofd
