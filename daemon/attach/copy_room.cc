@@ -61,7 +61,7 @@ struct Group {
   GroupFiles files;
 };
 
-// Of a line of /proc/PID/cgroup: number, controllers, path.
+// A line of /proc/PID/cgroup has number, controllers and path.
 std::optional<Group> group_of(std::string_view line, const std::string& root) {
   const std::vector<std::string> parts =
       absl::StrSplit(absl::string_view(line.data(), line.size()), absl::MaxSplits(':', 2));

@@ -76,6 +76,7 @@ struct BlockRange {
   std::uint32_t end = 0;
 };
 
+// Blocks and root names together are fewer than 2^32 - 2^24.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
   // A pointer that stands in field 255 or a later one, or in no field: on the stack of a fiber,

@@ -36,6 +36,9 @@ class BareTarget final : public AttachedTarget {
   void begin_detach() override {}
   bool detached() override { return true; }
   void let_go() override {}
+  absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override {
+    return absl::FailedPreconditionError("nothing can be copied");
+  }
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }

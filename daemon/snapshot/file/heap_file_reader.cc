@@ -19,6 +19,9 @@ namespace {
 // Addresses of programs end below.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
+// Who asks numbers blocks and roots together, and has numbers of his own.
+constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
+
 class ImageReader {
  public:
   explicit ImageReader(PieceSource source) : source_(std::move(source)) {}
@@ -27,9 +30,9 @@ class ImageReader {
     if (!read_all()) {
       return absl::DataLossError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
-    if (!index_.number_blocks()) {
+    if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(path, " has more than four thousand million blocks"));
+          absl::StrCat(path, " has more than four thousand million blocks and roots"));
     }
     if (!tables_.has_head())
       return absl::DataLossError(absl::StrCat(path, " was cut off at its beginning"));

@@ -31,7 +31,7 @@ struct HeapSource {
   std::shared_ptr<const CopyTicket> ticket;
   std::shared_ptr<Symbolizer> symbolizer;
   double sampling_rate = 0;
-  // Of blocks by their numbers, as far as they live; on any thread, soon. Empty: not known.
+  // Asked by numbers of blocks, as far as they live; on any thread, soon.
   std::function<SampleSites(std::vector<SampleId> numbers)> sites;
 };
 

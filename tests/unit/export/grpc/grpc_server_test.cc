@@ -247,6 +247,33 @@ TEST_F(GrpcServerTest, ControlsTheProfiler) {
                           "rate 77 0", "max_overhead 0", "detach 77"));
 }
 
+TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
+  ctl::Client client({socket_, ""});
+  pb::TakeSnapshotRequest request;
+  request.set_pid(77);
+  std::string file;
+  std::vector<double> pauses;
+  const auto use = [&](const pb::TakeSnapshotResponse& response) {
+    file += response.data();
+    if (response.has_summary()) pauses.push_back(response.summary().pause_seconds());
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(client.take_snapshot(request, use).ok());
+  EXPECT_EQ("onetwo", file);
+  EXPECT_THAT(pauses, ElementsAre(0.001));
+  request.set_max_pause_seconds(0.25);
+  EXPECT_TRUE(client.take_snapshot(request, use).ok());
+  for (const double bad : {-1.0, 61.0, std::nan("")}) {
+    request.set_max_pause_seconds(bad);
+    EXPECT_EQ(client.take_snapshot(request, use).code(), absl::StatusCode::kInvalidArgument);
+  }
+  service_.fail_with(absl::FailedPreconditionError("pid 77: too large"));
+  request.set_max_pause_seconds(0);
+  EXPECT_EQ(client.take_snapshot(request, use), absl::FailedPreconditionError("pid 77: too large"));
+  EXPECT_THAT(service_.calls(),
+              ElementsAre("snapshot 77 0.05", "snapshot 77 0.25", "snapshot 77 0.05"));
+}
+
 TEST_F(GrpcServerTest, ErrorsKeepTheirCodeAndText) {
   ctl::Client client({socket_, ""});
   const absl::StatusCode codes[] = {
@@ -454,6 +481,10 @@ TEST(GrpcServerStart, OverTcpItOnlyAnswersQuestions) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.controllers"));
   EXPECT_EQ(client.stop_trace(1).status().code(), absl::StatusCode::kPermissionDenied);
+  pb::TakeSnapshotRequest snapshot;
+  snapshot.set_pid(4242);
+  EXPECT_EQ(client.take_snapshot(snapshot, [](const auto&) { return absl::OkStatus(); }).code(),
+            absl::StatusCode::kPermissionDenied);
   pb::TraceOptions trace;
   trace.set_pid(4242);
   EXPECT_EQ(client.start_trace(trace).status().code(), absl::StatusCode::kPermissionDenied);

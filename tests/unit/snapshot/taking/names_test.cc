@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the memory of a program says of modules, stacks and sampled blocks, and what it may say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "daemon/snapshot/taking/memprof_entries.h"
+#include "daemon/snapshot/taking/module_blocks.h"
+#include "daemon/snapshot/taking/stack_slots.h"
+#include "tests/kit/fake_heap.h"
+#include "tests/kit/fake_service.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+constexpr std::uint64_t kBase = 0x100000;
+constexpr std::uint64_t kCode = 0x400000;
+
+// A descriptor as the runtime has it.
+std::uint64_t put_descriptor(FakeMemory& memory, std::uint64_t return_address, std::uint16_t size,
+                             const std::vector<std::uint16_t>& live) {
+  const std::uint64_t at = memory.put(return_address);
+  memory.put(size);
+  memory.put(static_cast<std::uint16_t>(live.size()));
+  for (const std::uint16_t entry : live) memory.put(entry);
+  memory.align(8);
+  return at;
+}
+
+// Two frames of OCaml code called by C code, which was called by another one.
+class Stack : public ::testing::Test {
+ protected:
+  Stack() {
+    std::vector<FrameDescriptor> frames;
+    const auto add = [&](std::uint64_t code, std::uint16_t size,
+                         const std::vector<std::uint16_t>& live) {
+      frames.push_back({code, put_descriptor(memory_, code, size, live), size});
+    };
+    add(kCode + 1, 32, {0, 8});
+    add(kCode + 2, 16 | 1, {8, 5});  // a register, and a flag in the size
+    add(kCode + 3, 0xffff, {});
+    add(kCode + 4, 16, {0});
+    add(kCode + 5, 0xffff, {});
+    table_ = FrameTable(std::move(frames));
+    saved_ = {.stack = put({10, 11, 12, kCode + 2,  // a frame of 32 bytes
+                            20, kCode + 3}),        // one of 16
+              .return_address = kCode + 1,
+              .registers = kBase};
+    // Of caml_start_program: two words, then the link.
+    const std::uint64_t link = put({0, 0, 0, kCode + 4, kBase + 64});
+    below_ = put({30, kCode + 5, 0, 0, 0, 0, 0});
+    memory_.poke(link + 16, below_);
+  }
+  std::uint64_t put(const std::vector<std::uint64_t>& words) {
+    const std::uint64_t at = memory_.end();
+    for (const std::uint64_t word : words) memory_.put(word);
+    return at;
+  }
+
+  FakeMemory memory_{kBase};
+  FrameTable table_;
+  SavedStack saved_;
+  std::uint64_t below_ = 0;
+};
+
+TEST_F(Stack, EachValueIsInItsFrame) {
+  StackSlots slots(memory_, table_);
+  slots.add(saved_);
+  EXPECT_EQ(kCode + 1, slots.frame_of(saved_.stack));
+  EXPECT_EQ(kCode + 1, slots.frame_of(saved_.stack + 8));
+  EXPECT_EQ(0u, slots.frame_of(saved_.stack + 16));
+  EXPECT_EQ(kCode + 2, slots.frame_of(saved_.stack + 32 + 8));
+  EXPECT_EQ(kCode + 2, slots.frame_of(kBase + 8 * 2)) << "the third register";
+  EXPECT_EQ(kCode + 4, slots.frame_of(below_)) << "in the chunk before";
+}
+
+TEST_F(Stack, WhateverItHoldsTheWalkEnds) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2'000; ++i) {
+    FakeMemory damaged = memory_;
+    const std::uint64_t words = (damaged.end() - kBase) / 8;
+    for (int n = 0; n < 4; ++n) {
+      const std::uint64_t values[] = {random(), kCode + 1 + random() % 5, saved_.stack,
+                                      kBase + 8 * (random() % words)};
+      damaged.poke(kBase + 8 * (random() % words), values[random() % 4]);
+    }
+    StackSlots slots(damaged, table_);
+    slots.add(saved_);
+    slots.add({kBase + 8 * (random() % words), kCode + 1 + random() % 5, random()});
+  }
+}
+
+TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
+  FakeMemory memory(kBase);
+  const auto put = [&](const std::vector<std::uint64_t>& words) {
+    const std::uint64_t at = memory.end();
+    for (const std::uint64_t word : words) memory.put(word);
+    return at;
+  };
+  const std::uint64_t first = put(block(3, 0)) + 8;
+  const std::uint64_t other = put(block(2, 0)) + 8;
+  const std::uint64_t unnamed = put(block(1, 0)) + 8;
+  const std::uint64_t lists[] = {put({first, other, 0}), put({unnamed, 0})};
+  const std::uint64_t count = put({1});
+  const std::uint64_t descriptor = put_descriptor(memory, kCode, 16, {});
+  const std::uint64_t globals = put({lists[0], lists[1], 0});
+  const std::uint64_t tables = put({1, 1, count, memory.end() + 4096, 0});
+  testing::FakeSymbolizer symbolizer;
+  symbolizer.table[kCode] = {.function = "Cache.find"};
+  const FrameTable frames({{kCode, descriptor, 16}});
+  const ModuleBlocks modules = ModuleBlocks::read(memory, {globals, tables}, frames, symbolizer);
+  const auto place = modules.find(first + 16);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ("Cache", place->module);
+  EXPECT_EQ(2u, place->field);
+  EXPECT_EQ("Cache", modules.find(other)->module);
+  EXPECT_FALSE(modules.find(other)->field.has_value());
+  EXPECT_EQ("", modules.find(unnamed)->module);
+  EXPECT_FALSE(modules.find(first + 24).has_value());
+  EXPECT_FALSE(modules.find(first - 8).has_value());
+}
+
+TEST(MemprofEntries, AreAroundTheirNumbers) {
+  FakeMemory memory(kBase);
+  std::vector<memprof_root> roots;
+  for (std::uint64_t i = 0; i < 50'000; ++i) {
+    memory.put(i % 3 == 0 ? 1 : kBase + 8 * i);  // odd: its callback is still to come, or it died
+    memory.put(i + 1);
+    memory.put(std::uint64_t{5});
+    const std::uint64_t number = i << 1 | 1;
+    roots.push_back({memory.put(number), number});
+  }
+  roots.push_back({memory.put(std::uint64_t{0}), kBase});  // a callstack
+  std::shuffle(roots.begin(), roots.end(), std::mt19937(1));
+  const auto entries = read_memprof_entries(memory, roots);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  ASSERT_THAT(*entries, SizeIs(50'000));
+  for (std::uint64_t i = 0; i < 50'000; ++i) {
+    ASSERT_EQ(i, (*entries)[i].sample_id);
+    ASSERT_EQ(i + 1, (*entries)[i].samples);
+    ASSERT_EQ(i % 3 == 0 ? 0 : kBase + 8 * i, (*entries)[i].block);
+  }
+  EXPECT_LT(memory.reads, 100);
+  const memprof_root outside[] = {{kBase - 8, 3}};
+  EXPECT_FALSE(read_memprof_entries(memory, outside).ok());
+  EXPECT_THAT(*read_memprof_entries(memory, {}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace memprofd
