@@ -17,6 +17,7 @@ model
 discover
 snapshot
 snapshot/file
+snapshot/answers
 attach/kernel
 attach/inject
 attach/budget

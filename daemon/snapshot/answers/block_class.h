@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that are told as one in tables and trees: those of one tag and size, all strings, all
+// arrays, the closures of one function, the custom blocks of one identifier.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+// Dense numbers of an image's classes.
+class BlockClasses {
+ public:
+  // image must outlive this.
+  explicit BlockClasses(const HeapImage& image);
+
+  static constexpr std::uint32_t kArray = 0;
+
+  // An array, as far as can be seen, is a block of tag 0 of more fields than a record has, or of
+  // some fields that lead to two blocks or more, all of one tag and size.
+  std::uint32_t of(std::uint32_t block) const;
+  // The same without a look at what it holds.
+  std::uint32_t of_shape(std::uint32_t shape) const { return by_shape_[shape]; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(texts_.size()); }
+  // "array", "block(2)", "block(2, tag 3)", "closure Server.handle", "string".
+  const std::string& text(std::uint32_t block_class) const { return texts_[block_class]; }
+  // All blocks of the class have so many fields; 0: they have different ones.
+  std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
+
+ private:
+  static constexpr std::uint64_t kMostFieldsOfRecord = 32;
+  static constexpr std::uint64_t kFewestFieldsOfArray = 8;
+
+  bool holds_one_shape(std::uint32_t block) const;
+
+  const HeapImage& image_;
+  std::vector<std::uint32_t> by_shape_;
+  std::vector<std::string> texts_;
+  std::vector<std::uint64_t> fields_;
+};
+
+// What a tag means: "block" (tags below those that the runtime knows), "closure", "string". The
+// tags of continuations are constructors' before OCaml 5.
+std::string tag_text(unsigned tag, bool domains);
+// Whether the image is of a runtime with domains.
+bool has_domains(const HeapImage& image);
+
+}  // namespace memprofd

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in a heap, counted: by what blocks are, by size, and whether anything leads to them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/shortest_paths.h"
+#include "daemon/snapshot/heap_census.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct CensusRow {
+  std::string name;
+  BlockCount reachable;
+  BlockCount garbage;  // nothing leads there, and the collector does not know yet
+  BlockCount dead;     // the collector knows, and has not swept it
+
+  BlockCount all() const {
+    BlockCount sum = reachable;
+    sum.add(garbage);
+    sum.add(dead);
+    return sum;
+  }
+};
+
+// Free blocks and slots up to a size.
+struct FreeRow {
+  std::uint64_t most_words = 0;  // header included
+  BlockCount count;              // larger ones than the row before has
+};
+
+struct ImageCensus {
+  CensusRow total;
+  BlockCount young;  // of all that is in the image: in minor heaps
+  BlockCount free;
+  std::uint64_t largest_free_words = 0;
+  std::vector<FreeRow> free_sizes;  // by powers of two, without empty rows
+
+  // The largest first but for sizes, which are in their order.
+  std::vector<CensusRow> by_tag;    // "block", "block, tag 3", "string"
+  std::vector<CensusRow> by_class;  // "block(4)", "array", "closure Server.handle"
+  std::vector<CensusRow> by_size;   // "3 words", "17 to 32 words", headers included
+
+  // The part of the free memory that is not in its largest block: 0 when there is none.
+  double fragmentation() const;
+};
+
+ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths);
+
+}  // namespace memprofd

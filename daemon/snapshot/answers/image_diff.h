@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is different between two snapshots. Blocks move, so what is compared are sums: by root, by
+// class, by site. Sampled blocks alone are known again, by their number, in a snapshot of the same
+// process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/image_census.h"
+#include "daemon/snapshot/answers/sampled_sites.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct NamedCount {
+  std::string name;
+  BlockCount count;
+};
+
+struct SampledSummary {
+  std::uint64_t sample_id = 0;
+  std::string site;
+  SampledSum sum;
+};
+
+// What of a snapshot is compared.
+struct ImageSummary {
+  ImageInfo info;
+  CensusRow total;
+  BlockCount free;
+  std::vector<NamedCount> roots;    // what they retain: "globals", "globals / Cache / field 2"
+  std::vector<NamedCount> classes;  // reachable ones
+  std::vector<SiteRow> sites;
+  std::vector<SampledSummary> sampled;  // reachable blocks
+};
+
+struct DiffRow {
+  std::string name;
+  BlockCount before;
+  BlockCount after;
+
+  std::int64_t growth_words() const {
+    return static_cast<std::int64_t>(after.words) - static_cast<std::int64_t>(before.words);
+  }
+};
+
+struct SiteDiffRow {
+  std::string name;
+  SampledSum before;  // reachable
+  SampledSum after;
+  SampledSum stayed;  // of after: was there before. Nothing is known of another process's.
+
+  double growth_words() const { return after.estimate.words - before.estimate.words; }
+  // One standard error of it, in bytes: what stayed is no difference, and adds nothing.
+  double growth_stderr_bytes() const;
+};
+
+struct ImageDiff {
+  bool same_process = false;
+  std::vector<DiffRow> totals;  // reachable, garbage, dead, free: always these four
+  std::vector<DiffRow> roots;   // from here on what has grown most first, without equal rows
+  std::vector<DiffRow> classes;
+  std::vector<SiteDiffRow> sites;  // all of them
+};
+
+// The image is as before when this returns.
+ImageSummary summarize(HeapImage& image);
+ImageDiff compare_images(const ImageSummary& before, const ImageSummary& after);
+
+}  // namespace memprofd

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/answers/path_tree.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/snapshot/answers/root_tree.h"
+
+namespace memprofd {
+
+PathTree::PathTree(const HeapImage& image, const BlockClasses& classes, const ShortestPaths& paths)
+    : image_(image), classes_(classes), paths_(paths), has_place_(image.blocks()) {}
+
+void PathTree::add(std::uint32_t block, const SampledSum& sum) {
+  for (; !has_place_[block]; block = paths_.block_before(block)) {
+    way_.push_back(block);
+    if (paths_.begins_at(block)) break;
+  }
+  Place place;
+  if (has_place_[block]) {
+    place = places_[block];
+  } else {
+    place = place_of_first(block);
+    way_.pop_back();
+    keep(block, place);
+  }
+  for (; !way_.empty(); way_.pop_back()) {
+    const std::uint32_t next = way_.back();
+    place = place_after(place, key_between(block, next));
+    block = next;
+    if (way_.size() % kBlocksOfPlace == 1) keep(block, place);
+  }
+  steps_[place.step].here += sum;
+}
+
+void PathTree::keep(std::uint32_t block, const Place& place) {
+  has_place_[block] = true;
+  places_.emplace(block, place);
+}
+
+PathTree::Place PathTree::place_of_first(std::uint32_t block) {
+  const std::uint32_t root = child(0, {0, paths_.root_name_at(block)});
+  return {.step = child(root, {PathStep::kFromRoot, classes_.of(block)})};
+}
+
+PathTree::Place PathTree::place_after(const Place& before, const Key& key) {
+  Place place = before;
+  const bool is_same = key.field == kSameStep;
+  if (const auto step = is_same ? before.step : repeated_by(before.step, key); step != 0) {
+    place.times = before.repeated == step ? before.times + 1 : 2;
+    place.step = place.repeated = step;
+    steps_[step].times = std::max(steps_[step].times, place.times);
+    return place;
+  }
+  const bool has_room = steps_[before.step].depth < kMaxDepth && steps_.size() < kMaxSteps;
+  if (has_room) {
+    place.step = child(before.step, key);
+  } else {
+    steps_[before.step].goes_on = true;
+  }
+  return place;
+}
+
+bool PathTree::is_key(std::uint32_t step, const Key& key) const {
+  return steps_[step].depth > 1 && steps_[step].field == key.field &&
+         steps_[step].block_class == key.block_class;
+}
+
+// With steps a, b, c, d so far, the key e repeats a period of two when it is that of c and d is
+// like b: the step is c then.
+std::uint32_t PathTree::repeated_by(std::uint32_t last, const Key& key) const {
+  std::uint32_t step = last;
+  for (std::uint32_t period = 1; period <= kLongestPeriod; ++period) {
+    if (steps_[step].depth <= 1) return 0;
+    if (is_key(step, key)) {
+      std::uint32_t newer = last, older = steps_[step].parent;
+      for (; newer != step; newer = steps_[newer].parent, older = steps_[older].parent) {
+        if (!is_key(older, {steps_[newer].field, steps_[newer].block_class})) break;
+      }
+      if (newer == step) return step;
+    }
+    step = steps_[step].parent;
+  }
+  return 0;
+}
+
+PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const {
+  const std::uint32_t from_class = classes_.of(from), to_class = classes_.of(to);
+  if (from_class == BlockClasses::kArray) return {PathStep::kAnyField, to_class};
+  const std::uint32_t field = field_between(from, to);
+  if (from_class != to_class) return {field, to_class};
+  // A pair may be a cell of a list, whose tail is more of the same, or hold another pair.
+  const bool is_pair = classes_.fields(from_class) == 2 && image_.shape(from).tag == 0;
+  return {is_pair && field != 1 ? field : kSameStep, to_class};
+}
+
+// Fields rise, so that all edges behind as many as there are near fields are far.
+std::uint32_t PathTree::field_between(std::uint32_t from, std::uint32_t to) const {
+  const std::uint64_t first = image_.edges.first[from];
+  const std::uint64_t end = std::min(image_.edges.first[from + 1], first + HeapImage::kFarField);
+  for (std::uint64_t edge = first; edge < end; ++edge) {
+    const std::uint8_t field = image_.fields[edge];
+    if (image_.edges.to[edge] == to && field != HeapImage::kFarField) return field;
+  }
+  return PathStep::kAnyField;
+}
+
+std::uint32_t PathTree::child(std::uint32_t parent, const Key& key) {
+  const auto next = static_cast<std::uint32_t>(steps_.size());
+  const std::uint64_t number = std::uint64_t{key.field} << 32 | key.block_class;
+  const auto [at, is_new] = children_.try_emplace(std::pair(parent, number), next);
+  if (is_new) {
+    PathStep step;
+    step.parent = parent;
+    step.depth = steps_[parent].depth + 1;
+    step.field = key.field;
+    step.block_class = key.block_class;
+    steps_.push_back(step);
+  }
+  return at->second;
+}
+
+void PathTree::sum_up() {
+  for (PathStep& step : steps_) step.through = step.here;
+  for (std::size_t i = steps_.size() - 1; i > 0; --i) {
+    steps_[steps_[i].parent].through += steps_[i].through;
+  }
+}
+
+std::vector<std::vector<std::uint32_t>> PathTree::children() const {
+  std::vector<std::vector<std::uint32_t>> children(steps_.size());
+  for (std::uint32_t i = 1; i < steps_.size(); ++i) children[steps_[i].parent].push_back(i);
+  for (auto& of_step : children) {
+    std::stable_sort(of_step.begin(), of_step.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const SampledSum &of_a = steps_[a].through, &of_b = steps_[b].through;
+      return std::pair(of_a.estimate.words, of_a.blocks) >
+             std::pair(of_b.estimate.words, of_b.blocks);
+    });
+  }
+  return children;
+}
+
+std::string PathTree::text(std::uint32_t number) const {
+  const PathStep& step = steps_[number];
+  if (step.is_root()) return root_text(image_.root_names[step.block_class]);
+  std::string text;
+  if (step.field == PathStep::kAnyField) {
+    text = "[*]";
+  } else if (step.field != PathStep::kFromRoot) {
+    text = absl::StrCat(" field ", step.field);
+  }
+  absl::StrAppend(&text, " → ", classes_.text(step.block_class));
+  if (step.times > 1) absl::StrAppend(&text, " up to ×", step.times);
+  if (step.goes_on) absl::StrAppend(&text, " → …");
+  return text;
+}
+
+}  // namespace memprofd

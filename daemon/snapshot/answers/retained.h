@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who keeps how much: the dominator tree of a heap below its roots, as a table that unfolds. A row
+// is a kind of roots, a module or thread, a field or frame, or all blocks of a class that the row
+// above keeps alive alone. What would be free if it were not: that is what a row retains.
+//
+//   all roots
+//     globals
+//       Cache
+//         field 2            the block that it points to, and all that only this field reaches
+//           block(4)
+//             array
+//         held by several    reached from more than one field of Cache, and from nowhere else
+//
+// Blocks of one class below each other (the cells of a list, a tree's nodes) are one row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/block_class.h"
+#include "daemon/snapshot/answers/root_tree.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct RetainedRow {
+  enum class What : std::uint8_t { kRoots, kShared, kBlocks };
+
+  std::uint32_t parent = 0;  // of RetainedTable::rows; the first row is its own
+  What what = What::kRoots;
+  // Which node of the RootTree, or class of blocks.
+  std::uint32_t number = 0;
+  std::uint32_t blocks_down = 0;  // rows of blocks from the roots to this one
+  std::string name;
+  std::uint64_t blocks = 0;  // retained, those of the row itself included
+  std::uint64_t words = 0;
+  std::uint64_t own_blocks = 0;  // of the row itself; of blocks that are too deep for rows, too
+  std::uint64_t own_words = 0;
+};
+
+struct RetainedTable {
+  std::vector<RetainedRow> rows;  // each behind its parent; the first one retains all
+  // Blocks without a row of their class, because there are too many: they are in the one above.
+  std::uint64_t blocks_without_row = 0;
+
+  // "globals / Cache / field 2"; the first row's own name.
+  std::string full_name(std::uint32_t row) const;
+  // Rows of roots whose full name is taken, without those below one of these.
+  std::vector<std::uint32_t> roots_named(
+      const std::function<bool(const std::string&)>& is_taken) const;
+  // The rows below each row, the largest first.
+  std::vector<std::vector<std::uint32_t>> children() const;
+};
+
+struct RetainedOptions {
+  std::uint32_t depth = 3;  // rows of blocks below each other
+  std::size_t max_rows = 1'000'000;
+};
+
+// The image is as before when this returns; meanwhile its edges are not.
+RetainedTable find_retained(HeapImage& image, const RetainedOptions& options);
+
+}  // namespace memprofd

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The roots of a heap as a tree above its blocks: all roots, their kinds, modules or threads,
+// fields or frames. As nodes of the graph they can retain something together that none of them
+// retains alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct RootNode {
+  std::uint32_t parent = 0;  // of RootTree::nodes; the first is its own
+  std::uint32_t depth = 0;   // 0: all roots
+  std::string name;          // "globals", "Cache", "field 2", "Server.handle server.ml:42"
+};
+
+struct RootTree {
+  std::vector<RootNode> nodes;         // each behind its parent; first: all roots
+  std::vector<std::uint32_t> of_name;  // of nodes, by number of a root's name
+};
+
+// "globals", "stacks".
+const char* root_kind_text(RootKind kind);
+// In one line: "global Cache, field 2", "stack of thread 7, Server.handle server.ml:42".
+std::string root_text(const RootName& name);
+// "Server.handle server.ml:42"; without a file the function alone.
+std::string place_text(const Location& place);
+
+RootTree make_root_tree(const HeapImage& image);
+// While it is there, the image's edges have the tree's nodes too, numbered behind the blocks.
+class RootsInGraph {
+ public:
+  RootsInGraph(const RootTree& tree, HeapImage& image);
+  ~RootsInGraph();
+  RootsInGraph(const RootsInGraph&) = delete;
+  RootsInGraph& operator=(const RootsInGraph&) = delete;
+
+ private:
+  EdgeLists& edges_;
+  const std::size_t nodes_;  // of the image alone
+};
+
+}  // namespace memprofd

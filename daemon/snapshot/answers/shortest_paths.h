@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a heap is reachable, and the shortest way to each block from a root. Among roots that are
+// as near, one of a kind that stands first in RootKind has it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+class ShortestPaths {
+ public:
+  static constexpr std::uint32_t kUnreachable = ~0u;
+
+  // 8 bytes for each block while it is made, then 4. image must outlive this.
+  explicit ShortestPaths(const HeapImage& image);
+
+  bool is_reachable(std::uint32_t block) const { return from_[block] != kUnreachable; }
+  // Whether a root points to the reachable block on this way; else a block does.
+  bool begins_at(std::uint32_t block) const { return from_[block] >= blocks_; }
+  // The name, of root_names, where the way begins.
+  std::uint32_t root_name_at(std::uint32_t block) const { return from_[block] - blocks_; }
+  std::uint32_t block_before(std::uint32_t block) const { return from_[block]; }
+
+ private:
+  // The block before it; behind all blocks the number of the root's name.
+  std::vector<std::uint32_t> from_;
+  std::uint32_t blocks_;
+};
+
+}  // namespace memprofd

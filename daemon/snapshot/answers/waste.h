@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that another way to write the program would not need, as far as shapes tell.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/shortest_paths.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+enum class WastePattern : std::uint8_t {
+  kSparseTables,   // of Hashtbl: most buckets are empty
+  kFilledArrays,   // most fields hold one and the same block
+  kBoxedFloats,    // a number with a block of its own
+  kBoxedIntegers,  // int32, int64, nativeint
+};
+inline constexpr int kWastePatterns = 4;
+
+struct WastePlace {
+  std::uint32_t root_name = 0;  // of the image: the shortest way to the blocks begins there
+  std::uint64_t words_to_win = 0;
+};
+
+struct WasteRow {
+  WastePattern pattern = WastePattern::kSparseTables;
+  std::uint64_t blocks = 0;  // tables, arrays, numbers
+  std::uint64_t words = 0;   // that these take, headers included
+  std::uint64_t words_to_win = 0;
+  std::vector<WastePlace> places;  // the largest first
+};
+
+struct WasteText {
+  const char* what;    // "sparse hash tables"
+  const char* remedy;  // "create them smaller, or Hashtbl.reset instead of clear"
+};
+WasteText describe(WastePattern pattern);
+
+// Looks at reachable blocks. The rows with the most to win first, without empty ones.
+std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& paths);
+
+}  // namespace memprofd

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/answers/path_tree.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kit/random_image.h"
+
+namespace memprofd {
+namespace {
+
+using testing::ElementsAre;
+
+// Each step of the tree with the blocks that go through it, in the order of the tree.
+std::vector<std::string> lines_of(const HeapImage& image) {
+  const BlockClasses classes(image);
+  const ShortestPaths paths(image);
+  PathTree tree(image, classes, paths);
+  for (const SampledBlock& sampled : image.sampled) {
+    tree.add(sampled.block, sum_of(image, sampled));
+  }
+  tree.sum_up();
+  const auto children = tree.children();
+  std::vector<std::string> lines;
+  std::vector<std::uint32_t> todo{0};
+  while (!todo.empty()) {
+    const std::uint32_t step = todo.back();
+    todo.pop_back();
+    todo.insert(todo.end(), children[step].rbegin(), children[step].rend());
+    if (step == 0) continue;
+    lines.push_back(std::to_string(tree.steps()[step].through.blocks) + tree.text(step));
+  }
+  return lines;
+}
+
+TEST(PathTree, MergesWaysThroughATable) {
+  ImageBuilder builder;
+  const std::uint32_t table = builder.block(4);
+  const std::uint32_t data = builder.block(64);
+  builder.global("Cache", 2, table);
+  builder.point(table, 1, data);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const std::uint32_t bucket = builder.block(3);
+    builder.point(data, 3 * i, bucket);
+    builder.point(bucket, 1, builder.string(5));
+    const std::uint32_t next = builder.block(3);
+    builder.point(bucket, 2, next);
+    const std::uint32_t value = builder.string(6 + i);
+    builder.point(next, 1, value);
+    builder.sample(value, 1, 0);
+  }
+  const std::uint32_t local = builder.string(3);
+  builder.root({.kind = RootKind::kStack,
+                .owner = "thread 7",
+                .place = {.function = "Server.handle", .file = "server.ml", .line = 42}},
+               local);
+  builder.sample(local, 1, 0);
+  EXPECT_THAT(lines_of(builder.build()),
+              ElementsAre("20global Cache, field 2", "20 → block(4)", "20 field 1 → array",
+                          "20[*] → block(3) up to ×2", "20 field 1 → string",
+                          "1stack of thread 7, Server.handle server.ml:42", "1 → string"));
+}
+
+TEST(PathTree, TheCellsOfAListAreOneStep) {
+  ImageBuilder builder;
+  std::uint32_t list = HeapImage::kNoBlock;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::uint32_t element = builder.block(3, 1);
+    builder.sample(element, 1, 0);
+    list = builder.cell(element, list);
+  }
+  builder.global("Log", 0, list);
+  EXPECT_THAT(lines_of(builder.build()),
+              ElementsAre("1000global Log, field 0", "1000 → block(2) up to ×1000",
+                          "1000 field 0 → block(3, tag 1)"));
+}
+
+std::uint32_t balanced(ImageBuilder& builder, int depth) {
+  const std::uint32_t node = builder.block(5);
+  builder.sample(node, 1, 0);
+  if (depth == 0) return node;
+  builder.point(node, 0, balanced(builder, depth - 1));
+  builder.point(node, 3, balanced(builder, depth - 1));
+  return node;
+}
+
+TEST(PathTree, TheNodesOfATreeAreOneStepWhateverTheirSide) {
+  ImageBuilder builder;
+  builder.global("Index", 1, balanced(builder, 10));
+  EXPECT_THAT(lines_of(builder.build()),
+              ElementsAre("2047global Index, field 1", "2047 → block(5) up to ×11"));
+}
+
+TEST(PathTree, TypesThatHoldEachOtherAreAFewSteps) {
+  ImageBuilder builder;
+  std::uint32_t above = builder.block(1);
+  builder.global("Ast", 0, above);
+  for (int i = 0; i < 300; ++i) {
+    const std::uint32_t pair = builder.block(2, 1), record = builder.block(3, 2);
+    builder.point(above, 0, pair);
+    builder.point(pair, 1, record);
+    above = record;
+  }
+  builder.sample(above, 1, 0);
+  EXPECT_THAT(lines_of(builder.build()),
+              ElementsAre("1global Ast, field 0", "1 → block(1)", "1 field 0 → block(2, tag 1)",
+                          "1 field 1 → block(3, tag 2) up to ×300", "0 field 0 → block(2, tag 1)"));
+}
+
+// A list in each element of a list: the inner lists do not look like the outer one.
+TEST(PathTree, AListInAListIsAStepOfItsOwn) {
+  ImageBuilder builder;
+  std::uint32_t outer = HeapImage::kNoBlock;
+  for (int i = 0; i < 10; ++i) {
+    std::uint32_t inner = HeapImage::kNoBlock;
+    for (int j = 0; j < 4; ++j) inner = builder.cell(builder.string(2), inner);
+    builder.sample(inner, 1, 0);
+    const std::uint32_t record = builder.block(3, 1);
+    builder.point(record, 2, inner);
+    outer = builder.cell(record, outer);
+  }
+  builder.global("Orders", 0, outer);
+  EXPECT_THAT(lines_of(builder.build()),
+              ElementsAre("10global Orders, field 0", "10 → block(2) up to ×10",
+                          "10 field 0 → block(3, tag 1)", "10 field 2 → block(2)"));
+}
+
+TEST(PathTree, ALongWayThatRepeatsNothingEndsWhereTheTreeDoes) {
+  ImageBuilder builder;
+  const std::uint32_t first = builder.block(1);
+  std::uint32_t last = first;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const std::uint32_t next = builder.block(1 + i % 30, 1 + i / 30);
+    builder.point(last, 0, next);
+    last = next;
+  }
+  builder.global("Odd", 0, first);
+  builder.sample(last, 1, 0);
+  const auto lines = lines_of(builder.build());
+  EXPECT_EQ(48u, lines.size());
+  EXPECT_TRUE(lines.back().ends_with(" → …")) << lines.back();
+}
+
+TEST(PathTree, NothingIsLostOrCountedTwice) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 2'000; ++round) {
+    const HeapImage image = random_image(random);
+    const BlockClasses classes(image);
+    const ShortestPaths paths(image);
+    PathTree tree(image, classes, paths);
+    std::uint64_t added = 0;
+    std::vector<std::uint64_t> by_root(image.root_names.size());
+    for (std::uint32_t i = 0; i < image.blocks(); ++i) {
+      if (!paths.is_reachable(i)) continue;
+      tree.add(i, {.blocks = 1u << i});
+      added += 1u << i;
+      std::uint32_t block = i;
+      while (!paths.begins_at(block)) block = paths.block_before(block);
+      by_root[paths.root_name_at(block)] += 1u << i;
+    }
+    tree.sum_up();
+    ASSERT_EQ(added, tree.steps()[0].through.blocks);
+    for (const PathStep& step : tree.steps()) {
+      if (!step.is_root()) continue;
+      ASSERT_EQ(by_root[step.block_class], step.through.blocks);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/answers/waste.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kit/image_builder.h"
+
+namespace memprofd {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class Waste : public testing::Test {
+ protected:
+  // As Hashtbl has it: that many buckets, and entries in the first of them.
+  std::uint32_t table(std::uint32_t buckets, std::uint32_t entries) {
+    const std::uint32_t table = builder_.block(4), data = builder_.block(buckets);
+    builder_.point(table, 1, data);
+    for (std::uint32_t i = 0; i < entries; ++i) builder_.point(data, i, builder_.block(3));
+    return table;
+  }
+  std::vector<WasteRow> find() {
+    image_ = builder_.build();
+    return find_waste(image_, ShortestPaths(image_));
+  }
+
+  ImageBuilder builder_;
+  HeapImage image_;
+};
+
+TEST_F(Waste, ATableWithMostBucketsEmpty) {
+  builder_.global("Cache", 2, table(4096, 100));
+  builder_.global("Other", 0, table(1024, 0));
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kSparseTables, rows[0].pattern);
+  EXPECT_EQ(2u, rows[0].blocks);
+  EXPECT_EQ(4097u + 1025u, rows[0].words);
+  EXPECT_EQ(4096u - 256u + 1024u - 16u, rows[0].words_to_win);
+  ASSERT_THAT(rows[0].places, SizeIs(2));
+  EXPECT_EQ("Cache", image_.root_names[rows[0].places[0].root_name].owner);
+  EXPECT_EQ(1008u, rows[0].places[1].words_to_win);
+}
+
+TEST_F(Waste, NoTable) {
+  builder_.global("A", 0, table(4096, 2048));  // full enough
+  builder_.global("A", 1, table(16, 0));       // as small as can be
+  builder_.global("A", 2, table(1000, 5));     // no power of two
+  table(4096, 1);                              // garbage
+  const std::uint32_t record = table(4096, 1);
+  builder_.point(record, 0, builder_.string(1));  // something where the size would be
+  builder_.global("A", 3, record);
+  const std::uint32_t rows = builder_.block(4), data = builder_.block(64);
+  builder_.point(rows, 1, data);
+  builder_.point(data, 0, builder_.block(2));  // no bucket
+  builder_.global("A", 4, rows);
+  EXPECT_THAT(find(), IsEmpty());
+}
+
+TEST_F(Waste, AnArrayThatIsFilledWithOneBlock) {
+  const std::uint32_t array = builder_.block(100), filler = builder_.block(1);
+  for (std::uint32_t i = 0; i < 90; ++i) builder_.point(array, i, filler);
+  for (std::uint32_t i = 90; i < 100; ++i) builder_.point(array, i, builder_.block(2));
+  builder_.global("Buffer", 0, array);
+  const std::uint32_t other = builder_.block(100);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    builder_.point(other, i, i < 60 ? filler : builder_.block(2));
+  }
+  builder_.global("Half", 0, other);
+  builder_.global("Ints", 0, builder_.block(100));
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kFilledArrays, rows[0].pattern);
+  EXPECT_EQ(1u, rows[0].blocks);
+  EXPECT_EQ(90u, rows[0].words_to_win);
+}
+
+TEST_F(Waste, NumbersWithABlockOfTheirOwn) {
+  const std::uint32_t record = builder_.block(9);
+  builder_.point(record, 0, builder_.boxed_float());
+  builder_.point(record, 1, builder_.boxed_float());
+  builder_.point(record, 2, builder_.block(2, 255, "_j"));
+  builder_.point(record, 3, builder_.block(2, 255, "_bigarr02"));
+  builder_.point(record, 4, builder_.block(2, 255, "_i"));
+  builder_.point(record, 5, builder_.block(2, 255, "_n"));
+  builder_.global("Stats", 0, record);
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(WastePattern::kBoxedIntegers, rows[0].pattern);
+  EXPECT_EQ(9u, rows[0].words_to_win);
+  EXPECT_EQ(WastePattern::kBoxedFloats, rows[1].pattern);
+  EXPECT_EQ(4u, rows[1].words_to_win);
+}
+
+}  // namespace
+}  // namespace memprofd
