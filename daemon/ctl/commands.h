@@ -47,6 +47,13 @@ struct Options {
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
 
+  // snapshot
+  std::string heap_file, other_heap_file;
+  std::string heap_site;   // why
+  std::string heap_under;  // retained
+  std::uint32_t heap_depth = 3;
+  std::size_t heap_limit = 10;
+
   bool json() const { return format == kJson; }
 };
 
@@ -75,5 +82,12 @@ absl::Status run_events(const Options& options);
 absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);
 absl::Status run_trace_list(const Options& options);
+
+// Heap snapshots: what their files tell.
+absl::Status run_snapshot_show(const Options& options);
+absl::Status run_snapshot_retained(const Options& options);
+absl::Status run_snapshot_why(const Options& options);
+absl::Status run_snapshot_diff(const Options& options);
+absl::Status run_snapshot_waste(const Options& options);
 
 }  // namespace memprofd::ctl

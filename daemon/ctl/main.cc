@@ -253,11 +253,45 @@ class CommandLine {
                {ctl::kTable, ctl::kJson});
   }
 
+  CLI::App* add_snapshot_question(CLI::App& snapshot, const char* name, const char* help,
+                                  Command command) {
+    CLI::App* sub = add_to(snapshot, name, help, command);
+    sub->add_option("file", options_.heap_file, "Read this heap snapshot")
+        ->type_name("FILE")
+        ->required();
+    sub->add_option("-n,--limit", options_.heap_limit,
+                    "Show so many rows, in trees below each row (0: all)")
+        ->capture_default_str();
+    sub->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
+    add_format(sub, {ctl::kTable, ctl::kJson});
+    return sub;
+  }
   void add_snapshot_commands() {
-    CLI::App* snapshot =
-        app_.add_subcommand("snapshot", "Take a snapshot of a program's whole heap");
+    CLI::App* snapshot = app_.add_subcommand(
+        "snapshot", "Take snapshots of whole heaps, ask what is in them and why");
     snapshot->require_subcommand(1);
-    CLI::App* take = add_to(*snapshot, "take", "Take one, into a file", &ctl::run_snapshot_take);
+    add_snapshot_take(*snapshot);
+    add_snapshot_question(*snapshot, "show",
+                          "Count blocks by kind, shape, size and site, and free memory",
+                          &ctl::run_snapshot_show);
+    add_snapshot_retained(*snapshot);
+    CLI::App* why =
+        add_snapshot_question(*snapshot, "why", "Show what keeps the memory of an allocation site",
+                              &ctl::run_snapshot_why);
+    why->add_option("site", options_.heap_site,
+                    "Take blocks whose callstack has such a function or file:line")
+        ->type_name("REGEX")
+        ->required();
+    CLI::App* diff = add_snapshot_question(
+        *snapshot, "diff", "Show what is different in a later snapshot", &ctl::run_snapshot_diff);
+    diff->add_option("other", options_.other_heap_file, "Compare with this later one")
+        ->type_name("OTHER")
+        ->required();
+    add_snapshot_question(*snapshot, "waste", "Show memory that could be had for less",
+                          &ctl::run_snapshot_waste);
+  }
+  void add_snapshot_take(CLI::App& snapshot) {
+    CLI::App* take = add_to(snapshot, "take", "Take one, into a file", &ctl::run_snapshot_take);
     add_pid(take);
     take->add_option("--out", options_.out, "Write to this file (default: snapshot-PID-TIME.heap)")
         ->type_name("FILE");
@@ -265,6 +299,18 @@ class CommandLine {
                      "Refuse when the program would be stopped for longer (default: 50ms)")
         ->type_name("DURATION");
     add_format(take, {ctl::kTable, ctl::kJson});
+  }
+  void add_snapshot_retained(CLI::App& snapshot) {
+    CLI::App* retained = add_snapshot_question(snapshot, "retained",
+                                               "Show what modules, fields and stacks keep alive",
+                                               &ctl::run_snapshot_retained);
+    retained->add_option("--depth", options_.heap_depth, "Unfold so many blocks below each other")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
+    retained
+        ->add_option("--under", options_.heap_under,
+                     "Show only roots whose name matches, such as 'Cache / field 2'")
+        ->type_name("REGEX");
   }
 
   void add_top_options(CLI::App* top) {

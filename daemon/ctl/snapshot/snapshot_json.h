@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers from a heap snapshot as JSON. Scripts rely on the names; fields may be added.
+//
+//   all       "snapshot": {program, pid, ocaml_version, unix_ns, pause_seconds, sampling_rate,
+//             complete}
+//   show      "heap", "kinds", "shapes", "sizes": rows of {name, reachable, garbage, dead}, each
+//             {blocks, bytes}; "free": {blocks, bytes, ..}, "sites": rows of {name, reachable, ..},
+//             each {sampled_blocks, bytes, bytes_stderr, bytes_lower, bytes_upper}
+//   retained  "roots": [{name, blocks, bytes, children: [..]}]
+//   why       "reachable", "garbage", "dead"; "paths": [{path, bytes, .., children: [..]}]
+//   diff      "heap", "roots", "shapes", "sites": rows of {name, change_bytes, base, other}
+//   waste     "patterns": [{pattern, blocks, bytes, bytes_to_win, places: [{root, bytes_to_win}]}]
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/ctl/snapshot/snapshot_text.h"
+
+namespace memprofd::ctl {
+
+// All end in a newline. Tables are whole; trees have what the view shows.
+std::string census_json(const ImageInfo& info, const ImageCensus& census,
+                        const std::vector<SiteRow>& sites);
+std::string retained_json(const ImageInfo& info, const RetainedTable& table,
+                          const std::vector<std::uint32_t>& tops, const SnapshotView& view);
+std::string why_json(const ImageInfo& info, const Why& why, const SnapshotView& view);
+std::string image_diff_json(const ImageSummary& before, const ImageSummary& after,
+                            const ImageDiff& diff);
+std::string waste_json(const HeapImage& image, const std::vector<WasteRow>& rows);
+
+}  // namespace memprofd::ctl

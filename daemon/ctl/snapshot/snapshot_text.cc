@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/snapshot/snapshot_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "daemon/ctl/render/text.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/ctl/snapshot/tree_rows.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+std::string words_text(std::uint64_t words) {
+  return format_bytes(static_cast<double>(words) * kBytesPerWord);
+}
+std::string share_of(std::uint64_t part, std::uint64_t whole) {
+  return format_share(static_cast<double>(part), static_cast<double>(whole));
+}
+std::string sum_text(const SampledSum& sum) {
+  if (sum.blocks == 0) return "-";
+  return format_estimate(sum.estimate.bytes(), sum.estimate.stderr_bytes());
+}
+std::string signed_words(std::int64_t words) {
+  return (words < 0 ? "-" : "+") + words_text(static_cast<std::uint64_t>(std::abs(words)));
+}
+
+std::string with_title(const std::string& title, const TextTable& table, const Style& style) {
+  std::string out = "\n" + title + "\n";
+  for (const std::string& line : table.lines(style.width)) out += line + "\n";
+  return out;
+}
+
+std::size_t shown(std::size_t rows, const SnapshotView& view) {
+  return view.limit == 0 ? rows : std::min(rows, view.limit);
+}
+std::string more_text(std::size_t rows, const SnapshotView& view) {
+  const std::size_t more = rows - shown(rows, view);
+  return more == 0 ? "" : fmt::format("… {} more (-n 0 shows all)\n", format_count(more));
+}
+
+std::string totals_table(const ImageCensus& census, const SnapshotView& view) {
+  const CensusRow& total = census.total;
+  const std::uint64_t all = total.all().words + census.free.words;
+  TextTable table(
+      {{"BYTES", Align::kRight}, {"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
+  const auto add = [&](const BlockCount& count, const std::string& what) {
+    table.add_row(
+        {words_text(count.words), share_of(count.words, all), format_count(count.blocks), what});
+  };
+  add(total.reachable, "reachable");
+  add(total.garbage, "garbage: nothing leads there, the collector does not know yet");
+  add(total.dead, "dead: the collector knows, and has not swept it");
+  add(census.free, census.free.words == 0 ? "free"
+                                          : fmt::format("free, {} of it not in the largest block",
+                                                        format_share(census.fragmentation(), 1)));
+  if (census.young.blocks != 0) add(census.young, "in minor heaps, counted above too");
+  return with_title("Heap", table, view.style);
+}
+
+// What dead blocks are is known by tag and size alone.
+std::string census_table(const std::string& title, const std::vector<CensusRow>& rows,
+                         std::uint64_t reachable_words, bool with_dead, const SnapshotView& view) {
+  std::vector<Column> columns{{"REACHABLE", Align::kRight},
+                              {"SHARE", Align::kRight},
+                              {"BLOCKS", Align::kRight},
+                              {"GARBAGE", Align::kRight}};
+  if (with_dead) columns.push_back({"DEAD", Align::kRight});
+  columns.push_back({"WHAT"});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < shown(rows.size(), view); ++i) {
+    const CensusRow& row = rows[i];
+    std::vector<std::string> cells{
+        words_text(row.reachable.words), share_of(row.reachable.words, reachable_words),
+        format_count(row.reachable.blocks), words_text(row.garbage.words)};
+    if (with_dead) cells.push_back(words_text(row.dead.words));
+    cells.push_back(printable(row.name));
+    table.add_row(std::move(cells));
+  }
+  return with_title(title, table, view.style) + more_text(rows.size(), view);
+}
+
+std::string free_table(const ImageCensus& census, const SnapshotView& view) {
+  if (census.free.blocks == 0) return "";
+  TextTable table({{"FREE", Align::kRight},
+                   {"BLOCKS", Align::kRight},
+                   {"SHARE", Align::kRight},
+                   {"CUMULATIVE", Align::kRight},
+                   {"WORDS"}});
+  std::uint64_t words = 0;
+  for (const FreeRow& row : census.free_sizes) {
+    words += row.count.words;
+    table.add_row({words_text(row.count.words), format_count(row.count.blocks),
+                   share_of(row.count.words, census.free.words), share_of(words, census.free.words),
+                   "up to " + format_count(row.most_words)});
+  }
+  return with_title("Free blocks by size", table, view.style);
+}
+
+std::string sites_table(const std::vector<SiteRow>& sites, const SnapshotView& view) {
+  if (sites.empty()) return "";
+  TextTable table({{"REACHABLE", Align::kRight},
+                   {"GARBAGE", Align::kRight},
+                   {"DEAD", Align::kRight},
+                   {"SAMPLED BLOCKS", Align::kRight},
+                   {"SITE"}});
+  for (std::size_t i = 0; i < shown(sites.size(), view); ++i) {
+    const SiteSums& sums = sites[i].sums;
+    table.add_row({sum_text(sums.reachable()), sum_text(sums.garbage()), sum_text(sums.dead()),
+                   format_count(sums.all().blocks), printable(sites[i].name)});
+  }
+  return with_title("Sites, estimated from sampled blocks", table, view.style) +
+         more_text(sites.size(), view);
+}
+
+std::string diff_table(const std::string& title, const std::vector<DiffRow>& rows,
+                       const SnapshotView& view) {
+  if (rows.empty()) return "\n" + title + ": no difference\n";
+  TextTable table({{"CHANGE", Align::kRight},
+                   {"BASE", Align::kRight},
+                   {"OTHER", Align::kRight},
+                   {"BLOCKS", Align::kRight},
+                   {"WHAT"}});
+  for (std::size_t i = 0; i < shown(rows.size(), view); ++i) {
+    const DiffRow& row = rows[i];
+    const std::uint64_t b = row.before.blocks, a = row.after.blocks;
+    table.add_row({signed_words(row.growth_words()), words_text(row.before.words),
+                   words_text(row.after.words),
+                   (a < b ? "-" : "+") + format_count(a < b ? b - a : a - b), printable(row.name)});
+  }
+  return with_title(title, table, view.style) + more_text(rows.size(), view);
+}
+
+// What stayed is known of one process alone.
+std::string site_diff_table(const ImageDiff& diff, const SnapshotView& view) {
+  if (diff.sites.empty()) return "";
+  std::vector<Column> columns{
+      {"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}};
+  if (diff.same_process) columns.push_back({"STAYED", Align::kRight});
+  columns.push_back({"SITE"});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < shown(diff.sites.size(), view); ++i) {
+    const SiteDiffRow& row = diff.sites[i];
+    const double bytes = row.growth_words() * kBytesPerWord;
+    std::vector<std::string> cells{
+        (bytes < 0 ? "-" : "+") + format_estimate(std::abs(bytes), row.growth_stderr_bytes()),
+        sum_text(row.before), sum_text(row.after)};
+    if (diff.same_process) cells.push_back(sum_text(row.stayed));
+    cells.push_back(printable(row.name));
+    table.add_row(std::move(cells));
+  }
+  return with_title("Sites, reachable, estimated from sampled blocks", table, view.style) +
+         more_text(diff.sites.size(), view);
+}
+
+std::string states_table(const Why& why, const SnapshotView& view) {
+  const SiteSums& sums = why.sums();
+  TextTable table({{"BYTES", Align::kRight}, {"SAMPLED BLOCKS", Align::kRight}, {"WHAT"}});
+  const auto add = [&](const SampledSum& sum, const char* what) {
+    table.add_row({sum_text(sum), format_count(sum.blocks), what});
+  };
+  add(sums.reachable(), "reachable");
+  add(sums.garbage(), "garbage: nothing leads there, the collector does not know yet");
+  if (sums.dead().blocks != 0) add(sums.dead(), "dead: the collector knows");
+  return with_title(sites_title(why), table, view.style);
+}
+
+// Its lines are not cut at a terminal's width: what holds a block is at their ends.
+std::string ways_table(const Why& why, const SnapshotView& view) {
+  const Estimate& all = why.sums().reachable().estimate;
+  TextTable table({{"SHARE", Align::kRight},
+                   {"BYTES", Align::kRight},
+                   {"SAMPLED BLOCKS", Align::kRight},
+                   {"WAY FROM A ROOT"}});
+  for (const TreeLine& line : path_lines(why.tree(), view.limit, view.min_share)) {
+    const std::string indent(2 * line.depth, ' ');
+    if (line.more != 0) {
+      table.add_row({"", "", "", fmt::format("{}… {} more", indent, format_count(line.more))});
+      continue;
+    }
+    const SampledSum& sum = why.tree().steps()[line.item].through;
+    const Estimate& part = sum.estimate;
+    table.add_row(
+        {format_share_estimate(part.bytes(), part.stderr_bytes(), all.bytes(), all.stderr_bytes()),
+         sum_text(sum), format_count(sum.blocks), indent + printable(line.text)});
+  }
+  return with_title("Shortest ways to the reachable ones", table, {});
+}
+
+}  // namespace
+
+std::string snapshot_head_text(const ImageInfo& info) {
+  std::string out = fmt::format("{}, pid {}, OCaml {}, {}, stopped for {}", printable(info.program),
+                                info.pid, printable(info.ocaml_version), utc_text(info.unix_ns),
+                                format_duration(static_cast<double>(info.pause_ns) / 1e9));
+  if (info.sampling_rate > 0) out += ", sampled at " + format_rate(info.sampling_rate);
+  if (!info.complete) out += "\nThe file is cut off: what follows is of a part of the heap.";
+  return out + "\n";
+}
+
+std::string census_text(const ImageInfo& info, const ImageCensus& census,
+                        const std::vector<SiteRow>& sites, const SnapshotView& view) {
+  const std::uint64_t reachable = census.total.reachable.words;
+  SnapshotView all = view;
+  all.limit = 0;  // there are as many as powers of two
+  return snapshot_head_text(info) + totals_table(census, view) +
+         census_table("Kinds of blocks", census.by_tag, reachable, true, view) +
+         census_table("Shapes: block(fields, tag)", census.by_class, reachable, false, view) +
+         census_table("Sizes, headers included", census.by_size, reachable, true, all) +
+         free_table(census, view) + sites_table(sites, view);
+}
+
+std::string retained_text(const ImageInfo& info, const RetainedTable& table,
+                          const std::vector<std::uint32_t>& tops, const SnapshotView& view) {
+  const std::uint64_t all = table.rows[0].words;
+  TextTable lines(
+      {{"RETAINED", Align::kRight}, {"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
+  const auto least = static_cast<std::uint64_t>(static_cast<double>(all) * view.min_share);
+  for (const TreeLine& line : retained_lines(table, tops, view.limit, least)) {
+    const std::string indent(2 * line.depth, ' ');
+    if (line.more != 0) {
+      lines.add_row({words_text(line.more_words), share_of(line.more_words, all), "",
+                     fmt::format("{}… {} more", indent, format_count(line.more))});
+      continue;
+    }
+    const RetainedRow& row = table.rows[line.item];
+    lines.add_row({words_text(row.words), share_of(row.words, all), format_count(row.blocks),
+                   indent + printable(line.depth == 0 ? table.full_name(line.item) : row.name)});
+  }
+  std::string out = snapshot_head_text(info);
+  out += with_title("What roots keep alive, of " + words_text(all) + " that is reachable", lines,
+                    view.style);
+  return out;
+}
+
+std::string why_text(const ImageInfo& info, const Why& why, const SnapshotView& view) {
+  std::string out = snapshot_head_text(info) + states_table(why, view);
+  if (why.sums().reachable().blocks != 0) out += ways_table(why, view);
+  return out;
+}
+
+std::string image_diff_text(const ImageSummary& before, const ImageSummary& after,
+                            const ImageDiff& diff, const SnapshotView& view) {
+  std::string out = "base   " + snapshot_head_text(before.info);
+  out += "other  " + snapshot_head_text(after.info);
+  if (!diff.same_process) out += "They are of different processes: no block is known again.\n";
+  return out + diff_table("Heap", diff.totals, view) +
+         diff_table("Roots, what they retain", diff.roots, view) +
+         diff_table("Shapes, reachable: block(fields, tag)", diff.classes, view) +
+         site_diff_table(diff, view);
+}
+
+std::string waste_text(const HeapImage& image, const std::vector<WasteRow>& rows,
+                       const SnapshotView& view) {
+  std::string out = snapshot_head_text(image.info);
+  if (rows.empty()) return out + "\nNothing that shapes tell as waste.\n";
+  TextTable table(
+      {{"TO WIN", Align::kRight}, {"TAKEN", Align::kRight}, {"COUNT", Align::kRight}, {"WHAT"}});
+  for (const WasteRow& row : rows) {
+    const WasteText text = describe(row.pattern);
+    table.add_row({words_text(row.words_to_win), words_text(row.words), format_count(row.blocks),
+                   fmt::format("{}; instead: {}", text.what, text.remedy)});
+    for (std::size_t i = 0; i < shown(row.places.size(), view); ++i) {
+      const WastePlace& place = row.places[i];
+      table.add_row({words_text(place.words_to_win), "", "",
+                     "  " + printable(root_text(image.root_names[place.root_name]))});
+    }
+    if (const std::size_t more = row.places.size() - shown(row.places.size(), view); more != 0) {
+      table.add_row({"", "", "", fmt::format("  … {} more", format_count(more))});
+    }
+  }
+  return out + with_title("What could be had for less, by the nearest roots", table, view.style);
+}
+
+}  // namespace memprofd::ctl

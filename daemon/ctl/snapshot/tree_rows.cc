@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/snapshot/tree_rows.h"
+
+#include <fmt/core.h>
+
+#include <functional>
+#include <utility>
+
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using Children = std::vector<std::vector<std::uint32_t>>;
+
+// Lines of a tree in the order in which they are read, without a recursion of the tree's depth.
+class TreeWalk {
+ public:
+  // words: of an item, 0: never shown.
+  TreeWalk(const Children& children, std::size_t limit, double least,
+           std::function<double(std::uint32_t)> words)
+      : children_(children), limit_(limit), least_(least), words_(std::move(words)) {}
+
+  // What comes first is put last.
+  void put(std::uint32_t item) { todo_.push_back({.item = item}); }
+  // down: at which item a line ends that begins with one.
+  template <typename Down>
+  std::vector<TreeLine> lines(Down down) {
+    std::vector<TreeLine> lines;
+    while (!todo_.empty()) {
+      TreeLine line = std::move(todo_.back());
+      todo_.pop_back();
+      if (line.more == 0) put_below(down(line), line.depth + 1);
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+  void put_below(std::uint32_t item, std::uint32_t depth) {
+    const auto& below = children_[item];
+    std::size_t n = 0;
+    while (n < below.size() && (limit_ == 0 || n < limit_) && words_(below[n]) > 0 &&
+           words_(below[n]) >= least_) {
+      ++n;
+    }
+    double more_words = 0;
+    std::size_t more = 0;
+    for (std::size_t i = n; i < below.size() && words_(below[i]) > 0; ++i, ++more) {
+      more_words += words_(below[i]);
+    }
+    if (more != 0) {
+      todo_.push_back({.item = item,
+                       .depth = depth,
+                       .more = more,
+                       .more_words = static_cast<std::uint64_t>(more_words)});
+    }
+    for (std::size_t i = n; i > 0; --i) todo_.push_back({.item = below[i - 1], .depth = depth});
+  }
+
+ private:
+  const Children& children_;
+  const std::size_t limit_;
+  const double least_;
+  const std::function<double(std::uint32_t)> words_;
+  std::vector<TreeLine> todo_;
+};
+
+}  // namespace
+
+std::vector<TreeLine> retained_lines(const RetainedTable& table,
+                                     const std::vector<std::uint32_t>& tops, std::size_t limit,
+                                     std::uint64_t least) {
+  const Children children = table.children();
+  TreeWalk walk(children, limit, static_cast<double>(least),
+                [&](std::uint32_t row) { return static_cast<double>(table.rows[row].words); });
+  for (std::size_t i = tops.size(); i > 0; --i) walk.put(tops[i - 1]);
+  return walk.lines([](const TreeLine& line) { return line.item; });
+}
+
+std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double least_share) {
+  const Children children = tree.children();
+  const auto blocks = [&](std::uint32_t step) { return tree.steps()[step].through.blocks; };
+  // Without a rate there are no words.
+  const auto weight = [&](std::uint32_t step) {
+    const SampledSum& sum = tree.steps()[step].through;
+    return sum.estimate.words > 0 ? sum.estimate.words : static_cast<double>(sum.blocks);
+  };
+  TreeWalk walk(children, limit, weight(0) * least_share, weight);
+  walk.put_below(0, 0);
+  return walk.lines([&](TreeLine& line) {
+    std::uint32_t last = line.item;
+    line.text = tree.text(last);
+    if (line.text.starts_with(' ')) line.text.erase(0, 1);
+    while (!children[last].empty() && blocks(children[last][0]) == blocks(last)) {
+      last = children[last][0];
+      line.text += tree.text(last);
+    }
+    return last;
+  });
+}
+
+std::string sites_title(const Why& why) {
+  if (why.sites().empty()) return "no sampled block";
+  const std::string first = printable(why.sites()[0].name);
+  if (why.sites().size() == 1) return first;
+  return fmt::format("{} sites, {} and others", why.sites().size(), first);
+}
+
+}  // namespace memprofd::ctl

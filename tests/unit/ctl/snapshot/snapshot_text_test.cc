@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers from a heap snapshot as text, whole ones in tests/golden, and as JSON.
+#include "daemon/ctl/snapshot/snapshot_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/ctl/snapshot/snapshot_json.h"
+#include "tests/kit/golden.h"
+#include "tests/kit/image_builder.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using memprofd::testing::expect_golden;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// A shop: a cache that is a hash table of chained orders, sessions as a list on a thread's stack,
+// settings that both a module and a stack hold, and what nobody holds any more.
+class Shop {
+ public:
+  explicit Shop(std::uint32_t orders, std::uint64_t first_id = 1) : id_(first_id) {
+    builder_.image().info.sampling_rate = 0.2;
+    add_order_ = builder_.site({{.function = "Order.parse", .file = "order.ml", .line = 17},
+                                {.function = "Server.handle", .file = "server.ml", .line = 42}});
+    login_ = builder_.site({{.function = "Session.login", .file = "session.ml", .line = 8}});
+    add_cache(orders);
+    add_sessions();
+    const std::uint32_t settings = builder_.block(12);
+    builder_.global("Config", 0, settings);
+    builder_.root(frame(), settings);
+    builder_.global("Config", 1, builder_.block(3, 247, "Config.reload"));
+    add_garbage();
+  }
+  HeapImage image() { return builder_.build(); }
+
+ private:
+  static RootName frame() {
+    return {.kind = RootKind::kStack,
+            .owner = "thread 4243",
+            .place = {.function = "Server.loop", .file = "server.ml", .line = 88}};
+  }
+  std::uint32_t order() {
+    const std::uint32_t order = builder_.block(5);
+    builder_.point(order, 1, builder_.string(6));
+    builder_.point(order, 2, builder_.boxed_float());
+    builder_.sample(order, 1, add_order_, id_++);
+    return order;
+  }
+  void add_cache(std::uint32_t orders) {
+    constexpr std::uint32_t kBuckets = 1024;
+    const std::uint32_t table = builder_.block(4), data = builder_.block(kBuckets);
+    builder_.global("Cache", 2, table);
+    builder_.point(table, 1, data);
+    std::vector<std::uint32_t> chains(kBuckets, HeapImage::kNoBlock);
+    for (std::uint32_t i = 0; i < orders; ++i) {
+      const std::uint32_t entry = builder_.block(3);
+      builder_.point(entry, 1, order());
+      std::uint32_t& chain = chains[i % (kBuckets / 8)];
+      if (chain != HeapImage::kNoBlock) builder_.point(entry, 2, chain);
+      chain = entry;
+    }
+    for (std::uint32_t i = 0; i < kBuckets; ++i) {
+      if (chains[i] != HeapImage::kNoBlock) builder_.point(data, i, chains[i]);
+    }
+  }
+  void add_sessions() {
+    std::uint32_t list = HeapImage::kNoBlock;
+    for (int i = 0; i < 40; ++i) {
+      const std::uint32_t session = builder_.block(7, 1);
+      builder_.point(session, 0, builder_.block(2, 255, "_j"));
+      if (i % 4 == 0) builder_.point(session, 3, order());
+      builder_.sample(session, 1, login_, id_++);
+      list = builder_.cell(session, list);
+    }
+    builder_.root(frame(), list);
+  }
+  void add_garbage() {
+    for (int i = 0; i < 25; ++i) order();
+    builder_.sample(HeapImage::kNoBlock, 2, login_, id_++);
+    HeapImage& image = builder_.image();
+    image.dead.add(252, 9, 30);
+    image.free.add(0, 4, 20);
+    image.free.add(0, 300);
+    image.young = {{0, 10}};
+  }
+
+  ImageBuilder builder_;
+  std::uint64_t id_;
+  std::uint32_t add_order_ = 0;
+  std::uint32_t login_ = 0;
+};
+
+std::vector<bool> all_sites(const HeapImage& image) {
+  return std::vector<bool>(image.sites.size(), true);
+}
+
+TEST(GoldenSnapshot, Show) {
+  const HeapImage image = Shop(200).image();
+  const ShortestPaths paths(image);
+  expect_golden("heap_show.txt", census_text(image.info, count_image(image, paths),
+                                             sum_sites(image, paths), {.limit = 6}));
+}
+
+TEST(GoldenSnapshot, Retained) {
+  HeapImage image = Shop(200).image();
+  const RetainedTable table = find_retained(image, {});
+  expect_golden("heap_retained.txt",
+                retained_text(image.info, table, table.children()[0], {.limit = 3}));
+}
+
+TEST(GoldenSnapshot, Why) {
+  const HeapImage image = Shop(200).image();
+  expect_golden("heap_why.txt", why_text(image.info, Why(image, {true, false}), {}));
+}
+
+TEST(GoldenSnapshot, Diff) {
+  HeapImage before = Shop(200).image(), after = Shop(500, 31).image();
+  after.info.unix_ns += 600'000'000'000;
+  const ImageSummary base = summarize(before), other = summarize(after);
+  expect_golden("heap_diff.txt",
+                image_diff_text(base, other, compare_images(base, other), {.limit = 5}));
+}
+
+TEST(GoldenSnapshot, Waste) {
+  const HeapImage image = Shop(200).image();
+  expect_golden("heap_waste.txt", waste_text(image, find_waste(image, ShortestPaths(image)), {}));
+}
+
+TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
+  ImageInfo info = Shop(1).image().info;
+  info.complete = false;
+  EXPECT_THAT(snapshot_head_text(info), HasSubstr("cut off"));
+}
+
+TEST(SnapshotText, SmallRowsAreCountedInOne) {
+  ImageBuilder builder;
+  builder.global("Large", 0, builder.string(9'000));
+  for (int i = 0; i < 7; ++i) builder.global("Small" + std::to_string(i), 0, builder.string(9));
+  HeapImage image = builder.build();
+  const RetainedTable table = find_retained(image, {});
+  const std::string text = retained_text(image.info, table, table.children()[0], {});
+  EXPECT_THAT(text, HasSubstr("  … 7 more"));
+  EXPECT_THAT(text, Not(HasSubstr("Small")));
+}
+
+TEST(SnapshotText, WaysAreNotCutAtTheWidthOfATerminal) {
+  const HeapImage image = Shop(20).image();
+  const std::string text =
+      why_text(image.info, Why(image, all_sites(image)), {.style = {.width = 40}});
+  EXPECT_THAT(text, HasSubstr("global Cache, field 2 → block(4) field 1 → array[*] → block(3)"));
+}
+
+TEST(SnapshotText, NamesOfProgramsCannotMoveTheCursor) {
+  ImageBuilder builder;
+  builder.global("M\033[2J", 0, builder.block(3, 247, "f\ng"));
+  builder.sample(0, 1, builder.site({{.function = "s\rt"}}));
+  HeapImage image = builder.build();
+  const RetainedTable table = find_retained(image, {});
+  const Why why(image, all_sites(image));
+  const ShortestPaths paths(image);
+  for (const std::string& text :
+       {retained_text(image.info, table, table.children()[0], {}), why_text(image.info, why, {}),
+        census_text(image.info, count_image(image, paths), sum_sites(image, paths), {})}) {
+    EXPECT_THAT(text, Not(HasSubstr("\033")));
+    EXPECT_THAT(text, Not(HasSubstr("\r")));
+    EXPECT_THAT(text, Not(HasSubstr("f\ng")));
+  }
+}
+
+TEST(SnapshotJson, TreesAreNested) {
+  HeapImage image = Shop(200).image();
+  const RetainedTable table = find_retained(image, {});
+  const Json json =
+      Json::parse(retained_json(image.info, table, table.children()[0], {.limit = 0}));
+  const Json& globals = json["roots"][0];
+  EXPECT_EQ("globals", globals["name"]);
+  EXPECT_EQ("Cache", globals["children"][0]["name"]);
+  EXPECT_EQ("field 2", globals["children"][0]["children"][0]["name"]);
+  EXPECT_EQ(table.rows[0].words * 8, json["reachable"]["bytes"]);
+  std::uint64_t bytes = 0;
+  for (const Json& root : json["roots"]) bytes += root["bytes"].get<std::uint64_t>();
+  EXPECT_EQ(table.rows[0].words * 8, bytes);
+}
+
+TEST(SnapshotJson, EstimatesHaveTheirError) {
+  const HeapImage image = Shop(200).image();
+  const Json json = Json::parse(why_json(image.info, Why(image, all_sites(image)), {}));
+  EXPECT_THAT(json["sites"], ElementsAre("Order.parse order.ml:17", "Session.login session.ml:8"));
+  const Json& reachable = json["reachable"];
+  EXPECT_EQ(250, reachable["sampled_blocks"]);
+  EXPECT_DOUBLE_EQ(1'250 * 8, reachable["bytes"]);
+  EXPECT_GT(reachable["bytes_stderr"], 0);
+  EXPECT_LT(reachable["bytes_lower"], reachable["bytes"]);
+  EXPECT_EQ(25, json["garbage"]["sampled_blocks"]);
+  EXPECT_EQ(1, json["dead"]["sampled_blocks"]);
+  EXPECT_EQ(200, json["paths"][0]["sampled_blocks"]);
+}
+
+TEST(SnapshotJson, CensusDiffAndWaste) {
+  HeapImage before = Shop(200).image(), after = Shop(500).image();
+  const ShortestPaths paths(before);
+  const ImageCensus census = count_image(before, paths);
+  const Json shown = Json::parse(census_json(before.info, census, sum_sites(before, paths)));
+  EXPECT_EQ(census.total.reachable.words * 8, shown["heap"]["reachable"]["bytes"]);
+  EXPECT_EQ(10, shown["heap"]["young"]["blocks"]);
+  EXPECT_EQ(300 * 8, shown["free"]["largest_bytes"]);
+  EXPECT_EQ("/srv/shop.exe", shown["snapshot"]["program"]);
+  const Json waste = Json::parse(waste_json(before, find_waste(before, paths)));
+  EXPECT_EQ("sparse hash tables", waste["patterns"][0]["pattern"]);
+  EXPECT_EQ("global Cache, field 2", waste["patterns"][0]["places"][0]["root"]);
+  const ImageSummary base = summarize(before), other = summarize(after);
+  const Json diff = Json::parse(image_diff_json(base, other, compare_images(base, other)));
+  EXPECT_EQ(true, diff["same_process"]);
+  EXPECT_EQ("globals", diff["roots"][0]["name"]);
+  EXPECT_EQ(300 * (4 + 6 + 7 + 2) * 8, diff["roots"][0]["change_bytes"]);
+  EXPECT_GT(diff["sites"][0]["stayed"]["bytes"], 0);
+}
+
+}  // namespace
+}  // namespace memprofd::ctl
