@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/dominators.h"
 
 namespace memprofd {
@@ -25,11 +26,12 @@ class TableBuilder {
                              .what = RetainedRow::What::kRoots,
                              .number = node,
                              .name = root.name});
-      several_.push_back(has_roots_below[node] ? kNotYet : node);
+      is_last_.push_back(!has_roots_below[node]);
     }
   }
 
   RetainedTable build(const DominatorTree& tree) {
+    nearest_ = ShortestPaths(image_).nearest_roots();
     std::vector<std::uint32_t> row_of(image_.blocks());
     for (const std::uint32_t node : tree.order()) {
       if (node >= image_.blocks()) continue;
@@ -45,15 +47,20 @@ class TableBuilder {
   }
 
  private:
-  static constexpr std::uint32_t kNotYet = ~0u;
-
   std::uint32_t below_root(std::uint32_t root, std::uint32_t block) {
-    if (several_[root] == kNotYet) {
-      several_[root] = static_cast<std::uint32_t>(table_.rows.size());
-      table_.rows.push_back(
-          {.parent = root, .what = RetainedRow::What::kShared, .name = "held by several"});
+    const std::uint32_t row = is_last_[root] ? root : shared_row(root, nearest_[block]);
+    return row_below(row, classes_.of(block));
+  }
+  std::uint32_t shared_row(std::uint32_t root, std::uint32_t nearest) {
+    const auto next = static_cast<std::uint32_t>(table_.rows.size());
+    const auto [at, is_new] = shared_rows_.try_emplace(std::pair(root, nearest), next);
+    if (is_new) {
+      table_.rows.push_back({.parent = root,
+                             .what = RetainedRow::What::kShared,
+                             .number = nearest,
+                             .name = "several, nearest " + root_text(image_.root_names[nearest])});
     }
-    return row_below(several_[root], classes_.of(block));
+    return at->second;
   }
   // A class below itself is the same row: so a list is one row, however long.
   std::uint32_t below_block(std::uint32_t row, std::uint32_t block) {
@@ -98,9 +105,9 @@ class TableBuilder {
   const RetainedOptions options_;
   const BlockClasses classes_;
   RetainedTable table_;
-  // By node of the root tree, the row below which its blocks are: of a node without further ones
-  // the row of the node, else one of its own.
-  std::vector<std::uint32_t> several_;
+  std::vector<bool> is_last_;           // by node of the root tree: none is below it
+  std::vector<std::uint32_t> nearest_;  // by block
+  absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_rows_;
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> rows_below_;
 };
 

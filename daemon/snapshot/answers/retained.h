@@ -9,7 +9,8 @@
 //         field 2            the block that it points to, and all that only this field reaches
 //           block(4)
 //             array
-//         held by several    reached from more than one field of Cache, and from nowhere else
+//         several, nearest global Cache, field 3
+//                            reached from more than one field of Cache, and from nowhere else
 //
 // Blocks of one class below each other (the cells of a list, a tree's nodes) are one row.
 #pragma once
@@ -30,7 +31,7 @@ struct RetainedRow {
 
   std::uint32_t parent = 0;  // of RetainedTable::rows; the first row is its own
   What what = What::kRoots;
-  // Which node of the RootTree, or class of blocks.
+  // Which node of the RootTree, name of the nearest root, or class of blocks.
   std::uint32_t number = 0;
   std::uint32_t blocks_down = 0;  // rows of blocks from the roots to this one
   std::string name;

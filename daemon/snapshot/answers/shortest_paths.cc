@@ -31,4 +31,19 @@ ShortestPaths::ShortestPaths(const HeapImage& image)
   }
 }
 
+std::vector<std::uint32_t> ShortestPaths::nearest_roots() const {
+  std::vector<std::uint32_t> roots(blocks_, kUnreachable);
+  std::vector<std::uint32_t> way;
+  for (std::uint32_t i = 0; i < blocks_; ++i) {
+    if (!is_reachable(i)) continue;
+    std::uint32_t block = i;
+    for (; roots[block] == kUnreachable && !begins_at(block); block = block_before(block)) {
+      way.push_back(block);
+    }
+    if (roots[block] == kUnreachable) roots[block] = root_name_at(block);
+    for (; !way.empty(); way.pop_back()) roots[way.back()] = roots[block];
+  }
+  return roots;
+}
+
 }  // namespace memprofd

@@ -23,6 +23,8 @@ class ShortestPaths {
   // The name, of root_names, where the way begins.
   std::uint32_t root_name_at(std::uint32_t block) const { return from_[block] - blocks_; }
   std::uint32_t block_before(std::uint32_t block) const { return from_[block]; }
+  // By block, the name where its way begins, or kUnreachable.
+  std::vector<std::uint32_t> nearest_roots() const;
 
  private:
   // The block before it; behind all blocks the number of the root's name.

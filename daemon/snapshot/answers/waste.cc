@@ -20,23 +20,6 @@ bool is_block(const BlockShape& shape, std::uint64_t fields) {
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
-// By block, where the shortest way to it begins.
-std::vector<std::uint32_t> nearest_roots(const HeapImage& image, const ShortestPaths& paths) {
-  std::vector<std::uint32_t> roots(image.blocks(), ShortestPaths::kUnreachable);
-  std::vector<std::uint32_t> way;
-  for (std::uint32_t i = 0; i < image.blocks(); ++i) {
-    if (!paths.is_reachable(i)) continue;
-    std::uint32_t block = i;
-    for (; roots[block] == ShortestPaths::kUnreachable; block = paths.block_before(block)) {
-      way.push_back(block);
-      if (paths.begins_at(block)) break;
-    }
-    if (paths.begins_at(block)) roots[block] = paths.root_name_at(block);
-    for (; !way.empty(); way.pop_back()) roots[way.back()] = roots[block];
-  }
-  return roots;
-}
-
 class WasteFinder {
  public:
   explicit WasteFinder(const HeapImage& image) : image_(image) {}
@@ -117,7 +100,7 @@ WasteText describe(WastePattern pattern) {
 }
 
 std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& paths) {
-  const std::vector<std::uint32_t> roots = nearest_roots(image, paths);
+  const std::vector<std::uint32_t> roots = paths.nearest_roots();
   const WasteFinder finder(image);
   std::array<WasteRow, kWastePatterns> rows;
   std::array<absl::flat_hash_map<std::uint32_t, std::uint64_t>, kWastePatterns> places;

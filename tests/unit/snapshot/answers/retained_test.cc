@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "daemon/snapshot/answers/shortest_paths.h"
 #include "tests/kit/random_image.h"
 
 namespace memprofd {
@@ -36,7 +37,11 @@ std::vector<std::string> names_of(const RootName& name) {
 
 class Truth {
  public:
-  explicit Truth(const HeapImage& image) : image_(image), classes_(image), all_(reached(image)) {}
+  explicit Truth(const HeapImage& image)
+      : image_(image),
+        classes_(image),
+        all_(reached(image)),
+        nearest_(ShortestPaths(image).nearest_roots()) {}
 
   // By their definition: rows of roots, and the first rows of blocks below each.
   Rows rows() {
@@ -86,8 +91,9 @@ class Truth {
     }
     for (const auto& [row, unused] : without_) {
       if (row.size() <= last.size() || row.rfind(last + "/", 0) != 0) continue;
-      rows_[last + "/held by several"] += words_lost(reached(image_, block));
-      return last + "/held by several";
+      last += "/several, nearest " + root_text(image_.root_names[nearest_[block]]);
+      rows_[last] += words_lost(reached(image_, block));
+      return last;
     }
     return last;
   }
@@ -95,6 +101,7 @@ class Truth {
   const HeapImage& image_;
   const BlockClasses classes_;
   const std::vector<bool> all_;
+  const std::vector<std::uint32_t> nearest_;
   std::map<std::string, std::vector<bool>> without_;
   Rows rows_;
 };
@@ -131,8 +138,8 @@ TEST(Retained, UnfoldsFromRootsToClassesOfBlocks) {
   const std::uint64_t buckets = 5 * (4 + 4);
   const Rows expected{{"/globals", 5 + 65 + buckets + 10},
                       {"/globals/Cache", 5 + 65 + buckets + 10},
-                      {"/globals/Cache/held by several", 10},
-                      {"/globals/Cache/held by several/string", 10},
+                      {"/globals/Cache/several, nearest global Cache, field 5", 10},
+                      {"/globals/Cache/several, nearest global Cache, field 5/string", 10},
                       {"/globals/Cache/field 2", 5 + 65 + buckets},
                       {"/globals/Cache/field 2/block(4)", 5 + 65 + buckets},
                       {"/globals/Cache/field 2/block(4)/array", 65 + buckets},

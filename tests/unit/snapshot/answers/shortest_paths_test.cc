@@ -32,10 +32,17 @@ std::vector<std::uint32_t> distances(const HeapImage& image) {
 void expect_shortest(const HeapImage& image) {
   const ShortestPaths paths(image);
   const auto distance = distances(image);
+  const auto nearest = paths.nearest_roots();
   const auto is_reached = reached(image);
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
     ASSERT_EQ(is_reached[block], paths.is_reachable(block));
-    if (!paths.is_reachable(block)) continue;
+    if (!paths.is_reachable(block)) {
+      ASSERT_EQ(ShortestPaths::kUnreachable, nearest[block]);
+      continue;
+    }
+    std::uint32_t first = block;
+    while (!paths.begins_at(first)) first = paths.block_before(first);
+    ASSERT_EQ(paths.root_name_at(first), nearest[block]);
     if (paths.begins_at(block)) {
       ASSERT_EQ(0u, distance[block]);
       const std::uint32_t name = paths.root_name_at(block);
