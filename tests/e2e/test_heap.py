@@ -489,5 +489,69 @@ class Ends(Snapshot):
         self.assertTrue(target.running())
 
 
+class Reading(Snapshot):
+    """What memprofctl tells of a snapshot's file is what the program had."""
+
+    def ask(self, question, path, *options):
+        """The answer in JSON; as a table it is one, too."""
+        command = [harness.BUILD / "memprofctl", "snapshot", question, path, *options]
+        table = subprocess.run(command, capture_output=True, text=True, timeout=harness.TIMEOUT)
+        self.assertEqual((OK, ""), (table.returncode, table.stderr))
+        self.assertIn("OCaml 4.", table.stdout.splitlines()[0])
+        return json.loads(subprocess.run([*command, "-n", "0", "-o", "json"], capture_output=True, check=True,
+                                         timeout=harness.TIMEOUT).stdout)
+
+    def sizes(self, rows):
+        for row in rows:
+            yield row["bytes"]
+            yield from self.sizes(row.get("children", []))
+
+    def test_every_block_is_counted(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        told, found = self.take_while_stepping(target, daemon)
+        path = self.folder / "a.heap"
+        shown = self.ask("show", path)
+        shapes = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+        self.assertEqual(OLD, {(tag, fields): shapes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
+        reachable = shown["heap"]["reachable"]
+        self.assertEqual(found["reachable"], reachable["blocks"])
+        self.assertEqual(found["blocks"], reachable["blocks"] + shown["heap"]["garbage"]["blocks"])
+        retained = self.ask("retained", path)
+        self.assertEqual(reachable, retained["reachable"])
+        self.assertEqual(reachable["bytes"], sum(root["bytes"] for root in retained["roots"]))
+        self.assertIn(8 * told["kept_words"], set(self.sizes(retained["roots"])), "what only one global keeps")
+        self.ask("waste", path)
+
+    def test_why_what_a_site_allocated_is_there(self):
+        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        path, done = self.take(daemon)
+        self.assertEqual(OK, done.returncode, done.stderr)
+        why = self.ask("why", path, r"Sessions\.make_session")
+        reachable = why["reachable"]["sampled_blocks"]
+        self.assertGreater(reachable, 0)
+        self.assertEqual(reachable, sum(way["sampled_blocks"] for way in why["paths"]))
+        self.assertRegex(why["paths"][0]["path"], r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
+        none = subprocess.run([harness.BUILD / "memprofctl", "snapshot", "why", path, "Nowhere"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(harness.NO_PROCESS, none.returncode)
+        self.assert_one_line(none.stderr, "no sampled block's callstack matches")
+
+    def test_what_has_come_since(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        self.take_while_stepping(target, daemon)
+        earlier = (self.folder / "a.heap").rename(self.folder / "earlier.heap")
+        self.take_while_stepping(target, daemon)
+        later = self.folder / "a.heap"
+        diff = self.ask("diff", earlier, later)
+        self.assertTrue(diff["same_process"])
+        before, after = (self.ask("show", path)["heap"]["reachable"]["bytes"] for path in (earlier, later))
+        self.assertEqual(after - before, diff["heap"][0]["change_bytes"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -248,8 +248,10 @@ std::string image_diff_text(const ImageSummary& before, const ImageSummary& afte
                             const ImageDiff& diff, const SnapshotView& view) {
   std::string out = "base   " + snapshot_head_text(before.info);
   out += "other  " + snapshot_head_text(after.info);
+  SnapshotView all = view;
+  all.limit = 0;
   if (!diff.same_process) out += "They are of different processes: no block is known again.\n";
-  return out + diff_table("Heap", diff.totals, view) +
+  return out + diff_table("Heap", diff.totals, all) +
          diff_table("Roots, what they retain", diff.roots, view) +
          diff_table("Shapes, reachable: block(fields, tag)", diff.classes, view) +
          site_diff_table(diff, view);
