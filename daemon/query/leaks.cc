@@ -190,7 +190,7 @@ Limits growth_limits(const Ends& of, double unseen_words) {
       .scaled(kBytesPerWord);
 }
 
-LeakGrowth summary_of(const Growth& growth, double seconds, double unseen_words) {
+LeakGrowth summary_of(const Growth& growth, double unseen_words) {
   LeakGrowth out;
   const Ends& of = growth.chance;
   const double old = std::max(0.0, of.old.variance_words2);
@@ -199,7 +199,6 @@ LeakGrowth summary_of(const Growth& growth, double seconds, double unseen_words)
   out.growth_limits = growth_limits(growth.sampled, unseen_words);
   out.growth_bytes = (of.end.words - of.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt((born + died) * growth.course.dispersion()) * kBytesPerWord;
-  if (seconds > 0) out.growth_bytes_per_second = out.growth_bytes / seconds;
   if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
   out.steadiness = growth.course.steadiness();
   return out;
@@ -225,7 +224,7 @@ struct Candidate {
 
 std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
                                      const Grouping& grouping, const GroupedRows& rows,
-                                     const std::vector<Growth>& growths, double seconds) {
+                                     const std::vector<Growth>& growths) {
   std::vector<Candidate> result(rows.grouper().size());
   for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
     const std::size_t group = rows.group_of_row(row);
@@ -233,7 +232,7 @@ std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCou
     result[group] = {group, &growths[of_snapshot], {}};
   }
   for (Candidate& candidate : result) {
-    candidate.summary = summary_of(*candidate.growth, seconds, at_end.unseen.live);
+    candidate.summary = summary_of(*candidate.growth, at_end.unseen.live);
   }
   return result;
 }
@@ -303,8 +302,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
                    select(snapshot, {range.begin_ns, range.end_ns}, filter));
 
   GroupedRows rows(at_end, query.group_by);
-  std::vector<Candidate> candidates =
-      candidates_of(at_end, counter, grouping, rows, growths, seconds);
+  std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
   std::erase_if(candidates,
                 [](const Candidate& candidate) { return candidate.growth->now.words <= 0; });
   const double rate = snapshot.info.sampling_rate;

@@ -45,7 +45,6 @@ struct LeakGrowth {
   double growth_bytes = 0;         // in the compared time
   double growth_bytes_stderr = 0;  // by chance, of sampling and of the program
   Limits growth_limits;            // 95 %, of what has grown, in bytes
-  double growth_bytes_per_second = 0;
   // Half of the live bytes at the end are older; 0 when nothing is live.
   double median_age_seconds = 0;
   // That it has grown at all, 0 to 1; of this one site, however many others there are.

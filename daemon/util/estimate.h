@@ -126,13 +126,17 @@ struct Estimate {
     skew_words3 += n * each.skew_words3;
   }
   // Takes back what add() with the same arguments added. At zero samples the
-  // value is exactly zero again: no rounding residue.
+  // value is exactly zero again: no rounding residue. Nor is any below zero, whatever is left of
+  // samples that stand for much less than those that are gone: an error has no square root then.
   void subtract(std::uint64_t n_samples, const SampleWeight& each) {
     const auto n = static_cast<double>(n_samples);
+    const auto left = [&](double sum, double of_each) {
+      return samples == 0 ? 0 : std::fmax(0, sum - n * of_each);
+    };
     samples -= n_samples;
-    words = samples == 0 ? 0 : words - n * each.words;
-    variance_words2 = samples == 0 ? 0 : variance_words2 - n * each.variance_words2;
-    skew_words3 = samples == 0 ? 0 : skew_words3 - n * each.skew_words3;
+    words = left(words, each.words);
+    variance_words2 = left(variance_words2, each.variance_words2);
+    skew_words3 = left(skew_words3, each.skew_words3);
   }
   Estimate& operator+=(const Estimate& other) {
     samples += other.samples;

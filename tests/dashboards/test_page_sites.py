@@ -227,6 +227,15 @@ class Sites(PanelTest):
         self.assertIn("Demo_server.Sessions.make_session", [row["name"] for row in shown["rows"]][:2])
         growth = [row["leak"]["growth_bytes"] for row in shown["rows"]]
         self.assertEqual(growth, sorted(growth, reverse=True))
+        leak = shown["rows"][0]["leak"]
+        self.assertLess(0, leak["growth_bytes_lower"])
+        self.assertLess(leak["growth_bytes"], leak["growth_bytes_upper"])
+        title = lambda column: self.js(f"document.querySelector('.sites-row [data-column={column}]').title")
+        self.assertRegex(title("growth"), "^95 % interval: .*B to .*B$")
+        self.assertRegex(title("per_second"), "^95 % interval: .*B to .*B/h$")
+        saved = list(csv.DictReader(self.save("sites-csv").read_text().splitlines()))
+        for part in ("", "_stderr", "_lower", "_upper"):
+            self.assertEqual(float(saved[0][f"growth_bytes{part}"]), leak[f"growth_bytes{part}"])
 
     def test_difference_of_two_ranges(self):
         shown = self.open_sites(compare=True, m="allocated")

@@ -187,7 +187,9 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
         &out, "\n%3d. %s  %s\n", ++number,
         signed_text(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::MEASURE_LIVE),
         site_text(leak.site(), group_by));
-    absl::StrAppend(&out, "     ", format_bytes(leak.growth_bytes_per_second() * 3600),
+    absl::StrAppend(&out, "     ",
+                    format_estimate(leak.growth_bytes_per_second() * 3600,
+                                    leak.growth_bytes_per_second_stderr() * 3600),
                     " per hour; live now ", estimate_text(leak.site().live()),
                     ", half of it older than ", format_duration(leak.median_age_seconds()),
                     "; grew in ", format_share(leak.steadiness(), 1),

@@ -16,12 +16,18 @@ namespace {
 constexpr std::uint32_t kMaxPoints = 10'000;
 constexpr std::uint64_t kWordBytes = 8;
 
-pb::Leak to_proto(const LeakSuspect& suspect) {
+// seconds: in which it has grown, above 0.
+pb::Leak to_proto(const LeakSuspect& suspect, double seconds) {
   pb::Leak out;
   *out.mutable_site() = memprofd::to_proto(suspect.group);
   out.set_growth_bytes(suspect.growth_bytes);
   out.set_growth_bytes_stderr(suspect.growth_bytes_stderr);
-  out.set_growth_bytes_per_second(suspect.growth_bytes_per_second);
+  out.set_growth_bytes_lower(suspect.growth_limits.lower);
+  out.set_growth_bytes_upper(suspect.growth_limits.upper);
+  out.set_growth_bytes_per_second(suspect.growth_bytes / seconds);
+  out.set_growth_bytes_per_second_stderr(suspect.growth_bytes_stderr / seconds);
+  out.set_growth_bytes_per_second_lower(suspect.growth_limits.lower / seconds);
+  out.set_growth_bytes_per_second_upper(suspect.growth_limits.upper / seconds);
   out.set_median_age_seconds(suspect.median_age_seconds);
   out.set_confidence(suspect.confidence);
   out.set_steadiness(suspect.steadiness);
@@ -97,7 +103,9 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
                    from_proto(request.selection().range(), target->now_ns()));
   ASSIGN_OR_RETURN(const LeakAnswer answer, find_leaks(*target, range, filter, query));
   pb::ListLeaksResponse out;
-  for (const LeakSuspect& suspect : answer.suspects) *out.add_leaks() = to_proto(suspect);
+  for (const LeakSuspect& suspect : answer.suspects) {
+    *out.add_leaks() = to_proto(suspect, answer.compared_seconds);
+  }
   *out.mutable_range() = to_proto(answer.range);
   out.set_compared_seconds(answer.compared_seconds);
   out.set_least_leak_bytes_per_second(answer.least_leak_bytes_per_second);

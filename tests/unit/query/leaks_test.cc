@@ -56,7 +56,7 @@ TEST_F(LeaksTest, OnlyTheLeakIsASuspect) {
   EXPECT_EQ(leak.group.location.function, "Sessions.remember");
   EXPECT_DOUBLE_EQ(leak.growth_bytes, 300 * kSampleBytes);
   EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr, std::sqrt(300) * kSampleBytes);
-  EXPECT_NEAR(leak.growth_bytes_per_second, kSampleBytes, 1);
+  EXPECT_NEAR(leak.growth_bytes / answer.compared_seconds, kSampleBytes, 1);
   EXPECT_GT(leak.confidence, 0.999);
   EXPECT_EQ(leak.steadiness, 1);
   EXPECT_NEAR(leak.median_age_seconds, 300, 100) << "born evenly over 600 s";
@@ -163,7 +163,7 @@ TEST_F(LeaksOverSessions, ALeakIsFoundWithItsSizeAndNothingElse) {
     ASSERT_EQ(answer.suspects.size(), 1u) << minutes;
     const LeakSuspect& leak = answer.suspects[0];
     EXPECT_EQ(leak.group.location.function, "f1");
-    EXPECT_NEAR(leak.growth_bytes_per_second, kSampleBytes, 0.02 * kSampleBytes);
+    EXPECT_NEAR(leak.growth_bytes / answer.compared_seconds, kSampleBytes, 0.02 * kSampleBytes);
     EXPECT_NEAR(leak.growth_bytes, answer.compared_seconds * kSampleBytes, 3 * kSampleBytes);
     EXPECT_EQ(leak.steadiness, 1);
     EXPECT_GT(answer.compared_seconds, minutes * 60 * 0.45);

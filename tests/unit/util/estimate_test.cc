@@ -38,6 +38,20 @@ TEST(EstimateTest, NoResidueAtZeroSamples) {
   EXPECT_EQ(estimate.stderr_bytes(), 0);
 }
 
+// What is left of a sum of floating point when nearly all of it is gone has either sign.
+TEST(EstimateTest, NoErrorIsBelowZero) {
+  for (int n = 1; n <= 100; ++n) {
+    const SampleWeight many = weight_of_word(1.0 / (30 + 997 * n));
+    Estimate estimate;
+    estimate.add(1, weight_of_word(1));
+    estimate.add(n, many);
+    for (int i = 0; i < n; ++i) estimate.subtract(1, many);
+    EXPECT_GE(estimate.stderr_bytes(), 0) << n;
+    EXPECT_GE(estimate.skew_words3, 0) << n;
+    EXPECT_NEAR(estimate.words, 1, 1e-6) << n;
+  }
+}
+
 // 20,000 trials of sampling so many words: the mean is unbiased, and what is stated of the variance
 // is what the trials scatter by, to 4 %. With few samples and at a rate of 0.5 too.
 TEST(EstimateTest, StandardErrorIsTheScatter) {

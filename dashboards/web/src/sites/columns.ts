@@ -66,17 +66,18 @@ function differenceColumns({ measure }: View): readonly Column[] {
 }
 
 const growthColumns = (): readonly Column[] => [
-  { key: "growth", label: "Growth of live", title: "Over the range; ± is one standard error",
+  { key: "growth", label: "Growth of live",
+    title: "Over the range; ± is one standard error, with the chance of which blocks the program let go of",
     width: "minmax(150px, 1.2fr)", bar: "signed",
     value: ({ leak }) => leak?.growth_bytes ?? 0, error: ({ leak }) => leak?.growth_bytes_stderr ?? 0,
-    text: ({ leak }) => format.change(leak?.growth_bytes ?? 0, leak?.growth_bytes_stderr ?? 0) },
+    text: ({ leak }) => format.change(leak?.growth_bytes ?? 0, leak?.growth_bytes_stderr ?? 0),
+    limits: ({ leak }) => format.interval(leak?.growth_bytes_lower ?? 0, leak?.growth_bytes_upper ?? 0) },
   { key: "per_second", label: "Per hour", title: "The same growth by the hour", width: "minmax(116px, 0.7fr)",
     value: ({ leak }) => leak?.growth_bytes_per_second ?? 0,
-    text: ({ leak }) => {
-      const growth = leak?.growth_bytes_per_second ?? 0;
-      const error = leak && leak.growth_bytes !== 0 ? growth * leak.growth_bytes_stderr / leak.growth_bytes : 0;
-      return `${format.estimate(growth * 3600, error * 3600)}/h`;
-    } },
+    text: ({ leak }) => `${format.estimate((leak?.growth_bytes_per_second ?? 0) * 3600,
+      (leak?.growth_bytes_per_second_stderr ?? 0) * 3600)}/h`,
+    limits: ({ leak }) => `${format.interval((leak?.growth_bytes_per_second_lower ?? 0) * 3600,
+      (leak?.growth_bytes_per_second_upper ?? 0) * 3600)}/h` },
   { key: "confidence", label: "Confidence", title: "Probability that it has grown at all", width: "88px",
     value: ({ leak }) => leak?.confidence ?? 0, text: ({ leak }) => format.share(leak?.confidence ?? 0, 1) },
   { key: "steadiness", label: "Steadiness", title: "Share of the steps of the range in which it grew", width: "88px",

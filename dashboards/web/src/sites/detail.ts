@@ -135,7 +135,10 @@ function numbers({ site, diff, leak }: Row): HTMLElement {
       format.interval(lower, upper));
   }
   if (diff) add("Change", format.change(diff.change, diff.change_stderr), format.interval(diff.change_lower, diff.change_upper));
-  if (leak) add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr));
+  if (leak) {
+    add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr),
+      format.interval(leak.growth_bytes_lower, leak.growth_bytes_upper));
+  }
   if (of.live_objects > 0) {
     add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr),
       format.interval(of.live_objects_lower, of.live_objects_upper, format.count));

@@ -231,7 +231,14 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
   EXPECT_GT(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart)) << "warmed up";
   EXPECT_DOUBLE_EQ(leak.growth_bytes(), 15 * kBytes);
   EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr(), std::sqrt(15) * kBytes);
+  // 15 born, of none seen that has died: 8.7 to 24.2, and up to 3.0 that have died unseen.
+  EXPECT_NEAR(leak.growth_bytes_lower(), 8 * kBytes, 0.1 * kBytes);
+  EXPECT_NEAR(leak.growth_bytes_upper(), 24.2 * kBytes, 0.1 * kBytes);
+  const double seconds = answer->compared_seconds();
   EXPECT_NEAR(leak.growth_bytes_per_second(), kBytes, 1);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes_per_second_stderr(), leak.growth_bytes_stderr() / seconds);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes_per_second_lower(), leak.growth_bytes_lower() / seconds);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes_per_second_upper(), leak.growth_bytes_upper() / seconds);
   EXPECT_NEAR(leak.median_age_seconds(), 15, 6);
   EXPECT_GT(leak.confidence(), 0.99);
   EXPECT_GT(leak.steadiness(), 0.8);
