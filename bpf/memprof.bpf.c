@@ -236,6 +236,26 @@ int observe_domains(struct pt_regs *ctx)
 
 /* ---- batches ---- */
 
+/* Address of the agent's memprof_agent_control, written by the daemon; 0: there is none yet. */
+__u64 agent_control = 0;
+
+/* By buffer, of the last batch that could not be sent: records and sampled blocks up to its end. */
+__u64 lost_records[MEMPROF_BUFFERS] = {};
+__u64 lost_samples[MEMPROF_BUFFERS] = {};
+
+/* The beginning of struct memprof_batch_buffer. */
+struct buffer_head {
+	__u64 first_seq;
+	__u32 count;
+	__u32 generation;
+	__u64 last_sample;
+	__u32 words;
+	__u32 format;
+};
+_Static_assert(sizeof(struct buffer_head) ==
+		       __builtin_offsetof(struct memprof_batch_buffer, records),
+	       "the head of a buffer");
+
 struct batch_args {
 	__u64 records; /* in the target */
 	__u64 first_seq;
@@ -259,6 +279,30 @@ static __always_inline bool tail_has_gone(const struct batch_args *args)
 		first_seq != args->first_seq);
 }
 
+/* A batch could not be sent: how far its buffer has come, for a program that ends without another
+ * one. Not static: the kernel looks at it once. */
+__noinline int note_lost(__u32 index)
+{
+	struct memprof_agent_control *control = (void *)agent_control;
+	struct buffer_head head;
+	__u64 buffers;
+
+	if (index >= MEMPROF_BUFFERS || !control ||
+	    memprof_walk_read(&buffers, sizeof(buffers), (__u64)&control->buffers) != 0 ||
+	    memprof_walk_read(&head, sizeof(head),
+			      buffers + index * sizeof(struct memprof_batch_buffer)) != 0)
+		return 0;
+	lost_records[index] = head.first_seq + head.count;
+	lost_samples[index] = head.last_sample;
+	return 0;
+}
+
+static __always_inline void lose_batch(const struct batch_args *args, __u32 reason)
+{
+	count_drop(reason);
+	note_lost(args->buffer);
+}
+
 /* capacity is a constant: the ring buffer reserves constant sizes only. */
 static __always_inline void send_batch(const struct batch_args *args, const __u32 capacity)
 {
@@ -269,7 +313,7 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 	batch = bpf_ringbuf_reserve(&events,
 				    sizeof(*batch) + capacity * sizeof(struct memprof_record), 0);
 	if (!batch) {
-		count_drop(MEMPROF_DROP_BATCH_RING_FULL);
+		lose_batch(args, MEMPROF_DROP_BATCH_RING_FULL);
 		return;
 	}
 	fill_header(&batch->header, MEMPROF_EVENT_BATCH, args->tid);
@@ -286,7 +330,7 @@ static __always_inline void send_batch(const struct batch_args *args, const __u3
 	     memprof_walk_read(batch->records, count * sizeof(struct memprof_record),
 			       args->records) != 0)) {
 		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
-		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
+		lose_batch(args, MEMPROF_DROP_BATCH_UNREADABLE);
 		return;
 	}
 	if (tail_has_gone(args)) {
@@ -307,7 +351,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 
 	batch = bpf_ringbuf_reserve(&events, fixed + n_words * sizeof(__u32), 0);
 	if (!batch) {
-		count_drop(MEMPROF_DROP_BATCH_RING_FULL);
+		lose_batch(args, MEMPROF_DROP_BATCH_RING_FULL);
 		return;
 	}
 	fill_header(&batch->header, MEMPROF_EVENT_PACKED, args->tid);
@@ -323,7 +367,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 	    memprof_walk_read(&batch->packed, sizeof(batch->packed.head) + count * sizeof(__u32),
 			      args->records) != 0) {
 		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
-		count_drop(MEMPROF_DROP_BATCH_UNREADABLE);
+		lose_batch(args, MEMPROF_DROP_BATCH_UNREADABLE);
 		return;
 	}
 	if (tail_has_gone(args)) {

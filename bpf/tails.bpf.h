@@ -12,24 +12,8 @@
 #ifndef MEMPROF_TAILS_BPF_H
 #define MEMPROF_TAILS_BPF_H
 
-/* Address of the agent's memprof_agent_control, written by the daemon; 0: there is none yet. */
-__u64 agent_control = 0;
-
 /* By buffer: records below this number were sent from here. */
 __u64 tails_sent[MEMPROF_BUFFERS] = {};
-
-/* The beginning of struct memprof_batch_buffer. */
-struct buffer_head {
-	__u64 first_seq;
-	__u32 count;
-	__u32 generation;
-	__u64 last_sample;
-	__u32 words;
-	__u32 format;
-};
-_Static_assert(sizeof(struct buffer_head) ==
-		       __builtin_offsetof(struct memprof_batch_buffer, records),
-	       "the head of a buffer");
 
 /* Not static: the kernel looks at it once, not once for each buffer. */
 __noinline int send_tail(__u32 index, __u32 tid)

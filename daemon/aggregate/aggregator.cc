@@ -55,14 +55,6 @@ void Aggregator::begin_anew() {
   if (forget_all()) ++forgettings_;
 }
 
-void Aggregator::end_session() {
-  forget_all();
-  for (Session& session : sessions_) {
-    close(session);
-    session.followed = false;
-  }
-}
-
 void Aggregator::close(Session& session) {
   if (!session.interval.empty()) closed_.push_back({std::move(session.interval), session.rate});
   session.interval = {};

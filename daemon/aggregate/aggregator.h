@@ -70,9 +70,6 @@ class Aggregator {
   // Takes time for what is followed, however many classes there are, and no new interval: losses
   // may come by the thousand.
   void begin_anew();
-  // Blocks still followed are no longer live as far as we know: they leave the
-  // live estimates, with the age that they had, and are counted as kFollowSessionEnd.
-  void end_session();
   double rate() const { return running().rate; }
   // How often what was followed was forgotten, or a session begun that followed nothing.
   std::uint64_t sessions() const { return forgettings_; }

@@ -57,7 +57,16 @@ void LostAllocations::begin_session(double rate) {
 void LostAllocations::end() {
   not_made_up_ += static_cast<std::uint64_t>(owed_);
   owed_ = 0;
-  for (Buffer& of : buffers_) of = {};
+  for (Buffer& of : buffers_) {
+    not_made_up_ += lost_at_the_end(of);
+    of = {};
+  }
+}
+
+std::uint64_t LostAllocations::lost_at_the_end(const Buffer& of) const {
+  if (!of.last_id || !of.sampled) return of.lost;
+  const std::uint64_t seen = *of.last_id / id_step_;
+  return *of.sampled > seen ? std::min(*of.sampled - seen, of.lost) : 0;
 }
 
 }  // namespace memprofd

@@ -48,13 +48,20 @@ class LostAllocations {
     buffers_[buffer].last_id = sampled * id_step_;
   }
   // Records of that buffer were lost, all older than those to come.
-  void on_lost(std::uint32_t buffer, std::uint64_t records) { buffers_[buffer].lost += records; }
+  void on_lost(std::uint32_t buffer, std::uint64_t records) {
+    buffers_[buffer].lost += records;
+    buffers_[buffer].sampled.reset();
+  }
   // An allocation was seen. Answers how many it counts for, itself and lost ones: the logarithm
   // to the base of 2.
   int on_alloc(std::uint32_t buffer, std::uint64_t sample_id);
   // At another rate than before, maybe; in samples per word.
   void begin_session(double rate);
-  // Nothing more comes.
+  // So many of the buffer's blocks were sampled so far, those that were lost included.
+  void on_reached(std::uint32_t buffer, std::uint64_t sampled) {
+    buffers_[buffer].sampled = sampled;
+  }
+  // Nothing more comes: what is owed, or lost behind all that was seen, is not made up for.
   void end();
 
   // Lost ones that no other counts for yet, in samples of the session that runs.
@@ -65,10 +72,12 @@ class LostAllocations {
  private:
   struct Buffer {
     std::optional<std::uint64_t> last_id;  // of the last allocation seen
+    std::optional<std::uint64_t> sampled;  // blocks so far, if that is known since the loss
     std::uint64_t lost = 0;                // records since then
     double scale = 1;                      // samples of this session that a lost one makes
   };
 
+  std::uint64_t lost_at_the_end(const Buffer& of) const;
   void close_hole(Buffer& of, std::uint64_t sample_id);
   void owe(double samples);
 

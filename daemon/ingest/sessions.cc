@@ -23,9 +23,4 @@ Sessions::Arrival Sessions::see(std::uint32_t generation) {
   return Arrival::kBegins;
 }
 
-void Sessions::clear() {
-  sessions_.clear();
-  running_ = false;
-}
-
 }  // namespace memprofd

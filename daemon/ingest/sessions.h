@@ -23,7 +23,6 @@ class Sessions {
   void request(std::uint32_t generation, double rate);
   // A batch of this generation arrived. Sessions requested before it are over.
   Arrival see(std::uint32_t generation);
-  void clear();
 
   bool running() const { return running_; }
   // Samples per word in the session that runs.

@@ -176,7 +176,7 @@ void Lane::catch_up() {
   if (!told || ring_->read() < end) return;
   if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
-    pipeline_.on_reached(tail.buffer, tail.first_seq);
+    pipeline_.on_reached(tail.buffer, {tail.first_seq, tail.sampled});
     if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
       pipeline_.on_tail({.time_ns = read_at_ns,
                          .generation = tail.generation,
@@ -317,11 +317,22 @@ TargetSnapshotPtr Lane::snapshot() {
 
 void Lane::finish() {
   if (finished()) return;
+  end_records();
   close_window();
   final_ = snapshot();
   tap_.close();
   ring_.reset();
   attachment_.reset();
+}
+
+// The last batches of a program that was killed may have found no room, and it tells nothing any
+// more; who could not send them does.
+void Lane::end_records() {
+  for (const LostBatch& lost : attachment_->kernel().lost_batches()) {
+    pipeline_.on_reached(lost.buffer, {lost.records, lost.sampled});
+  }
+  pipeline_.end();
+  tell_counts();
 }
 
 void Lane::note_children() {

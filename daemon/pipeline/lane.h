@@ -95,6 +95,7 @@ class Lane {
   std::optional<std::vector<BufferPosition>> positions_of_agent() const;
   void take_requested_sessions();
   void tell_counts();
+  void end_records();
   void note_children();
   void read_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();

@@ -24,12 +24,7 @@ void Pipeline::follow_since(std::uint32_t generation) {
   aggregator_.forget_before(generation);
 }
 
-void Pipeline::end_session() {
-  sessions_.clear();
-  aggregator_.end_session();
-  pairer_.clear();
-  lost_allocations_.end();
-}
+void Pipeline::end() { lost_allocations_.end(); }
 
 void Pipeline::on_ring_record(std::span<const std::byte> data) {
   const auto event = decode_event(data, drops_);
@@ -181,9 +176,11 @@ void Pipeline::expect(std::span<const BufferPosition> positions) {
   }
 }
 
-void Pipeline::on_reached(std::uint32_t buffer, std::uint64_t first_seq) {
-  if (next_seq_[buffer] && first_seq > *next_seq_[buffer])
-    (void)seen_before(buffer, first_seq, 0, 0);
+void Pipeline::on_reached(std::uint32_t buffer, const BufferPosition& position) {
+  if (next_seq_[buffer] && position.records > *next_seq_[buffer]) {
+    (void)seen_before(buffer, position.records, 0, 0);
+  }
+  lost_allocations_.on_reached(buffer, position.sampled);
 }
 
 void Pipeline::on_tail(const BatchView& tail) {

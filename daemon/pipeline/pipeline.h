@@ -57,7 +57,7 @@ struct PipelineLimits {
 // What a buffer has had so far.
 struct BufferPosition {
   std::uint64_t records = 0;  // handed over
-  std::uint64_t sampled = 0;  // blocks
+  std::uint64_t sampled = 0;  // blocks, those of records that it still holds included
 };
 
 class Pipeline {
@@ -79,9 +79,9 @@ class Pipeline {
   // Before the first session: where each buffer is, as an agent at rest says; nowhere yet where it
   // says nothing. Without it what was before a buffer's first batch is no loss.
   void expect(std::span<const BufferPosition> positions);
-  // A buffer's records below first_seq have all been handed over, as it said before the ring was
-  // drained: those that have not come are lost.
-  void on_reached(std::uint32_t buffer, std::uint64_t first_seq);
+  // How far a buffer was, as it said before the ring was drained: of the records that it had handed
+  // over by then those that have not come are lost.
+  void on_reached(std::uint32_t buffer, const BufferPosition& position);
   // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
   // Order: read them, then drain the ring, then call this: the captures that
   // belong to them are in the ring, and so may be their batch. Records seen
@@ -95,8 +95,9 @@ class Pipeline {
   // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
   // on_tail with a number read after the tail.
   void on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns);
-  // No more records are expected; the live set is cleared and counted.
-  void end_session();
+  // No more records come: what is still to be made up for never is, and is counted. What was live
+  // stays so.
+  void end();
 
   // The number of a buffer's next record; 0 where none is known yet.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }

@@ -93,6 +93,53 @@ class AfterALoss(E2ETest):
         self.assertEqual([], daemon.ctl_json("report", "--leaks", "--pid", target.pid)["leaks"])
 
 
+class EndsInAHole(E2ETest):
+    """What was lost, and nothing or little comes after it."""
+
+    def lossy(self, folder, *options):
+        """Two rounds are seen, before anything is lost."""
+        target = self.target("known_alloc", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--ring-bytes", "256KiB", *options, rate=1e-3)
+        self.sample_on_command(daemon, target)
+        target.command("go 2")
+        return target, daemon, daemon.targets()[target.pid]["alloc_events"]
+
+    def counted(self, daemon, pid):
+        """Sampled blocks that were seen, and those that nothing stands for."""
+        shown = daemon.targets()[pid]
+        drops = {d["reason"]: d["count"] for d in shown["drops"]}
+        self.assertGreater(drops.get("lost_records", 0), 0, drops)
+        self.assertGreater(drops.get("not_made_up", 0), 0, drops)
+        self.assertLess(drops["not_made_up"], drops["lost_records"])
+        return shown["alloc_events"], drops["not_made_up"]
+
+    def killed(self, folder, *options):
+        target, daemon, of_two_rounds = self.lossy(folder, *options)
+        with standing_still(daemon):
+            target.command("go 30")
+            target.stop(signal.SIGKILL)
+        daemon.wait_state(target.pid, "exited")
+        # Small batches may have found room after large ones had not, and stand for some.
+        self.assertAlmostEqual(sum(self.counted(daemon, target.pid)) / of_two_rounds, 16, delta=1.6)
+
+    def test_killed(self):
+        self.killed(TARGETS)
+
+    def test_killed_kernel_capture(self):
+        self.killed(TARGETS, "--capture", "kernel")
+
+    def test_killed_ocaml5(self):
+        self.killed(TARGETS5)
+
+    def test_detached(self):
+        target, daemon, _ = self.lossy(TARGETS)
+        with standing_still(daemon):
+            target.command("go 30")
+        target.command("go 1")
+        daemon.ctl("detach", "--pid", target.pid)
+        self.counted(daemon, target.pid)
+
+
 class Killed(E2ETest):
     """One round takes less time than memprofd has to look."""
 

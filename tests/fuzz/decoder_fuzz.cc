@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     size -= bytes;
   }
   memprofd::check_sums(pipeline);
-  pipeline.end_session();
+  pipeline.end();
   memprofd::check_sums(pipeline);
   return 0;
 }

@@ -104,4 +104,15 @@ KernelCounters KernelSide::counters() const {
   return counters;
 }
 
+std::vector<LostBatch> KernelSide::lost_batches() const {
+  std::vector<LostBatch> lost;
+  auto& words = *object_->main->bss;
+  for (std::uint32_t buffer = 0; buffer < MEMPROF_BUFFERS; ++buffer) {
+    const std::uint64_t records = std::atomic_ref(words.lost_records[buffer]).load();
+    if (records == 0) continue;
+    lost.push_back({buffer, records, std::atomic_ref(words.lost_samples[buffer]).load()});
+  }
+  return lost;
+}
+
 }  // namespace memprofd

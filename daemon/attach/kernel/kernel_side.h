@@ -38,6 +38,13 @@ struct KernelCounters {
   std::array<std::uint64_t, MEMPROF_KERNEL_COUNTS> counts{};  // enum memprof_kernel_count
 };
 
+// How far a buffer of the agent had come with the last batch that could not be sent.
+struct LostBatch {
+  std::uint32_t buffer = 0;
+  std::uint64_t records = 0;  // up to its end
+  std::uint64_t sampled = 0;  // blocks, likewise
+};
+
 struct KernelObject;
 
 class KernelSide {
@@ -66,6 +73,8 @@ class KernelSide {
   std::vector<std::uint64_t> thread_pointers() const;
 
   KernelCounters counters() const;
+  // Of the buffers of which any batch could not be sent, once the agent was known.
+  std::vector<LostBatch> lost_batches() const;
 
  private:
   KernelSide();

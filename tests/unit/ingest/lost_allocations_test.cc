@@ -112,6 +112,29 @@ TEST(LostAllocations, AnotherRateOwesAsManyWords) {
   EXPECT_EQ(lost.not_made_up(), 1000u);
 }
 
+// A buffer that is told of, one that is not, one whose blocks nobody has seen, one that lost none.
+TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
+  LostAllocations lost(MEMPROF_BUFFERS);
+  lost.begin_session(0.01);
+  for (const std::uint32_t buffer : {0, 1, 3}) lost.on_alloc(buffer, 10 * MEMPROF_BUFFERS + buffer);
+  for (const std::uint32_t buffer : {0, 1, 2}) lost.on_lost(buffer, 20);
+  lost.on_reached(0, 17);
+  lost.on_reached(3, 10);
+  lost.end();
+  EXPECT_EQ(lost.not_made_up(), 7u + 20 + 20);
+}
+
+// How far a buffer was before a loss says nothing of what was lost.
+TEST(LostAllocations, WhatWasReachedBeforeALossSaysNothingOfIt) {
+  LostAllocations lost(1);
+  lost.begin_session(0.01);
+  lost.on_alloc(0, 10);
+  lost.on_reached(0, 10);
+  lost.on_lost(0, 5);
+  lost.end();
+  EXPECT_EQ(lost.not_made_up(), 5u);
+}
+
 // Lost before the session began or after: of the one with less to each sample.
 TEST(LostAllocations, ALossAtTheBeginningOfASessionIsNotBlownUp) {
   for (const double next : {0.1, 0.001}) {
