@@ -73,6 +73,7 @@ bool Aggregator::forget(Fn is_gone) {
   if (gone == live_.size()) {
     live_.for_each([&](const LiveSample& sample) { forget_block(sample); });
     live_.clear();
+    let_go_.add_all_seen();
     return true;
   }
   live_.erase_if([&](const LiveSample& sample) {
@@ -143,6 +144,8 @@ bool Aggregator::may_follow(const AllocClass& of) {
 SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstack,
                               std::uint16_t domain, int stands_for_log2) {
   told_until(record.time_ns);
+  const SampleId sample(record.sample_id);
+  let_go_.see(sample);
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
   const ClassId id = class_of(record, callstack, domain, stands_for_log2);
@@ -158,27 +161,33 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   cell.allocated += n;
   if (!may_follow(of)) {
     cell.never_followed += n;
+    let_go_.add(sample);
     return {record, id, record.time_ns};
   }
-  const auto inserted = live_.insert(
-      SampleId(record.sample_id), LiveSample(record.time_ns, record.n_samples, id, heap, running_));
+  const auto inserted =
+      live_.insert(sample, LiveSample(record.time_ns, record.n_samples, id, heap, running_));
   if (inserted == LiveSet::Inserted::kYes) {
     ++session.live;
     totals_.live.add(n, each);
     counters.add_live(n, each, of.block_words());
   } else {
     cell.never_followed += n;
+    if (inserted == LiveSet::Inserted::kFull) let_go_.add(sample);
     drops_.add(inserted == LiveSet::Inserted::kFull ? Drop::kFollowLiveSetFull
                                                     : Drop::kDecodeBadRecord);
   }
   return {record, id, record.time_ns};
 }
 
+void Aggregator::count_unknown(SampleId id) {
+  if (!let_go_.has(id)) drops_.add(Drop::kFollowUnknownSample);
+}
+
 SampleEvent Aggregator::promote(const memprof_record& record) {
   ++totals_.promote_events;
   LiveSample* sample = live_.find(SampleId(record.sample_id));
   if (sample == nullptr || sample->heap() == Heap::kMajor) {
-    drops_.add(Drop::kFollowUnknownSample);
+    count_unknown(SampleId(record.sample_id));
     return {record, ClassId(), 0};
   }
   sample->move_to_major();
@@ -196,7 +205,7 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
   told_until(record.time_ns);
   const auto sample = live_.take(SampleId(record.sample_id));
   if (!sample) {
-    drops_.add(Drop::kFollowUnknownSample);
+    count_unknown(SampleId(record.sample_id));
     return {record, ClassId(), 0};
   }
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));

@@ -14,6 +14,7 @@
 #include "daemon/aggregate/alloc_class_table.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/interval.h"
+#include "daemon/aggregate/let_go.h"
 #include "daemon/aggregate/live_set.h"
 #include "daemon/aggregate/observed_cells.h"
 #include "daemon/aggregate/sample_event.h"
@@ -26,6 +27,7 @@ namespace memprofd {
 struct AggregatorLimits {
   std::size_t live_samples = 3'600'000;
   AllocClassLimits classes;
+  std::uint64_t sample_id_step = 1;  // how far the numbers of a buffer's blocks are apart
 };
 
 // A hit of observe mode: a block that stands for many words.
@@ -48,7 +50,10 @@ class Aggregator {
  public:
   // drops must outlive the aggregator.
   Aggregator(const AggregatorLimits& limits, DropCounters& drops)
-      : drops_(drops), classes_(limits.classes), live_(limits.live_samples) {}
+      : drops_(drops),
+        classes_(limits.classes),
+        live_(limits.live_samples),
+        let_go_(limits.sample_id_step) {}
 
   // Ends the session before it, if any, and forgets what was followed. rate in samples per word,
   // above 0.
@@ -127,6 +132,7 @@ class Aggregator {
   ClassId class_of(const memprof_record& record, CallstackId callstack, std::uint16_t domain,
                    int stands_for_log2);
   bool may_follow(const AllocClass& of);
+  void count_unknown(SampleId id);
   Counters& counters_of(ClassId alloc_class);
   const Session& running() const { return sessions_[running_]; }
   Session& session_of(const LiveSample& sample) { return sessions_[sample.session()]; }
@@ -142,6 +148,7 @@ class Aggregator {
   DropCounters& drops_;
   AllocClassTable classes_;
   LiveSet live_;
+  LetGo let_go_;
   std::uint64_t now_ns_ = 0;  // of the latest record
   std::uint64_t forgettings_ = 0;
   TargetCounters totals_;

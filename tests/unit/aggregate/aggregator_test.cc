@@ -231,8 +231,44 @@ TEST_F(AggregatorTest, ALossForgetsAllSessions) {
   aggregator_.begin_anew();
   EXPECT_EQ(totals().live.words, 0);
   EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
-  dealloc(1, MEMPROF_DEALLOC_MINOR);
-  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 1u);
+}
+
+// They are let go once, and counted then.
+TEST_F(AggregatorTest, ThatBlocksDieThatWereLetGoIsNoNews) {
+  alloc(1, 2, 5);
+  alloc(2, 1, 6);
+  aggregator_.begin_anew();
+  alloc(3, 1, 6);
+  promote(1);
+  dealloc(1, MEMPROF_DEALLOC_MAJOR);
+  dealloc(2, MEMPROF_DEALLOC_MINOR);
+  dealloc(3, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
+  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 0u);
+  dealloc(4, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 1u) << "nobody has seen it";
+}
+
+// Of blocks that count for others one in 2^n is live.
+TEST_F(AggregatorTest, ThatBlocksDieThatAreNotLiveIsNoNews) {
+  for (std::uint64_t id = 1; id <= 64; ++id) {
+    aggregator_.alloc(sample_record(10, id, MEMPROF_ALLOC_MINOR, 1), CallstackId(5), 0, 2);
+  }
+  EXPECT_GT(aggregator_.live().size(), 0u);
+  EXPECT_LT(aggregator_.live().size(), 40u);
+  for (std::uint64_t id = 1; id <= 64; ++id) dealloc(id, MEMPROF_DEALLOC_MINOR);
+  EXPECT_EQ(aggregator_.live().size(), 0u);
+  EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 0u);
+}
+
+TEST(LetGoTest, BuffersHaveNumbersOfTheirOwn) {
+  LetGo let_go(128);
+  let_go.see(SampleId(10 * 128 + 3));
+  let_go.add_all_seen();
+  let_go.see(SampleId(11 * 128 + 3));
+  EXPECT_TRUE(let_go.has(SampleId(10 * 128 + 3)));
+  EXPECT_FALSE(let_go.has(SampleId(11 * 128 + 3)));
+  EXPECT_FALSE(let_go.has(SampleId(5 * 128 + 4)));
 }
 
 TEST(CountersTest, SumAddsEveryField) {
