@@ -66,6 +66,10 @@ std::string stats_text(const pb::TraceStats& stats) {
     absl::StrAppend(&out, ", ", format_count(stats.dropped_events()),
                     " lost because writing was too slow");
   }
+  if (stats.lost_records() > 0) {
+    absl::StrAppend(&out, ", ", format_count(stats.lost_records()),
+                    " records lost before they reached memprofd");
+  }
   if (stats.unfollowed_events() > 0) {
     absl::StrAppend(&out, ", ", format_count(stats.unfollowed_events()),
                     " of blocks from before it left out");

@@ -72,9 +72,10 @@ bool EventLog::stop() {
   return true;
 }
 
-void EventLog::close() {
+void EventLog::close(std::uint64_t lost) {
   {
     const std::lock_guard lock(mutex_);
+    lost_at_end_ = lost;
     closed_ = true;
   }
   changed_.notify_all();
@@ -118,6 +119,7 @@ EventRead EventLog::read(std::optional<std::uint64_t>& position, std::size_t max
   if (!result.slices.empty()) position = result.slices.back().chunk->end();
   result.next = EventCursor{id_, *position};
   result.ended = closed_ && *position == next_;
+  if (result.ended) result.lost += lost_at_end_;
   return result;
 }
 
@@ -125,6 +127,9 @@ void EventLog::collect(std::uint64_t position, std::size_t max_events, EventRead
   auto chunk = std::upper_bound(chunks_.begin(), chunks_.end(), position,
                                 [](std::uint64_t p, const auto& c) { return p < c->end(); });
   for (std::size_t events = 0; chunk != chunks_.end() && events < max_events; ++chunk) {
+    const std::uint64_t lost = position == (*chunk)->first ? (*chunk)->lost_before : 0;
+    if (lost > 0 && !into.slices.empty()) return;
+    into.lost += lost;
     into.slices.push_back({*chunk, static_cast<std::size_t>(position - (*chunk)->first)});
     position = (*chunk)->end();
     events += into.slices.back().events().size();

@@ -50,6 +50,7 @@ struct EventChunk {
   std::vector<SampleEvent> events;  // at least one
   double rate = 0;                  // samples per word, of the session that ran
   std::vector<EventClass> classes;  // of all its events, by id
+  std::uint64_t lost_before = 0;    // records of the target that never came, since the chunk before
 
   // Null for a class that no event here has.
   const EventClass* find(ClassId id) const;
@@ -76,7 +77,8 @@ struct EventSlice {
 };
 
 struct EventRead {
-  std::uint64_t dropped = 0;       // events lost before these
+  std::uint64_t dropped = 0;       // events before these that the reader was too slow for
+  std::uint64_t lost = 0;          // records before these that never came; when ended, behind them
   std::vector<EventSlice> slices;  // in order, without holes
   // Behind these. Unset: recording has not begun; nothing is missed from the
   // first read on that sets it.
@@ -116,8 +118,9 @@ class EventLog {
   // Recording ends and what is kept goes. False, and nothing happened, when a
   // reader has come meanwhile.
   bool stop();
-  // No events will follow; readers get the rest. stop() still lets go of it.
-  void close();
+  // No events will follow; readers get the rest. stop() still lets go of it. lost: records that
+  // never came, since the last chunk.
+  void close(std::uint64_t lost = 0);
 
  private:
   friend class EventReader;
@@ -140,6 +143,7 @@ class EventLog {
   std::uint64_t began_ = 0;  // where recording last began
   bool recording_ = false;
   bool closed_ = false;
+  std::uint64_t lost_at_end_ = 0;
 };
 
 // Reads from one log; while it lives, the log is recorded. Not thread-safe.
@@ -154,7 +158,7 @@ class EventReader {
   EventReader& operator=(EventReader&&) = delete;
 
   // Waits until there is something to tell. Whole chunks, until there are at
-  // least max_events.
+  // least max_events or records were lost between two.
   EventRead read(std::size_t max_events, std::chrono::milliseconds timeout);
 
  private:

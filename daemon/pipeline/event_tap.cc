@@ -17,6 +17,10 @@ std::uint64_t events_seen(const Pipeline& pipeline) {
   return totals.alloc_events + totals.promote_events + totals.dealloc_events;
 }
 
+std::uint64_t records_lost(const Pipeline& pipeline) {
+  return pipeline.drops().get(Drop::kFollowLostRecords);
+}
+
 }  // namespace
 
 EventTap::EventTap(Pipeline& pipeline, std::shared_ptr<EventLog> log)
@@ -37,12 +41,23 @@ void EventTap::update() {
   } else if (!closed_) {
     recording_ = true;
     first_ = events_seen(pipeline_);
+    lost_ = records_lost(pipeline_);
+    lost_before_ = 0;
     log_->begin(first_);
     pipeline_.set_observer(this);
   }
 }
 
+// What was lost goes before the event that comes next.
+void EventTap::note_losses() {
+  const std::uint64_t lost = records_lost(pipeline_);
+  if (lost == lost_) return;
+  flush();
+  lost_before_ += lost - std::exchange(lost_, lost);
+}
+
 void EventTap::on_event(const SampleEvent& event, double rate) {
+  note_losses();
   if (rate != rate_) {
     flush();
     rate_ = rate;
@@ -79,6 +94,7 @@ void EventTap::flush() {
   chunk->first = first_;
   chunk->events = events_;  // as large as needed; events_ keeps its room
   chunk->rate = rate_;
+  chunk->lost_before = std::exchange(lost_before_, 0);
   chunk->classes = take_classes();
   first_ = chunk->end();
   events_.clear();
@@ -87,8 +103,9 @@ void EventTap::flush() {
 
 void EventTap::close() {
   if (std::exchange(closed_, true)) return;
+  note_losses();
   flush();
-  log_->close();
+  log_->close(recording_ ? lost_before_ : 0);
 }
 
 }  // namespace memprofd

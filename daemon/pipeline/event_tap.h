@@ -36,6 +36,7 @@ class EventTap final : public SampleObserver {
   void on_batch_end() override;
 
  private:
+  void note_losses();
   void note_class(ClassId id);
   std::vector<EventClass> take_classes();
 
@@ -44,9 +45,12 @@ class EventTap final : public SampleObserver {
   bool recording_ = false;
   bool closed_ = false;
 
+  std::uint64_t lost_ = 0;  // records of the target, as far as they have been told
+
   // The chunk being collected.
   std::uint64_t first_ = 0;  // number of its first event
   double rate_ = 0;
+  std::uint64_t lost_before_ = 0;
   std::vector<SampleEvent> events_;
   std::vector<ClassId> classes_;  // each once
   // By class: the number of the chunk (chunk_) that last had it.

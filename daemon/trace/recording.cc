@@ -42,6 +42,7 @@ std::uint64_t TraceRecording::unix_us(std::uint64_t monotonic_ns) const {
 bool TraceRecording::put(const EventRead& read) {
   if (!ended_.empty()) return false;
   stats_.dropped_events += read.dropped;
+  stats_.lost_records += read.lost;
   for (const EventSlice& slice : read.slices) {
     for (const SampleEvent& event : slice.events()) {
       if (!put(*slice.chunk, event)) return false;

@@ -66,6 +66,7 @@ struct RecordingStats {
   std::uint64_t samples = 0;            // allocations
   std::uint64_t dropped_events = 0;     // pushed out of the log before they were read
   std::uint64_t unfollowed_events = 0;  // of blocks that are not in the file
+  std::uint64_t lost_records = 0;       // never came
 };
 
 // Not thread-safe.

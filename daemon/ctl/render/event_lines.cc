@@ -85,6 +85,11 @@ std::string EventLines::lines(const pb::StreamEventsResponse& response, std::siz
                 : absl::StrCat(format_count(response.dropped_events()),
                                " events lost: this reader was too slow\n");
   }
+  if (response.lost_records() > 0) {
+    out += json_ ? dump({{"kind", "lost"}, {"records", response.lost_records()}})
+                 : absl::StrCat(format_count(response.lost_records()),
+                                " records lost before they reached memprofd\n");
+  }
   count = std::min<std::size_t>(count, response.events_size());
   for (std::size_t i = 0; i < count; ++i) {
     const pb::SampleEvent& event = response.events(static_cast<int>(i));

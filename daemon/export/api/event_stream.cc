@@ -66,10 +66,12 @@ EventStream::EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolize
 bool EventStream::put(const EventRead& read, const Send& send) {
   if (!read.next) return true;
   message_.set_dropped_events(read.dropped);
+  message_.set_lost_records(read.lost);
   for (const EventSlice& slice : read.slices) {
     if (!put(slice, read.next->log, send)) return false;
   }
-  const bool anything = message_.events_size() > 0 || message_.dropped_events() > 0;
+  const bool anything =
+      message_.events_size() > 0 || message_.dropped_events() > 0 || message_.lost_records() > 0;
   if (begun_ && !anything && silent_ < limits_.silent_events) return true;
   return send_message(*read.next, send);
 }

@@ -54,6 +54,7 @@ absl::StatusOr<RecorderOptions> recorder_options(const ::memprof::v1::TraceOptio
   out.set_samples(stats.samples);
   out.set_dropped_events(stats.dropped_events);
   out.set_unfollowed_events(stats.unfollowed_events);
+  out.set_lost_records(stats.lost_records);
   return out;
 }
 

@@ -115,6 +115,33 @@ TEST_F(EventTapTest, NobodyReadsNothingIsKept) {
   EXPECT_EQ(seen.dropped, 0u);
 }
 
+// Five records before the first event, three between two and four behind the last one.
+TEST_F(EventTapTest, LostRecordsAreToldWhereTheyAreMissing) {
+  seq_ += 100;
+  batch_of(1, 1);
+  EventReader reads = reader();
+  tap_.update();
+  seq_ += 5;
+  batch_of(2, 2);
+  seq_ += 3;
+  batch_of(4, 1);
+  tap_.flush();
+  EventRead seen = read(reads);
+  EXPECT_EQ(seen.lost, 5u) << "not the 100 that nobody asked for";
+  ASSERT_EQ(seen.slices.size(), 1u) << "as far as the next hole";
+  EXPECT_EQ(seen.slices[0].events().size(), 2u);
+  seen = read(reads);
+  EXPECT_EQ(seen.lost, 3u);
+  ASSERT_EQ(seen.slices.size(), 1u);
+  EXPECT_EQ(seen.slices[0].events().size(), 1u);
+  EXPECT_EQ(seen.dropped, 0u) << "the reader was not too slow";
+  pipeline_.on_reached(0, {.records = seq_ + 4, .sampled = 8});
+  tap_.close();
+  seen = read(reads);
+  EXPECT_TRUE(seen.ended);
+  EXPECT_EQ(seen.lost, 4u);
+}
+
 TEST_F(EventTapTest, AReaderThatComesBackLateIsToldWhatItMissed) {
   std::optional<EventCursor> cursor;
   {

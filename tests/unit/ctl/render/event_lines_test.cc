@@ -105,6 +105,10 @@ TEST(EventLines, LossesComeFirst) {
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0]["kind"], "dropped");
   EXPECT_EQ(out[0]["events"], 12345);
+  lossy = {};
+  lossy.set_lost_records(2000);
+  EXPECT_EQ(EventLines(false).lines(lossy, 0), "2,000 records lost before they reached memprofd\n");
+  EXPECT_EQ(parsed(EventLines(true).lines(lossy, 1))[0]["records"], 2000);
 }
 
 TEST(EventLines, EveryKindAndSourceHasAWord) {

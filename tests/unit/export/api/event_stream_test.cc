@@ -253,6 +253,19 @@ TEST(EventStream, TellsHowManyWereDropped) {
   EXPECT_EQ(streamed.put(read_of(lives(), 109))[0].dropped_events(), 0u);
 }
 
+TEST(EventStream, TellsHowManyRecordsWereLost) {
+  Streamed streamed;
+  EventRead read = read_of(lives());
+  read.lost = 77;
+  EXPECT_EQ(streamed.put(read)[0].lost_records(), 77u);
+  EventRead nothing = read_of(lives(), 109);
+  nothing.slices.clear();
+  nothing.lost = 5;
+  const auto messages = streamed.put(nothing);
+  ASSERT_THAT(messages, SizeIs(1)) << "losses are always told";
+  EXPECT_EQ(messages[0].lost_records(), 5u);
+}
+
 TEST(EventStream, TheNoticeIsInTheFirstOfSeveralMessages) {
   Streamed streamed({}, {.events = 4});
   EventRead read = read_of(lives());
