@@ -29,6 +29,11 @@ class Context:
     def chosen(self, workloads):
         return [workload for workload in workloads if not self.workloads or workload.name in self.workloads]
 
+    @property
+    def day(self):
+        """What history_bench has printed, once it has run: a day takes minutes to simulate."""
+        return self.files / "history_bench.json"
+
     @contextlib.contextmanager
     def daemon(self, *arguments):
         daemon = harness.Daemon(self.files, *self.memprofd, *arguments)

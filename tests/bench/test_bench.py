@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench itself, with hardly any work: every peer runs, and the result has what was asked for."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -8,10 +9,11 @@ import tempfile
 import unittest
 
 import bench
+import harness
 import peers
 from bench_context import Context
 from result import Result
-from sections import budget
+from sections import budget, limits
 
 PROGRAM = pathlib.Path(__file__).with_name("bench.py")
 
@@ -52,6 +54,20 @@ class Bench(unittest.TestCase):
                     words = workload.amount * context.scale
                     self.assertEqual(budget.RATE, seen["rate"])
                     self.assertLess(abs(seen["words"] - words), 5 * (words / budget.RATE) ** 0.5 + 1e5)
+
+    def test_a_day_that_was_measured_is_not_simulated_again(self):
+        """What is judged is what is in the file: here a day that takes too much."""
+        with tempfile.TemporaryDirectory() as folder:
+            context = Context(pathlib.Path(folder))
+            queries = {str(i): {"reference_ms": 50, "min_ms": 1, "answer_bytes": 1} for i in range(13)}
+            context.day.write_text(json.dumps({"zipf": {"samples": 2e8, "history_bytes": 2**40, "hours_within_limit": 24,
+                                                        "queries": queries}}))
+            done = subprocess.run([sys.executable, harness.ROOT / "tests/run.py", "--module",
+                                   "tests/e2e/test_limits.py", "--class", "DayOfTenThousandSites",
+                                   "--report", context.files / "report.json"], cwd=harness.ROOT,
+                                  env=limits.environment(context), capture_output=True, text=True, check=False)
+        self.assertNotEqual(0, done.returncode, done.stdout)
+        self.assertIn(str(2**40), done.stdout + done.stderr)
 
     def test_every_section_has_a_title(self):
         for name in bench.SECTIONS:

@@ -10,12 +10,13 @@ PROGRAM = harness.BUILD / "tests" / "history_bench"
 MAX_MIB = 128
 
 
-def run(_context, section):
+def run(context, section):
     if not PROGRAM.exists():
         section.notes.append(f"skipped: {PROGRAM.name} is not built")
         return
     # Exit code 1 says that a goal was missed, which `missed` names.
     done = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=False)
+    context.day.write_text(done.stdout)
     result = json.loads(done.stdout)
     for case in ("zipf", "equal"):
         numbers = result[case]

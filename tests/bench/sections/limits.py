@@ -13,11 +13,17 @@ TESTS = [("tests/dashboards/test_page_sites.py", "Large"), ("tests/dashboards/te
          ("tests/dashboards/test_flamegraph.py", "Large"), ("tests/e2e/test_limits.py", "")]
 
 
+def environment(context):
+    """With the day that was simulated before, if it was."""
+    day = {"MEMPROFD_DAY": str(context.day)} if context.day.exists() else {}
+    return {**os.environ, "MEMPROFD_TIMES": "1", **day}
+
+
 def run(context, section):
     for path, chosen in TESTS:
         report = context.files / "report.json"
         done = subprocess.run([sys.executable, harness.ROOT / "tests/run.py", "--module", path, "--class", chosen, "--report", report],
-                              cwd=harness.ROOT, env={**os.environ, "MEMPROFD_TIMES": "1"}, stdin=subprocess.DEVNULL,
+                              cwd=harness.ROOT, env=environment(context), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         section.notes += json.loads(report.read_text())["notes"]
         if done.returncode != 0:
