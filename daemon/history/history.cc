@@ -28,8 +28,9 @@ bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
 }
 
 // A session of a lower rate has larger errors and would be the highest for that: a moment of
-// another session is the peak when it is higher beyond doubt.
-constexpr double kOtherSessionErrors = 1.96;
+// another session is the peak when it is higher by more than chance and half an error, with which
+// the most of a few sessions is found to be least wrong (docs/accuracy.md).
+constexpr double kOtherSessionErrors = 0.5;
 
 }  // namespace
 
@@ -130,7 +131,9 @@ bool History::is_peak(const Highest& now) {
 
 void History::note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
                         const std::vector<Counters>& by_class) {
-  if (live.samples == 0 || !is_peak({live, gone_words})) return;
+  if (live.samples == 0) return;
+  most_upper_bytes_ = std::max(most_upper_bytes_, live.limits_bytes(live.grain()).upper);
+  if (!is_peak({live, gone_words})) return;
   peak_session_ = session_;
   auto peak = std::make_shared<PeakLive>();
   peak->time_ns = now_ns;
@@ -143,10 +146,16 @@ void History::note_live(std::uint64_t now_ns, const Estimate& live, double gone_
   peak_ = std::move(peak);
 }
 
+Limits History::peak_limits() const {
+  if (peak_ == nullptr) return {};
+  return {peak_->live.limits_bytes(peak_->live.grain()).lower, most_upper_bytes_};
+}
+
 HistoryView History::view() const {
   HistoryView view;
   view.begin_ns = begin_ns_;
   view.peak = peak_;
+  view.peak_limits = peak_limits();
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
     view.tiers[tier].assign(tiers_[tier].begin(), tiers_[tier].end());
   }

@@ -76,10 +76,12 @@ class History {
   };
   // Takes it in.
   bool is_peak(const Highest& now);
+  Limits peak_limits() const;
 
   std::uint64_t session_ = 0;  // of the last window
   std::uint64_t highest_session_ = 0, peak_session_ = 0;
   Highest highest_;
+  double most_upper_bytes_ = 0;  // upper limit of what was live at any moment
   std::shared_ptr<const PeakLive> peak_;
 };
 

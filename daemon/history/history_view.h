@@ -50,6 +50,9 @@ struct HistoryView {
   std::array<Tier, kHistoryTiers> tiers;
   std::uint64_t begin_ns = 0;            // of the recording
   std::shared_ptr<const PeakLive> peak;  // null: nothing was ever live
+  // 95 %, in bytes, of the most that was live: at that moment or at another one, which may have
+  // been higher than its estimate.
+  Limits peak_limits;
 
   bool empty() const { return tiers[0].empty(); }
   // Where the oldest window that is left begins; later than begin_ns when some

@@ -174,8 +174,8 @@ class Calibration {
     take("all live", books.total(end).live, total, Measure::kLive);
     double peak = 0;
     for (int second = 1; second <= end; ++second) peak = std::max(peak, books.total(second).live);
-    const Estimate& said = snapshot.history.peak->live;
-    of_["most live"].add(peak, said.bytes(), said.limits_bytes(said.grain()), expected(peak));
+    const HistoryView& history = snapshot.history;
+    of_["most live"].add(peak, history.peak->live.bytes(), history.peak_limits, expected(peak));
   }
   void take_threads(const SimulatedBooks& books, const TargetProfile& profile) {
     for (const Group& group : GroupedRows(profile, GroupBy::kThread).all_sums()) {
@@ -191,8 +191,10 @@ class Calibration {
         const auto truth = books.lifetime(site, q);
         if (!truth || *truth == 0) continue;
         const SurvivalCurve::Quantile said = curve.quantile(q);
+        // "More than that" is right of whatever is more.
+        const double at_least = curve.watched_ns() / 1e9;
         of_[q == 0.5 ? "p50 of lifetimes" : "p90 of lifetimes"].add(
-            *truth, said.ns.value_or(curve.watched_ns()) / 1e9,
+            *truth, said.ns ? *said.ns / 1e9 : std::max<double>(*truth, at_least),
             {said.lower_ns / 1e9,
              said.upper_ns ? *said.upper_ns / 1e9 : std::numeric_limits<double>::infinity()},
             expected(books.at(end, site).allocated));

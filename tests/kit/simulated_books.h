@@ -79,7 +79,8 @@ class SimulatedBooks {
   const Recording& recording() const { return recording_; }
   // At the end of a second of the program, 0 being the begin.
   std::uint64_t time(int second) const { return second == 0 ? kStart : times_[second - 1]; }
-  // Counts of a site (from 0) since the begin; live as of the current session of sampling.
+  // Counts of a site (from 0) since the begin; live is what the session of sampling that ran then
+  // has seen allocated.
   const TrueCounts& at(int second, int site) const { return counts_[second][site]; }
   TrueCounts total(int second) const {
     TrueCounts sum;
@@ -157,12 +158,12 @@ class SimulatedBooks {
 
   void run_second(int second) {
     if (options_.observe) rate_ = options_.rate * log_uniform(0.1, 10);
+    Counts& now = counts_.emplace_back(counts_.back());
     if (second > 0 && second % options_.rate_seconds == 0) change_rate(second);
     if (options_.seconds_to_loss > 0 && uniform(0, options_.seconds_to_loss) < 1) {
       recording_.begin_anew();
       let_go(second);
     }
-    Counts& now = counts_.emplace_back(counts_.back());
     for (const Block& block : deaths_[second]) die(block, second, now);
     deaths_[second] = {};
     for (int site = 0; site < kSites; ++site) {

@@ -82,9 +82,8 @@ pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot
     out.set_peak_unix_ns(static_cast<std::int64_t>(target.history.peak->time_ns));
     out.set_peak_live_bytes(target.history.peak->live.bytes());
     out.set_peak_live_bytes_stderr(target.history.peak->live.stderr_bytes());
-    const Limits peak = limits_of_live(target.history.peak->live, rate);
-    out.set_peak_live_bytes_lower(peak.lower);
-    out.set_peak_live_bytes_upper(peak.upper);
+    out.set_peak_live_bytes_lower(target.history.peak_limits.lower);
+    out.set_peak_live_bytes_upper(target.history.peak_limits.upper);
   }
   return out;
 }

@@ -117,5 +117,26 @@ TEST(Peak, ARateChangeMakesNoPeakByItsNoise) {
   EXPECT_EQ(recording.history().view().peak->time_ns, recording.now());
 }
 
+// Another moment may have been the one: the most that was live is not below what the peak had at
+// least, nor above what any moment may have had.
+TEST(Peak, ItsLimitsAreOfAllMoments) {
+  Recording recording;
+  EXPECT_EQ(recording.history().view().peak_limits, Limits());
+  recording.alloc(1, 5, 10'000);  // at 0.01: 1,000,000 words
+  recording.advance(kSecond);
+  const Limits of_peak = recording.history().view().peak_limits;
+  EXPECT_NEAR(of_peak.lower, 8 * 980'500, 8'000);
+  EXPECT_NEAR(of_peak.upper, 8 * 1'019'800, 8'000);
+  recording.set_rate(0.0001);
+  recording.alloc(2, 5, 108);  // 1,080,000 words: 891,000 to 1,299,000
+  recording.advance(kSecond);
+  EXPECT_EQ(recording.history().view().peak_limits.lower, of_peak.lower);
+  EXPECT_NEAR(recording.history().view().peak_limits.upper, 8 * 1'299'000, 40'000);
+  recording.set_rate(0.01);
+  recording.alloc(3, 5, 100);
+  recording.advance(kSecond);
+  EXPECT_NEAR(recording.history().view().peak_limits.upper, 8 * 1'299'000, 40'000);
+}
+
 }  // namespace
 }  // namespace memprofd
