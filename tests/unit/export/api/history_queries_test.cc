@@ -36,6 +36,16 @@ TEST_F(ProfileQueriesTest, ListsTargetsThatEndedToo) {
   EXPECT_EQ(response.targets(1).state(), pb::TARGET_STATE_EXITED);
 }
 
+TEST_F(ProfileQueriesTest, WhatCustomBlocksHoldIsToldApart) {
+  auto target = fixed_target();
+  target->rows[2].alloc_class.source = Source::kCustom;  // Cache.fill
+  service_.set({target});
+  const pb::Target told = queries_.list_targets().targets(0);
+  EXPECT_DOUBLE_EQ(told.live_external().bytes(), 800 * testing::kSampleBytes);
+  EXPECT_NEAR(told.live_external().bytes_lower(), 746 * testing::kSampleBytes, 8'000);
+  EXPECT_EQ(told.live().bytes(), 10'403 * testing::kSampleBytes) << "of which it is a part";
+}
+
 TEST_F(ProfileQueriesTest, TargetsThatRunTellHowOldTheirNumbersAre) {
   auto now = fixed_target(), stale = fixed_target(4300), ended = fixed_target(4301);
   now->time_ns = realtime_ns();
