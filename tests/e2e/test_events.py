@@ -93,10 +93,10 @@ class EventStream(E2ETest):
         cls.addClassCleanup(cls.generated.cleanup)
         cls.pb = protobuf_module(cls.generated.name)
 
-    def attached(self, rate=RATE):
+    def attached(self, rate=RATE, *options):
         """A sampled known_alloc of which everything that has happened is counted."""
         self.known = self.target("known_alloc")
-        self.memprofd = self.daemon("--pid", self.known.pid, rate=rate)
+        self.memprofd = self.daemon("--pid", self.known.pid, *options, rate=rate)
         self.sample_on_command(self.memprofd, self.known)
         self.channel = grpc.insecure_channel(f"unix:{self.memprofd.socket}")
         self.addCleanup(self.channel.close)
@@ -253,6 +253,18 @@ class EventStream(E2ETest):
         self.assertEqual(sum(counts[:3]), slow.size() + slow.dropped())
         notices = [m for m in slow.messages if m.dropped_events]
         self.assertTrue(all(m.cursor.next_event for m in notices))
+
+    def test_records_that_never_came_are_told(self):
+        self.attached(self.RATE, "--ring-bytes", "256KiB")
+        stream = self.stream()
+        with harness.standing_still(self.memprofd):
+            self.known.command("go 30")
+        self.work(1)
+        drops = {drop["reason"]: drop["count"] for drop in self.memprofd.targets()[self.known.pid]["drops"]}
+        self.assertGreater(drops["lost_records"], 0)
+        told = lambda: sum(message.lost_records for message in list(stream.messages))
+        eventually(lambda: told() >= drops["lost_records"], "the losses are told")
+        self.assertEqual((drops["lost_records"], 0), (told(), stream.dropped()))
 
     # ------------------------------------------------------------ clients
 

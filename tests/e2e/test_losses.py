@@ -2,25 +2,13 @@
 """What is told after records were lost: a memprofd that stood still while its ring overflowed, and
 programs that are killed in the middle of a batch."""
 
-import contextlib
 import signal
 import unittest
 
-from harness import TARGETS, TARGETS5, E2ETest, eventually, proc_status, sum_sites
+from harness import TARGETS, TARGETS5, E2ETest, eventually, standing_still, sum_sites
 
 SITES = ("site_small", "site_live", "site_major", "site_bytes", "site_promoted", "site_unmarshal")
 MINOR_HEAP_BYTES = 256 * 1024 * 8
-
-
-@contextlib.contextmanager
-def standing_still(daemon):
-    """Its rings overflow meanwhile."""
-    daemon.send_signal(signal.SIGSTOP)
-    eventually(lambda: proc_status(daemon.pid, "State").startswith("T"), "memprofd stands still")
-    try:
-        yield
-    finally:
-        daemon.send_signal(signal.SIGCONT)
 
 
 class AfterALoss(E2ETest):

@@ -421,6 +421,17 @@ def sum_sites(sites, function):
     return total
 
 
+@contextlib.contextmanager
+def standing_still(daemon):
+    """Its rings overflow meanwhile."""
+    daemon.send_signal(signal.SIGSTOP)
+    eventually(lambda: proc_status(daemon.pid, "State").startswith("T"), "memprofd stands still")
+    try:
+        yield
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+
+
 def proc_status(pid, key):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         if line.startswith(key + ":"):
