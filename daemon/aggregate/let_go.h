@@ -30,7 +30,7 @@ class LetGo {
   void add_all_seen() {
     for (Buffer& buffer : buffers_) buffer.until = buffer.seen;
   }
-  // Of a block that is not followed.
+  // Whether a block that is not followed was let go.
   bool has(SampleId id) const { return id.value() <= buffers_[id.value() % buffers_.size()].until; }
 
  private:

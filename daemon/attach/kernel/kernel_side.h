@@ -73,7 +73,7 @@ class KernelSide {
   std::vector<std::uint64_t> thread_pointers() const;
 
   KernelCounters counters() const;
-  // Of the buffers of which any batch could not be sent, once the agent was known.
+  // One for each buffer of which a batch could not be sent since the agent is known.
   std::vector<LostBatch> lost_batches() const;
 
  private:
