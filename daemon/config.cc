@@ -15,6 +15,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kMinRingBytes = 256u << 10, kMaxRingBytes = 1u << 30;
+constexpr std::uint64_t kMinStateBytes = 64u << 10;
 constexpr std::uint64_t kMinHistoryBytes = 64u << 10, kMaxHistoryBytes = std::uint64_t{1} << 40;
 
 // An option whose text a parser turns into a number; the parser's message is the
@@ -157,6 +158,13 @@ void add_output_options(CLI::App& app, Config& config) {
              "Keep the counts of a target that has ended for so long, such as 90s, 5m or 2h")
       ->default_str("1h")
       ->type_name("DURATION");
+  app.add_option("--state.directory", config.state_directory,
+                 "Keep targets and their history here, so that the next memprofd goes on with them "
+                 "(off by default)")
+      ->type_name("DIR");
+  add_size(app, "--state.max-bytes", config.state_max_bytes, kMinStateBytes, kMaxHistoryBytes,
+           "Let its files take at most so much")
+      ->default_str("1GiB");
   app.add_option("--trace.directory", config.trace_directory,
                  "Let gRPC clients have traces written here (off by default)")
       ->type_name("DIR");

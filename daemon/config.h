@@ -29,6 +29,8 @@ struct Config {
   std::size_t top_sites = kDefaultTopSites;  // sites with series of their own
   std::size_t history_bytes = 128u << 20;    // of all targets together
   double retention_seconds = 3600;           // of targets that ended
+  std::string state_directory;               // empty: nothing outlives this memprofd
+  std::uint64_t state_max_bytes = 1u << 30;  // of its files
   std::string trace_directory;               // empty: traces are only streamed
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;

@@ -30,6 +30,7 @@
 #include "daemon/export/http/web_page.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/signals.h"
+#include "daemon/state/state_keeper.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
@@ -91,6 +92,11 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   absl::Status first_failure;
   bool any = config.pids.empty();
   for (const int pid : config.pids) {
+    if (daemon.goes_on(pid)) {
+      std::printf("pid %d: goes on as it was when an earlier memprofd ended\n", pid);
+      any = true;
+      continue;
+    }
     const auto info = daemon.attach({.pid = pid});
     if (info.ok()) {
       any = true;
@@ -232,6 +238,13 @@ absl::Status check_directory(const Config& config) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
+// Null: nothing is to be kept.
+absl::StatusOr<std::unique_ptr<StateKeeper>> open_state(const Config& config) {
+  if (config.state_directory.empty()) return nullptr;
+  return StateKeeper::open(
+      {.directory = config.state_directory, .max_bytes = config.state_max_bytes});
+}
+
 void say_ready(const std::string& url, const Config& config) {
   std::printf(
       "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
@@ -291,8 +304,11 @@ int run(const Config& config) {
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directory(config); !status.ok()) return fail(status);
 
+  auto state = open_state(config);
+  if (!state.ok()) return fail(state.status());
+
   Running running;
-  running.daemon = std::make_unique<Daemon>(daemon_options(config));
+  running.daemon = std::make_unique<Daemon>(daemon_options(config), *std::move(state));
   running.services = std::make_unique<Services>(*running.daemon, config);
   if (auto status = start_servers(running, config); !status.ok()) return fail(status);
 

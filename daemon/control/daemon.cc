@@ -57,10 +57,15 @@ Finding doctor_given_up(const absl::Status& why) {
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options)
+Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state)
     : turned_at_(Clock::now()),
       options_(std::move(options)),
-      ingest_(hub_, options_.history_bytes) {
+      ingest_(hub_, options_.history_bytes),
+      state_(std::move(state)) {
+  if (state_ != nullptr) {
+    show_stored();
+    state_->start(hub_);
+  }
   control_ = std::thread([this] { loop(); });
 }
 
@@ -72,6 +77,7 @@ void Daemon::stop() {
   stop_ = true;
   queue_->wake();
   control_.join();
+  if (state_ != nullptr) state_->stop();
 }
 
 void Daemon::cancel_requests() {
@@ -125,6 +131,7 @@ void Daemon::tick() {
     session->give_answers();
   }
   follow_child();
+  go_on_with_next();
   forget_ended();
 }
 
@@ -224,7 +231,8 @@ void Daemon::forget_ended() {
 
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
-  if (existing != targets_.end() && existing->second->state() != TargetSession::State::kEnded) {
+  if (existing != targets_.end() && (existing->second->state() != TargetSession::State::kEnded ||
+                                     waiting_to_go_on(request.pid) != to_go_on_.end())) {
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid,
                      existing->second->letting_go()
@@ -240,7 +248,8 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
 }
 
 absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from,
-                                                   ForkFamilyPtr family) {
+                                                   ForkFamilyPtr family,
+                                                   TargetSnapshotPtr goes_on_from) {
   SessionOptions options{
       .pid = request.pid,
       .attach = options_.attach,
@@ -257,7 +266,8 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,
                    TargetSession::open(std::move(options), context_,
-                                       before == targets_.end() ? nullptr : before->second.get()));
+                                       before == targets_.end() ? nullptr : before->second.get(),
+                                       std::move(goes_on_from)));
   return (targets_[request.pid] = std::move(session)).get();
 }
 
@@ -270,10 +280,11 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(int pid) {
 // Answers, or gives the answer to the session to keep.
 void Daemon::do_detach(int pid, SessionAnswer answer) {
   const auto found = targets_.find(pid);
+  if (give_up_going_on(pid)) return answer.give(TargetInfo());
   if (found == targets_.end() || found->second->state() == TargetSession::State::kEnded) {
     return answer.give(not_profiled(pid));
   }
-  found->second->detach("detached on request");
+  found->second->detach("detached on request", /*still_asked=*/false);
   found->second->tell_when_ended(std::move(answer));
 }
 
@@ -300,7 +311,7 @@ void Daemon::drop_requests() {
 void Daemon::stop_all() {
   drop_requests();
   for (auto& [pid, session] : targets_) {
-    if (session->attached()) session->detach("memprofd stops");
+    if (session->attached()) session->detach("memprofd stops", /*still_asked=*/true);
   }
   wait_for(kDetachPatience, [&] {
     bool all = true;
@@ -320,6 +331,16 @@ std::vector<TargetSnapshotPtr> Daemon::snapshots() {
   return snapshots;
 }
 
+std::vector<TargetSnapshotPtr> Daemon::lasting_snapshots() {
+  std::vector<TargetSnapshotPtr> snapshots = this->snapshots();
+  if (state_ != nullptr) state_->write(snapshots);
+  return snapshots;
+}
+
+void Daemon::write_down() {
+  if (state_ != nullptr) lasting_snapshots();
+}
+
 absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
   for (auto& snapshot : snapshots()) {
     if (snapshot->info.pid == pid) return snapshot;
@@ -329,24 +350,28 @@ absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
-  return queue_->ask<absl::StatusOr<TargetInfo>>(
+  auto attached = queue_->ask<absl::StatusOr<TargetInfo>>(
       [this, request](SessionAnswer answer) {
         const auto opened = open_target(request, 0, std::make_shared<ForkFamily>());
         if (!opened.ok()) return answer.give(opened.status());
         (*opened)->tell_when_sampling(std::move(answer), kAttachPatience);
       },
       kAttachDeadline);
+  if (attached.ok()) write_down();
+  return attached;
 }
 
 absl::Status Daemon::detach(int pid) {
   const auto ended = queue_->ask<absl::StatusOr<TargetInfo>>(
       [this, pid](SessionAnswer answer) { do_detach(pid, std::move(answer)); });
+  if (ended.ok()) write_down();
   return ended.status();
 }
 
 absl::Status Daemon::set_rate(int pid, const RateRequest& request) {
   const auto set = queue_->ask<absl::StatusOr<TargetInfo>>(
       [this, pid, request](SessionAnswer answer) { do_set_rate(pid, request, std::move(answer)); });
+  if (set.ok()) write_down();
   return set.status();
 }
 
@@ -379,6 +404,10 @@ SelfStats Daemon::self_stats() {
   SelfStats stats = read_self_stats();
   stats.events = ingest_.records();
   stats.history_bytes = ingest_.history_bytes();
+  if (state_ != nullptr) {
+    stats.state_bytes = state_->bytes();
+    stats.state_write_errors = state_->write_errors();
+  }
   stats.control_silent_seconds =
       std::chrono::duration<double>(Clock::now() - turned_at_.load()).count();
   return stats;

@@ -8,14 +8,17 @@
 //   look      one a target that is looked at, or searched for plugins: what it finds (look.h)
 //   lease     nothing: it renews what the agents sample under (lease_keeper.h)
 //   ingest    Lane, Pipeline, EventRing
+//   state     nothing of targets: it reads immutable snapshots and keeps them in files
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -28,6 +31,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
 #include "daemon/pipeline/ingest_thread.h"
+#include "daemon/state/state_keeper.h"
 
 namespace memprofd {
 
@@ -44,16 +48,21 @@ struct DaemonOptions {
 
 class Daemon : public ProfilerService {
  public:
-  explicit Daemon(DaemonOptions options);
+  // state: where targets are kept; null: nowhere. Those that were kept there are shown; those of
+  // which the program still runs are attached to again, as they were.
+  explicit Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state = nullptr);
   ~Daemon() override;  // stop()
   // Detaches from every target: each ends up as it was. Questions are still answered then,
   // requests are not.
   void stop();
+  // Whether it was attached to when an earlier memprofd ended, and goes on.
+  bool goes_on(int pid) const { return going_on_.contains(pid); }
   // Answers all who wait for something with kAborted, from now on at once. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
   std::vector<TargetSnapshotPtr> snapshots() override;
+  std::vector<TargetSnapshotPtr> lasting_snapshots() override;
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
   absl::Status detach(int pid) override;
@@ -80,7 +89,15 @@ class Daemon : public ProfilerService {
 
   // Begins to look at it. forked_from: the target that it is a child of, or 0.
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
-                                             ForkFamilyPtr family);
+                                             ForkFamilyPtr family,
+                                             TargetSnapshotPtr goes_on_from = nullptr);
+  // going_on.cc
+  void show_stored();
+  void go_on_with_next();
+  // What was answered to who asked for it is to be known to the next memprofd.
+  void write_down();
+  std::deque<TargetSnapshotPtr>::const_iterator waiting_to_go_on(int pid) const;
+  bool give_up_going_on(int pid);
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(int pid);
   void do_detach(int pid, SessionAnswer answer);
@@ -101,6 +118,9 @@ class Daemon : public ProfilerService {
   const SessionContext context_{ingest_, leases_, children_, fired_,
                                 [queue = queue_] { queue->wake(); }};
   Sessions targets_;  // control thread only
+  const std::unique_ptr<StateKeeper> state_;
+  std::set<int> going_on_;                  // constant once this is there
+  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
   std::thread control_;
 };
 

@@ -19,10 +19,14 @@ constexpr milliseconds kLookStopPatience{1000};
 // How long a copy of a program waits for what is known of its sampled blocks.
 constexpr milliseconds kSitesPatience{2000};
 
-// Whoever asked for several targets is to know which one an answer is about.
-absl::Status about_pid(int pid, const absl::Status& status) {
-  if (absl::StrContains(status.message(), absl::StrCat("pid ", pid))) return status;
-  return absl::Status(status.code(), absl::StrCat("pid ", pid, ": ", status.message()));
+// Nothing is left to a default of the next memprofd.
+AttachRequest request_of(const SessionOptions& options) {
+  return {.pid = options.pid,
+          .sampling_rate = options.rate,
+          .no_inject = options.attach.no_inject,
+          .mode = options.mode,
+          .follow_forks = options.attach.follow_forks,
+          .max_overhead = options.max_overhead};
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
@@ -41,12 +45,21 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
 
 }  // namespace
 
+// Whoever asked for several targets is to know which one an answer is about.
+absl::Status TargetSession::about(const absl::Status& status) const {
+  const std::string pid = absl::StrCat("pid ", options_.pid);
+  if (absl::StrContains(status.message(), pid)) return status;
+  return absl::Status(status.code(), absl::StrCat(pid, ": ", status.message()));
+}
+
 // ---------------------------------------------------------------------- looks
 
 absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(SessionOptions options,
                                                                    const SessionContext& context,
-                                                                   TargetSession* before) {
+                                                                   TargetSession* before,
+                                                                   TargetSnapshotPtr goes_on_from) {
   std::unique_ptr<TargetSession> session(new TargetSession(std::move(options), context));
+  session->goes_on_from_ = std::move(goes_on_from);
   const SessionOptions& asked = session->options_;
   RETURN_IF_ERROR(session->look(
       [pid = asked.pid, attach = asked.attach, mode = asked.mode](const std::stop_token& stop) {
@@ -86,6 +99,7 @@ absl::Status TargetSession::look(LookFunction look) {
 
 void TargetSession::give_up_look(const absl::Status& why) {
   refuse(why);
+  if (goes_on_from_ != nullptr) cannot_go_on(why);
   enter(State::kEnded);
 }
 
@@ -94,6 +108,7 @@ void TargetSession::detach_look() {
   if (look_until_ != TimePoint::max()) return;
   look_until_ = Clock::now() + kLookStopPatience;
   look_->request_stop();
+  if (goes_on_from_ != nullptr) cannot_go_on(absl::CancelledError("detached on request"));
   refuse(absl::AbortedError(
       absl::StrCat("pid ", options_.pid, " was detached while it was being looked at")));
 }
@@ -114,6 +129,7 @@ absl::Status TargetSession::take_over_look() {
 // What the look has found is of use as long as that program runs.
 absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
+  RETURN_IF_ERROR(check_goes_on(prepared.target->target()));
   left_alone_ = {};
   attached_.emplace();
   double rate = options_.rate;
@@ -138,8 +154,12 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   TargetInfo info = describe(*attached_->target, rate);
   if (attached_->overhead) info.overhead = attached_->overhead->info();
   info.forked_from = options_.forked_from;
-  const auto before = std::exchange(
-      lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer, std::move(info)));
+  info.program = identity_of(attached_->target->target());
+  info.asked = request_of(options_);
+  info.is_asked = true;
+  const auto before =
+      std::exchange(lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer,
+                                                  std::move(info), goes_on_from_));
   context_.ingest.post([&ingest = context_.ingest, before, lane = lane_] {
     ingest.add(lane);
     if (before) ingest.remove(before.get());
@@ -188,7 +208,7 @@ void TargetSession::give_answers() {
 }
 
 void TargetSession::refuse(const absl::Status& why) {
-  for (PendingAnswer& pending : pending_answers_) pending.answer.give(about_pid(options_.pid, why));
+  for (PendingAnswer& pending : pending_answers_) pending.answer.give(about(why));
   pending_answers_.clear();
 }
 
@@ -196,7 +216,7 @@ absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
   if (wanted == State::kEnded) return lane_ == nullptr ? TargetInfo() : lane_->info();
   const TargetInfo info = lane_->info();
   if (info.state == TargetState::kFailed) {
-    return about_pid(info.pid, absl::FailedPreconditionError(info.message));
+    return about(absl::FailedPreconditionError(info.message));
   }
   if (info.state == TargetState::kExited || info.state == TargetState::kDetached) {
     return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
@@ -235,6 +255,10 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   OverheadBudget& budget = attached_->overhead->budget();
   if (request.max_overhead) budget.set_share(*request.max_overhead);
   if (request.sampling_rate != 0) budget.set_ceiling(request.sampling_rate);
+  lane_->update_info([&](TargetInfo& info) {
+    if (request.max_overhead) info.asked.max_overhead = request.max_overhead;
+    if (request.sampling_rate != 0) info.asked.sampling_rate = request.sampling_rate;
+  });
   const double rate = budget.rate();
   const bool runs_at_it = state_ == State::kSampling && lane_->info().sampling_rate == rate;
   show_overhead();
@@ -265,9 +289,11 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
 
 // ----------------------------------------------------------------------- ends
 
-void TargetSession::detach(std::string message) {
+void TargetSession::detach(std::string message, bool still_asked) {
   if (state_ == State::kLooking) return detach_look();
-  if (running()) stop(TargetState::kDetached, std::move(message), kStopPatience);
+  if (!running()) return;
+  attached_->still_asked = still_asked;
+  stop(TargetState::kDetached, std::move(message), kStopPatience);
 }
 
 void TargetSession::end(TargetState state, std::string message) {
@@ -297,6 +323,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;
+    info.is_asked = attached_->still_asked;
     info.paused_seconds = attached_->target->paused_seconds();
   });
   attached_->caught_up =

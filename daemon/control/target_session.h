@@ -80,10 +80,16 @@ class TargetSession {
   enum class State { kLooking, kWaiting, kSampling, kStopping, kEnded };
 
   // Begins to look at the program. before: what has ended at this pid, or null; its counts are
-  // shown until there are new ones. An error leaves it as it is.
+  // shown until there are new ones. An error leaves it as it is. goes_on_from: the last snapshot
+  // of the same program by an earlier memprofd, or null.
   static absl::StatusOr<std::unique_ptr<TargetSession>> open(SessionOptions options,
                                                              const SessionContext& context,
-                                                             TargetSession* before);
+                                                             TargetSession* before,
+                                                             TargetSnapshotPtr goes_on_from);
+  // One of an earlier memprofd that has ended: this is its final snapshot.
+  static std::unique_ptr<TargetSession> of_ended(TargetSnapshotPtr snapshot,
+                                                 std::chrono::steady_clock::time_point ended_at,
+                                                 const SessionContext& context);
   ~TargetSession();
   TargetSession(const TargetSession&) = delete;
   TargetSession& operator=(const TargetSession&) = delete;
@@ -125,14 +131,18 @@ class TargetSession {
   // when none can be taken now.
   absl::StatusOr<HeapSource> heap_source();
   // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
-  // The message is shown then.
-  void detach(std::string message);
+  // The message is shown then. still_asked: by those who asked for it, so that the next memprofd
+  // goes on with it.
+  void detach(std::string message, bool still_asked);
 
   // While kEnded.
   bool has_counts() const { return lane_ != nullptr; }
   std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
   // Takes its counts out of sight.
   void forget();
+  // One of an earlier memprofd has ended with what it had, after all. The next one tries again,
+  // unless why is kNotFound: the program is gone, or kCancelled: it was detached.
+  void cannot_go_on(const absl::Status& why);
 
   // A child of it is not followed; whether that is the first for this reason.
   bool leave_alone(LeftAlone::Reason reason) { return left_alone_.add(reason); }
@@ -159,6 +169,7 @@ class TargetSession {
     // While kStopping: what it ends as, and until when the agent may go on.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
+    bool still_asked = false;
     TimePoint stops_until;
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
   };
@@ -175,6 +186,9 @@ class TargetSession {
   void enter(State state);
   absl::Status look(LookFunction look);
   absl::Status begin(PreparedTarget prepared);
+  static ProgramIdentity identity_of(const Target& target);
+  absl::Status check_goes_on(const Target& target) const;
+  absl::Status about(const absl::Status& status) const;
   void use(PreparedTarget prepared, double rate);
   absl::Status start_session(double rate);
   Attached end_attached(TargetState state, const std::string& message);
@@ -206,7 +220,8 @@ class TargetSession {
   std::optional<TargetLook> look_;
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;
-  std::string why_no_agent_;  // it was in the program, and found that it cannot sample
+  TargetSnapshotPtr goes_on_from_;  // until it samples; or null
+  std::string why_no_agent_;        // it was in the program, and found that it cannot sample
   TimePoint look_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
   std::vector<PendingAnswer> pending_answers_;
   LeftAlone left_alone_;  // of the children since it was attached to

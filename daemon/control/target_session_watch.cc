@@ -97,6 +97,7 @@ void TargetSession::advance() {
   }
   if (*progress == AttachedTarget::Progress::kSampling) {
     enter(State::kSampling);
+    goes_on_from_ = nullptr;
     attached_->sampling_since = Clock::now();
   }
   show_progress();

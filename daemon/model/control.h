@@ -74,6 +74,8 @@ struct SelfStats {
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
   // Memory servers of targets that have gone which a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;
+  std::uint64_t state_bytes = 0;         // of the files in which targets are kept
+  std::uint64_t state_write_errors = 0;  // a target that could not be written, each time
   // Since the control thread has last looked at what there is to do, which it does all the time.
   double control_silent_seconds = 0;
 };

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
 
+import contextlib
 import json
 import os
 import pty
+import random
+import re
 import signal
 import subprocess
 import time
@@ -176,6 +179,173 @@ class WhoMayDoWhat(E2ETest):
             fields = json.loads(refused[0].removeprefix(prefix))
             self.assertEqual(("warning", 4194303), (fields["level"], fields["pid"]))
             daemon.stop()
+
+
+class Restarts(E2ETest):
+    """With --state.directory the next memprofd goes on with what the one before it had, however that ended."""
+
+    ROUNDS = 100 if harness.MATRIX else 2
+
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / "state"
+
+    def memprofd(self, *options, **more):
+        return self.daemon("--state.directory", self.state, *options, **more)
+
+    def written(self, pid, times=1):
+        """Waits until the target's file has been written so often from now on, by memprofd itself."""
+        file = self.state / f"{pid}.target"
+        for _ in range(times):
+            before = file.stat().st_mtime_ns if file.exists() else 0
+            eventually(lambda: file.exists() and file.stat().st_mtime_ns > before, "the target's file is written")
+
+    def allocated(self, daemon, pid):
+        """Bytes, as a scrape has them."""
+        return daemon.metrics().total("memprofd_allocated_bytes_total", pid=pid)
+
+    def test_killed_at_any_moment(self):
+        """What was scraped, or written down once, is never taken back; nothing is counted twice."""
+        known, (busy, expected) = self.target("known_alloc"), self.busy_target()
+        options = ["--pid", known.pid, "--pid", busy.pid]
+        words = lambda answer: answer["minor_words"] + answer["major_words"] - answer["promoted_words"]
+        begun_at = words(known.command("stat"))
+        at_least = 0
+        for round_number in range(self.ROUNDS):
+            daemon = self.memprofd(*options, rate=1e-3)
+            options = []
+            self.sample_on_command(daemon, known)
+            daemon.wait_state(busy.pid, "sampling")
+            self.assertGreaterEqual(self.allocated(daemon, known.pid), at_least)
+            known.command("go 1", timeout=120)
+            if round_number % 2 == 0:
+                at_least = self.allocated(daemon, known.pid)
+                self.assertGreater(at_least, 0)
+            else:
+                # Added up in another order.
+                at_least = daemon.targets()[known.pid]["allocated_bytes"] * (1 - 1e-12)
+                self.written(known.pid, times=2)
+            known.send("go 1")
+            time.sleep(random.uniform(0, 5 if harness.MATRIX else 1))
+            daemon.kill()
+            known.read_line(timeout=120)
+        daemon = self.memprofd()
+        self.sample_on_command(daemon, known)
+        seen = self.allocated(daemon, known.pid)
+        self.assertGreaterEqual(seen, at_least)
+        truth = words(known.command("stat")) - begun_at
+        self.assertLessEqual(seen, truth * 8 + 4 * (truth / 1e-3) ** 0.5 * 8)
+        daemon.wait_state(busy.pid, "sampling")
+        sites = daemon.sites(busy.pid)
+        self.assertTrue(all(site["file"] for site in sites[:5]), sites[:5])
+        self.assert_same_output(busy, expected)
+
+    def test_goes_on_as_it_was_asked(self):
+        """Rate, budget and every counter go on over an ordinary restart with other options."""
+        target = self.target("known_alloc")
+        daemon = self.memprofd(rate=1e-4)
+        daemon.ctl("attach", "--pid", target.pid, "--sampling-rate", "2e-3", "--max-overhead", "5%")
+        self.sample_on_command(daemon, target)
+        daemon.set_rate(target.pid, 1e-3)
+        self.sample_on_command(daemon, target)
+        target.command("go 2", timeout=120)
+        self.settled_alloc_events(daemon, target)
+        attached = daemon.targets()[target.pid]["attached_unix_ns"]
+        before = daemon.metrics()
+        self.assertEqual(0, daemon.stop())
+        target.command("go 1", timeout=120)
+        daemon = self.memprofd(rate=1e-4)
+        self.sample_on_command(daemon, target)
+        after = daemon.metrics()
+        kinds = {name for name, kind in before.types.items() if kind in ("counter", "histogram")}
+        compared = 0
+        for sample in before.samples:
+            family = re.sub("_(bucket|count|sum)$", "", sample.name)
+            if "pid" not in sample.labels or not {sample.name, family} & kinds:
+                continue
+            if sample.labels.get("function") == "other":
+                continue
+            now = after.value(sample.name, **sample.labels)
+            self.assertGreaterEqual(now, sample.value, (sample.name, sample.labels))
+            compared += 1
+        self.assertGreater(compared, 100)
+        now = daemon.targets()[target.pid]
+        self.assertEqual(attached, now["attached_unix_ns"])
+        self.assertEqual(0.05, after.value("memprofd_overhead_budget_ratio", pid=target.pid))
+        self.assertEqual(1e-3, after.value("memprofd_requested_sampling_rate", pid=target.pid))
+        # What was live is not followed any more.
+        self.assertLess(after.value("memprofd_live_bytes", pid=target.pid),
+                        before.value("memprofd_live_bytes", pid=target.pid) / 2)
+        daemon.metrics()
+        target.command("go 1", timeout=120)
+        eventually(lambda: daemon.metrics().value("memprofd_live_bytes", pid=target.pid) > 0,
+                   "new blocks are followed")
+        self.assertEqual("sampling", daemon.state(target.pid))
+
+    def settled_alloc_events(self, daemon, target):
+        settled(lambda: daemon.targets()[target.pid]["alloc_events"], "allocations")
+
+    def test_a_detached_one_stays_detached(self):
+        target = self.target("busy_threads")
+        daemon = self.memprofd("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        self.written(target.pid)
+        daemon.detach(target.pid)
+        counted = daemon.targets()[target.pid]["alloc_events"]
+        daemon.kill()  # what was answered is known to the next one
+        daemon = self.memprofd()
+        now = daemon.targets()[target.pid]
+        self.assertEqual(("detached", "detached on request", counted),
+                         (now["state"], now["message"], now["alloc_events"]))
+        self.assert_works_on(target)
+        self.assertEqual(counted, daemon.targets()[target.pid]["alloc_events"])
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+
+    def test_an_ended_program_is_shown_with_names(self):
+        target = self.target("known_alloc")
+        daemon = self.memprofd("--pid", target.pid, rate=1e-3)
+        self.sample_on_command(daemon, target)
+        target.command("go 1", timeout=120)
+        before = {(s["function"], s["file"], s["line"]): s["live_bytes"] for s in daemon.settled_sites(target.pid)}
+        daemon.kill()
+        target.exit()
+        daemon = self.memprofd()
+        now = daemon.targets()[target.pid]
+        self.assertEqual("exited", now["state"])
+        self.assertIn("ended while memprofd did not run", now["message"])
+        after = {(s["function"], s["file"], s["line"]): s["live_bytes"] for s in daemon.sites(target.pid)}
+        self.assertEqual(before, after)
+        self.assertIn("known_alloc.ml", "".join(file for _, file, _ in after))
+
+    def test_one_memprofd_has_the_directory(self):
+        self.memprofd()
+        second = self.memprofd(wait=False)
+        self.assertEqual(harness.BUSY, second.wait())
+        self.assert_one_line(second.stderr(), "another memprofd", self.state, "--state.directory")
+
+    def test_a_full_disk_harms_nothing(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
+        self.state = disk / "state"
+        self.state.mkdir()
+        with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        target, expected = self.busy_target()
+        daemon = self.memprofd("--pid", target.pid, rate=1e-4)
+        daemon.wait_state(target.pid, "sampling")
+        errors = lambda: daemon.metrics().value("memprofd_state_write_errors_total")
+        eventually(lambda: errors() >= 2, "errors are counted")
+        self.assertEqual(1, daemon.stderr().count("No space left on device; profiling goes on"))
+        self.assertEqual("sampling", daemon.state(target.pid))
+        (disk / "filler").unlink()
+        eventually(lambda: "all of it is written again" in daemon.stderr(), "it recovers")
+        self.assertGreater(daemon.metrics().value("memprofd_state_bytes"), 0)
+        self.assertEqual(0, daemon.stop())
+        self.assert_same_output(target, expected)
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ class FakeService : public ProfilerService {
     }
     return findings;
   }
-  SelfStats self_stats() override { return {12.5, 30u << 20, 123456, 7u << 20, 3}; }
+  SelfStats self_stats() override { return {12.5, 30u << 20, 123456, 7u << 20, 3, 5u << 20, 2}; }
 
  private:
   void record(std::string call) {

@@ -14,6 +14,9 @@ namespace memprofd {
 
 class ProfilerService : public SnapshotSource {
  public:
+  // Fresh snapshots, which the next memprofd will know of: what is told of them is not taken back
+  // when this one is killed.
+  virtual std::vector<TargetSnapshotPtr> lasting_snapshots() { return snapshots(); }
   // Returns when sampling runs or, for an idle target, when it waits for it.
   virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
   virtual absl::Status detach(int pid) = 0;

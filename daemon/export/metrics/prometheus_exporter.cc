@@ -21,6 +21,11 @@ constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has u
 constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
                               "Memory taken by the histories of all targets."};
+constexpr MetricName kState{"memprofd_state_bytes",
+                            "Size of the files in which targets are kept for the next memprofd."};
+constexpr MetricName kStateErrors{
+    "memprofd_state_write_errors_total",
+    "Times that a target could not be written to its file; what it has is older then."};
 constexpr MetricName kAbandoned{
     "memprofd_abandoned_memory_servers",
     "Processes that read the memory of targets that have gone, held by file systems that do not "
@@ -148,6 +153,8 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.counter(kCpu, {}, self.cpu_seconds);
   out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
+  out.gauge(kState, {}, static_cast<double>(self.state_bytes));
+  out.counter(kStateErrors, {}, static_cast<double>(self.state_write_errors));
   out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
   out.counter(kEvents, {}, static_cast<double>(self.events));
   out.counter(kProcessCpu, {}, self.cpu_seconds);
@@ -170,7 +177,7 @@ void PrometheusExporter::collect_servers(MetricFamilies& out) const {
 
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   const std::lock_guard lock(mutex_);
-  const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.snapshots());
+  const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.lasting_snapshots());
   MetricFamilies out;
   collect_self(out);
   collect_servers(out);
