@@ -18,6 +18,14 @@ SampleEvent event_of(const memprof_record& record, const LiveSample& sample) {
 
 }  // namespace
 
+std::vector<AgeCounts> ages_by_class(std::span<const LiveOfSession> live, std::size_t classes) {
+  std::vector<AgeCounts> ages(classes);
+  for (const LiveOfSession& session : live) {
+    for (const auto& [id, of_class] : session.ages) ages[id.value()] += of_class;
+  }
+  return ages;
+}
+
 void Aggregator::begin_session(double rate, std::uint32_t generation, bool follow) {
   const std::uint32_t next = generation % kSessions;
   const auto is_gone = [&](const Session& session) {
@@ -105,15 +113,53 @@ std::uint64_t Aggregator::age_of(const LiveSample& sample) const {
   return now_ns_ > born ? now_ns_ - born : 0;
 }
 
-std::vector<AgeCounts> Aggregator::live_ages() const {
-  std::vector<AgeCounts> ages(by_class_.size());
+std::vector<LiveOfSession> Aggregator::live_by_session() const {
+  std::array<std::vector<AgeCounts>, kSessions> ages;
   live_.for_each([&](const LiveSample& sample) {
+    std::vector<AgeCounts>& of_session = ages[sample.session()];
+    of_session.resize(by_class_.size());
     const AllocClass& of = classes_.get(sample.alloc_class());
-    ages[sample.alloc_class().value()].add(Heap::kMinor, age_of(sample),
-                                           of.counted(sample.n_samples()),
-                                           of.weight(rate_of(sample)).words);
+    of_session[sample.alloc_class().value()].add(Heap::kMinor, age_of(sample),
+                                                 of.counted(sample.n_samples()),
+                                                 of.weight(rate_of(sample)).words);
   });
-  return ages;
+  std::vector<LiveOfSession> result;
+  for (std::uint32_t session = 0; session < kSessions; ++session) {
+    if (ages[session].empty()) continue;
+    LiveOfSession& live = result.emplace_back(LiveOfSession{sessions_[session].rate, {}});
+    for (std::uint32_t id = 0; id < ages[session].size(); ++id) {
+      if (!ages[session][id].empty()) {
+        live.ages.emplace_back(ClassId(id), std::move(ages[session][id]));
+      }
+    }
+  }
+  return result;
+}
+
+void Aggregator::go_on(const TargetCounters& totals, std::span<const KeptClass> classes,
+                       std::span<const LiveOfSession> live, std::uint64_t sessions) {
+  totals_ = totals;
+  totals_.live = {};
+  forgettings_ = sessions + 1;
+  for (const KeptClass& kept : classes) {
+    classes_.keep(kept.id, kept.alloc_class);
+    Counters& counters = counters_of(kept.id);
+    counters = kept.counters;
+    counters.live = {};
+    counters.live_objects = 0;
+    counters.ages = {};
+  }
+  for (const LiveOfSession& session : live) {
+    std::vector<IntervalCell> cells;
+    for (const auto& [id, ages] : session.ages) {
+      std::uint64_t n = 0;
+      for (const AgeCounts::Entry& age : ages.entries()) n += age.n;
+      cells.push_back({.alloc_class = id, .forgotten = n, .ages = ages});
+      counters_of(id).forgotten += ages;
+      drops_.add(Drop::kFollowSessionEnd, n);
+    }
+    closed_.push_back({Interval(std::move(cells)), session.rate});
+  }
 }
 
 ClassId Aggregator::class_of(const memprof_record& record, CallstackId callstack,

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "agent-lib/include/memprof_agent_abi.h"
@@ -39,6 +41,22 @@ struct ObservedHit {
   double weight_words = 0;  // of the hit, whatever the block's own size
 };
 
+// What is live of one session: how old it is, by class.
+struct LiveOfSession {
+  double rate = 0;
+  std::vector<std::pair<ClassId, AgeCounts>> ages;
+};
+
+// Over all sessions, by ClassId; as long as classes says.
+std::vector<AgeCounts> ages_by_class(std::span<const LiveOfSession> live, std::size_t classes);
+
+// A class of another aggregator, with what it had counted.
+struct KeptClass {
+  ClassId id;
+  AllocClass alloc_class;
+  Counters counters;
+};
+
 // Blocks are counted at the rate of the session in which they were sampled. Where the runtime goes
 // on telling of them (OCaml 5), those of several sessions are followed at once:
 //
@@ -55,6 +73,11 @@ class Aggregator {
         live_(limits.live_samples),
         let_go_(limits.sample_id_step) {}
 
+  // Before the first session: goes on where another aggregator of the same program has ended, of
+  // which nothing is followed any more: what was live there is forgotten, at the age that it had.
+  // classes: by id. sessions: as sessions() said there.
+  void go_on(const TargetCounters& totals, std::span<const KeptClass> classes,
+             std::span<const LiveOfSession> live, std::uint64_t sessions);
   // Ends the session before it, if any, and forgets what was followed. rate in samples per word,
   // above 0.
   void begin_session(double rate) { begin_session(rate, running().generation + 1, false); }
@@ -90,9 +113,9 @@ class Aggregator {
   // All that happened until then has been told: what is live has got as old as that. Records tell
   // the time too.
   void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
-  // How old what is live was when the target was last heard of, by ClassId; as long as by_class().
-  // Looks at each live sample: some 20 ms for a million.
-  std::vector<AgeCounts> live_ages() const;
+  // How old what is live was when the target was last heard of, for the sessions of which anything
+  // is. Looks at each live sample: some 20 ms for a million.
+  std::vector<LiveOfSession> live_by_session() const;
 
   // Counts a hit as one sample at the rate of 1 / weight. What becomes of its block is
   // not known: it is not live.

@@ -43,6 +43,14 @@ AllocClassTable::Interned AllocClassTable::intern(AllocClass alloc_class) {
   }
 }
 
+// Ids that nobody kept are the unknown class.
+void AllocClassTable::keep(ClassId id, const AllocClass& alloc_class) {
+  if (id.value() < classes_.size()) return;
+  classes_.resize(id.value());
+  told_apart(alloc_class.thread);
+  add(alloc_class);
+}
+
 ClassId AllocClassTable::add(const AllocClass& alloc_class) {
   const ClassId id(static_cast<std::uint32_t>(classes_.size()));
   classes_.push_back(alloc_class);

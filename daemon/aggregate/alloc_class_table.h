@@ -36,6 +36,8 @@ class AllocClassTable {
     bool whole = false;  // all of the class is told
   };
   Interned intern(AllocClass alloc_class);
+  // Before the first intern(): a class of another table under the id it had there, by ascending id.
+  void keep(ClassId id, const AllocClass& alloc_class);
   // The unknown class for an id that this table did not give.
   const AllocClass& get(ClassId id) const;
   // Classes kept, the unknown one not counted.

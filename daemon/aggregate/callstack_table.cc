@@ -65,6 +65,14 @@ CallstackId CallstackTable::add(const CallstackView& view) {
   return id;
 }
 
+void CallstackTable::keep(const Callstack& callstack) {
+  if (callstack.id.value() < callstacks_->size()) return;
+  while (callstacks_->size() < callstack.id.value()) callstacks_->push_back({});
+  callstacks_->push_back(callstack);
+  entries_ += callstack.entries.size();
+  ids_.emplace(callstack.hash, callstack.id);
+}
+
 CallstackId CallstackTable::counted(std::optional<CallstackId> id, DropCounters& drops) const {
   if (!id) {
     drops.add(Drop::kFollowCallstacksFull);

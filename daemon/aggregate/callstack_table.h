@@ -42,6 +42,9 @@ class CallstackTable {
   std::optional<CallstackId> find(StackHash hash) const;
   // nullopt when there is no room left even for cut ones, and the hash is new.
   std::optional<CallstackId> intern(const CallstackView& view);
+  // Before the first intern(): a callstack of another table under the id it had there, by ascending
+  // id. Those in between that nobody kept have no entries.
+  void keep(const Callstack& callstack);
   // Whether there was no room for a whole callstack: from then on all new ones are cut.
   bool overflowed() const { return first_cut_.has_value(); }
   // Counts what find() or intern() answered when that was cut or nothing, which becomes the

@@ -2,6 +2,7 @@
 #include "daemon/aggregate/death_counts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace memprofd {
 namespace {
@@ -30,6 +31,15 @@ void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed we
 }
 
 }  // namespace
+
+DeathCounts DeathCounts::of(std::vector<Entry> entries, double sum_ns) {
+  DeathCounts result;
+  if (entries.empty()) return result;
+  result.counts_ = std::make_shared<Counts>();
+  result.counts_->entries = std::move(entries);
+  result.counts_->sum_ns = sum_ns;
+  return result;
+}
 
 DeathCounts::Counts& DeathCounts::copy() {
   counts_ = counts_ == nullptr ? std::make_shared<Counts>() : std::make_shared<Counts>(*counts_);

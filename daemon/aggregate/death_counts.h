@@ -36,6 +36,9 @@ class DeathCounts {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
+  // What entries() and sum_ns() of another said.
+  static DeathCounts of(std::vector<Entry> entries, double sum_ns);
+
   // One block. words_each: that one of its samples stands for.
   void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double words_each) {
     const double words = static_cast<double>(n_samples) * words_each;

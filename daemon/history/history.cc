@@ -34,6 +34,22 @@ constexpr double kOtherSessionErrors = 0.5;
 
 }  // namespace
 
+// A tier with no window left goes on with all that a finer one has.
+History::History(const HistoryView& before)
+    : begin_ns_(before.begin_ns),
+      last_close_ns_(before.newest_ns()),
+      session_(before.sessions()),
+      peak_session_(session_),
+      peak_(before.peak) {
+  std::uint64_t oldest_ns = begin_ns_;
+  for (int tier = 0; tier < kHistoryTiers; ++tier) {
+    const HistoryView::Tier& windows = before.tiers[tier];
+    ends_ns_[tier] = oldest_ns;
+    for (const HistoryWindowPtr& window : windows) push(tier, window);
+    if (!windows.empty()) oldest_ns = windows.front()->begin_ns();
+  }
+}
+
 bool History::due(std::uint64_t now_ns) const {
   const std::uint64_t width = kHistoryTierLimits[0].width_ns;
   return now_ns / width > last_close_ns_ / width;
@@ -170,6 +186,7 @@ HistoryView History::view(std::uint64_t now_ns, const IntervalSource& unfinished
   unfinished([&](const Interval& interval, double rate) { window->add_part(interval, rate); });
   window->finish();
   view.tiers[0].push_back(std::move(window));
+  view.unfinished = true;
   return view;
 }
 

@@ -35,6 +35,9 @@ class History {
     ends_ns_.fill(begin_ns);
   }
 
+  // Goes on where that of the same program has ended; its last window, finished or not, is one.
+  explicit History(const HistoryView& before);
+
   // Whether a window's end lies behind.
   bool due(std::uint64_t now_ns) const;
   // Ends the window that runs. now_ns never goes back.

@@ -48,6 +48,7 @@ struct HistoryView {
 
   // 0 is the finest; its last window may be unfinished.
   std::array<Tier, kHistoryTiers> tiers;
+  bool unfinished = false;               // that one is
   std::uint64_t begin_ns = 0;            // of the recording
   std::shared_ptr<const PeakLive> peak;  // null: nothing was ever live
   // 95 %, in bytes, of the most that was live: at that moment or at another one, which may have
@@ -59,6 +60,8 @@ struct HistoryView {
   // are gone. 0 when there is none.
   std::uint64_t oldest_ns() const;
   std::uint64_t newest_ns() const;
+  // How many there were by the end, as HistoryPoint::session tells.
+  std::uint64_t sessions() const { return empty() ? 0 : tiers[0].back()->at_end().session; }
   // The window limit nearest to the time.
   std::uint64_t snap(std::uint64_t time_ns) const;
   // The windows from begin to end, both window limits, in order.

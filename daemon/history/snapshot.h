@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/history/history_view.h"
@@ -35,6 +36,7 @@ struct TargetSnapshot {
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
   std::vector<ProfileRow> rows;            // classes with samples, by id
+  std::vector<LiveOfSession> live;         // what is live of each, by rate
   std::shared_ptr<const void> callstacks;  // owns those of rows
   HistoryView history;                     // empty: none is kept
   // Never null; shared by all snapshots of the target.

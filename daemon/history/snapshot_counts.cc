@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/history/snapshot_counts.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,7 +10,8 @@ namespace memprofd {
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  TargetSnapshot& snapshot) {
   const auto& by_class = aggregator.by_class();
-  std::vector<AgeCounts> ages = aggregator.live_ages();
+  snapshot.live = aggregator.live_by_session();
+  std::vector<AgeCounts> ages = ages_by_class(snapshot.live, by_class.size());
   snapshot.counters = aggregator.totals();
   snapshot.live_samples_tracked = aggregator.live().size();
   snapshot.stacks_interned = callstacks.size();
@@ -23,6 +25,21 @@ void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
         {ClassId(id), alloc_class, &callstacks.get(alloc_class.callstack), by_class[id]});
     snapshot.rows.back().counters.ages = std::move(ages[id]);
   }
+}
+
+void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator,
+                CallstackTable& callstacks) {
+  std::vector<const Callstack*> kept;
+  std::vector<KeptClass> classes;
+  for (const ProfileRow& row : snapshot.rows) {
+    kept.push_back(row.callstack);
+    classes.push_back({row.id, row.alloc_class, row.counters});
+  }
+  std::sort(kept.begin(), kept.end(),
+            [](const Callstack* a, const Callstack* b) { return a->id < b->id; });
+  for (const Callstack* callstack : kept) callstacks.keep(*callstack);
+  const std::uint64_t sessions = snapshot.history.sessions();
+  aggregator.go_on(snapshot.counters, classes, snapshot.live, sessions);
 }
 
 }  // namespace memprofd

@@ -9,8 +9,12 @@
 namespace memprofd {
 
 // Sets counters, rows (classes with samples, by id) and their callstacks,
-// live_samples_tracked and stacks_interned.
+// live, live_samples_tracked and stacks_interned.
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  TargetSnapshot& snapshot);
+
+// The other way round, before anything is counted: a pipeline goes on where the snapshot of the
+// same program ends, of which nothing is followed any more. Ids stay what they were.
+void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator, CallstackTable& callstacks);
 
 }  // namespace memprofd

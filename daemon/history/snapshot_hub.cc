@@ -6,12 +6,18 @@
 
 namespace memprofd {
 
-std::vector<TargetSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds timeout) {
+std::optional<std::vector<TargetSnapshotPtr>> SnapshotHub::fresh_in_time(
+    std::chrono::milliseconds timeout) {
   const std::uint64_t ticket = asked_.fetch_add(1) + 1;
   if (wake_up_) wake_up_();
   std::unique_lock lock(mutex_);
-  published_.wait_for(lock, timeout, [&] { return answered_ >= ticket; });
+  if (!published_.wait_for(lock, timeout, [&] { return answered_ >= ticket; })) return std::nullopt;
   return snapshots_;
+}
+
+std::vector<TargetSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds timeout) {
+  auto snapshots = fresh_in_time(timeout);
+  return snapshots ? *std::move(snapshots) : latest();
 }
 
 std::vector<TargetSnapshotPtr> SnapshotHub::latest() const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "daemon/history/snapshot.h"
@@ -26,6 +27,8 @@ class SnapshotHub {
   // Any thread. The latest publication, ordered by pid; a fresh one unless the
   // ingest thread did not publish in time.
   std::vector<TargetSnapshotPtr> fresh(std::chrono::milliseconds timeout);
+  // The same, but nothing when it did not.
+  std::optional<std::vector<TargetSnapshotPtr>> fresh_in_time(std::chrono::milliseconds timeout);
   std::vector<TargetSnapshotPtr> latest() const;
   // What fresh() calls to end the ingest thread's sleep; set before any reader.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }

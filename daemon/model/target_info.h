@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/model/control.h"
+#include "daemon/util/file_id.h"
+
 namespace memprofd {
 
 // Where a target is on its way. The words shown are those of state_name().
@@ -41,7 +44,17 @@ struct OverheadInfo {
   bool exhausted = false;  // the lowest rate costs more than the budget
 };
 
-// What does not change while attached, except state, capture, rate, message and overhead.
+// Names the program of a process as long as the machine runs.
+struct ProgramIdentity {
+  std::uint64_t start_time_ticks = 0;  // of the process, since boot
+  FileId file;                         // of the program
+  std::uint64_t load_bias = 0;         // from its file's addresses to the process's
+
+  friend bool operator==(const ProgramIdentity&, const ProgramIdentity&) = default;
+};
+
+// What does not change while attached, except state, capture, rate, message, overhead, and what is
+// asked for.
 struct TargetInfo {
   int pid = 0;
   int container_pid = 0;  // in the target's own pid namespace; 0: the same
@@ -58,6 +71,9 @@ struct TargetInfo {
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling
   double paused_seconds = 0;  // sum of the time the target was stopped by us
+  ProgramIdentity program;
+  AttachRequest asked;    // to attach to it as it is attached now: nothing is left to a default
+  bool is_asked = false;  // nobody has detached it, and nothing was wrong with it
 
   // Whether it is known what becomes of blocks: not in observe mode.
   bool follows_blocks() const { return mode != TargetMode::kObserve; }

@@ -74,7 +74,7 @@ void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
 }
 
 void IngestThread::add(std::shared_ptr<Lane> lane) {
-  watch(epoll_.get(), lane->ring_epoll_fd());
+  if (!lane->finished()) watch(epoll_.get(), lane->ring_epoll_fd());
   lanes_.push_back(std::move(lane));
 }
 

@@ -47,22 +47,61 @@ std::optional<ObservedView> counters_now(const Target& target) {
   return view;
 }
 
+// History never goes back, whatever the clock does.
+std::uint64_t begin_after(const TargetSnapshot* before) {
+  return before == nullptr ? realtime_ns() : std::max(realtime_ns(), before->now_ns() + 1);
+}
+
+// What stays of it once its counts have been taken over.
+TargetSnapshotPtr without_counts(const TargetSnapshot& snapshot) {
+  auto rest = std::make_shared<TargetSnapshot>();
+  rest->info = snapshot.info;
+  rest->drops = snapshot.drops;
+  return rest;
+}
+
 }  // namespace
 
 Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
-           TargetInfo info)
+           TargetInfo info, TargetSnapshotPtr before)
     : attachment_(std::move(attachment)),
       ring_(attachment_->kernel().take_ring()),
       pipeline_(pipeline_limits(*attachment_)),
       tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
-      attached_ns_(realtime_ns()),
-      attached_monotonic_ns_(monotonic_ns()),
-      history_(attached_ns_),
+      began_ns_(begin_after(before.get())),
+      began_monotonic_ns_(monotonic_ns()),
+      attached_ns_(before == nullptr ? began_ns_ : before->attached_ns),
+      history_(before == nullptr ? History(began_ns_) : History(before->history)),
       info_(std::move(info)) {
+  if (before != nullptr) go_on_from(*before);
   if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
   if (!attachment_->observes()) return;
   if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
+}
+
+Lane::Lane(TargetSnapshotPtr ended)
+    : tap_(pipeline_, std::make_shared<EventLog>()),
+      symbolizer_(ended->symbolizer),
+      began_ns_(ended->attached_ns),
+      began_monotonic_ns_(monotonic_ns()),
+      attached_ns_(ended->attached_ns),
+      history_(ended->history),
+      info_(ended->info) {
+  tap_.close();
+  auto final = std::make_shared<TargetSnapshot>(*ended);
+  final->events = tap_.log();
+  final_ = std::move(final);
+}
+
+// The time in which nobody was there is a window of its own: what was live before it is forgotten
+// in it, and nothing is known to have been allocated.
+void Lane::go_on_from(const TargetSnapshot& before) {
+  before_ = without_counts(before);
+  pipeline_.go_on_from(before);
+  gc_ = before.gc;
+  history_.close_window(
+      began_ns_, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
 }
 
 // This thread has all targets to care for.
@@ -248,16 +287,17 @@ absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
 }
 
 std::uint64_t Lane::history_now() const {
-  return attached_ns_ + (monotonic_ns() - attached_monotonic_ns_);
+  return began_ns_ + (monotonic_ns() - began_monotonic_ns_);
 }
 
 HistoryPoint Lane::history_point() const {
+  const std::uint64_t lost_before = before_ == nullptr ? 0 : before_->drops.lost();
   return {.live = pipeline_.aggregator().totals().live,
           .heap_words = gc_.heap_words,
           .minor_collections = gc_.minor_collections,
           .major_collections = gc_.major_collections,
           .compactions = gc_.compactions,
-          .dropped_events = pipeline_.drops().lost(),
+          .dropped_events = lost_before + pipeline_.drops().lost(),
           .session = pipeline_.aggregator().sessions()};
 }
 
@@ -298,19 +338,20 @@ TargetSnapshotPtr Lane::snapshot() {
   if (finished()) {
     // Only what the control thread says of it may still change.
     auto copy = std::make_shared<TargetSnapshot>(*final_);
-    copy->info = info();
+    copy->info = shown_info();
     return copy;
   }
   auto snapshot = std::make_shared<TargetSnapshot>();
   read_gc_stats_of_target();
   read_counters(*snapshot);
-  snapshot->info = info();
+  snapshot->info = shown_info();
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = attached_ns_;
   snapshot->gc = gc_;
   snapshot->symbolizer = symbolizer_;
   snapshot->events = tap_.log();
   pipeline_.fill(*snapshot);
+  if (before_ != nullptr) snapshot->drops += before_->drops;
   snapshot->history = history_view();
   return snapshot;
 }
@@ -350,6 +391,17 @@ std::vector<int> Lane::take_children() {
 TargetInfo Lane::info() const {
   std::lock_guard lock(info_mutex_);
   return info_;
+}
+
+// What counts from the attach goes on from what an earlier memprofd has counted.
+TargetInfo Lane::shown_info() const {
+  TargetInfo shown = info();
+  if (before_ == nullptr) return shown;
+  shown.attach_seconds = before_->info.attach_seconds;
+  shown.paused_seconds += before_->info.paused_seconds;
+  shown.overhead.lowered += before_->info.overhead.lowered;
+  shown.overhead.raised += before_->info.overhead.raised;
+  return shown;
 }
 
 void Lane::update_info(const std::function<void(TargetInfo&)>& change) {

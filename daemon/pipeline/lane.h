@@ -42,8 +42,12 @@ struct LaneSignals {
 
 class Lane {
  public:
+  // before: the last snapshot of the same program by an earlier memprofd, where this goes on; or
+  // null.
   Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
-       TargetInfo info);
+       TargetInfo info, TargetSnapshotPtr before = nullptr);
+  // A target that has ended: the lane is finished, and this is its final snapshot.
+  explicit Lane(TargetSnapshotPtr ended);
 
   Pipeline& pipeline() { return pipeline_; }
   // The agent appeared in the process.
@@ -93,6 +97,8 @@ class Lane {
   };
 
   std::optional<std::vector<BufferPosition>> positions_of_agent() const;
+  void go_on_from(const TargetSnapshot& before);
+  TargetInfo shown_info() const;
   void take_requested_sessions();
   void tell_counts();
   void end_records();
@@ -118,8 +124,10 @@ class Lane {
   GcStats gc_;
   std::shared_ptr<Symbolizer> symbolizer_;
   // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
-  std::uint64_t attached_ns_;
-  std::uint64_t attached_monotonic_ns_;
+  TargetSnapshotPtr before_;  // that this goes on from, without rows and history; or null
+  std::uint64_t began_ns_;
+  std::uint64_t began_monotonic_ns_;
+  std::uint64_t attached_ns_;  // by an earlier memprofd, if this goes on
   History history_;
   TargetSnapshotPtr final_;
   LaneSignals signals_;

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "daemon/history/snapshot_counts.h"
-
 namespace memprofd {
 
 Pipeline::Pipeline(const PipelineLimits& limits)

@@ -21,6 +21,7 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_counts.h"
 #include "daemon/ingest/decoder.h"
 #include "daemon/ingest/heap_meter.h"
 #include "daemon/ingest/lost_allocations.h"
@@ -66,6 +67,11 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
+  // Before all else: goes on where a snapshot of the same program ends.
+  void go_on_from(const TargetSnapshot& before) {
+    memprofd::go_on_from(before, aggregator_, callstacks_);
+    alloc_events_before_ = before.counters.alloc_events;
+  }
   // Announces a session before its first record can arrive. The session before
   // it goes on until the first batch of the new one. rate in samples per word.
   void begin_session(std::uint32_t generation, double rate);
@@ -111,7 +117,10 @@ class Pipeline {
   std::uint64_t frames_seen() const { return frames_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
-  std::uint64_t alloc_events() const { return aggregator_.totals().alloc_events; }
+  // Allocations that were told to this pipeline.
+  std::uint64_t alloc_events() const {
+    return aggregator_.totals().alloc_events - alloc_events_before_;
+  }
   // The program image was replaced: nothing of the old one will come any more.
   bool exec_seen() const { return exec_seen_; }
   // Counts registrations of frame tables (Dynlink): a change means reload.
@@ -178,6 +187,7 @@ class Pipeline {
   SampleObserver* observer_ = nullptr;
   std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
   bool records_lost_ = false;  // between the last record taken and the next
+  std::uint64_t alloc_events_before_ = 0;
   std::uint64_t captures_seen_ = 0;
   std::uint64_t frames_seen_ = 0;
   std::uint64_t batches_seen_ = 0;

@@ -72,6 +72,10 @@ class DropCounters {
  public:
   void add(Drop drop, std::uint64_t n = 1) { counts_[static_cast<int>(drop)] += n; }
   void set(Drop drop, std::uint64_t n) { counts_[static_cast<int>(drop)] = n; }
+  DropCounters& operator+=(const DropCounters& other) {
+    for (int i = 0; i < kDrops; ++i) counts_[i] += other.counts_[i];
+    return *this;
+  }
   std::uint64_t get(Drop drop) const { return counts_[static_cast<int>(drop)]; }
   // Sums over losses, and over what was given up.
   std::uint64_t lost() const { return sum(false); }

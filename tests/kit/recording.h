@@ -9,6 +9,7 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_counts.h"
 #include "daemon/query/range.h"
 #include "tests/kit/ring_events.h"
 
@@ -28,6 +29,16 @@ inline Counters sum(const RangeRows& rows) {
 class Recording {
  public:
   explicit Recording(const AggregatorLimits& limits = {}) : aggregator_(limits, drops_) {
+    aggregator_.begin_session(rate_);
+  }
+  // Goes on where a snapshot of another ends, so long after it.
+  Recording(const TargetSnapshot& before, std::uint64_t gap_ns)
+      : aggregator_({}, drops_), history_(before.history), now_(before.now_ns() + gap_ns) {
+    CallstackTable callstacks;
+    go_on_from(before, aggregator_, callstacks);
+    history_.close_window(
+        now_, [&](const auto& use) { aggregator_.close_interval(use); }, point());
+    symbolizer = before.symbolizer;
     aggregator_.begin_session(rate_);
   }
 
@@ -67,13 +78,16 @@ class Recording {
   }
   TargetSnapshot snapshot() const {
     TargetSnapshot result;
-    const std::vector<AgeCounts> ages = aggregator_.live_ages();
+    result.live = aggregator_.live_by_session();
+    const std::vector<AgeCounts> ages = ages_by_class(result.live, aggregator_.by_class().size());
     for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {
       if (aggregator_.by_class()[id].allocated.samples == 0) continue;
       result.rows.push_back({ClassId(id), aggregator_.classes().get(ClassId(id)), callstack(id),
                              aggregator_.by_class()[id]});
       result.rows.back().counters.ages = ages[id];
     }
+    result.counters = aggregator_.totals();
+    result.drops = drops_;
     result.symbolizer = symbolizer;
     result.attached_ns = kStart;
     result.time_ns = now_;
@@ -97,10 +111,11 @@ class Recording {
             .session = aggregator_.sessions()};
   }
   // Kept for ever: snapshots may outlive this.
-  const Callstack* callstack(std::uint32_t id) const {
+  const Callstack* callstack(std::uint32_t of_class) const {
     static std::deque<Callstack> kept;
+    const CallstackId id = aggregator_.classes().get(ClassId(of_class)).callstack;
     return &kept.emplace_back(
-        Callstack{.entries = {aggregator_.classes().get(ClassId(id)).callstack.value()}});
+        Callstack{.id = id, .hash = StackHash(id.value()), .entries = {id.value()}});
   }
 
   DropCounters drops_;

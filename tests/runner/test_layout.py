@@ -27,6 +27,7 @@ ingest
 symbolize
 history
 query
+state
 pipeline
 trace/ctf
 trace

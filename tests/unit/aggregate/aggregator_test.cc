@@ -134,7 +134,8 @@ TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
   aggregator_.told_until(9'001'000);
   aggregator_.told_until(500);  // known already
   std::uint64_t aged = 0;
-  for (const AgeCounts& of_class : aggregator_.live_ages()) {
+  for (const AgeCounts& of_class :
+       ages_by_class(aggregator_.live_by_session(), aggregator_.by_class().size())) {
     for (const AgeCounts::Entry& entry : of_class.entries()) {
       EXPECT_EQ(entry.bucket(), LifetimeHistogram::bucket_of(9'000'000));
       EXPECT_DOUBLE_EQ(entry.words, static_cast<double>(entry.n) * 100);
@@ -148,7 +149,9 @@ TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
   ASSERT_EQ(counters(5).forgotten.entries().size(), 1u);
   EXPECT_EQ(counters(5).forgotten.entries()[0].n, 2u);
   EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200) << "at the rate of then";
-  for (const AgeCounts& of_class : aggregator_.live_ages()) EXPECT_TRUE(of_class.empty());
+  for (const AgeCounts& of_class :
+       ages_by_class(aggregator_.live_by_session(), aggregator_.by_class().size()))
+    EXPECT_TRUE(of_class.empty());
 }
 
 TEST_F(AggregatorTest, BlocksOfSessionsBeforeAreFollowedAtTheirOwnRate) {
@@ -166,7 +169,8 @@ TEST_F(AggregatorTest, BlocksOfSessionsBeforeAreFollowedAtTheirOwnRate) {
   EXPECT_DOUBLE_EQ(counters(5).live.words, 204);
   EXPECT_DOUBLE_EQ(counters(5).deallocated[kMinor].words, 100);
   double aged = 0;
-  for (const AgeCounts& of_class : aggregator_.live_ages()) {
+  for (const AgeCounts& of_class :
+       ages_by_class(aggregator_.live_by_session(), aggregator_.by_class().size())) {
     for (const AgeCounts::Entry& entry : of_class.entries()) aged += entry.words;
   }
   EXPECT_DOUBLE_EQ(aged, 204);

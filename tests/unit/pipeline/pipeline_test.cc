@@ -243,7 +243,8 @@ TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
 TEST_F(PipelineTest, ARecordIsNotYoungerThanItsBatch) {
   constexpr std::uint64_t kFuture = 1'000'000'000'000;
   const auto oldest_ns = [&] {
-    const auto ages = pipeline_.aggregator().live_ages();
+    const auto ages = ages_by_class(pipeline_.aggregator().live_by_session(),
+                                    pipeline_.aggregator().by_class().size());
     double oldest = 0;
     for (const AgeCounts& of_class : ages) {
       for (const auto& age : of_class.entries())

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is of one moment of a target, and counts of its classes, as records have them and back. What
+// is read may be anything: what makes no sense becomes nothing.
+#pragma once
+
+#include <string>
+
+#include "daemon/history/snapshot.h"
+#include "state/state.pb.h"
+
+namespace memprofd {
+
+// Names the machine's run: since when pids and times since boot are comparable. Empty: not known.
+std::string boot_id(const std::string& proc_root = "/proc");
+
+// All but windows and ages.
+void put_moment(const TargetSnapshot& snapshot, state::Moment& out);
+void get_moment(const state::Moment& message, TargetSnapshot& out);
+
+void put_counts(ClassId id, const Counters& counters, state::Counts& out);
+Counters get_counts(const state::Counts& message);
+
+void put_callstack(const Callstack& callstack, state::Callstack& out);
+Callstack get_callstack(const state::Callstack& message);
+void put_class(ClassId id, const AllocClass& alloc_class, state::Class& out);
+AllocClass get_class(const state::Class& message);
+void put_location(const Location& location, state::Location& out);
+Location get_location(const state::Location& message);
+
+}  // namespace memprofd

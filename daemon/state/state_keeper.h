@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps all targets in a directory, a file each, so that a memprofd that is started again goes on
+// with them:
+//
+//   DIR              mode 0700, locked: one memprofd at a time
+//   DIR/PID.target   what TargetWriter writes
+//
+// A thread of its own reads the snapshots that everybody reads, every few seconds. Whatever goes
+// wrong with the disk is counted, and profiling goes on.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/history/snapshot_hub.h"
+#include "daemon/state/target_reader.h"
+#include "daemon/state/target_writer.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+struct StateOptions {
+  std::string directory;
+  std::uint64_t max_bytes = std::uint64_t{1} << 30;  // of all files; those being replaced twice
+};
+
+class StateKeeper {
+ public:
+  // Makes the directory if it is not there, and reads what is in it: files that cannot be read are
+  // removed. kAlreadyExists: another memprofd has it.
+  static absl::StatusOr<std::unique_ptr<StateKeeper>> open(StateOptions options);
+  ~StateKeeper() { stop(); }
+  StateKeeper(const StateKeeper&) = delete;
+  StateKeeper& operator=(const StateKeeper&) = delete;
+
+  // What was there; once.
+  std::vector<StoredTarget> take_stored() { return std::move(stored_); }
+  // From now on targets are kept as hub, which must outlive this or stop(), shows them. Those that
+  // were there are kept until it has shown them and shows them no more.
+  void start(SnapshotHub& hub);
+  // After a last look.
+  void stop();
+
+  // Any thread. Writes these down, unless later ones are; of those that have ended the oldest give
+  // way to others. A disk that does not answer holds one caller up, others for a second.
+  void write(const std::vector<TargetSnapshotPtr>& snapshots);
+  // The same of all targets that there are: the files of others go.
+  void keep(const std::vector<TargetSnapshotPtr>& snapshots);
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t write_errors() const { return write_errors_; }
+
+ private:
+  struct Kept {
+    TargetWriter writer;
+    bool seen = false;
+    bool gave_way = false;       // not to be written again
+    std::uint64_t ended_ns = 0;  // 0: it has not
+  };
+
+  StateKeeper(StateOptions options, UniqueFd lock)
+      : options_(std::move(options)), lock_(std::move(lock)) {}
+
+  void read_all();
+  void read_one(int pid, const std::string& path);
+  void loop(SnapshotHub& hub);
+  void look(SnapshotHub& hub);
+  void write_all(const std::vector<TargetSnapshotPtr>& snapshots);
+  void write_one(const TargetSnapshot& snapshot);
+  void note(const absl::Status& status);
+  void forget_missing(const std::vector<TargetSnapshotPtr>& snapshots);
+  bool give_way();
+  std::uint64_t all_bytes() const;
+
+  const StateOptions options_;
+  const UniqueFd lock_;
+  std::vector<StoredTarget> stored_;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<std::uint64_t> write_errors_ = 0;
+  std::timed_mutex write_mutex_;
+  std::map<int, Kept> kept_;  // under write_mutex_, by pid
+  bool failing_ = false;      // under write_mutex_: that has been said
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;  // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace memprofd

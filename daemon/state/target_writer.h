@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps one target in a file: what is new in each of its snapshots is appended, and the file is
+// written anew, beside the old one, once it has grown to twice what it holds.
+//
+//   write 1    everything: callstacks, classes, names, windows, counts          (first moment)
+//   write 2    callstacks and names that came, windows that ended, totals       (appended)
+//   ...
+//   write n    everything, into PATH.new, which then takes PATH's name          (first moment)
+//
+// Counts of classes are in the first moment only: windows tell what was added to them. Nothing is
+// forced to the disk: what is to be outlived is the end of memprofd, not that of the machine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/state/record_log.h"
+#include "state/state.pb.h"
+
+namespace memprofd {
+
+// For one thread.
+class TargetWriter {
+ public:
+  // bytes: of the file that is there already.
+  explicit TargetWriter(std::string path, std::uint64_t bytes = 0)
+      : path_(std::move(path)), file_bytes_(bytes) {}
+
+  // A snapshot that is not later than the one before changes nothing, unless the target's state has
+  // changed. What has failed is tried at every second, fourth, up to sixteenth write only, and has
+  // failed until then: it may fill the disk each time. room: what the file may take. After an error
+  // the file has an earlier moment, if any. kResourceExhausted: there is not that much room.
+  absl::Status write(const TargetSnapshot& snapshot, std::uint64_t room);
+  std::uint64_t bytes() const { return file_bytes_; }
+  // There may be room now: the next write is no repetition.
+  void try_again() { left_out_ = 0; }
+  // The file goes.
+  void remove();
+
+ private:
+  // What the file has.
+  struct Written {
+    std::uint64_t attached_ns = 0;
+    std::shared_ptr<Symbolizer> symbolizer;
+    std::uint64_t newest_ns = 0;
+    TargetState state{};
+    bool is_asked = false;
+    std::array<std::uint64_t, kHistoryTiers> ends_ns{};
+    std::vector<bool> callstacks;
+    std::vector<std::uint64_t> events;  // of each class, in samples; 0: it is not there
+    absl::flat_hash_set<std::uint32_t> frames;
+    absl::flat_hash_map<std::uint32_t, std::uint32_t> locations;  // their numbers in the file
+    std::uint64_t first_bytes = 0;                                // of the first moment
+  };
+
+  bool is_news(const TargetSnapshot& snapshot) const;
+  bool can_append(const TargetSnapshot& snapshot) const;
+  absl::Status write_now(const TargetSnapshot& snapshot, std::uint64_t room);
+  absl::Status write_anew(const TargetSnapshot& snapshot, std::uint64_t room);
+  absl::Status put(const TargetSnapshot& snapshot, bool first);
+  absl::Status put_rows(const TargetSnapshot& snapshot);
+  void put_callstack_of(const ProfileRow& row, Symbolizer& symbolizer);
+  void put_frame(Symbolizer& symbolizer, std::uint64_t address, std::int32_t alloc_idx);
+  void put_exact(const ProfileRow& row);
+  absl::Status put_windows(const HistoryView& history);
+  absl::Status put_counts(const TargetSnapshot& snapshot);
+  void put_last(const TargetSnapshot& snapshot);
+  // Appends what has come together when it is much.
+  absl::Status added(std::size_t bytes);
+  absl::Status flush();
+
+  std::string path_;
+  std::uint64_t file_bytes_;
+  std::optional<RecordLog> log_;  // none: the file has to be written anew
+  Written written_;
+  absl::Status failure_;
+  int failures_ = 0;  // in a row
+  int left_out_ = 0;  // writes that are to be left out
+  state::Record record_;
+  std::size_t record_bytes_ = 0;  // about
+};
+
+}  // namespace memprofd

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows of a history, and what is live, as records have them and back. What is read may be
+// anything: nothing of a message that makes no sense is taken.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "daemon/aggregate/aggregator.h"
+#include "daemon/history/history_window.h"
+#include "daemon/util/estimate.h"
+#include "state/state.pb.h"
+
+namespace memprofd {
+
+// Above all that a class table gives.
+inline constexpr std::uint32_t kMaxStoredId = (1u << 27) - 1;
+
+void put_estimate(const Estimate& estimate, state::Estimate& out);
+Estimate get_estimate(const state::Estimate& message);
+
+void put_window(const HistoryWindow& window, int tier, state::Window& out);
+HistoryWindowPtr get_window(const state::Window& message);  // null: it makes no sense
+
+// What is live of a session as if it were forgotten.
+void put_live(const LiveOfSession& live, state::Part& out);
+// The entries have no words yet.
+std::optional<LiveOfSession> get_live(const state::Part& message);
+
+}  // namespace memprofd

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/kit/stored_target.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kGrowthBytes = 1u << 20;
+
+class TargetFileTest : public StoredTargetTest {};
+
+TEST_F(TargetFileTest, HasEveryMomentThatWasWritten) {
+  for (int second = 0; second < 120; ++second) {
+    program_.run_second();
+    if (second % 4 != 3) continue;
+    const TargetSnapshot now = snapshot();
+    write(now);
+    const TargetSnapshotPtr stored = read();
+    EXPECT_EQ(stored->info.comm, "shop");
+    expect_same(*stored, now);
+    if (second % 20 == 19) expect_same_history(*stored, now);
+    if (HasFailure()) return;
+  }
+}
+
+// Each try may fill the disk.
+TEST_F(TargetFileTest, WhatFailsIsTriedLessAndLess) {
+  std::vector<int> tried;
+  for (int room = 0; room < 48; ++room) {
+    program_.run_second();
+    const absl::Status status = writer_.write(snapshot(), room);
+    ASSERT_FALSE(status.ok());
+    const std::string said(status.message());  // that of the last try
+    if (said.find(absl::StrCat("room for ", room, ";")) != std::string::npos) tried.push_back(room);
+  }
+  EXPECT_EQ(tried, (std::vector<int>{0, 2, 6, 14, 30, 46}));
+}
+
+// Before anything is known of it, that it is attached.
+TEST_F(TargetFileTest, InItsFirstSecondItIsAttachedAndHasNoCounts) {
+  recording_.alloc(1, 1);
+  recording_.advance(kSecond / 4);
+  write(snapshot());
+  const TargetSnapshotPtr stored = read();
+  EXPECT_EQ(stored->info.comm, "shop");
+  EXPECT_EQ(stored->attached_ns, snapshot().attached_ns);
+  EXPECT_TRUE(stored->rows.empty());
+  Recording after(*stored, 7 * kSecond);
+  after.alloc(2, 1);
+  after.advance(kSecond);
+  EXPECT_EQ(after.snapshot().rows.size(), 1u);
+  EXPECT_EQ(after.snapshot().attached_ns, stored->attached_ns);
+  recording_.advance(kSecond);
+  write(snapshot());
+  expect_same(*read(), snapshot());
+}
+
+TEST_F(TargetFileTest, HasThePeak) {
+  for (int second = 0; second < 60; ++second) {
+    program_.run_second(/*follows_rates=*/false);
+    if (second % 4 != 3) continue;
+    const TargetSnapshot now = snapshot();
+    write(now);
+    const TargetSnapshotPtr stored = read();
+    const auto &peak = stored->history.peak, &expected = now.history.peak;
+    ASSERT_TRUE(peak != nullptr && expected != nullptr);
+    EXPECT_EQ(peak->time_ns, expected->time_ns);
+    ASSERT_EQ(peak->classes.size(), expected->classes.size());
+    for (std::size_t i = 0; i < peak->classes.size(); ++i) {
+      EXPECT_EQ(peak->classes[i].id, expected->classes[i].id);
+      expect_same_flows(peak->classes[i].counters, expected->classes[i].counters, false);
+      const Estimate& live = expected->classes[i].counters.live;
+      EXPECT_NEAR(peak->classes[i].counters.live.words, live.words, 1e-6 * live.words + 1e-3);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(TargetFileTest, HasNames) {
+  program_.run_second();
+  program_.run_second();
+  write(snapshot());
+  const TargetSnapshotPtr stored = read();
+  for (const ProfileRow& row : stored->rows) {
+    const std::uint64_t address = row.callstack->entries.front();
+    EXPECT_EQ(stored->symbolizer->locations(address, row.callstack->alloc_idx),
+              symbolizer_->locations(address, row.callstack->alloc_idx));
+  }
+  EXPECT_EQ(stored->symbolizer->locations(99, -1)[0].function, "0x63");
+}
+
+// What is read of a file that was cut, or of which a byte was changed, is a moment that was.
+TEST_F(TargetFileTest, CutOrChangedItHasAnEarlierMoment) {
+  std::map<std::uint64_t, std::uint64_t> events_at;  // by time
+  std::size_t first_bytes = 0;
+  for (int second = 0; second < 20; ++second) {
+    program_.run_second();
+    const TargetSnapshot now = snapshot();
+    write(now);
+    if (first_bytes == 0) first_bytes = writer_.bytes();
+    events_at[now.time_ns] = now.counters.alloc_events;
+  }
+  const std::string whole = read_file(path_);
+  std::mt19937 random(7);
+  std::size_t earlier = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::size_t at = random() % whole.size();
+    std::string damaged = whole;
+    if (i % 2 == 0) damaged.resize(at);
+    if (i % 2 == 1) damaged[at] = static_cast<char>(damaged[at] ^ (1 + random() % 255));
+    dir_.write("damaged", damaged);
+    const auto stored = read_target(dir_.path("damaged"));
+    EXPECT_EQ(stored.ok(), at >= first_bytes) << at << ": " << stored.status();
+    if (!stored.ok()) continue;
+    const TargetSnapshot& moment = *stored->snapshot;
+    ASSERT_TRUE(events_at.contains(moment.time_ns));
+    EXPECT_EQ(moment.counters.alloc_events, events_at[moment.time_ns]);
+    std::uint64_t samples = 0;
+    for (const ProfileRow& row : moment.rows) samples += row.counters.allocated.samples;
+    EXPECT_EQ(samples, moment.counters.all_allocated().samples) << "classes are of that moment too";
+    earlier += moment.time_ns != events_at.rbegin()->first;
+  }
+  EXPECT_GT(earlier, 100u);
+}
+
+TEST_F(TargetFileTest, StaysBoundedForHours) {
+  std::uint64_t largest = 0;
+  for (int second = 0; second < 6000; ++second) {
+    program_.run_second();
+    if (second % 4 != 3) continue;
+    write(snapshot());
+    largest = std::max(largest, writer_.bytes());
+  }
+  TargetWriter fresh(dir_.path("fresh"));
+  ASSERT_TRUE(fresh.write(snapshot(), kRoom).ok());
+  EXPECT_LE(writer_.bytes(), 2 * fresh.bytes() + kGrowthBytes + (64u << 10));
+  EXPECT_LE(largest, 3 * fresh.bytes() + 2 * kGrowthBytes);
+  EXPECT_EQ(writer_.bytes(), std::filesystem::file_size(path_));
+  expect_same(*read(), snapshot());
+}
+
+TEST_F(TargetFileTest, WithoutRoomItKeepsWhatItHad) {
+  program_.run_second();
+  program_.run_second();
+  write(snapshot());
+  const std::uint64_t then = read()->time_ns;
+  program_.run_second();
+  const absl::Status status = writer_.write(snapshot(), 100);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("--state.max-bytes"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+  EXPECT_GE(read()->time_ns, then);
+  EXPECT_FALSE(writer_.write(snapshot(), kRoom).ok()) << "not at once";
+  write(snapshot());
+  expect_same(*read(), snapshot());
+}
+
+}  // namespace
+}  // namespace memprofd
