@@ -115,13 +115,13 @@ class HeapTaker {
     const auto begin = Clock::now();
     auto trip_at = begin;
     for (;;) {
+      RETURN_IF_ERROR(check_wanted());
       const bool ended = injector.result().has_value();
       if (const auto piece = pipe_.pop(ended ? milliseconds(0) : kPoll)) {
         if (!client_.take(*piece)) return unwanted();
         continue;
       }
       if (ended) return absl::OkStatus();
-      RETURN_IF_ERROR(check_wanted());
       if (began_) continue;
       if (Clock::now() - begin > kPatience) return late(injector);
       if (Clock::now() < trip_at) continue;
