@@ -40,6 +40,7 @@ History::History(const HistoryView& before)
       last_close_ns_(before.newest_ns()),
       session_(before.sessions()),
       peak_session_(session_),
+      most_upper_bytes_(before.peak_limits.upper),
       peak_(before.peak) {
   std::uint64_t oldest_ns = begin_ns_;
   for (int tier = 0; tier < kHistoryTiers; ++tier) {

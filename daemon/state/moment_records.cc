@@ -161,6 +161,8 @@ void put_moment(const TargetSnapshot& snapshot, state::Moment& out) {
   peak.set_time_ns(snapshot.history.peak->time_ns);
   put_estimate(snapshot.history.peak->live, *peak.mutable_live());
   peak.set_gone_words(snapshot.history.peak->gone_words);
+  peak.set_lower_bytes(snapshot.history.peak_limits.lower);
+  peak.set_upper_bytes(snapshot.history.peak_limits.upper);
 }
 
 void get_moment(const state::Moment& message, TargetSnapshot& out) {

@@ -238,6 +238,7 @@ absl::StatusOr<StoredTarget> StoredRecords::finish(const std::string& path) {
   count(*snapshot);
   add_live(*snapshot);
   snapshot->history.peak = peak(*snapshot);
+  snapshot->history.peak_limits = {moment_.peak().lower_bytes(), moment_.peak().upper_bytes()};
   return StoredTarget{snapshot, moment_.boot_id()};
 }
 

@@ -73,6 +73,8 @@ TEST_F(TargetFileTest, HasThePeak) {
     const auto &peak = stored->history.peak, &expected = now.history.peak;
     ASSERT_TRUE(peak != nullptr && expected != nullptr);
     EXPECT_EQ(peak->time_ns, expected->time_ns);
+    EXPECT_EQ(stored->history.peak_limits, now.history.peak_limits);
+    EXPECT_GT(stored->history.peak_limits.upper, 0);
     ASSERT_EQ(peak->classes.size(), expected->classes.size());
     for (std::size_t i = 0; i < peak->classes.size(); ++i) {
       EXPECT_EQ(peak->classes[i].id, expected->classes[i].id);
