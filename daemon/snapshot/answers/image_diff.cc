@@ -55,6 +55,7 @@ std::vector<SiteDiffRow> joined_sites(const ImageSummary& before, const ImageSum
   }
   std::vector<SiteDiffRow> rows;
   for (auto& [name, row] : by_name) {
+    if (row.before.blocks == 0 && row.after.blocks == 0) continue;
     row.name = name;
     rows.push_back(std::move(row));
   }

@@ -64,6 +64,13 @@ TEST(ImageDiff, KnowsSampledBlocksAgain) {
   EXPECT_DOUBLE_EQ(8 * std::sqrt(7 * 9'900), diff.sites[0].growth_stderr_bytes());
 }
 
+TEST(ImageDiff, SitesThatHadAndHaveNothingAreLeftOut) {
+  ImageBuilder gone, garbage;
+  gone.sample(HeapImage::kNoBlock, 1, gone.site({{.function = "Parser.parse"}}), 1);
+  garbage.sample(garbage.string(9), 1, garbage.site({{.function = "Parser.parse"}}), 2);
+  EXPECT_THAT(diff_of(gone.build(), garbage.build()).sites, testing::IsEmpty());
+}
+
 TEST(ImageDiff, NumbersOfAnotherProcessMeanNothing) {
   const ImageDiff diff = diff_of(cache(5, 1), cache(8, 3, 8));
   EXPECT_FALSE(diff.same_process);
