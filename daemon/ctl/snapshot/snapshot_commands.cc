@@ -18,6 +18,15 @@ SnapshotView view_of(const Options& options) {
   return {.limit = options.heap_limit, .style = options.out.empty() ? stdout_style() : Style{}};
 }
 
+// Roots come last in the file: without its end, all would seem to be garbage.
+absl::StatusOr<HeapImage> read_whole_image(const std::string& path) {
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(path));
+  if (image.info.complete) return image;
+  return absl::InvalidArgumentError(
+      path + " is cut off or damaged, and with its end the roots are lost; only memprofctl " +
+      "snapshot show counts what is left; take another");
+}
+
 // By site, whether the pattern is found in one of its frames.
 absl::StatusOr<std::vector<bool>> matching_sites(const HeapImage& image,
                                                  const std::string& pattern) {
@@ -61,14 +70,15 @@ absl::Status run_snapshot_show(const Options& options) {
   ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(options.heap_file));
   const ShortestPaths paths(image);
   const ImageCensus census = count_image(image, paths);
-  const std::vector<SiteRow> sites = sum_sites(image, paths);
+  std::vector<SiteRow> sites;
+  if (image.info.complete) sites = sum_sites(image, paths);  // else many of their blocks are lost
   return write_result(options.json() ? census_json(image.info, census, sites)
                                      : census_text(image.info, census, sites, view_of(options)),
                       options.out);
 }
 
 absl::Status run_snapshot_retained(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(options.heap_file));
+  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file));
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json() ? retained_json(image.info, table, tops, view_of(options))
@@ -77,7 +87,7 @@ absl::Status run_snapshot_retained(const Options& options) {
 }
 
 absl::Status run_snapshot_why(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(options.heap_file));
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
   ASSIGN_OR_RETURN(const std::vector<bool> wanted, matching_sites(image, options.heap_site));
   const Why why(image, wanted);
   if (why.sites().empty()) return no_such_site(image, options);
@@ -89,7 +99,7 @@ absl::Status run_snapshot_why(const Options& options) {
 absl::Status run_snapshot_diff(const Options& options) {
   // One image at a time is in memory.
   const auto summary_of = [](const std::string& path) -> absl::StatusOr<ImageSummary> {
-    ASSIGN_OR_RETURN(HeapImage image, read_heap_image(path));
+    ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path));
     return summarize(image);
   };
   ASSIGN_OR_RETURN(const ImageSummary before, summary_of(options.heap_file));
@@ -101,7 +111,7 @@ absl::Status run_snapshot_diff(const Options& options) {
 }
 
 absl::Status run_snapshot_waste(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(options.heap_file));
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
   const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));
   return write_result(
       options.json() ? waste_json(image, rows) : waste_text(image, rows, view_of(options)),

@@ -44,7 +44,8 @@ std::string more_text(std::size_t rows, const SnapshotView& view) {
   return more == 0 ? "" : fmt::format("… {} more (-n 0 shows all)\n", format_count(more));
 }
 
-std::string totals_table(const ImageCensus& census, const SnapshotView& view) {
+std::string totals_table(const ImageInfo& info, const ImageCensus& census,
+                         const SnapshotView& view) {
   const CensusRow& total = census.total;
   const std::uint64_t all = total.all().words + census.free.words;
   TextTable table(
@@ -54,7 +55,8 @@ std::string totals_table(const ImageCensus& census, const SnapshotView& view) {
         {words_text(count.words), share_of(count.words, all), format_count(count.blocks), what});
   };
   add(total.reachable, "reachable");
-  add(total.garbage, "garbage: nothing leads there, the collector does not know yet");
+  add(total.garbage, info.complete ? "garbage: nothing leads there, the collector does not know yet"
+                                   : "garbage, or what was held by what is cut off");
   add(total.dead, "dead: the collector knows, and has not swept it");
   add(census.free, census.free.words == 0 ? "free"
                                           : fmt::format("free, {} of it not in the largest block",
@@ -199,7 +201,8 @@ std::string snapshot_head_text(const ImageInfo& info) {
                                 info.pid, printable(info.ocaml_version), utc_text(info.unix_ns),
                                 format_duration(static_cast<double>(info.pause_ns) / 1e9));
   if (info.sampling_rate > 0) out += ", sampled at " + format_rate(info.sampling_rate);
-  if (!info.complete) out += "\nThe file is cut off: what follows is of a part of the heap.";
+  if (!info.complete)
+    out += "\nThe file is cut off or damaged: what follows is of a part of the heap.";
   return out + "\n";
 }
 
@@ -208,7 +211,7 @@ std::string census_text(const ImageInfo& info, const ImageCensus& census,
   const std::uint64_t reachable = census.total.reachable.words;
   SnapshotView all = view;
   all.limit = 0;  // there are as many as powers of two
-  return snapshot_head_text(info) + totals_table(census, view) +
+  return snapshot_head_text(info) + totals_table(info, census, view) +
          census_table("Kinds of blocks", census.by_tag, reachable, true, view) +
          census_table("Shapes: block(fields, tag)", census.by_class, reachable, false, view) +
          census_table("Sizes, headers included", census.by_size, reachable, true, all) +

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions about files that are not whole, or hold nothing of what is asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "daemon/ctl/commands.h"
+#include "tests/kit/heap_file.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SnapshotCommands : public ::testing::Test {
+ protected:
+  // A global that holds one block, beside one that nothing holds; no block was sampled.
+  std::string whole_file() {
+    FakeChunks heap;
+    const std::uint64_t first = heap.put_chunk(joined({block(3, 0), block(4, 0)}));
+    const auto bytes = heap_file_of(heap.memory, *heap.map(), [first](HeapFileWriter& writer) {
+      writer.add_root(first + 8, {.kind = RootKind::kGlobal, .owner = "Cache", .field = 2});
+    });
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    return *bytes;
+  }
+  Options options(const std::string& bytes) const {
+    Options options;
+    options.heap_file = options.other_heap_file = dir_.path("a.heap");
+    options.out = dir_.path("out");
+    options.heap_site = "Cache";
+    std::ofstream(options.heap_file, std::ios::binary) << bytes;
+    return options;
+  }
+  std::string shown() const {
+    std::ifstream in(dir_.path("out"));
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
+  const std::string bytes = whole_file();
+  const Options cut = options(bytes.substr(0, bytes.size() - 1));
+  for (const auto& question :
+       {run_snapshot_retained, run_snapshot_why, run_snapshot_diff, run_snapshot_waste}) {
+    const absl::Status status = question(cut);
+    EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code());
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is cut off or damaged"));
+  }
+  ASSERT_TRUE(run_snapshot_show(cut).ok());
+  EXPECT_THAT(shown(), HasSubstr("cut off or damaged"));
+  EXPECT_THAT(shown(), Not(HasSubstr("nothing leads there")));
+  ASSERT_TRUE(run_snapshot_retained(options(bytes)).ok());
+  EXPECT_THAT(shown(), HasSubstr("globals"));
+}
+
+}  // namespace
+}  // namespace memprofd::ctl
