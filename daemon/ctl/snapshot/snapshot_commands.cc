@@ -47,7 +47,8 @@ absl::StatusOr<std::vector<bool>> matching_sites(const HeapImage& image,
 absl::Status no_such_site(const HeapImage& image, const Options& options) {
   if (image.sampled.empty()) {
     return absl::FailedPreconditionError(
-        options.heap_file + " has no sampled block: sampling had not begun when it was taken");
+        options.heap_file + " has no sampled block: what was allocated before sampling began has " +
+        "no site, and nothing sampled since was alive; take another one later");
   }
   return absl::NotFoundError("no sampled block's callstack matches \"" + options.heap_site +
                              "\"; memprofctl snapshot show " + options.heap_file + " lists sites");

@@ -59,5 +59,11 @@ TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
   EXPECT_THAT(shown(), HasSubstr("globals"));
 }
 
+TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {
+  const absl::Status status = run_snapshot_why(options(whole_file()));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("what was allocated before sampling began has no site"));
+}
+
 }  // namespace
 }  // namespace memprofd::ctl
