@@ -122,18 +122,17 @@ std::string census_json(const ImageInfo& info, const ImageCensus& census,
 
 std::string retained_json(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const SnapshotView& view) {
-  const auto least =
-      static_cast<std::uint64_t>(static_cast<double>(table.rows[0].words) * view.min_share);
   Json out{{"snapshot", info_json(info)}};
   out["reachable"] = count_json({table.rows[0].blocks, table.rows[0].words});
-  out["roots"] =
-      nested(retained_lines(table, tops, view.limit, least), [&](const TreeLine& line) -> Json {
-        if (line.more != 0) return {{"more", line.more}, {"bytes", bytes_of(line.more_words)}};
-        const RetainedRow& row = table.rows[line.item];
-        return {{"name", line.depth == 0 ? table.full_name(line.item) : row.name},
-                {"blocks", row.blocks},
-                {"bytes", bytes_of(row.words)}};
-      });
+  out["roots"] = nested(retained_lines(table, tops, view.limit, view.min_share),
+                        [&](const TreeLine& line) -> Json {
+                          if (line.more != 0)
+                            return {{"more", line.more}, {"bytes", bytes_of(line.more_words)}};
+                          const RetainedRow& row = table.rows[line.item];
+                          return {{"name", line.depth == 0 ? table.full_name(line.item) : row.name},
+                                  {"blocks", row.blocks},
+                                  {"bytes", bytes_of(row.words)}};
+                        });
   return dump(out);
 }
 

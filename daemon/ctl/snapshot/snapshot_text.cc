@@ -223,8 +223,7 @@ std::string retained_text(const ImageInfo& info, const RetainedTable& table,
   const std::uint64_t all = table.rows[0].words;
   TextTable lines(
       {{"RETAINED", Align::kRight}, {"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
-  const auto least = static_cast<std::uint64_t>(static_cast<double>(all) * view.min_share);
-  for (const TreeLine& line : retained_lines(table, tops, view.limit, least)) {
+  for (const TreeLine& line : retained_lines(table, tops, view.limit, view.min_share)) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
       lines.add_row({words_text(line.more_words), share_of(line.more_words, all), "",

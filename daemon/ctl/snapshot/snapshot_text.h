@@ -20,7 +20,7 @@ namespace memprofd::ctl {
 // What of an answer is shown.
 struct SnapshotView {
   std::size_t limit = 10;   // rows of a table, or below one row; 0: all
-  double min_share = 0.01;  // of rows of trees
+  double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
   Style style;
 };
 

@@ -19,7 +19,10 @@ class TreeWalk {
   // words: of an item, 0: never shown.
   TreeWalk(const Children& children, std::size_t limit, double least,
            std::function<double(std::uint32_t)> words)
-      : children_(children), limit_(limit), least_(least), words_(std::move(words)) {}
+      : children_(children),
+        limit_(limit),
+        least_(limit == 0 ? 0 : least),
+        words_(std::move(words)) {}
 
   // What comes first is put last.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
@@ -68,15 +71,17 @@ class TreeWalk {
 
 std::vector<TreeLine> retained_lines(const RetainedTable& table,
                                      const std::vector<std::uint32_t>& tops, std::size_t limit,
-                                     std::uint64_t least) {
+                                     double min_share) {
   const Children children = table.children();
-  TreeWalk walk(children, limit, static_cast<double>(least),
+  double all = 0;
+  for (const std::uint32_t top : tops) all += static_cast<double>(table.rows[top].words);
+  TreeWalk walk(children, limit, all * min_share,
                 [&](std::uint32_t row) { return static_cast<double>(table.rows[row].words); });
   for (std::size_t i = tops.size(); i > 0; --i) walk.put(tops[i - 1]);
   return walk.lines([](const TreeLine& line) { return line.item; });
 }
 
-std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double least_share) {
+std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double min_share) {
   const Children children = tree.children();
   const auto blocks = [&](std::uint32_t step) { return tree.steps()[step].through.blocks; };
   // Without a rate there are no words.
@@ -84,7 +89,7 @@ std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double
     const SampledSum& sum = tree.steps()[step].through;
     return sum.estimate.words > 0 ? sum.estimate.words : static_cast<double>(sum.blocks);
   };
-  TreeWalk walk(children, limit, weight(0) * least_share, weight);
+  TreeWalk walk(children, limit, weight(0) * min_share, weight);
   walk.put_below(0, 0);
   return walk.lines([&](TreeLine& line) {
     std::uint32_t last = line.item;

@@ -20,11 +20,12 @@ struct TreeLine {
   std::string text = {};  // of ways: steps that nothing leaves or ends at are in one line
 };
 
-// limit: below each row, 0: all. Rows of fewer words than least are left out.
+// limit: below each row, 0: all of them. Otherwise rows with a smaller share of what the first rows
+// have together are left out.
 std::vector<TreeLine> retained_lines(const RetainedTable& table,
                                      const std::vector<std::uint32_t>& tops, std::size_t limit,
-                                     std::uint64_t least);
-std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double least_share);
+                                     double min_share);
+std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double min_share);
 // "Cache.add cache.ml:41", "3 sites, Cache.add cache.ml:41 and others".
 std::string sites_title(const Why& why);
 

@@ -148,6 +148,32 @@ TEST(SnapshotText, SmallRowsAreCountedInOne) {
   EXPECT_THAT(text, Not(HasSubstr("Small")));
 }
 
+TEST(SnapshotText, NoRowIsTooSmallForOneWhoWantsAll) {
+  ImageBuilder builder;
+  builder.global("Large", 0, builder.string(9'000));
+  for (int i = 0; i < 7; ++i) builder.global("Small" + std::to_string(i), 0, builder.string(9));
+  HeapImage image = builder.build();
+  const RetainedTable table = find_retained(image, {});
+  const std::string text = retained_text(image.info, table, table.children()[0], {.limit = 0});
+  for (int i = 0; i < 7; ++i) EXPECT_THAT(text, HasSubstr("Small" + std::to_string(i)));
+  EXPECT_THAT(retained_json(image.info, table, table.children()[0], {.limit = 0}),
+              HasSubstr("Small6"));
+}
+
+TEST(SnapshotText, RowsAreSmallBesideWhatIsShown) {
+  ImageBuilder builder;
+  builder.global("Large", 0, builder.string(9'000));
+  const std::uint32_t block = builder.block(2);
+  builder.point(block, 0, builder.string(9));
+  builder.global("Small", 3, block);
+  HeapImage image = builder.build();
+  const RetainedTable table = find_retained(image, {});
+  const auto under = table.roots_named(
+      [](const std::string& name) { return name == "globals / Small / field 3"; });
+  EXPECT_THAT(retained_text(image.info, table, under, {}), HasSubstr("    string\n"));
+  EXPECT_THAT(retained_json(image.info, table, under, {}), HasSubstr("\"string\""));
+}
+
 TEST(SnapshotText, WaysAreNotCutAtTheWidthOfATerminal) {
   const HeapImage image = Shop(20).image();
   const std::string text =
