@@ -415,6 +415,18 @@ class Refused(Snapshot):
         self.assertRegex(done.stderr, f"a snapshot would stop pid {target.pid} for about .* ms, more than .*: allow more")
         self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would stop")
 
+    def test_a_stopped_program(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        os.kill(target.pid, signal.SIGSTOP)
+        eventually(lambda: proc_status(target.pid, "State")[0] == "T", "it is stopped")
+        done = self.refused(daemon, target)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
+        self.assertIn("it is stopped (SIGSTOP)", done.stderr)
+        os.kill(target.pid, signal.SIGCONT)
+        self.assertEqual(OK, self.take(daemon)[1].returncode)
+        self.check_unharmed(target)
+
     def test_observe_mode_and_ocaml5(self):
         target, daemon = self.attached("busy_threads", "--mode", "observe")
         daemon.wait_state(target.pid, "sampling")

@@ -47,9 +47,12 @@ absl::Status cannot(const Target& target, std::string_view why) {
       absl::StrCat("no snapshot can be taken of pid ", target.pid, ": ", std::string(why)));
 }
 
-// Its clone may be what the filter kills the program for.
-absl::Status check_no_seccomp(const Target& target) {
+// Its clone may be what a filter of seccomp kills the program for.
+absl::Status check_program(const Target& target) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(target.pid));
+  if (status.state == 'T') {
+    return cannot(target, "it is stopped (SIGSTOP); let it go on (kill -CONT)");
+  }
   if (status.seccomp == kSeccompOff) return absl::OkStatus();
   return cannot(target, "it runs under seccomp, which may not allow the copy of it");
 }
@@ -154,7 +157,7 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
 
 absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent) {
   if (target.abi.domains) return cannot(target, "of OCaml 5 none is taken yet");
-  RETURN_IF_ERROR(check_no_seccomp(target));
+  RETURN_IF_ERROR(check_program(target));
   ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
                                              layout_of(target.abi)));
