@@ -2,6 +2,7 @@
 // memprofctl snapshot take: the file of a snapshot, as memprofd makes it.
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -56,6 +58,15 @@ std::string summary_text(const std::string& file, const pb::SnapshotSummary& sum
       format_bytes(static_cast<double>(summary.heap_bytes())), summary.pause_seconds() * 1e3);
 }
 
+// The name may be a default that nobody knows beforehand.
+absl::StatusOr<std::string> summary_json(const std::string& file,
+                                         const pb::SnapshotSummary& summary) {
+  ASSIGN_OR_RETURN(const std::string text, message_json(summary, true));
+  auto json = nlohmann::ordered_json::parse(text);
+  json["file"] = file;
+  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 absl::Status run_snapshot_take(const Options& options) {
@@ -75,7 +86,9 @@ absl::Status run_snapshot_take(const Options& options) {
   }
   if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
   RETURN_IF_ERROR(file.finish());
-  return options.json() ? print_json(*summary) : print(summary_text(name, *summary));
+  if (!options.json()) return print(summary_text(name, *summary));
+  ASSIGN_OR_RETURN(const std::string json, summary_json(name, *summary));
+  return print(json);
 }
 
 }  // namespace memprofd::ctl

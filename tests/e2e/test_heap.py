@@ -360,6 +360,8 @@ class Taking(Snapshot):
             self.assertTrue(found["complete"])
             self.assertGreater(found["reachable"], 100)
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        told = json.loads(self.take(daemon, "-o", "json")[1].stdout)
+        self.assertEqual((str(path), path.stat().st_size), (told["file"], int(told["file_bytes"])))
         self.assertEqual([path], list(self.folder.glob("*.heap*")), "nothing else is left")
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.check_unharmed(target)
