@@ -28,14 +28,15 @@ class ImageReader {
 
   absl::StatusOr<HeapImage> read(const std::string& path) {
     if (!read_all()) {
-      return absl::DataLossError(absl::StrCat(path, " is damaged at byte ", piece_at_));
+      return absl::InvalidArgumentError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
     if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers) {
       return absl::ResourceExhaustedError(
           absl::StrCat(path, " has more than four thousand million blocks and roots"));
     }
     if (!tables_.has_head())
-      return absl::DataLossError(absl::StrCat(path, " was cut off at its beginning"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is cut off or damaged at its beginning"));
     RETURN_IF_ERROR(read_pointers(path));
     add_roots();
     add_samples();
@@ -222,11 +223,11 @@ absl::Status ImageReader::read_pointers(const std::string& path) {
     const auto piece = source_.next();
     if (!piece || piece->kind != PieceKind::kBlocks || !again.read(piece->payload, visit) ||
         image_.edges.to.size() > pointers_ || image_.edges.first.size() > image_.shape_of.size()) {
-      return absl::DataLossError(absl::StrCat(path, " has changed while it was read"));
+      return absl::InvalidArgumentError(absl::StrCat(path, " has changed while it was read"));
     }
   }
   if (image_.edges.first.size() != image_.shape_of.size()) {
-    return absl::DataLossError(absl::StrCat(path, " has changed while it was read"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " has changed while it was read"));
   }
   image_.edges.first.push_back(image_.edges.to.size());
   return absl::OkStatus();

@@ -10,8 +10,8 @@
 
 namespace memprofd {
 
-// In one line: kInvalidArgument, it is no heap file; kDataLoss, it is damaged in what it says, not
-// only cut off; else as of open_regular_file().
+// In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
+// else as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path);
 
 }  // namespace memprofd
