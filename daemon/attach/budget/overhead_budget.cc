@@ -93,7 +93,8 @@ OverheadBudget::Change OverheadBudget::lower(const Spent& spent) {
 
 OverheadBudget::Change OverheadBudget::raise_if_calm(const Spent& spent, double seconds) {
   const double allowed = std::min(ceiling_, rate_ * kAim * share_ * spent.own / spent.cost_at_most);
-  if (allowed < kWorthRaising * rate_) {
+  const bool reaches_ceiling = allowed == ceiling_ && rate_ < ceiling_;
+  if (allowed < kWorthRaising * rate_ && !reaches_ceiling) {
     calm_seconds_ = 0;
     return Change::kNone;
   }

@@ -7,8 +7,8 @@
 //   lowered  when the target has been charged more than a credit allows. The credit fills with
 //            the budget and is emptied by the cost: far over the budget it is gone in a second
 //            or two, a little over it in half a minute, and a burst within it changes nothing.
-//   raised   when for a time every window would have allowed half as much again. That time
-//            doubles each time that the rate had to be lowered.
+//   raised   when for a time every window would have allowed half as much again, or all that was
+//            asked for. That time doubles each time that the rate had to be lowered.
 //
 // In between is room: a rate is chosen for kAim of the budget. It starts where even a
 // program that does nothing but allocate keeps the budget, or nearly.

@@ -142,6 +142,15 @@ TEST(OverheadBudget, ReachesTheCeilingOfAProgramThatAllocatesLittle) {
   EXPECT_LE(run.changes, 3);
 }
 
+// Whatever the first raise has led to.
+TEST(OverheadBudget, ReachesACeilingThatIsNotFarAboveTheRate) {
+  for (double words = 1e4; words < 1e6; words *= 1.2) {
+    Simulation simulation(1e-2);
+    simulation.run(steady(words), 120);
+    EXPECT_EQ(simulation.budget.rate(), 1e-2) << words;
+  }
+}
+
 TEST(OverheadBudget, CountsDeepCallstacks) {
   Simulation flat(1e-2), deep(1e-2);
   flat.run(steady(1e8, 10), 600);
