@@ -262,8 +262,8 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   const double rate = budget.rate();
   const bool runs_at_it = state_ == State::kSampling && lane_->info().sampling_rate == rate;
   show_overhead();
-  if (runs_at_it)
-    return absl::OkStatus();  // a new session might forget the blocks that are followed
+  // A new session might forget the blocks that are followed.
+  if (runs_at_it) return absl::OkStatus();
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);
   return absl::OkStatus();
