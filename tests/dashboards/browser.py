@@ -22,9 +22,12 @@ import time
 
 CHROMIUM = "/usr/bin/chromium"
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
+FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium stands still
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
          "--disable-component-update", "--disable-default-apps", "--disable-extensions",
+         "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
+         "--disable-renderer-backgrounding",
          "--disable-sync", "--mute-audio", "--hide-scrollbars", "--remote-debugging-pipe"]
 KEYS = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowDown": 40, "Tab": 9, "/": 191}
@@ -32,6 +35,10 @@ KEYS = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "Arro
 
 class JavaScriptError(AssertionError):
     """What an evaluated expression threw."""
+
+
+class Stalled(AssertionError):
+    """Chromium draws no more though the page's thread runs: its own fault, not the page's."""
 
 
 def _high_pipe():
@@ -202,8 +209,12 @@ class Browser:
 
     def settle(self):
         """Returns when what was started is drawn: two animation frames."""
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => "
-                      "requestAnimationFrame(() => done(1))))")
+        drawn = self.evaluate(f"""new Promise((done) => {{
+            const late = setTimeout(() => done(false), {1e3 * FRAME_PATIENCE});
+            requestAnimationFrame(() => requestAnimationFrame(() => {{ clearTimeout(late); done(true); }})); }})""")
+        if not drawn:
+            raise Stalled(f"no frame within {FRAME_PATIENCE:g} s though the page's timers run; the page is "
+                          + self.evaluate("document.visibilityState"))
 
     def wait_for(self, expression):
         """Polls once a frame until the expression is truthy; returns its value."""

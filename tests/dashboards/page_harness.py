@@ -32,7 +32,22 @@ class PageTest(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.start_server()
         cls.browser = browser.Browser(1280, 900)
-        cls.addClassCleanup(cls.browser.close)
+        cls.addClassCleanup(lambda: cls.browser.close())
+
+    @classmethod
+    def renew_browser(cls):
+        cls.browser.close()
+        cls.browser = browser.Browser(1280, 900)
+
+    def _callTestMethod(self, method):
+        """A test in which Chromium stood still says nothing of the page: once more in a new one."""
+        try:
+            super()._callTestMethod(method)
+        except browser.Stalled as stalled:
+            print(f"    {stalled}: again in a new browser")
+            self.renew_browser()
+            self.setUp()
+            super()._callTestMethod(method)
 
     @classmethod
     def start_server(cls):
@@ -62,7 +77,11 @@ class PageTest(unittest.TestCase):
         return target
 
     def setUp(self):
-        self.browser.resize(1280, 900)
+        try:
+            self.browser.resize(1280, 900)
+        except AssertionError:  # the test before was told of it
+            self.renew_browser()
+            self.browser.resize(1280, 900)
         self.browser.emulate_media(prefers_color_scheme="light")
 
     def tearDown(self):
