@@ -387,6 +387,16 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
   return memprofd::take_heap(source, request, client);
 }
 
+absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
+                                                 const std::function<bool()>& wanted) {
+  using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
+  ASSIGN_OR_RETURN(const auto program, queue_->ask<Program>([this, pid](Answer<Program> answer) {
+    const auto session = find_attached(pid);
+    answer.give(session.ok() ? Program((*session)->values()) : session.status());
+  }));
+  return memprofd::read_values(*program, request, wanted);
+}
+
 std::vector<Finding> Daemon::diagnose(int pid) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> over = done->get_future();

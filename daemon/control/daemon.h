@@ -69,6 +69,8 @@ class Daemon : public ProfilerService {
   absl::Status set_rate(int pid, const RateRequest& request) override;
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override;
+  absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
+                                           const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;
   SelfStats self_stats() override;
 

@@ -287,6 +287,14 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
       }};
 }
 
+std::shared_ptr<ValueProgram> TargetSession::values() {
+  if (attached_->values == nullptr) {
+    attached_->values =
+        std::make_shared<ValueProgram>(attached_->target->target(), attached_->symbolizer);
+  }
+  return attached_->values;
+}
+
 // ----------------------------------------------------------------------- ends
 
 void TargetSession::detach(std::string message, bool still_asked) {

@@ -43,6 +43,7 @@
 #include "daemon/pipeline/ingest_thread.h"
 #include "daemon/pipeline/lane.h"
 #include "daemon/snapshot/taking/heap_taker.h"
+#include "daemon/values/value_program.h"
 
 namespace memprofd {
 
@@ -130,6 +131,8 @@ class TargetSession {
   // While attached: what a snapshot of its heap is made from. kFailedPrecondition, in one line,
   // when none can be taken now.
   absl::StatusOr<HeapSource> heap_source();
+  // While attached: its modules' values, for any thread.
+  std::shared_ptr<ValueProgram> values();
   // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
   // The message is shown then. still_asked: by those who asked for it, so that the next memprofd
   // goes on with it.
@@ -159,6 +162,7 @@ class TargetSession {
     std::shared_ptr<OcamlSymbolizer> symbolizer;
     PluginFollower plugins;
     std::optional<TargetOverhead> overhead;  // not in observe mode
+    std::shared_ptr<ValueProgram> values;    // null until somebody asks
     std::string why_observed;                // one line, in observe mode
     std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "memprof/v1/profiler.grpc.pb.h"
+#include "memprof/v1/values.grpc.pb.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -30,6 +31,7 @@ struct Client::Stub {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<pb::Profiler::Stub> methods;
   std::unique_ptr<pb::Trace::Stub> traces;
+  std::unique_ptr<pb::Values::Stub> values;
   std::mutex mutex;
   grpc::ClientContext* running = nullptr;  // guarded by mutex
   bool interrupted = false;                // guarded by mutex
@@ -61,6 +63,7 @@ Client::Client(Endpoint endpoint)
       grpc::CreateCustomChannel(endpoint_.target(), grpc::InsecureChannelCredentials(), arguments);
   stub_->methods = pb::Profiler::NewStub(stub_->channel);
   stub_->traces = pb::Trace::NewStub(stub_->channel);
+  stub_->values = pb::Values::NewStub(stub_->channel);
 }
 
 Client::~Client() = default;
@@ -197,6 +200,11 @@ absl::StatusOr<pb::GetHistoryResponse> Client::get_history(const pb::GetHistoryR
 
 absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
   return call<pb::GetProfileResponse>(*stub_->methods, &pb::Profiler::Stub::GetProfile, request,
+                                      kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesRequest& request) {
+  return call<pb::ListValuesResponse>(*stub_->values, &pb::Values::Stub::ListValues, request,
                                       kTimeoutSeconds);
 }
 

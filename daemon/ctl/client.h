@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memprof/v1/profiler.pb.h"
+#include "memprof/v1/values.pb.h"
 
 namespace memprofd::ctl {
 
@@ -40,6 +41,7 @@ class Client {
   absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
   absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
+  absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();

@@ -43,6 +43,11 @@ struct Options {
   std::uint64_t trace_id = 0;
   // snapshot take
   std::string max_pause;  // "50ms"; empty: the daemon's default
+  // values
+  std::string value_pattern;
+  bool with_constants = false;
+  bool with_contents = false;
+  std::uint32_t value_limit = 1000;
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
@@ -73,6 +78,9 @@ absl::Status run_diff(const Options& options);
 absl::Status run_callers(const Options& options);
 absl::Status run_history(const Options& options);
 absl::Status run_top_command(const Options& options);
+
+// Values of a program's modules.
+absl::Status run_values(const Options& options);
 
 // Traces and events.
 absl::Status run_record(const Options& options);

@@ -43,6 +43,7 @@ class CommandLine {
     add_question_commands();
     add_stream_commands();
     add_snapshot_commands();
+    add_values();
   }
 
   ExitCode run(int argc, char** argv) {
@@ -311,6 +312,25 @@ class CommandLine {
         ->add_option("--under", options_.heap_under,
                      "Show only roots whose name matches, such as 'Cache / field 2'")
         ->type_name("REGEX");
+  }
+
+  void add_values() {
+    CLI::App* values =
+        add("values", "Show what the modules of a running program hold", &ctl::run_values);
+    values
+        ->add_option("pattern", options_.value_pattern,
+                     "Show only names that match, such as 'Cache'")
+        ->type_name("REGEX");
+    values->add_option("--pid", options_.pid,
+                       "Name the process; may be omitted when there is one target");
+    values->add_flag("--constants", options_.with_constants,
+                     "Show also what never changes: functions, constants, integers");
+    values->add_flag("--contents", options_.with_contents,
+                     "Show what is in strings, which may be secret");
+    values->add_option("-n,--limit", options_.value_limit, "Show so many values")
+        ->check(CLI::Range(1, 100'000))
+        ->capture_default_str();
+    add_format(values, {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {

@@ -230,6 +230,16 @@ class FakeService : public ProfilerService {
     if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
+  // What it is set to.
+  absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
+                                           const std::function<bool()>& wanted) override {
+    record(absl::StrCat("values ", pid, " '", request.pattern, "' ", request.limit,
+                        request.with_constants ? " constants" : "",
+                        request.with_contents ? " contents" : ""));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return wanted() ? values : ValuesAnswer();
+  }
+  ValuesAnswer values;
   // Hands out two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {

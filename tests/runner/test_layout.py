@@ -32,6 +32,7 @@ pipeline
 trace/ctf
 trace
 snapshot/taking
+values
 export/formats
 export/api
 export/metrics

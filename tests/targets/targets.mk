@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake domains crowd heap_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -16,9 +16,9 @@ TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny3
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. domains, crowd and heap_domains need OCaml 5, forks OCaml 4.12.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes
-OF_OCAML5      := domains crowd heap_domains forks
+# built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12.
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes values
+OF_OCAML5      := domains crowd heap_domains forks value_domains
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))

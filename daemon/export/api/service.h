@@ -3,12 +3,14 @@
 // a fake in unit tests); every call may come from any thread.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/control.h"
+#include "daemon/values/read_values.h"
 
 namespace memprofd {
 
@@ -25,6 +27,9 @@ class ProfilerService : public SnapshotSource {
   // Returns when the snapshot is complete, or with why there is none (take_heap()).
   virtual absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                                 const HeapClient& client) = 0;
+  // Of a target, in any mode; wanted: whether somebody still waits (values/read_values.h).
+  virtual absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
+                                                   const std::function<bool()>& wanted) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(int pid) = 0;
   virtual SelfStats self_stats() = 0;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
+#include "daemon/export/grpc/grpc_values_service.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/util/net_address.h"
@@ -62,7 +63,8 @@ struct GrpcServer::Impl {
         streams(options.stats, options.stream_patience),
         service(profiler, access, streams),
         traces(traces),
-        trace_service(traces, access, streams) {}
+        trace_service(traces, access, streams),
+        values_service(profiler, access) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -73,6 +75,7 @@ struct GrpcServer::Impl {
   GrpcService service;
   TraceService& traces;
   GrpcTraceService trace_service;
+  GrpcValuesService values_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -89,6 +92,7 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.RegisterService(&service);
   builder.RegisterService(&trace_service);
+  builder.RegisterService(&values_service);
 }
 
 void GrpcServer::Impl::set_serving(bool serving) {
@@ -96,6 +100,7 @@ void GrpcServer::Impl::set_serving(bool serving) {
   health->SetServingStatus(serving);
   health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
+  health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

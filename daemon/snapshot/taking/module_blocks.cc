@@ -80,6 +80,15 @@ void ModuleBlocks::add_module(const MemoryReader& memory, std::uint64_t list) {
   }
 }
 
+std::vector<ModuleBlocks::Module> ModuleBlocks::modules() const {
+  std::vector<Module> found;
+  for (const Block& block : blocks_) {
+    if (!block.is_first) continue;
+    found.push_back({names_[block.module], block.begin, (block.end - block.begin) / kWordBytes});
+  }
+  return found;
+}
+
 std::optional<ModuleBlocks::Place> ModuleBlocks::find(std::uint64_t slot) const {
   const auto after =
       std::upper_bound(blocks_.begin(), blocks_.end(), slot,

@@ -33,6 +33,13 @@ class ModuleBlocks {
     const std::string& module;           // empty: its name is not known
     std::optional<std::uint32_t> field;  // nothing: in a block that is not the module's first
   };
+  struct Module {
+    std::string name;          // empty: not known
+    std::uint64_t fields = 0;  // address of the first of what it defines
+    std::uint64_t count = 0;
+  };
+  // Those whose fields are known, by address.
+  std::vector<Module> modules() const;
   // Nothing when that is in no module.
   std::optional<Place> find(std::uint64_t slot) const;
 

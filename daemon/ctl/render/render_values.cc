@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/render/render_values.h"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/ctl/render/text.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+std::string fields_text(const pb::Value& value, std::string_view open, std::string_view close) {
+  std::vector<std::string> texts;
+  for (const pb::Value& field : value.fields()) texts.push_back(value_text(field));
+  if (value.is_cut()) texts.push_back("..");
+  return fmt::format("{}{}{}", open, absl::StrJoin(texts, "; "), close);
+}
+
+std::string counted(const pb::Value& value, std::string_view what) {
+  return fmt::format("{} of {}{}", what, value.size(), value.size_is_least() ? " or more" : "");
+}
+
+std::string string_text(const pb::Value& value) {
+  if (value.text().empty() && value.size() > 0)
+    return fmt::format("string of {} bytes", value.size());
+  return fmt::format("\"{}\"{}", absl::Utf8SafeCEscape(value.text()),
+                     value.is_cut() ? fmt::format("..{} bytes", value.size()) : "");
+}
+
+std::string table_text(const pb::Value& value) {
+  if (!value.chains_counted()) {
+    return fmt::format("Hashtbl of {} in {} buckets, too large to be counted", value.size(),
+                       value.buckets());
+  }
+  return fmt::format("Hashtbl of {} in {} buckets, {} empty, longest chain {}", value.size(),
+                     value.buckets(), value.empty_buckets(), value.longest_chain());
+}
+
+std::string custom_text(const pb::Value& value) {
+  if (value.text() == "_i") return fmt::format("{}l", value.integer());
+  if (value.text() == "_j") return fmt::format("{}L", value.integer());
+  if (value.text() == "_n") return fmt::format("{}n", value.integer());
+  return fmt::format("custom block {}", printable(value.text()));
+}
+
+std::string block_text(const pb::Value& value) {
+  const std::string tag = value.tag() == 0 ? "" : fmt::format("tag {} ", value.tag());
+  const std::string all = tag + fields_text(value, "{", "}");
+  return value.is_cut() ? fmt::format("{}, {} fields", all, value.size()) : all;
+}
+
+}  // namespace
+
+std::string value_text(const pb::Value& value) {
+  switch (value.kind()) {
+    case pb::VALUE_KIND_INTEGER:
+      return std::to_string(value.integer());
+    case pb::VALUE_KIND_FLOAT:
+      return fmt::format("{:#.12g}", value.number());
+    case pb::VALUE_KIND_STRING:
+      return string_text(value);
+    case pb::VALUE_KIND_FLOAT_ARRAY:
+      return counted(value, "float array");
+    case pb::VALUE_KIND_FUNCTION:
+      return fmt::format("function {}", printable(value.text()));
+    case pb::VALUE_KIND_LAZY:
+      return "lazy";
+    case pb::VALUE_KIND_CUSTOM:
+      return custom_text(value);
+    case pb::VALUE_KIND_ABSTRACT:
+      return "abstract block";
+    case pb::VALUE_KIND_OBJECT:
+      return "object";
+    case pb::VALUE_KIND_REFERENCE:
+      return "ref " + fields_text(value, "", "");
+    case pb::VALUE_KIND_LIST:
+      return counted(value, "list") + " " + fields_text(value, "[", "]");
+    case pb::VALUE_KIND_TABLE:
+      return table_text(value);
+    case pb::VALUE_KIND_QUEUE:
+      return counted(value, "queue") + " " + fields_text(value, "[", "]");
+    case pb::VALUE_KIND_TREE:
+      return counted(value, "Map or Set");
+    case pb::VALUE_KIND_BLOCK:
+      return block_text(value);
+    case pb::VALUE_KIND_UNREAD:
+      return value.why_unread().empty() ? ".." : fmt::format("not read: {}", value.why_unread());
+    default:
+      return "(a kind that this memprofctl does not know)";
+  }
+}
+
+std::string render_values(const pb::ListValuesResponse& values, const Style& style) {
+  TextTable table({{"NAME"}, {"VALUE"}});
+  for (const pb::NamedValue& named : values.values()) {
+    table.add_row({printable(named.name()),
+                   value_text(named.value()) + (named.value().is_changing() ? " (changing)" : "")});
+  }
+  std::string text = absl::StrJoin(table.lines(style.width), "\n") + "\n";
+  if (values.left_out() > 0) {
+    absl::StrAppend(&text, values.left_out(), " more; --limit shows them\n");
+  }
+  if (values.not_reached() > 0) {
+    absl::StrAppend(&text, values.not_reached(), " names were not reached: the collector works so ",
+                    "often that there was no time; ask for fewer by a pattern\n");
+  }
+  return text;
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a program as text: one a line, and each in the manner of OCaml's toplevel.
+#pragma once
+
+#include <string>
+
+#include "daemon/ctl/render/render_table.h"
+#include "memprof/v1/values.pb.h"
+
+namespace memprofd::ctl {
+
+std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style);
+
+// "ref 5", "{1; 2.5; ..}", "Hashtbl of 12 in 16 buckets, 7 empty, longest chain 3", "string of 12
+// bytes".
+std::string value_text(const ::memprof::v1::Value& value);
+
+}  // namespace memprofd::ctl

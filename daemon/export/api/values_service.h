@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a target's modules as the API's messages.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "daemon/export/api/service.h"
+#include "memprof/v1/values.pb.h"
+
+namespace memprofd {
+
+// Thread-safe.
+class ValuesService {
+ public:
+  // service must outlive this.
+  explicit ValuesService(ProfilerService& service) : service_(service) {}
+
+  // wanted: whether somebody still waits. kInvalidArgument when the request makes no sense, else
+  // what ProfilerService says.
+  absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
+      const ::memprof::v1::ListValuesRequest& request, const std::function<bool()>& wanted);
+
+ private:
+  ProfilerService& service_;
+};
+
+::memprof::v1::Value to_proto(const Value& value);
+
+}  // namespace memprofd

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The methods of memprof.v1.Values. Slow to compile: include it in grpc_server.cc only.
+#pragma once
+
+#include "daemon/export/api/values_service.h"
+#include "daemon/export/grpc/grpc_access.h"
+#include "memprof/v1/values.grpc.pb.h"
+
+namespace memprofd {
+
+class GrpcValuesService final : public ::memprof::v1::Values::Service {
+ public:
+  // Both must outlive this.
+  GrpcValuesService(ProfilerService& service, const GrpcAccess& access)
+      : values_(service), access_(access) {}
+
+  grpc::Status ListValues(grpc::ServerContext* context,
+                          const ::memprof::v1::ListValuesRequest* request,
+                          ::memprof::v1::ListValuesResponse* response) override;
+
+ private:
+  ValuesService values_;
+  const GrpcAccess& access_;
+};
+
+}  // namespace memprofd

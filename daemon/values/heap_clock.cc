@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/heap_clock.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// runtime/caml/domain_state.tbl, 4.11 to 4.14.
+constexpr std::uint64_t kYoungStart = 32;
+constexpr std::uint64_t kInMinorCollection = 88;
+// Among the statistics (RuntimeAbi::stats).
+constexpr std::uint64_t kMinorWords = 0;
+constexpr std::uint64_t kMinorCollections = 24;
+constexpr std::uint64_t kMajorCollections = 32;
+constexpr std::uint64_t kCompactions = 56;
+
+absl::Status not_understood(const RuntimeAbi& abi, std::string_view what) {
+  return absl::FailedPreconditionError(fmt::format(
+      "values cannot be read: {} of the OCaml {} runtime was not found", what, abi.version));
+}
+
+// stw_leader, from the first of these in the function that takes the lead:
+//   48 8b 05 disp32   mov disp32(%rip), %rax
+//   48 85 c0          test %rax, %rax
+std::optional<std::uint64_t> decode_leader(std::span<const std::byte> code, std::uint64_t address) {
+  static constexpr unsigned char kLoad[] = {0x48, 0x8b, 0x05};
+  static constexpr unsigned char kTest[] = {0x48, 0x85, 0xc0};
+  for (std::size_t i = 0; i + 10 <= code.size(); ++i) {
+    if (std::memcmp(&code[i], kLoad, 3) != 0 || std::memcmp(&code[i + 7], kTest, 3) != 0) continue;
+    std::int32_t displacement = 0;
+    std::memcpy(&displacement, &code[i + 3], sizeof displacement);
+    return address + i + 7 + static_cast<std::uint64_t>(std::int64_t{displacement});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<HeapClock> HeapClock::find(const ElfFile& program, const RuntimeAbi& abi,
+                                          const Place& place) {
+  HeapClock clock;
+  RETURN_IF_ERROR(abi.domains ? clock.find_new(program, abi, place)
+                              : clock.find_old(program, abi, place));
+  return clock;
+}
+
+absl::Status HeapClock::find_old(const ElfFile& program, const RuntimeAbi& abi,
+                                 const Place& place) {
+  static constexpr std::string_view kNames[] = {"caml_gc_phase", "caml_fl_cur_wsz"};
+  const auto symbols = program.find_symbols(kNames);
+  if (!symbols[0] || !symbols[1]) return not_understood(abi, "the phase of the collector");
+  const std::uint64_t stats = place.caml_state + abi.stats;
+  // Who compacts zeroes the free words before anything moves, and counts after everything has.
+  words_ = {{place.load_bias + symbols[1]->address, Word::kMovesWhenZero},
+            {stats + kCompactions},
+            {place.load_bias + symbols[0]->address, Word::kCount, 4},
+            {stats + kMajorCollections},
+            {place.caml_state + kInMinorCollection, Word::kMovesWhenSet},
+            {stats + kMinorWords},
+            {stats + kMinorCollections},
+            {place.caml_state + kYoungStart}};
+  return absl::OkStatus();
+}
+
+absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
+                                 const Place& place) {
+  const GcCounters& counters = place.counters;
+  if (counters.minor_collections == 0 || counters.major_cycles == 0) {
+    return not_understood(abi, "the count of collections");
+  }
+  words_ = {{counters.minor_collections}, {counters.major_cycles}};
+  if (counters.compactions != 0) words_.push_back({counters.compactions});
+  const auto lead = program.find_symbol("caml_try_run_on_all_domains_with_spin_work");
+  std::array<std::byte, 256> code{};
+  if (!lead || !program.read(lead->address, code).ok()) {
+    return not_understood(abi, "who stops the world");
+  }
+  const auto leader = decode_leader(code, lead->address);
+  if (!leader) return not_understood(abi, "who stops the world");
+  words_.push_back({place.load_bias + *leader, Word::kMovesWhenSet});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HeapClock::Moment> HeapClock::now(const MemoryReader& memory) const {
+  Moment moment;
+  for (const Word& word : words_) {
+    std::uint64_t value = 0;
+    RETURN_IF_ERROR(memory.read(
+        word.address,
+        std::as_writable_bytes(std::span<std::uint64_t, 1>(&value, 1)).first(word.bytes)));
+    if (word.what == Word::kCount) {
+      moment.words.push_back(value);
+    } else {
+      moment.moving |= (value != 0) == (word.what == Word::kMovesWhenSet);
+    }
+  }
+  return moment;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether blocks of a running program may have moved, or been freed, between two moments. Who reads
+// its heap without stopping it looks at the clock before and after: what was read in between is
+// whole when both moments are equal and neither is in the middle of a move. Exact: the runtime
+// writes each of these words before it moves the first block, or after the last.
+//
+//     OCaml 4   in_minor_collection, the counts of both kinds of collections, the phase of the
+//               major one, the free words of the heap, which are 0 while it is compacted
+//     OCaml 5   the counts, then who leads a section in which the world stands still
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/gc_stats.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/runtime_abi.h"
+
+namespace memprofd {
+
+class HeapClock {
+ public:
+  // Where the program's clock is to be found.
+  struct Place {
+    std::uint64_t load_bias = 0;
+    std::uint64_t caml_state = 0;  // OCaml 4
+    GcCounters counters;           // OCaml 5
+  };
+  // kFailedPrecondition, in one line, when the runtime is not understood.
+  static absl::StatusOr<HeapClock> find(const ElfFile& program, const RuntimeAbi& abi,
+                                        const Place& place);
+
+  struct Moment {
+    std::vector<std::uint64_t> words;
+    bool moving = false;
+    // Whether nothing has moved, nor been freed, since.
+    bool still(const Moment& later) const {
+      return !moving && !later.moving && words == later.words;
+    }
+  };
+  absl::StatusOr<Moment> now(const MemoryReader& memory) const;
+
+ private:
+  struct Word {
+    enum What { kCount, kMovesWhenSet, kMovesWhenZero };
+    std::uint64_t address = 0;
+    What what = kCount;
+    std::uint32_t bytes = 8;
+  };
+
+  absl::Status find_old(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
+  absl::Status find_new(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
+
+  std::vector<Word> words_;  // in the order in which they are to be read
+};
+
+}  // namespace memprofd

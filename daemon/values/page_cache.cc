@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/page_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace memprofd {
+
+const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
+  const auto known = pages_.find(begin);
+  if (known != pages_.end()) return known->second.get();
+  if (full()) return nullptr;
+  auto page = std::make_unique<Page>();
+  if (!memory_.read(begin, *page).ok()) page.reset();
+  return (pages_[begin] = std::move(page)).get();
+}
+
+absl::Status PageCache::read(std::uint64_t address, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const std::uint64_t inside = address % kPageBytes;
+    const Page* const page = page_at(address - inside);
+    if (page == nullptr) return absl::OutOfRangeError("not mapped");
+    const std::size_t bytes = std::min<std::size_t>(out.size(), kPageBytes - inside);
+    std::copy_n(page->begin() + static_cast<std::ptrdiff_t>(inside), bytes, out.begin());
+    out = out.subspan(bytes);
+    address += bytes;
+    if (address == 0) return absl::OutOfRangeError("not mapped");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/read_values.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "daemon/query/frame_filter.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/values/page_cache.h"
+#include "daemon/values/value_reader.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How many times the collector may overtake a value.
+constexpr int kTries = 50;
+constexpr std::chrono::microseconds kPauseBetween{200};
+// Read between two looks at the heap's clock, so that they are few.
+constexpr std::size_t kLargestBatch = 256;
+constexpr std::size_t kFirstBatch = 32;
+constexpr std::chrono::seconds kPatience{5};
+constexpr std::uint64_t kMostFields = 1u << 20;
+
+struct Slot {
+  std::size_t module = 0;
+  std::uint32_t field = 0;
+  std::uint64_t address = 0;
+};
+
+std::string name_of(const std::string& module, std::uint32_t field) {
+  return fmt::format("{}[{}]", module.empty() ? "(unknown)" : module, field);
+}
+
+class Reading {
+ public:
+  Reading(ValueProgram& program, const ValueProgram::Found& found, const ValuesRequest& request)
+      : program_(program),
+        found_(found),
+        request_(request),
+        names_([&program](std::uint64_t code) { return program.function_at(code); }) {}
+
+  absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
+    ASSIGN_OR_RETURN(const std::vector<Slot> slots, choose());
+    answer_.fields = slots.size();
+    const auto until = Clock::now() + kPatience;
+    for (std::size_t done = 0; done < slots.size();) {
+      if (!wanted()) return absl::CancelledError("nobody waits for the values any more");
+      if (Clock::now() > until) {
+        answer_.not_reached = slots.size() - done;
+        break;
+      }
+      const auto batch = std::span(slots).subspan(done, std::min(batch_, slots.size() - done));
+      ASSIGN_OR_RETURN(const bool is_done, try_batch(batch));
+      if (is_done) done += batch.size();
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  // A word of a module, and what it means if it is asked for.
+  struct Read {
+    bool is_constant = false;
+    bool is_torn = false;  // its parts do not fit together
+    bool differs = false;  // when it is read again at once
+    Value value;
+  };
+
+  absl::StatusOr<std::vector<Slot>> choose() const {
+    ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
+    std::vector<Slot> slots;
+    for (std::size_t i = 0; i < found_.modules.size(); ++i) {
+      const ModuleBlocks::Module& module = found_.modules[i];
+      for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
+        const auto index = static_cast<std::uint32_t>(field);
+        if (wanted.empty() || wanted.any_in(name_of(module.name, index))) {
+          slots.push_back({i, index, module.fields + field * kWordBytes});
+        }
+      }
+    }
+    return slots;
+  }
+
+  // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
+  // and the program leave time for them.
+  absl::StatusOr<bool> try_batch(std::span<const Slot> batch) {
+    ASSIGN_OR_RETURN(const HeapClock::Moment before, found_.clock.now(program_.memory()));
+    WhyUnread why = WhyUnread::kMoving;
+    if (!before.moving) {
+      std::vector<Read> read = read_twice(batch);
+      ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock.now(program_.memory()));
+      if (before.still(after) && is_whole(read) && (!pages_.full() || batch.size() == 1)) {
+        accept(batch, std::move(read));
+        batch_ = std::min(batch_ * 2, kLargestBatch);
+        tries_ = 0;
+        return true;
+      }
+      if (before.still(after)) why = WhyUnread::kChanging;
+    }
+    ++answer_.repeated;
+    batch_ = std::max<std::size_t>(batch_ / 2, 1);
+    if (batch.size() > 1 || ++tries_ < kTries) {
+      std::this_thread::sleep_for(kPauseBetween);
+      return false;
+    }
+    tries_ = 0;
+    accept(batch, {Read{.value = {.kind = ValueKind::kUnread, .why = why}}});
+    return true;
+  }
+
+  // At the last try parts of two moments have to do, as long as they fit together.
+  bool is_whole(std::vector<Read>& read) const {
+    const bool is_last_try = read.size() == 1 && tries_ + 1 == kTries;
+    if (is_last_try) read[0].value.is_changing = read[0].differs;
+    return std::none_of(read.begin(), read.end(), [&](const Read& one) {
+      return one.is_torn || (one.differs && !is_last_try);
+    });
+  }
+
+  // What is of several words and differs has been changed in between.
+  std::vector<Read> read_twice(std::span<const Slot> batch) {
+    pages_.forget();
+    std::vector<Read> first;
+    for (const Slot& slot : batch) first.push_back(read_slot(slot));
+    pages_.forget();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Read second = read_slot(batch[i]);
+      second.is_torn |= first[i].is_torn;
+      second.differs = is_compound(second.value) && !second.value.same_as(first[i].value);
+      first[i] = std::move(second);
+    }
+    return first;
+  }
+
+  // Whether it is of more words than one that the program may change.
+  static bool is_compound(const Value& value) {
+    if (value.kind == ValueKind::kReference) return is_compound(value.fields.front());
+    return !value.fields.empty() || value.kind == ValueKind::kTable;
+  }
+
+  Read read_slot(const Slot& slot) const {
+    std::uint64_t word = 0;
+    if (!pages_.read_value(slot.address, word).ok()) {
+      return {.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped}};
+    }
+    // Integers are set once, and what lies in the program's image is made by the compiler.
+    const bool is_constant = word % 2 != 0 || found_.image.contains(word);
+    if (is_constant && !request_.with_constants) return {.is_constant = true};
+    ValueReader reader(pages_, names_, request_.with_contents);
+    Value value = reader.read(word);
+    return {.is_constant = is_constant, .is_torn = reader.is_torn(), .value = std::move(value)};
+  }
+
+  void accept(std::span<const Slot> batch, std::vector<Read> read) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const bool is_constant = read[i].is_constant || read[i].value.kind == ValueKind::kFunction;
+      if (is_constant && !request_.with_constants) continue;
+      if (answer_.values.size() >= request_.limit) {
+        ++answer_.left_out;
+        continue;
+      }
+      answer_.values.push_back(
+          {found_.modules[batch[i].module].name, batch[i].field, std::move(read[i].value)});
+    }
+  }
+
+  ValueProgram& program_;
+  const ValueProgram::Found& found_;
+  const ValuesRequest& request_;
+  const FunctionNames names_;
+  PageCache pages_{program_.memory()};
+  std::size_t batch_ = kFirstBatch;
+  int tries_ = 0;  // of a batch of one
+  ValuesAnswer answer_;
+};
+
+}  // namespace
+
+std::string NamedValue::name() const { return name_of(module, field); }
+
+absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
+                                         const std::function<bool()>& wanted) {
+  ASSIGN_OR_RETURN(const ValueProgram::Found* const found, program.found());
+  return Reading(program, *found, request).run(wanted);
+}
+
+}  // namespace memprofd

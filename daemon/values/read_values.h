@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of a program's modules, read from outside while it runs: it is neither stopped nor
+// changed, and nothing of it has to be prepared. What the collector overtakes is read again, and
+// never shown.
+//
+//     Cache[3]  ->  the word that module Cache keeps for its fourth name  ->  what it means
+//
+// A program whose collector works most of the time leaves less time for it: what could not be read
+// within a few tries is told as such.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/values/value.h"
+#include "daemon/values/value_program.h"
+
+namespace memprofd {
+
+struct ValuesRequest {
+  std::string pattern;  // RE2, found anywhere in the name; empty: all
+  // Also what never changes: functions, constants.
+  bool with_constants = false;
+  bool with_contents = false;  // of strings, which may be secret
+  std::size_t limit = 1000;    // of values
+};
+
+struct NamedValue {
+  std::string module;  // empty: not known
+  std::uint32_t field = 0;
+  std::string name() const;
+  Value value;
+};
+
+struct ValuesAnswer {
+  std::vector<NamedValue> values;  // by module's address, then field
+  std::uint64_t fields = 0;        // of modules that the pattern finds
+  std::uint64_t left_out = 0;      // beyond the limit
+  std::uint64_t repeated = 0;      // tries that the collector overtook
+  std::uint64_t not_reached = 0;   // fields for which there was no time
+};
+
+// wanted: whether somebody still waits. kNotFound when the program has ended.
+absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
+                                         const std::function<bool()>& wanted);
+
+}  // namespace memprofd

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/value.h"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+namespace memprofd {
+
+bool Value::same_as(const Value& other) const {
+  const auto parts = [](const Value& v) {
+    return std::tie(v.kind, v.why, v.integer, v.size, v.is_longer, v.tag, v.text, v.is_cut,
+                    v.buckets, v.empty_buckets, v.longest_chain, v.chains_counted);
+  };
+  return parts(*this) == parts(other) &&
+         std::bit_cast<std::uint64_t>(number) == std::bit_cast<std::uint64_t>(other.number) &&
+         std::equal(fields.begin(), fields.end(), other.fields.begin(), other.fields.end(),
+                    [](const Value& a, const Value& b) { return a.same_as(b); });
+}
+
+}  // namespace memprofd

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/value_program.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+AddressRange image_of(const ElfFile& program, std::uint64_t load_bias) {
+  AddressRange range{~0ull, 0};
+  for (const ElfSegment& segment : program.segments()) {
+    range.begin = std::min(range.begin, load_bias + segment.address);
+    range.end = std::max(range.end, load_bias + segment.address + segment.memory_size);
+  }
+  return range;
+}
+
+}  // namespace
+
+ValueProgram::ValueProgram(const Target& target, std::shared_ptr<Symbolizer> symbolizer)
+    : pid_(target.pid),
+      memory_(target.memory),
+      file_(target.program_file),
+      exe_(target.exe),
+      abi_(target.abi),
+      place_{.load_bias = target.load_bias,
+             .caml_state = target.caml_state_address,
+             .counters = target.gc_counters},
+      budget_(target.budget),
+      symbolizer_(std::move(symbolizer)) {}
+
+absl::StatusOr<const ValueProgram::Found*> ValueProgram::found() {
+  const std::lock_guard lock(mutex_);
+  if (!found_ || !found_->ok()) found_ = look();
+  if (!found_->ok()) return found_->status();
+  return &**found_;
+}
+
+absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
+  ASSIGN_OR_RETURN(
+      const auto program,
+      ElfFile::from_fd(UniqueFd(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0)), exe_, budget_));
+  ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(*program, abi_, place_));
+  static constexpr std::string_view kNames[] = {"caml_globals", "caml_frametable"};
+  const auto symbols = program->find_symbols(kNames);
+  if (!symbols[0] || !symbols[1]) {
+    return absl::FailedPreconditionError(
+        fmt::format("values of pid {} cannot be read: the program does not say where its modules "
+                    "are (caml_globals)",
+                    pid_));
+  }
+  const ModuleTables tables{place_.load_bias + symbols[0]->address,
+                            place_.load_bias + symbols[1]->address};
+  ASSIGN_OR_RETURN(const auto mappings, memory_->maps());
+  ASSIGN_OR_RETURN(const FrameTable frames,
+                   read_frame_table(*memory_, mappings, tables.frametable, budget_));
+  return Found{.clock = std::move(clock),
+               .modules = ModuleBlocks::read(*memory_, tables, frames, *symbolizer_).modules(),
+               .image = image_of(*program, place_.load_bias)};
+}
+
+std::string ValueProgram::function_at(std::uint64_t code) const {
+  // Symbols are looked up as of a call, whose return address is behind it.
+  const auto found = symbolizer_->locations(code + 1, -1);
+  return found.empty() ? "" : found.front().function;
+}
+
+}  // namespace memprofd

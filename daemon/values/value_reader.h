@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a word of an OCaml program means, from its memory at one moment (heap_clock.h). Total on
+// whatever that holds: blocks, pages and depth are bounded, and what looks like a table or a tree
+// is one only when all of it fits together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/values/value.h"
+
+namespace memprofd {
+
+// What a function at an address of its code is called.
+using FunctionNames = std::function<std::string(std::uint64_t code)>;
+
+class ValueReader {
+ public:
+  // Blocks looked at of one value.
+  static constexpr std::size_t kMaxBlocks = 20'000;
+  static constexpr std::size_t kMaxFields = 8;  // shown
+  static constexpr int kMaxDepth = 3;           // of fields within fields
+  static constexpr std::size_t kMaxText = 256;  // bytes of a string
+
+  // with_contents: those of strings, which may be secret.
+  ValueReader(const MemoryReader& memory, const FunctionNames& functions, bool with_contents)
+      : memory_(memory), functions_(functions), with_contents_(with_contents) {}
+
+  Value read(std::uint64_t word);
+  // Whether something in what was read last fits together but for what a change in the middle
+  // explains: a queue or a table whose count is not that of its cells.
+  bool is_torn() const { return is_torn_; }
+
+ private:
+  struct Block {
+    std::uint64_t address = 0;
+    std::uint64_t fields = 0;
+    std::uint32_t tag = 0;
+  };
+
+  Value read(std::uint64_t word, int depth);
+  Value read_block(const Block& block, int depth);
+  Value read_scalars(const Block& block) const;
+  std::string function_name(const Block& closure) const;
+  void read_text(const Block& block, Value& value) const;
+  void read_custom(const Block& block, Value& value) const;
+  void add_fields(const Block& block, int depth, Value& value);
+  void add_elements(std::uint64_t cell, int depth, Value& value);
+  std::optional<Value> as_collection(const Block& block, int depth);
+  std::optional<Value> as_list(const Block& block, int depth);
+  std::optional<Value> as_queue(const Block& block, int depth);
+  std::optional<Value> as_table(const Block& block);
+  bool count_chains(const Block& buckets, Value& table);
+  bool count_cells(std::uint64_t cell, std::uint64_t& length);
+  std::optional<Value> as_tree(const Block& block);
+  // Height of a node and all below, which are added to size; nothing when they do not fit.
+  std::optional<std::uint64_t> tree_height(std::uint64_t node, std::uint64_t fields, int depth,
+                                           std::uint64_t& size);
+
+  // Nothing when no block is there, or too many have been looked at.
+  std::optional<Block> block_at(std::uint64_t address);
+  std::optional<Block> block_at(std::uint64_t address, std::uint32_t tag, std::uint64_t fields);
+  std::optional<std::uint64_t> field(const Block& block, std::uint64_t index) const;
+
+  const MemoryReader& memory_;
+  const FunctionNames& functions_;
+  const bool with_contents_;
+  std::size_t blocks_left_ = 0;
+  bool is_torn_ = false;
+};
+
+}  // namespace memprofd
