@@ -27,6 +27,7 @@
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
 #include "daemon/control/left_alone.h"
+#include "daemon/control/rss_desk.h"
 #include "daemon/control/target_session.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
@@ -72,6 +73,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;
+  absl::StatusOr<RssReport> account_rss(int pid) override { return rss_desk_.ask(pid); }
   SelfStats self_stats() override;
 
  private:
@@ -123,6 +125,7 @@ class Daemon : public ProfilerService {
   const std::unique_ptr<StateKeeper> state_;
   std::set<int> going_on_;                  // constant once this is there
   std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
+  RssDesk rss_desk_;
   std::thread control_;
 };
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/values.grpc.pb.h"
+#include "memprof/v1/rss.grpc.pb.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -32,6 +33,7 @@ struct Client::Stub {
   std::unique_ptr<pb::Profiler::Stub> methods;
   std::unique_ptr<pb::Trace::Stub> traces;
   std::unique_ptr<pb::Values::Stub> values;
+  std::unique_ptr<pb::Memory::Stub> memory;
   std::mutex mutex;
   grpc::ClientContext* running = nullptr;  // guarded by mutex
   bool interrupted = false;                // guarded by mutex
@@ -64,6 +66,7 @@ Client::Client(Endpoint endpoint)
   stub_->methods = pb::Profiler::NewStub(stub_->channel);
   stub_->traces = pb::Trace::NewStub(stub_->channel);
   stub_->values = pb::Values::NewStub(stub_->channel);
+  stub_->memory = pb::Memory::NewStub(stub_->channel);
 }
 
 Client::~Client() = default;
@@ -229,6 +232,13 @@ absl::StatusOr<pb::TraceInfo> Client::stop_trace(std::uint64_t id) {
 absl::StatusOr<pb::ListTracesResponse> Client::list_traces() {
   return call<pb::ListTracesResponse>(*stub_->traces, &pb::Trace::Stub::ListTraces,
                                       pb::ListTracesRequest(), kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::GetRssResponse> Client::get_rss(int pid) {
+  pb::GetRssRequest request;
+  request.set_pid(pid);
+  return call<pb::GetRssResponse>(*stub_->memory, &pb::Memory::Stub::GetRss, request,
+                                  kLookTimeoutSeconds);
 }
 
 absl::Status Client::record(const pb::RecordRequest& request,

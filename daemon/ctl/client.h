@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "memprof/v1/profiler.pb.h"
 #include "memprof/v1/values.pb.h"
+#include "memprof/v1/rss.pb.h"
 
 namespace memprofd::ctl {
 
@@ -45,6 +46,7 @@ class Client {
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();
+  absl::StatusOr<pb::GetRssResponse> get_rss(int pid);
 
   // Until the stream ends, which is no error, or a message is answered with an
   // error, or interrupt() is called.

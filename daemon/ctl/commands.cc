@@ -8,6 +8,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/render/render_json.h"
+#include "daemon/ctl/render/render_rss.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -90,6 +91,14 @@ absl::Status run_doctor(const Options& options) {
   RETURN_IF_ERROR(
       print(options.json() ? findings_json(*response) : findings_text(*response, stdout_style())));
   return unreachable.ok() ? verdict(*response, options.pid) : unreachable;
+}
+
+absl::Status run_rss(const Options& options) {
+  Client client(options.endpoint);
+  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
+  ASSIGN_OR_RETURN(const pb::GetRssResponse response, client.get_rss(pid));
+  if (options.json()) return print_json(response);
+  return print(rss_text(response, options.rss_files, stdout_style()));
 }
 
 }  // namespace memprofd::ctl

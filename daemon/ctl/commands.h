@@ -59,6 +59,8 @@ struct Options {
   std::uint32_t heap_depth = 3;
   std::size_t heap_limit = 10;
 
+  std::size_t rss_files = 10;  // rss
+
   bool json() const { return format == kJson; }
 };
 
@@ -70,6 +72,7 @@ absl::Status run_rate(const Options& options);
 // kUnavailable without a daemon, kPermissionDenied when kernel or privileges
 // have a problem, kFailedPrecondition when the program has one.
 absl::Status run_doctor(const Options& options);
+absl::Status run_rss(const Options& options);
 
 // Questions.
 absl::Status run_sites(const Options& options);

@@ -149,6 +149,12 @@ class CommandLine {
         add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);
     add_pid(doctor);
     add_format(doctor, {ctl::kTable, ctl::kJson});
+    CLI::App* rss = add("rss", "Show where the resident memory of a program is, a target or not",
+                        &ctl::run_rss);
+    add_pid(rss);
+    rss->add_option("-n,--limit", options_.rss_files, "Show so many files and arenas (0: all)")
+        ->capture_default_str();
+    add_format(rss, {ctl::kTable, ctl::kJson});
   }
 
   void add_question_commands() {

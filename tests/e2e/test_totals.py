@@ -18,7 +18,7 @@ import unittest
 
 import harness
 from api import Api
-from harness import E2ETest, eventually, memprofctl
+from harness import E2ETest, eventually, memprofctl, proc_status
 from test_events import Stream
 from test_profiles import Profile, go_pprof, http_bytes, message_modules, row_of, top_rows
 
@@ -30,6 +30,9 @@ ROUNDING = 1  # bytes: of a total, and of a site's share of it
 SITE = re.compile(r"^Known_alloc\.(site_\w+)$")
 LARGE_WORDS = 512  # blocks from here on count once
 N_SITES = 6
+LEFT_ALONE = ("VmRSS", "VmPTE", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+OCAML_FOLDERS = [folder for folder in (harness.BUILD / "targets", harness.BUILD / "targets-4.14", harness.TARGETS5)
+                 if (folder / "known_alloc").exists()]
 
 
 class Numbers:
@@ -287,6 +290,69 @@ class Totals(E2ETest):
                 elif measure != "promoted":
                     numbers.add("live", -value, function)
         self.assert_same(numbers)
+
+
+class ResidentMemory(E2ETest):
+    """Where the resident memory of programs is adds up to what the kernel counts."""
+
+    def rss(self, daemon, target):
+        answer = daemon.ctl_json("rss", "--pid", target.pid)
+        kinds = collections.Counter()
+        for part in answer["parts"]:
+            kinds[part["kind"]] += int(part["resident_bytes"])
+        self.assertEqual(int(answer["counted_bytes"]), kinds.total())
+        return answer, kinds
+
+    def test_to_the_byte_of_programs_that_stand_still(self):
+        daemon = self.daemon()
+        for folder in OCAML_FOLDERS:
+            with self.subTest(folder.name):
+                target = self.target("known_alloc", folder=folder)
+                target.command("go 40")
+                harness.settled(lambda: proc_status(target.pid, "voluntary_ctxt_switches"), "the program rests")
+                before = [proc_status(target.pid, key) for key in LEFT_ALONE]
+                answer, kinds = self.rss(daemon, target)
+                self.assertEqual(answer["rss_bytes"], answer["counted_bytes"])
+                self.assertEqual(f"{int(answer['rss_bytes']) // 1024} kB", before[0])
+                self.assertEqual([], answer["notes"])
+                # What no class explains is what libraries map for themselves.
+                self.assertLess(kinds["other"], 256 << 10)
+                self.assertGreater(kinds["ocaml_heap_used"], 100 << 10)
+                # Neither was it stopped, nor was a page of it mapped by the look.
+                self.assertEqual(before, [proc_status(target.pid, key) for key in LEFT_ALONE])
+
+    def test_within_two_in_a_hundred_while_they_run(self):
+        targets = [self.target("demo_server", "--self-load", "4", "--rate", "500", folder=harness.BUILD / "targets"),
+                   self.target(*harness.BUSY_PROGRAM), self.target("domains", "3", folder=harness.TARGETS5)]
+        daemon = self.daemon("--pid", targets[0].pid)
+        daemon.wait_state(targets[0].pid, "sampling")
+        for target in targets:
+            with self.subTest(target.name()):
+                answer, kinds = self.rss(daemon, target)
+                rss = int(answer["rss_bytes"])
+                self.assertLess(abs(int(answer["counted_bytes"]) - rss), 0.02 * rss)
+                self.assertLess(kinds["other"], 0.1 * rss, kinds)
+        self.assertGreater(self.rss(daemon, targets[0])[1]["agent"], 0)
+
+    def test_names_the_heap_that_the_runtime_has(self):
+        target = self.target("known_alloc")
+        daemon = self.daemon("--pid", target.pid)
+        self.sample_on_command(daemon, target)
+        target.command("go 40")
+
+        def heap():
+            return daemon.metrics().value("memprofd_ocaml_heap_bytes", pid=target.pid)
+        harness.settled(heap, "the heap")
+        parts = self.rss(daemon, target)[0]["parts"]
+        found = sum(int(part["size_bytes"]) for part in parts if part["kind"].startswith("ocaml_heap"))
+        self.assertEqual(heap(), found)
+
+    def test_what_cannot_be_looked_at_is_one_line(self):
+        daemon = self.daemon()
+        self.assert_one_line(daemon.ctl("rss", "--pid", 1 << 22, check=False).stderr, "no process")
+        table = daemon.ctl("rss", "--pid", daemon.pid).stdout
+        self.assertIn("to the byte what the kernel counts", table)
+        self.assertIn("not an OCaml program", table)
 
 
 if __name__ == "__main__":

@@ -266,6 +266,15 @@ class FakeService : public ProfilerService {
     }
     return findings;
   }
+  absl::StatusOr<RssReport> account_rss(int pid) override {
+    record(absl::StrCat("rss ", pid));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    RssReport report{.pid = pid, .program = "/bin/server", .counted = 8192};
+    report.status.anonymous = 8192;
+    report.parts = {{.kind = RssClass::kMallocUsed, .resident = 4096, .size = 8192},
+                    {.kind = RssClass::kCode, .name = "/bin/server", .resident = 4096}};
+    return report;
+  }
   SelfStats self_stats() override { return {12.5, 30u << 20, 123456, 7u << 20, 3, 5u << 20, 2}; }
 
  private:

@@ -18,6 +18,7 @@ discover
 snapshot
 snapshot/file
 snapshot/answers
+rss
 attach/kernel
 attach/inject
 attach/budget

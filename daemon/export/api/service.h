@@ -11,6 +11,7 @@
 #include "daemon/history/snapshot.h"
 #include "daemon/model/control.h"
 #include "daemon/values/read_values.h"
+#include "daemon/rss/rss_report.h"
 
 namespace memprofd {
 
@@ -32,6 +33,9 @@ class ProfilerService : public SnapshotSource {
                                                    const std::function<bool()>& wanted) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(int pid) = 0;
+  // Where the resident memory of a program is, a target or not; errors as of
+  // memprofd::account_rss().
+  virtual absl::StatusOr<RssReport> account_rss(int pid) = 0;
   virtual SelfStats self_stats() = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/grpc_memory_service.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
 #include "daemon/export/grpc/grpc_values_service.h"
@@ -64,7 +65,8 @@ struct GrpcServer::Impl {
         service(profiler, access, streams),
         traces(traces),
         trace_service(traces, access, streams),
-        values_service(profiler, access) {}
+        values_service(profiler, access),
+        memory_service(profiler, access) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -76,6 +78,7 @@ struct GrpcServer::Impl {
   TraceService& traces;
   GrpcTraceService trace_service;
   GrpcValuesService values_service;
+  GrpcMemoryService memory_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -93,6 +96,7 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.RegisterService(&service);
   builder.RegisterService(&trace_service);
   builder.RegisterService(&values_service);
+  builder.RegisterService(&memory_service);
 }
 
 void GrpcServer::Impl::set_serving(bool serving) {
@@ -101,6 +105,7 @@ void GrpcServer::Impl::set_serving(bool serving) {
   health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
+  health->SetServingStatus(::memprof::v1::Memory::service_full_name(), serving);
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

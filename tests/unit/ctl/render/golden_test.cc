@@ -4,10 +4,13 @@
 
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_report.h"
+#include "daemon/ctl/render/render_rss.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/rss_convert.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
+#include "daemon/rss/rss_advice.h"
 #include "tests/kit/fake_service.h"
 
 namespace memprofd {
@@ -77,6 +80,53 @@ TEST(Golden, Report) {
 TEST(Golden, Tables) {
   expect_golden("targets.txt", ctl::targets_table(targets_response(), {}));
   expect_golden("sites.txt", ctl::sites_table(sites_response(), pb::GROUP_BY_SITE, false, {}));
+}
+
+RssReport fixed_rss() {
+  constexpr std::uint64_t kKilo = 1024;
+  RssReport report{.pid = 4242, .program = "/srv/shop", .ocaml_version = "5.3.0"};
+  report.status = {.anonymous = 60'000 * kKilo,
+                   .files = 3000 * kKilo,
+                   .swapped = 512 * kKilo,
+                   .page_tables = 200 * kKilo,
+                   .threads = 12};
+  report.counted = 63'004 * kKilo;
+  const auto part = [&](RssClass kind, std::uint64_t resident, std::uint64_t size,
+                        std::string name = "", std::uint64_t swapped = 0) {
+    report.parts.push_back({.kind = kind,
+                            .name = std::move(name),
+                            .resident = resident * kKilo,
+                            .size = size * kKilo,
+                            .swapped = swapped * kKilo});
+  };
+  part(RssClass::kOcamlUsed, 20'000, 20'000);
+  part(RssClass::kOcamlFree, 8000, 8192, "", 192);
+  part(RssClass::kMallocUsed, 12'004, 12'500, "", 320);
+  part(RssClass::kMallocFree, 20'000, 20'500);
+  part(RssClass::kCode, 1500, 2000, "/lib/libc.so.6");
+  part(RssClass::kCode, 1000, 1200, "/srv/shop");
+  part(RssClass::kReadOnlyData, 400, 500, "/srv/shop");
+  part(RssClass::kStaticData, 100, 100, "/lib/x\x1b[31m.so");
+  part(RssClass::kReserved, 0, 1'000'000);
+  report.allocator = "glibc";
+  report.arenas = {
+      {.is_main = true, .system = 20'000 * kKilo, .used = 12'000 * kKilo, .free = 7000 * kKilo},
+      {.system = 14'000 * kKilo, .used = 4 * kKilo, .free = 13'000 * kKilo, .cached = 3 * kKilo}};
+  report.walked_chunks = 70'000;
+  report.mapped_chunks = 3;
+  report.space_overhead = 120;
+  report.trimmable = 19'000 * kKilo;
+  report.notes = {"something is not known"};
+  advise(report);
+  return report;
+}
+
+TEST(GoldenOutputs, ResidentMemory) {
+  RssReport report = fixed_rss();
+  expect_golden("rss.txt", ctl::rss_text(to_proto(report), 2, {}));
+  report.counted = report.status.resident();
+  EXPECT_THAT(ctl::rss_text(to_proto(report), 0, {}),
+              ::testing::HasSubstr("to the byte what the kernel counts"));
 }
 
 }  // namespace

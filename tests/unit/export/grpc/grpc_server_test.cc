@@ -413,6 +413,18 @@ TEST_F(GrpcServerTest, Diagnoses) {
   EXPECT_EQ(client.diagnose(-1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(GrpcServerTest, TellsWhereResidentMemoryIs) {
+  ctl::Client client({socket_, ""});
+  const auto answer = client.get_rss(4242);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->rss_bytes(), 8192u);
+  ASSERT_EQ(answer->parts_size(), 2);
+  EXPECT_EQ(answer->parts(0).kind(), "malloc_used");
+  EXPECT_EQ(answer->parts(0).size_bytes(), 8192u);
+  EXPECT_EQ(answer->parts(1).name(), "/bin/server");
+  EXPECT_EQ(client.get_rss(0).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 // ---------------------------------------------------------------- addresses
 
 TEST(GrpcServerStart, RemovesAStaleSocket) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a program's resident memory is, as a table.
+#pragma once
+
+#include <string>
+
+#include "daemon/ctl/render/render_table.h"
+#include "memprof/v1/rss.pb.h"
+
+namespace memprofd::ctl {
+
+// limit: files and arenas shown, the largest first; 0: all.
+std::string rss_text(const ::memprof::v1::GetRssResponse& response, std::size_t limit,
+                     const Style& style);
+
+}  // namespace memprofd::ctl

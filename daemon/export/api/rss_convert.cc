@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/api/rss_convert.h"
+
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+void set_status(const MemoryStatus& status, pb::GetRssResponse& out) {
+  out.set_rss_bytes(status.resident());
+  out.set_anonymous_bytes(status.anonymous);
+  out.set_file_bytes(status.files);
+  out.set_shared_memory_bytes(status.shared);
+  out.set_swapped_bytes(status.swapped);
+  out.set_page_table_bytes(status.page_tables);
+  out.set_huge_page_bytes(status.huge_pages);
+  out.set_threads(status.threads);
+}
+
+void add_parts(const RssReport& report, pb::GetRssResponse& out) {
+  for (const RssPart& part : report.parts) {
+    pb::RssPart& to = *out.add_parts();
+    const RssClassWords& words = words_of(part.kind);
+    to.set_kind(words.key.data(), words.key.size());
+    to.set_title(words.title.data(), words.title.size());
+    to.set_name(valid_utf8(part.name));
+    to.set_resident_bytes(part.resident);
+    to.set_size_bytes(part.size);
+    to.set_swapped_bytes(part.swapped);
+  }
+}
+
+void add_arenas(const RssReport& report, pb::GetRssResponse& out) {
+  for (const RssArena& arena : report.arenas) {
+    pb::RssArena& to = *out.add_arenas();
+    to.set_main(arena.is_main);
+    to.set_system_bytes(arena.system);
+    to.set_used_bytes(arena.used);
+    to.set_free_bytes(arena.free);
+    to.set_cached_bytes(arena.cached);
+    to.set_unwalked_bytes(arena.unwalked);
+  }
+}
+
+}  // namespace
+
+pb::GetRssResponse to_proto(const RssReport& report) {
+  pb::GetRssResponse out;
+  out.set_pid(report.pid);
+  out.set_program(valid_utf8(report.program));
+  out.set_ocaml_version(valid_utf8(report.ocaml_version));
+  set_status(report.status, out);
+  out.set_counted_bytes(report.counted);
+  add_parts(report, out);
+  out.set_allocator(report.allocator);
+  add_arenas(report, out);
+  out.set_malloc_chunks(report.walked_chunks);
+  out.set_malloc_mapped_chunks(report.mapped_chunks);
+  out.set_ocaml_domains(report.ocaml_domains);
+  out.set_space_overhead(report.space_overhead);
+  for (const RssAdvice& advice : report.advice) {
+    pb::RssAdvice& to = *out.add_advice();
+    to.set_action(advice.action);
+    to.set_reason(advice.reason);
+    to.set_bytes(advice.bytes);
+  }
+  for (const std::string& note : report.notes) out.add_notes(valid_utf8(note));
+  return out;
+}
+
+}  // namespace memprofd

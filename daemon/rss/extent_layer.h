@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stretches of an address space and what they are, in layers: what an upper layer says of a byte
+// holds, what it does not know the layer below may know.
+//
+//     OCaml heap, minor heap, tables, caches   |      |####|        |##|
+//     malloc's chunks                          |  |##########|  |######|
+//     mappings                                 |################|########|
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "daemon/rss/rss_class.h"
+
+namespace memprofd {
+
+struct Extent {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  RssClass kind = RssClass::kOther;
+  std::uint32_t name = 0;  // of a table of the owner
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+// First all is added, then it is sealed, then asked.
+class ExtentLayer {
+ public:
+  // More are not kept: neighbours of one kind are one extent.
+  static constexpr std::size_t kMaxExtents = 1u << 22;
+
+  // What is empty is left out; false when the layer is full.
+  bool add(const Extent& extent);
+  // Sorts. Where two overlap, the one that begins first has what is common.
+  void seal();
+
+  const std::vector<Extent>& extents() const { return extents_; }
+  // The extent that holds the address, or null.
+  const Extent* find(std::uint64_t address) const;
+
+ private:
+  std::vector<Extent> extents_;
+};
+
+// Cuts [begin, end) at the borders of extents; each piece is given once, in the order of addresses.
+// layers: from the lowest to the uppermost; what none knows is kOther.
+void cut_by_layers(std::span<const ExtentLayer* const> layers, std::uint64_t begin,
+                   std::uint64_t end, const std::function<void(const Extent&)>& take);
+
+}  // namespace memprofd

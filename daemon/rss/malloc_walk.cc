@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/malloc_walk.h"
+
+#include <algorithm>
+#include <array>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kPrevInUse = 1, kIsMapped = 2, kFlags = 7;
+constexpr std::uint64_t kSmallest = 32;
+constexpr std::uint64_t kAlign = 16;
+constexpr std::uint64_t kHead = 16;  // from the chunk to the user's bytes
+constexpr std::uint64_t kPage = 4096;
+constexpr int kPlausibleRun = 8;
+constexpr std::uint64_t kResyncBytes = 1 << 20;
+constexpr std::uint64_t kChecksEvery = 4096;
+
+// struct tcache_perthread_struct of 2.30 to 2.41, with its head.
+constexpr std::uint64_t kTcacheBytes = 0x290;
+constexpr std::size_t kTcacheLists = 64;
+constexpr std::uint64_t kMaxCached = 65'535;
+struct Tcache {
+  std::array<std::uint16_t, kTcacheLists> counts;
+  std::array<std::uint64_t, kTcacheLists> entries;
+};
+
+// From the first bin, where an arena has fastbins.
+constexpr std::uint64_t kFastbinsBefore = 96;
+constexpr std::size_t kFastbins = 10;
+constexpr std::uint64_t kMaxFastChunk = 176;
+
+}  // namespace
+
+void MallocWalk::add(std::uint64_t begin, std::uint64_t end, RssClass kind, std::uint32_t name) {
+  if (!chunks_.add({.begin = begin, .end = end, .kind = kind, .name = name})) complete_ = false;
+}
+
+bool MallocWalk::out_of_room() {
+  if (++walked_ >= options_.max_chunks) complete_ = false;
+  if (walked_ % kChecksEvery == 0 &&
+      (options_.stop.stop_requested() || std::chrono::steady_clock::now() > options_.deadline)) {
+    complete_ = false;
+  }
+  return !complete_;
+}
+
+std::uint64_t MallocWalk::chunk_bytes(std::uint64_t address, std::uint64_t end, Head& head) const {
+  if (address + kSmallest > end || !memory_.read_value(address, head).ok()) return 0;
+  const std::uint64_t bytes = head.size & ~kFlags;
+  if (bytes < kSmallest || bytes % kAlign != 0 || bytes > end - address) return 0;
+  return (head.size & kIsMapped) == 0 ? bytes : 0;
+}
+
+std::uint64_t MallocWalk::resynchronize(std::uint64_t address, std::uint64_t end) const {
+  const std::uint64_t last = std::min(end, address + kResyncBytes);
+  for (; address < last; address += kAlign) {
+    std::uint64_t at = address;
+    Head head{};
+    int run = 0;
+    for (; run < kPlausibleRun && at < end; ++run) {
+      const std::uint64_t bytes = chunk_bytes(at, end, head);
+      if (bytes == 0) break;
+      at += bytes;
+    }
+    if (run == kPlausibleRun || (run > 1 && at == end)) return address;
+  }
+  return end;
+}
+
+// A chunk is told from the next one's bit, so each waits until that has been read.
+void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
+                      std::uint32_t name) {
+  std::uint64_t waiting = 0, address = (begin + kAlign - 1) / kAlign * kAlign;
+  while (address < end && !out_of_room()) {
+    Head head{.previous_size = 0, .size = kPrevInUse};
+    const std::uint64_t bytes = chunk_bytes(address, end, head);
+    if (waiting != 0) take(waiting, address - waiting, (head.size & kPrevInUse) != 0, name);
+    waiting = 0;
+    if (address == top && bytes != 0) {
+      add(address, address + bytes, RssClass::kMallocFree, name);
+      return;
+    }
+    if (bytes != 0) {
+      waiting = address;
+      address += bytes;
+      continue;
+    }
+    // Behind the last chunk of a heap are some words that end it.
+    const bool last = end - address <= 2 * kSmallest;
+    const std::uint64_t next = last ? end : resynchronize(address, end);
+    add(address, next, last ? RssClass::kMallocUsed : RssClass::kMallocUnwalked, name);
+    address = next;
+  }
+  if (waiting != 0) add(waiting, address, RssClass::kMallocUnwalked, name);
+  if (address < end) add(address, end, RssClass::kMallocUnwalked, name);
+}
+
+void MallocWalk::take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std::uint32_t name) {
+  if (!in_use) return add(chunk, chunk + bytes, RssClass::kMallocFree, name);
+  if (bytes == kTcacheBytes && tcaches_.size() < kMaxCached) tcaches_.push_back(chunk + kHead);
+  const auto known = visitor_(chunk + kHead, bytes - kHead);
+  add(chunk, chunk + bytes, known.value_or(RssClass::kMallocUsed), name);
+}
+
+void MallocWalk::walk_arena(const Arena& arena, std::uint32_t number,
+                            const std::vector<Stretch>& break_heap) {
+  if (arena.is_main) {
+    for (const Stretch& heap : break_heap) walk(heap.begin, heap.end, arena.top, number + 1);
+  }
+  for (const ArenaHeap& heap : arena.heaps) {
+    add(heap.begin, std::min(heap.first_chunk, heap.end), RssClass::kMallocUsed, number + 1);
+    walk(heap.first_chunk, heap.end, arena.top, number + 1);
+  }
+}
+
+// It is as many pages; what is before it, to align it, is less than one.
+std::uint64_t MallocWalk::mapped_chunk_bytes(std::uint64_t page, std::uint64_t end) const {
+  Head head{};
+  if (!memory_.read_value(page, head).ok()) return 0;
+  const std::uint64_t bytes = head.size & ~kFlags;
+  const bool is_one = (head.size & kFlags) == kIsMapped && head.previous_size < kPage &&
+                      bytes % kPage == 0 && bytes <= end - page;
+  return is_one ? bytes : 0;
+}
+
+void MallocWalk::walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
+                             const ExtentLayer& covered) {
+  std::uint64_t page = stretch.begin;
+  for (const Stretch& run : runs) {
+    page = std::max(page, run.begin);
+    while (page < run.end && !out_of_room()) {
+      if (const Extent* known = covered.find(page)) {
+        page = std::max(page + kPage, known->end / kPage * kPage);
+        continue;
+      }
+      const std::uint64_t bytes = mapped_chunk_bytes(page, stretch.end);
+      if (bytes != 0) {
+        const auto known = visitor_(page + kHead, bytes - kHead);
+        add(page, page + bytes, known.value_or(RssClass::kMallocMmapped), 0);
+        ++mapped_;
+      }
+      page += std::max(bytes, kPage);
+    }
+  }
+}
+
+std::optional<Extent> MallocWalk::chunk_of(std::uint64_t user) const {
+  if (user < kHead || user % kAlign != 0) return std::nullopt;
+  const std::uint64_t chunk = user - kHead;
+  const Extent* extent = chunks_.find(chunk);
+  Head head{};
+  if (extent == nullptr || !memory_.read_value(chunk, head).ok()) return std::nullopt;
+  const std::uint64_t bytes = head.size & ~kFlags;
+  if (extent->kind == RssClass::kMallocFree || extent->kind == RssClass::kMallocUnwalked ||
+      bytes < kSmallest || bytes > extent->end - chunk) {
+    return std::nullopt;
+  }
+  return Extent{.begin = chunk, .end = chunk + bytes, .kind = extent->kind, .name = extent->name};
+}
+
+// Links are mixed with their own place since 2.32; a plain one leads nowhere when it is unmixed.
+void MallocWalk::follow_list(CachedList list) {
+  for (std::uint64_t i = 0, user = list.user; i < list.most && user != 0; ++i) {
+    const auto chunk = chunk_of(user);
+    std::uint64_t link = 0;
+    if (!chunk || !memory_.read_value(user, link).ok()) return;
+    if (list.chunk_bytes != 0 && chunk->end - chunk->begin != list.chunk_bytes) return;
+    cached_.add({.begin = chunk->begin,
+                 .end = chunk->end,
+                 .kind = RssClass::kMallocCache,
+                 .name = chunk->name});
+    const std::uint64_t unmixed = link ^ (user >> 12);
+    user = unmixed == 0 || chunk_of(unmixed + list.link_to_user) ? unmixed : link;
+    if (user != 0) user += list.link_to_user;
+  }
+}
+
+// Lists are by size; a chunk of the same size as a tcache is none, when it does not hold to that.
+void MallocWalk::find_in_tcache(std::uint64_t user) {
+  Tcache tcache{};
+  if (!memory_.read_value(user, tcache).ok()) return;
+  for (std::size_t i = 0; i < kTcacheLists; ++i) {
+    if ((tcache.counts[i] == 0) != (tcache.entries[i] == 0)) return;
+  }
+  for (std::size_t i = 0; i < kTcacheLists; ++i) {
+    follow_list({.user = tcache.entries[i],
+                 .most = tcache.counts[i],
+                 .chunk_bytes = kSmallest + i * kAlign});
+  }
+}
+
+void MallocWalk::find_cached(const std::vector<Arena>& arenas) {
+  for (const std::uint64_t user : tcaches_) find_in_tcache(user);
+  std::array<std::uint64_t, kFastbins> fastbins{};
+  for (const Arena& arena : arenas) {
+    if (!memory_.read_value(arena.bins - kFastbinsBefore, fastbins).ok()) continue;
+    for (const std::uint64_t chunk : fastbins) {
+      const auto head = chunk == 0 ? std::nullopt : chunk_of(chunk + kHead);
+      if (head && head->end - head->begin <= kMaxFastChunk) {
+        follow_list({.user = chunk + kHead, .most = kMaxCached, .link_to_user = kHead});
+      }
+    }
+  }
+  cached_.seal();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chunks of glibc's malloc, one behind the other: in use, free, or in a cache.
+//
+//     | previous size | size and 3 bits | user's bytes .. | previous size | ..
+//     ^ chunk                           ^ user's address
+//
+// A chunk is free when the next one says so (PREV_INUSE is clear). Those in caches look used: they
+// are found by the lists of tcaches and fastbins. The process runs on: where the sizes lead nowhere
+// the walk looks for the next place where they do, and what lies between is not known.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "daemon/rss/extent_layer.h"
+#include "daemon/rss/glibc_arenas.h"
+#include "daemon/rss/mapping_classes.h"
+
+namespace memprofd {
+
+struct MallocOptions {
+  std::uint64_t max_chunks = std::uint64_t{1} << 26;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::stop_token stop = {};
+};
+
+class MallocWalk {
+ public:
+  // A chunk in use: user's address and user's bytes. What it is, when the visitor knows.
+  using Visitor = std::function<std::optional<RssClass>(std::uint64_t, std::uint64_t)>;
+
+  // memory must outlive this.
+  MallocWalk(const MemoryReader& memory, Visitor visitor, MallocOptions options)
+      : memory_(memory), visitor_(std::move(visitor)), options_(options) {}
+
+  // Extents have the arena's number + 1 as their name.
+  void walk_arena(const Arena& arena, std::uint32_t number, const std::vector<Stretch>& break_heap);
+  // Chunks that have mappings of their own, in a stretch of anonymous memory. runs: what of it is
+  // resident, in the order of addresses; covered: what is known of it.
+  void walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
+                   const ExtentLayer& covered);
+  // The free chunks in tcaches and of the arena's fastbins, which were seen to be in use.
+  void find_cached(const std::vector<Arena>& arenas);
+
+  ExtentLayer& chunks() { return chunks_; }  // to be sealed before find_cached()
+  ExtentLayer& cached() { return cached_; }  // lies above
+  std::uint64_t walked() const { return walked_; }
+  std::uint64_t mapped() const { return mapped_; }
+  // False when time, chunks or extents did not suffice.
+  bool complete() const { return complete_; }
+
+  // The extent of the chunk with that user's address, if it is one that was seen in use.
+  std::optional<Extent> chunk_of(std::uint64_t user) const;
+
+ private:
+  struct Head {
+    std::uint64_t previous_size;
+    std::uint64_t size;
+  };
+  void walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top, std::uint32_t name);
+  // The next place from which several chunks lead to each other; end when there is none.
+  std::uint64_t resynchronize(std::uint64_t address, std::uint64_t end) const;
+  // Bytes of the chunk there; 0 when it is none.
+  std::uint64_t chunk_bytes(std::uint64_t address, std::uint64_t end, Head& head) const;
+  void add(std::uint64_t begin, std::uint64_t end, RssClass kind, std::uint32_t name);
+  void take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std::uint32_t name);
+  // Bytes of the mapped chunk that begins with that page; 0 when none does.
+  std::uint64_t mapped_chunk_bytes(std::uint64_t page, std::uint64_t end) const;
+  struct CachedList {
+    std::uint64_t user = 0;         // address of the first
+    std::uint64_t most = 0;         // how many there may be
+    std::uint64_t chunk_bytes = 0;  // of each; 0: not known
+    std::uint64_t link_to_user = 0;
+  };
+  void follow_list(CachedList list);
+  void find_in_tcache(std::uint64_t user);
+  bool out_of_room();
+
+  const MemoryReader& memory_;
+  Visitor visitor_;
+  MallocOptions options_;
+  ExtentLayer chunks_, cached_;
+  std::vector<std::uint64_t> tcaches_;
+  std::uint64_t walked_ = 0, mapped_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace memprofd

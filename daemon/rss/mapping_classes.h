@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What mappings tell by themselves: their files, their rights and what is beside them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/rss/extent_layer.h"
+
+namespace memprofd {
+
+struct Stretch {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool contains(std::uint64_t address) const { return begin <= address && address < end; }
+};
+
+// Texts by number; 0 is none.
+class PartNames {
+ public:
+  std::uint32_t number_of(const std::string& name);
+  const std::string& name(std::uint32_t number) const { return names_[number]; }
+
+ private:
+  std::vector<std::string> names_{""};
+  absl::flat_hash_map<std::string, std::uint32_t> numbers_{{"", 0}};
+};
+
+struct ClassifiedMappings {
+  ExtentLayer
+      layer;  // sealed; mappings whose pages are not part of the resident size are not in it
+  std::vector<Stretch> break_heap;  // "[heap]": where malloc's main arena begins
+  std::vector<Stretch> anonymous;   // readable and writable, of no file, of unknown use
+  std::vector<Stretch> guarded;     // of those, the ones behind a mapping that nothing may touch
+  std::vector<Stretch>
+      libc_data;                // writable data of the C library, of the program when it is static
+  std::string other_allocator;  // "jemalloc"; empty: none that is known by its file
+};
+
+// maps: in the order of addresses. exe: the program's path, as in maps.
+ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,
+                                     PartNames& names);
+
+}  // namespace memprofd

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/ocaml_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/minor_heap.h"
+#include "daemon/discover/program_check.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/heap_lists.h"
+#include "daemon/snapshot/pool_offsets.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::size_t kMaxDomains = 4096;
+constexpr std::uint64_t kMaxChannels = 65'536;
+constexpr std::uint64_t kChannelNext = 48;
+constexpr int kHeapTries = 3;  // a heap that grows meanwhile does not add up
+constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
+// Lists of a program that runs may be longer than it has counted.
+constexpr std::uint64_t kPoolsMore = 4096;
+
+// Words of a state that are looked at for what it points to, and of what that points to.
+constexpr std::size_t kStateWords = 56;
+constexpr std::size_t kTableWords = 24;
+
+// A stack of OCaml 5 begins with where it is used up to, an exception's handler, its own handler,
+// which is at its other end, and the number of the cache that it goes to, or -1.
+constexpr std::uint64_t kLeastStack = 256;
+constexpr std::uint64_t kStackEnd = 256;
+constexpr std::uint32_t kMaxStackCache = 64;
+bool is_stack(const std::array<std::uint64_t, 4>& head, std::uint64_t user, std::uint64_t bytes) {
+  const std::uint64_t used_to = head[0], handler = head[2], end = user + bytes;
+  const auto cache = static_cast<std::uint32_t>(head[3]);
+  return handler < end && handler >= end - kStackEnd && used_to > user && used_to <= handler &&
+         (used_to | handler) % kWordBytes == 0 && (cache < kMaxStackCache || cache == ~0u);
+}
+
+// Domain state, in words: the minor heap.
+struct YoungPlace {
+  std::uint32_t begin, end;
+};
+YoungPlace young_place(const RuntimeAbi& abi) {
+  return abi.domains ? YoungPlace{16, 24} : YoungPlace{32, 40};
+}
+
+}  // namespace
+
+absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias) {
+  ASSIGN_OR_RETURN(const OcamlProgram ocaml, check_program(program));
+  OcamlRuntime runtime{.abi = ocaml.abi};
+  auto layout = find_heap_layout(program, load_bias, ocaml.abi);
+  if (layout.ok()) {
+    runtime.layout = *std::move(layout);
+  } else {
+    runtime.why_no_heap = std::string(layout.status().message());
+  }
+  static constexpr std::string_view kNames[] = {
+      "caml_fl_cur_wsz", "caml_percent_free", "caml_all_opened_channels", "caml_frame_descriptors"};
+  std::uint64_t* const places[] = {&runtime.free_words, &runtime.percent_free, &runtime.channels,
+                                   &runtime.frame_descriptors};
+  const auto found = program.find_symbols(kNames);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) *places[i] = load_bias + found[i]->address;
+  }
+  if (!ocaml.abi.domains) runtime.state_pointer = load_bias + ocaml.symbols.state.address;
+  return runtime;
+}
+
+std::optional<RssClass> OcamlParts::look_at_chunk(std::uint64_t user, std::uint64_t bytes) {
+  if (!runtime_.abi.domains || bytes < kLeastStack) return std::nullopt;
+  // A domain's heap and its state point to each other.
+  std::uint64_t state = 0, heap = 0;
+  if (bytes >= kHeapBytes && bytes < 2 * kHeapBytes && heap_states_.size() < kMaxDomains &&
+      memory_.read_value(user + kHeapOwner, state).ok() && state % kWordBytes == 0 && state != 0 &&
+      memory_.read_value(state + runtime_.abi.shared_heap, heap).ok() && heap == user) {
+    heap_states_.push_back(user);
+    states_.push_back(state);
+    return RssClass::kRuntimeTable;
+  }
+  std::array<std::uint64_t, 4> head{};
+  if (!memory_.read_value(user, head).ok() || !is_stack(head, user, bytes)) return std::nullopt;
+  return RssClass::kFiberStack;
+}
+
+void OcamlParts::find_heaps(ExtentLayer& out) {
+  why_no_heap_ = runtime_.why_no_heap;
+  if (runtime_.percent_free != 0) {
+    (void)memory_.read_value(runtime_.percent_free, counts_.percent_free).ok();
+  }
+  if (!runtime_.abi.domains) {
+    std::uint64_t state = 0;
+    if (!memory_.read_value(runtime_.state_pointer, state).ok() || state == 0) {
+      why_no_heap_ = "the runtime has not started";
+      return;
+    }
+    states_ = {state};
+    if (runtime_.layout) find_chunk_heap(out);
+  } else {
+    for (const std::uint64_t heap : heap_states_) {
+      find_pool_heap({.stats = heap + kHeapStats,
+                      .pools = heap + kHeapPoolLists,
+                      .pool_lists = PoolHeap::kClasses * kHeapPoolArrays,
+                      .large = heap + kHeapLargeLists,
+                      .large_lists = 2},
+                     out);
+    }
+    if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
+    const auto* pools = runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
+    if (pools != nullptr) find_orphans(pools->orphans, out);
+  }
+  counts_.known = why_no_heap_.empty();
+  counts_.domains = states_.size();
+  for (const std::uint64_t state : states_) add_minor_heap(state, out);
+}
+
+// A list that changes while it is read does not add up: it is read again.
+void OcamlParts::find_chunk_heap(ExtentLayer& out) {
+  const auto* heap = std::get_if<ChunkHeap>(&runtime_.layout->heap);
+  if (heap == nullptr) return;
+  absl::Status listed;
+  HeapMap map;
+  for (int i = 0; i < kHeapTries; ++i) {
+    map = {};
+    listed = list_chunks(memory_, runtime_.abi, *heap, states_[0], map);
+    if (listed.ok()) break;
+  }
+  std::uint64_t free_words = 0;
+  if (listed.ok() && runtime_.free_words != 0) {
+    listed = memory_.read_value(runtime_.free_words, free_words);
+  }
+  if (!listed.ok()) {
+    why_no_heap_ = std::string(listed.message());
+    return;
+  }
+  for (const HeapRegion& region : map.regions) {
+    out.add({.begin = region.begin, .end = region.end(), .kind = RssClass::kOcamlUsed});
+  }
+  counts_.heap = map.sums.heap_words * kWordBytes;
+  counts_.free = std::min(free_words * kWordBytes, counts_.heap);
+}
+
+void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
+  std::array<std::uint64_t, 8> stats{};
+  std::vector<std::uint64_t> pools(lists.pool_lists), large(lists.large_lists);
+  const auto bytes_of = [](auto& words) { return std::as_writable_bytes(std::span(words)); };
+  if (!memory_.read_value(lists.stats, stats).ok() ||
+      !memory_.read(lists.pools, bytes_of(pools)).ok() ||
+      !memory_.read(lists.large, bytes_of(large)).ok()) {
+    why_no_heap_ = "the heap of a domain cannot be read";
+    return;
+  }
+  const auto stat = [&](std::uint32_t at) { return stats[at / kWordBytes]; };
+  std::uint64_t room = stat(kStatPoolWords) / PoolHeap::kPoolWords + kPoolsMore;
+  for (const std::uint64_t first : pools) follow_pools(first, RssClass::kOcamlUsed, room, out);
+  room = stat(kStatLargeBlocks) + kPoolsMore;
+  for (const std::uint64_t first : large) follow_large(first, room, out);
+  const std::uint64_t pool_words = stat(kStatPoolWords), live = stat(kStatPoolLiveWords);
+  counts_.heap += (pool_words + stat(kStatLargeWords)) * kWordBytes;
+  counts_.free += (pool_words - std::min(pool_words, live)) * kWordBytes;
+}
+
+// What domains that have ended have left, and pools that are free; both behind a lock.
+void OcamlParts::find_orphans(std::uint64_t orphans, ExtentLayer& out) {
+  find_pool_heap({.stats = orphans + kOrphanStats,
+                  .pools = orphans + kOrphanPoolLists,
+                  .pool_lists = PoolHeap::kClasses * kOrphanPoolArrays,
+                  .large = orphans + kOrphanLargeList,
+                  .large_lists = 1},
+                 out);
+  std::uint64_t first = 0, room = ExtentLayer::kMaxExtents;
+  if (!memory_.read_value(orphans + kOrphanStats - kWordBytes, first).ok()) return;
+  follow_pools(first, RssClass::kOcamlFree, room, out);
+}
+
+void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room,
+                              ExtentLayer& out) {
+  for (std::uint64_t pool = first; pool != 0 && room > 0; --room) {
+    std::uint64_t next = 0;
+    if (pool % kWordBytes != 0 || !memory_.read_value(pool, next).ok()) return;
+    out.add({.begin = pool, .end = pool + kPoolBytes, .kind = kind});
+    pool = next;
+  }
+}
+
+// A large block: its domain, the next one, its header, its fields.
+void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out) {
+  for (std::uint64_t block = first; block != 0 && room > 0; --room) {
+    std::array<std::uint64_t, kLargeHeadWords + 1> head{};
+    if (block % kWordBytes != 0 || !memory_.read_value(block, head).ok()) return;
+    const std::uint64_t words = kLargeHeadWords + words_with_header(head[kLargeHeadWords]);
+    out.add({.begin = block, .end = block + words * kWordBytes, .kind = RssClass::kOcamlUsed});
+    block = head[1];
+  }
+}
+
+void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
+  const YoungPlace place = young_place(runtime_.abi);
+  std::uint64_t begin = 0, end = 0;
+  if (!memory_.read_value(state + place.begin, begin).ok() ||
+      !memory_.read_value(state + place.end, end).ok() || end < begin ||
+      end - begin > kMaxMinorHeapBytes) {
+    return;
+  }
+  out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
+}
+
+void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out) {
+  const auto chunk = chunks.chunk_of(user);
+  if (!chunk || chunk->kind == RssClass::kFiberStack) return;
+  out.add({.begin = chunk->begin, .end = chunk->end, .kind = RssClass::kRuntimeTable});
+}
+
+// What the state points to is the runtime's, and what small structures of it point to.
+void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state, ExtentLayer& out) {
+  std::array<std::uint64_t, kStateWords> words{};
+  add_table(chunks, state, out);
+  if (!memory_.read_value(state, words).ok()) return;
+  for (const std::uint64_t word : words) {
+    const auto chunk = chunks.chunk_of(word);
+    std::array<std::uint64_t, kTableWords> inner{};
+    if (!chunk || chunk->kind == RssClass::kFiberStack) continue;
+    add_table(chunks, word, out);
+    const std::uint64_t bytes = chunk->end - word;
+    if (bytes > sizeof inner) continue;
+    const auto begin = std::as_writable_bytes(std::span(inner)).first(bytes);
+    if (!memory_.read(word, begin).ok()) continue;
+    for (const std::uint64_t user : inner) add_table(chunks, user, out);
+  }
+}
+
+void OcamlParts::add_channels(const MallocWalk& chunks, ExtentLayer& out) {
+  std::uint64_t channel = 0;
+  if (runtime_.channels == 0 || !memory_.read_value(runtime_.channels, channel).ok()) return;
+  for (std::uint64_t i = 0; channel != 0 && i < kMaxChannels; ++i) {
+    add_table(chunks, channel, out);
+    if (!memory_.read_value(channel + kChannelNext, channel).ok()) return;
+  }
+}
+
+void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out) {
+  for (const std::uint64_t state : states_) add_tables_of(chunks, state, out);
+  add_channels(chunks, out);
+  std::uint64_t table = 0;
+  if (runtime_.frame_descriptors != 0 &&
+      memory_.read_value(runtime_.frame_descriptors, table).ok()) {
+    add_table(chunks, table, out);
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an OCaml runtime keeps what, in a program that runs: its heaps, its stacks, its tables.
+// What the runtime allocates by malloc is found among malloc's chunks: OCaml 5 has no symbol that
+// leads to its domains, and no thread does while all of them wait.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/rss/extent_layer.h"
+#include "daemon/rss/malloc_walk.h"
+#include "daemon/snapshot/heap_layout.h"
+
+namespace memprofd {
+
+struct OcamlRuntime {
+  RuntimeAbi abi;
+  std::optional<HeapLayout> layout;  // nothing: its heap is not understood
+  std::string why_no_heap;           // one line then
+  // Addresses in the process; 0 when there is none.
+  std::uint64_t state_pointer = 0;  // OCaml 4: Caml_state
+  std::uint64_t free_words = 0;     // OCaml 4: caml_fl_cur_wsz
+  std::uint64_t percent_free = 0;
+  std::uint64_t channels = 0;           // the first of them
+  std::uint64_t frame_descriptors = 0;  // OCaml 4
+};
+
+// kFailedPrecondition when it is no OCaml program, or of a version that is not known.
+absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias);
+
+// What the runtime's own numbers say of its heap, in bytes.
+struct OcamlCounts {
+  bool known = false;
+  std::uint64_t heap = 0;  // of the major heap, resident or not
+  std::uint64_t free = 0;  // of that
+  std::uint64_t domains = 0;
+  std::uint64_t percent_free = 0;  // space_overhead; 0: not known
+};
+
+class OcamlParts {
+ public:
+  // Both must outlive this.
+  OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime)
+      : memory_(memory), runtime_(runtime) {}
+
+  // Looks at a chunk of malloc's that is in use: remembers domains, and tells stacks of fibers.
+  std::optional<RssClass> look_at_chunk(std::uint64_t user, std::uint64_t bytes);
+
+  // Once all arenas have been walked: what it has found, in a layer above malloc's chunks, not
+  // sealed. The first call, before chunks with mappings of their own are known, finds the heaps.
+  void find_heaps(ExtentLayer& out);
+  void find_tables(const MallocWalk& chunks, ExtentLayer& out);
+
+  const OcamlCounts& counts() const { return counts_; }
+  const std::string& why_no_heap() const { return why_no_heap_; }  // empty: it is known
+
+ private:
+  void find_chunk_heap(ExtentLayer& out);
+  // Addresses of lists and statistics of OCaml 5.
+  struct PoolLists {
+    std::uint64_t stats = 0;
+    std::uint64_t pools = 0;
+    std::size_t pool_lists = 0;
+    std::uint64_t large = 0;
+    std::size_t large_lists = 0;
+  };
+  void find_pool_heap(const PoolLists& lists, ExtentLayer& out);
+  void find_orphans(std::uint64_t orphans, ExtentLayer& out);
+  void follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room, ExtentLayer& out);
+  void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
+  void add_minor_heap(std::uint64_t state, ExtentLayer& out);
+  void add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out);
+  void add_tables_of(const MallocWalk& chunks, std::uint64_t state, ExtentLayer& out);
+  void add_channels(const MallocWalk& chunks, ExtentLayer& out);
+
+  const MemoryReader& memory_;
+  const OcamlRuntime& runtime_;
+  std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
+  std::vector<std::uint64_t> states_;       // of domains
+  OcamlCounts counts_;
+  std::string why_no_heap_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/page_map.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// As in linux/fs.h of Linux 6.7.
+struct ScanArguments {
+  std::uint64_t size = sizeof(ScanArguments);
+  std::uint64_t flags = 0;
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t walk_end = 0;
+  std::uint64_t regions = 0;
+  std::uint64_t region_count = 0;
+  std::uint64_t max_pages = 0;
+  std::uint64_t inverted = 0;
+  std::uint64_t all_of = 0;
+  std::uint64_t any_of = 0;
+  std::uint64_t returned = 0;
+};
+struct ScanRegion {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t categories;
+};
+constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
+constexpr std::uint64_t kPresent = 1 << 3, kSwapped = 1 << 4, kZeroPage = 1 << 5;
+
+constexpr std::uint64_t kWordPresent = std::uint64_t{1} << 63;
+constexpr std::uint64_t kWordSwapped = std::uint64_t{1} << 62;
+constexpr std::uint64_t kFrameMask = (std::uint64_t{1} << 55) - 1;
+
+absl::StatusOr<UniqueFd> open_pagemap(int pid) {
+  UniqueFd file(::open(ProcFs().path(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return process_error(pid, errno, "read pagemap");
+  return file;
+}
+
+// 0 when it cannot be had: without CAP_SYS_ADMIN frames are hidden.
+std::uint64_t find_zero_frame() {
+  void* page = ::mmap(nullptr, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return 0;
+  std::uint64_t word = 0;
+  const auto at = reinterpret_cast<std::uint64_t>(page);
+  const UniqueFd file(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  const bool zero = *static_cast<volatile char*>(page) == 0;  // maps the zero page
+  const ssize_t got = zero && file ? ::pread(file.get(), &word, sizeof word,
+                                             static_cast<off_t>(at / kPageBytes * 8))
+                                   : 0;
+  ::munmap(page, kPageBytes);
+  return got == sizeof word ? word & kFrameMask : 0;
+}
+
+absl::Status cannot_scan() { return absl::ErrnoToStatus(errno, "cannot read pagemap"); }
+
+}  // namespace
+
+absl::StatusOr<PageMap> PageMap::open(int pid) {
+  if (static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) != kPageBytes) {
+    return absl::UnimplementedError("memory is counted in pages of 4 KiB only");
+  }
+  ASSIGN_OR_RETURN(UniqueFd file, open_pagemap(pid));
+  ScanArguments nothing;
+  const bool has_scan = ::ioctl(file.get(), kScan, &nothing) == 0;
+  return PageMap(std::move(file), has_scan, find_zero_frame());
+}
+
+absl::Status PageMap::scan(std::uint64_t begin, std::uint64_t end,
+                           const std::function<void(const PageRun&)>& take) const {
+  if (!has_scan_) return scan_words(begin, end, take);
+  std::array<ScanRegion, 512> regions;
+  while (begin < end) {
+    ScanArguments arguments{.start = begin,
+                            .end = end,
+                            .regions = reinterpret_cast<std::uint64_t>(regions.data()),
+                            .region_count = regions.size(),
+                            .any_of = kPresent | kSwapped,
+                            .returned = kPresent | kSwapped | kZeroPage};
+    const int found = ::ioctl(file_.get(), kScan, &arguments);
+    if (found < 0 && errno == EINTR) continue;
+    if (found < 0) return cannot_scan();
+    for (int i = 0; i < found; ++i) {
+      const ScanRegion& region = regions[static_cast<std::size_t>(i)];
+      if ((region.categories & kZeroPage) != 0) continue;
+      take({.begin = region.begin,
+            .end = region.end,
+            .swapped = (region.categories & kPresent) == 0});
+    }
+    if (arguments.walk_end <= begin) return absl::InternalError("pagemap stands still");
+    begin = arguments.walk_end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PageMap::scan_words(std::uint64_t begin, std::uint64_t end,
+                                 const std::function<void(const PageRun&)>& take) const {
+  std::array<std::uint64_t, 8192> words;
+  while (begin < end) {
+    const std::uint64_t pages = std::min<std::uint64_t>((end - begin) / kPageBytes, words.size());
+    const ssize_t got = ::pread(file_.get(), words.data(), pages * sizeof words[0],
+                                static_cast<off_t>(begin / kPageBytes * sizeof words[0]));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot_scan();
+    if (got < static_cast<ssize_t>(sizeof words[0])) return absl::OkStatus();  // has ended
+    for (std::size_t i = 0; i < static_cast<std::size_t>(got) / sizeof words[0]; ++i) {
+      const std::uint64_t word = words[i], page = begin + i * kPageBytes;
+      const bool present = (word & kWordPresent) != 0;
+      if (!present && (word & kWordSwapped) == 0) continue;
+      if (present && zero_frame_ != 0 && (word & kFrameMask) == zero_frame_) continue;
+      take({.begin = page, .end = page + kPageBytes, .swapped = !present});
+    }
+    begin += static_cast<std::uint64_t>(got) / sizeof words[0] * kPageBytes;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace memprofd

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pages of a process are resident and which are swapped out, from /proc/PID/pagemap. Nothing
+// of the process is touched by that, and it does not wait.
+//
+// Linux 6.7 tells of whole runs (PAGEMAP_SCAN); older kernels a word a page, of which that of the
+// zero page is known by its frame.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+inline constexpr std::uint64_t kPageBytes = 4096;
+
+struct PageRun {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool swapped = false;
+};
+
+class PageMap {
+ public:
+  // Errors as of ProcFs; kUnimplemented where pages are not of 4 KiB.
+  static absl::StatusOr<PageMap> open(int pid);
+
+  // Gives the resident and swapped runs in [begin, end), both at pages, in their order. The zero
+  // page is neither. Runs may follow upon each other without a gap.
+  absl::Status scan(std::uint64_t begin, std::uint64_t end,
+                    const std::function<void(const PageRun&)>& take) const;
+  // The same page by page, for old kernels and tests.
+  absl::Status scan_words(std::uint64_t begin, std::uint64_t end,
+                          const std::function<void(const PageRun&)>& take) const;
+
+ private:
+  PageMap(UniqueFd file, bool has_scan, std::uint64_t zero_frame)
+      : file_(std::move(file)), has_scan_(has_scan), zero_frame_(zero_frame) {}
+
+  UniqueFd file_;
+  bool has_scan_;
+  std::uint64_t zero_frame_;  // 0: not known
+};
+
+}  // namespace memprofd

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/rss_advice.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace memprofd {
+namespace {
+
+// What gives back less is not worth a line.
+constexpr std::uint64_t kLeast = 1 << 20;
+// The usual minor heap of a domain, 256 k words.
+constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
+constexpr std::uint64_t kFewArenas = 2;
+
+bool compacts(const std::string& version) {
+  return !version.starts_with("5.0") && !version.starts_with("5.1");
+}
+
+void add(RssReport& report, std::uint64_t bytes, std::string action, std::string reason) {
+  if (bytes < kLeast) return;
+  report.advice.push_back({std::move(action), std::move(reason), bytes});
+}
+
+void advise_heap(RssReport& report) {
+  const std::uint64_t free = report.resident(RssClass::kOcamlFree);
+  const std::uint64_t heap = free + report.resident(RssClass::kOcamlUsed);
+  if (compacts(report.ocaml_version)) {
+    add(report, free, "call Gc.compact ()",
+        "the OCaml heap has free room; the program stands still meanwhile, and needs it again when "
+        "it grows");
+  }
+  // A heap at rest is about (1 + overhead / 100) times what lives in it.
+  const auto overhead = static_cast<double>(report.space_overhead) / 100;
+  const double saved = static_cast<double>(heap) * (1 - (1 + overhead / 2) / (1 + overhead));
+  if (report.space_overhead == 0 || report.space_overhead > 1'000'000) return;
+  add(report, static_cast<std::uint64_t>(saved),
+      fmt::format("set OCAMLRUNPARAM=o={}", std::max<std::uint64_t>(1, report.space_overhead / 2)),
+      fmt::format(
+          "space_overhead is {}: an estimate for a heap that has come to rest; the collector "
+          "works more",
+          report.space_overhead));
+}
+
+void advise_minor_heap(RssReport& report) {
+  const std::uint64_t usual = std::max<std::uint64_t>(1, report.ocaml_domains) * kUsualMinorHeap;
+  const std::uint64_t minor = report.resident(RssClass::kMinorHeap);
+  add(report, minor - std::min(minor, usual), "set OCAMLRUNPARAM=s=256k",
+      "minor heaps are larger than usual; smaller ones are collected more often");
+}
+
+void advise_malloc(RssReport& report) {
+  add(report, report.trimmable, "call malloc_trim (0)",
+      "whole pages of C malloc's arenas are free; it locks one arena after the other");
+  std::uint64_t elsewhere = 0;
+  for (const RssArena& arena : report.arenas) {
+    if (!arena.is_main) elsewhere += arena.free + arena.cached;
+  }
+  if (report.arenas.size() <= kFewArenas) return;
+  add(report, elsewhere, "set MALLOC_ARENA_MAX=2",
+      fmt::format("{} arenas of C malloc each keep free memory; threads wait for each other more",
+                  report.arenas.size()));
+}
+
+}  // namespace
+
+void advise(RssReport& report) {
+  advise_heap(report);
+  advise_minor_heap(report);
+  advise_malloc(report);
+  std::ranges::stable_sort(report.advice, std::ranges::greater{}, &RssAdvice::bytes);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a byte of a process's memory is for. Each byte has one class, so that classes add up.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace memprofd {
+
+enum class RssClass : std::uint8_t {
+  kOcamlUsed,       // blocks of the major heap, garbage that is not swept yet among them
+  kOcamlFree,       // room between them
+  kMinorHeap,       // of all domains
+  kFiberStack,      // OCaml 5
+  kRuntimeTable,    // mark stack, reference tables, channels, ...
+  kMallocUsed,      // chunks of arenas that the program holds
+  kMallocMmapped,   // chunks with mappings of their own
+  kMallocFree,      // free chunks of arenas, their ends included
+  kMallocCache,     // free chunks that threads and bins keep for the next malloc
+  kMallocUnwalked,  // of arenas, not known which
+  kThreadStack,
+  kCode,
+  kReadOnlyData,
+  kStaticData,
+  kMappedFile,
+  kSharedMemory,
+  kAgent,
+  kKernel,    // what the kernel maps into each process
+  kReserved,  // anonymous, which nothing may touch now
+  kOther,     // anonymous memory of which nothing is known
+};
+inline constexpr int kRssClasses = static_cast<int>(RssClass::kOther) + 1;
+
+struct RssClassWords {
+  std::string_view key;    // "ocaml_heap_used", for machines
+  std::string_view title;  // "OCaml heap, in use"
+};
+const RssClassWords& words_of(RssClass kind);
+
+// Whether parts of this class have names of files.
+bool has_names(RssClass kind);
+
+}  // namespace memprofd

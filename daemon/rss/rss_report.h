@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a process's resident memory is: every resident page is counted once, by what it holds, so
+// that the parts add up to what the kernel counts. Read from outside; the process is not stopped,
+// and nothing is asked of it.
+//
+// The pages are counted at last and at once: while the process runs, the sum is as old as the
+// kernel's own number, and what was learnt of malloc and the heap before is a moment older.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/rss/memory_status.h"
+#include "daemon/rss/rss_class.h"
+
+namespace memprofd {
+
+struct RssPart {
+  RssClass kind = RssClass::kOther;
+  std::string name;  // of the file, where has_names()
+  std::uint64_t resident = 0;
+  std::uint64_t size = 0;  // of addresses
+  std::uint64_t swapped = 0;
+};
+
+// Resident bytes of an arena of malloc.
+struct RssArena {
+  bool is_main = false;
+  std::uint64_t system = 0;  // what it has taken, by its own count
+  std::uint64_t used = 0;
+  std::uint64_t free = 0;
+  std::uint64_t cached = 0;
+  std::uint64_t unwalked = 0;
+};
+
+// What would give memory back.
+struct RssAdvice {
+  std::string action;       // "call Gc.compact ()"
+  std::string reason;       // one line: why, and what it costs
+  std::uint64_t bytes = 0;  // at most
+};
+
+struct RssReport {
+  int pid = 0;
+  std::string program;         // path
+  std::string ocaml_version;   // empty: none
+  MemoryStatus status;         // by the kernel, right after the pages were counted
+  std::uint64_t counted = 0;   // resident bytes of all parts
+  std::vector<RssPart> parts;  // by class, then the largest first
+  std::vector<RssArena> arenas;
+  std::string allocator;            // "glibc", "jemalloc"; empty: not known
+  std::uint64_t mapped_chunks = 0;  // of malloc, with mappings of their own
+  std::uint64_t walked_chunks = 0;  // all
+  std::uint64_t ocaml_domains = 0;
+  std::uint64_t space_overhead = 0;  // of the runtime; 0: not known
+  std::uint64_t trimmable = 0;       // pages that malloc_trim() would give back
+  std::vector<RssAdvice> advice;     // the largest first
+  std::vector<std::string> notes;    // what is not known and why, a line each
+
+  // The resident bytes of all parts of a class.
+  std::uint64_t resident(RssClass kind) const;
+};
+
+// kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings
+// than are looked at.
+absl::StatusOr<RssReport> account_rss(int pid, const std::stop_token& stop = {});
+
+}  // namespace memprofd

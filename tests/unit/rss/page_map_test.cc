@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/page_map.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "daemon/rss/resident_reader.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kPages = 64;
+
+// Pages of this process: 8 to 11 written, 20 only read, the rest untouched.
+class Pages : public testing::Test {
+ protected:
+  Pages() {
+    void* memory = ::mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    begin_ = reinterpret_cast<std::uint64_t>(memory);
+    ::madvise(memory, kPages * kPageBytes, MADV_NOHUGEPAGE);
+    for (std::uint64_t i = 8; i < 12; ++i) byte(i * kPageBytes) = 1;
+    EXPECT_EQ(byte(20 * kPageBytes), 0);
+  }
+  ~Pages() override { ::munmap(reinterpret_cast<void*>(begin_), kPages * kPageBytes); }
+  volatile char& byte(std::uint64_t at) { return *reinterpret_cast<volatile char*>(begin_ + at); }
+
+  using Scan = absl::Status (PageMap::*)(std::uint64_t, std::uint64_t,
+                                         const std::function<void(const PageRun&)>&) const;
+  std::vector<std::uint64_t> resident(const PageMap& pages, Scan scan) const {
+    std::vector<std::uint64_t> numbers;
+    EXPECT_TRUE((pages.*scan)(begin_, begin_ + kPages * kPageBytes, [&](const PageRun& run) {
+                  for (std::uint64_t at = run.begin; at < run.end; at += kPageBytes) {
+                    numbers.push_back((at - begin_) / kPageBytes);
+                  }
+                }).ok());
+    return numbers;
+  }
+
+  std::uint64_t begin_ = 0;
+};
+
+TEST_F(Pages, ThatWereWrittenAreResidentInBothWaysOfAsking) {
+  const auto pages = PageMap::open(::getpid());
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  const std::vector<std::uint64_t> written{8, 9, 10, 11};
+  EXPECT_EQ(resident(*pages, &PageMap::scan), written);
+  auto words = resident(*pages, &PageMap::scan_words);
+  if (::geteuid() != 0) std::erase(words, 20u);  // frames are hidden, that of the zero page too
+  EXPECT_EQ(words, written);
+}
+
+class OwnMemory final : public MemoryReader {
+ public:
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), reinterpret_cast<const void*>(address), out.size());
+    ++reads;
+    return absl::OkStatus();
+  }
+  mutable int reads = 0;
+};
+
+TEST_F(Pages, ThatAreNotResidentAreNotRead) {
+  const auto pages = PageMap::open(::getpid());
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  const OwnMemory memory;
+  const ResidentReader reader(memory, *pages);
+  char value = 0;
+  EXPECT_TRUE(absl::IsUnavailable(reader.read_value(begin_, value)));
+  EXPECT_TRUE(absl::IsUnavailable(reader.read_value(begin_ + 12 * kPageBytes, value)));
+  std::uint64_t across = 0;
+  EXPECT_TRUE(absl::IsUnavailable(reader.read_value(begin_ + 12 * kPageBytes - 4, across)));
+  EXPECT_EQ(memory.reads, 0);
+  EXPECT_TRUE(reader.read_value(begin_ + 8 * kPageBytes, value).ok());
+  EXPECT_EQ(value, 1);
+  EXPECT_TRUE(reader.read_value(begin_ + 11 * kPageBytes, value).ok());
+  EXPECT_EQ(memory.reads, 1) << "one piece has both";
+  EXPECT_EQ(resident(*pages, &PageMap::scan).size(), 4u) << "nothing was mapped by looking";
+  EXPECT_FALSE(reader.read_value(~std::uint64_t{0} - 4, across).ok());
+}
+
+TEST(PageMap, OfNoProcessIsNotFound) {
+  EXPECT_TRUE(absl::IsNotFound(PageMap::open(1 << 30).status()));
+}
+
+}  // namespace
+}  // namespace memprofd
