@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "daemon/history/history_view.h"
 #include "daemon/history/profile.h"
 #include "daemon/model/target_info.h"
+#include "daemon/rss/memory_status.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/util/drops.h"
 
@@ -31,6 +33,7 @@ struct TargetSnapshot {
   TargetCounters counters;
   DropCounters drops;
   GcStats gc;
+  std::optional<MemoryStatus> memory;      // of the whole process; nothing once it has ended
   std::uint64_t live_samples_tracked = 0;  // entries in the live set
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;

@@ -348,6 +348,9 @@ TargetSnapshotPtr Lane::snapshot() {
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = attached_ns_;
   snapshot->gc = gc_;
+  if (auto memory = read_memory_status(attachment_->target().pid); memory.ok()) {
+    snapshot->memory = *memory;
+  }
   snapshot->symbolizer = symbolizer_;
   snapshot->events = tap_.log();
   pipeline_.fill(*snapshot);

@@ -43,6 +43,16 @@ function memory() {
              'the runtime\'s own number: it holds free words and what was there before the attach, too.' })
       .overrideByName(...dashed('major heap')),
     liveByAge('Live bytes by age', PROGRAM, 12).height(10),
+    series('Resident memory', [
+      { expr: `sum by (kind) (memprofd_target_resident_bytes{${PROGRAM}})`, legend: '{{kind}}' },
+      { expr: `sum(memprofd_target_swapped_bytes{${PROGRAM}}) > 0`, legend: 'swapped out' }],
+           { unit: UNIT.bytes, stacked: true, description: 'All memory of the process, C included, as the kernel counts it. ' +
+             'memprofctl rss --pid PID says what it is for.' }),
+    series('Outside of the heap', [
+      { expr: `clamp_min(sum(memprofd_target_resident_bytes{${PROGRAM}, kind="anonymous"}) - ${heap}, 0)`, legend: 'anonymous memory beyond the heap' },
+      { expr: `sum(memprofd_live_external_bytes{${PROGRAM}})`, legend: 'held by custom blocks (estimate)' }],
+           { unit: UNIT.bytes, description: 'C malloc, stacks, minor heaps and static data. What Bigarrays and the like ' +
+             'hold is a part of it, as far as it was touched.' }),
     series('Allocation rate', withError(ALLOCATED, ALLOCATED_ERROR, 'allocated'),
            { unit: UNIT.bytesPerSecond, description: 'The band is two standard errors to each side: it shrinks with ' +
              'a higher sampling rate and with longer intervals.' }),

@@ -36,6 +36,7 @@ SERIES = {
     "memprofd_ocaml_minor_collections_total": {"pid"},
     "memprofd_ocaml_major_collections_total": {"pid"},
     "memprofd_ocaml_heap_bytes": {"pid"},
+    "memprofd_target_resident_bytes": {"pid", "kind"},
     "memprofd_ocaml_gc_pause_seconds_bucket": {"pid", "phase", "le"},
     "memprofd_dropped_events_total": {"stage", "reason"},
     "memprofd_given_up_events_total": {"stage", "reason"},

@@ -343,7 +343,10 @@ class ResidentMemory(E2ETest):
         def heap():
             return daemon.metrics().value("memprofd_ocaml_heap_bytes", pid=target.pid)
         harness.settled(heap, "the heap")
-        parts = self.rss(daemon, target)[0]["parts"]
+        answer = self.rss(daemon, target)[0]
+        parts = answer["parts"]
+        self.assertEqual(int(answer["rss_bytes"]),
+                         daemon.metrics().total("memprofd_target_resident_bytes", pid=target.pid))
         found = sum(int(part["size_bytes"]) for part in parts if part["kind"].startswith("ocaml_heap"))
         self.assertEqual(heap(), found)
 

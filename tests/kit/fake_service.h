@@ -175,6 +175,11 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
   target->drops.set(Drop::kKernelCaptureRingFull, 7);
   target->drops.set(Drop::kPairNoCapture, 2);
   target->gc = fixed_gc();
+  target->memory = MemoryStatus{.anonymous = 90u << 20,
+                                .files = 12u << 20,
+                                .shared = 1u << 20,
+                                .swapped = 3u << 20,
+                                .page_tables = 320u << 10};
   target->ring_bytes_used = 1 << 18;
   target->ring_bytes_total = 1 << 20;
   return target;

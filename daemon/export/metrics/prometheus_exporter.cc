@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/metrics/gc_metrics.h"
+#include "daemon/export/metrics/memory_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
 #include "prometheus/text_serializer.h"
@@ -132,6 +133,7 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   if (!is_active(target.info.state)) return;
   const bool follows_blocks = target.info.follows_blocks();
   add_gc_metrics(pid, memory.gc, follows_blocks, out);
+  if (target.memory) add_memory_metrics(pid, *target.memory, out);
   add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series of a program's memory as the kernel counts it.
+#pragma once
+
+#include <string>
+
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/rss/memory_status.h"
+
+namespace memprofd {
+
+void add_memory_metrics(const std::string& pid, const MemoryStatus& memory, MetricFamilies& out);
+
+}  // namespace memprofd
