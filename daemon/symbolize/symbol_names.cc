@@ -38,12 +38,18 @@ std::string demangle(std::string_view symbol) {
   const bool ocaml = symbol.starts_with(kPrefix) && symbol.size() > kPrefix.size() &&
                      std::isupper(static_cast<unsigned char>(symbol[kPrefix.size()])) != 0;
   const std::string_view path = ocaml ? symbol.substr(kPrefix.size()) : std::string_view();
-  std::size_t split = path.rfind("__");
-  if (split == std::string_view::npos) return std::string(symbol);
-  // A function "_f" gives three underscores: the first two separate.
-  while (split > 0 && path[split - 1] == '_') --split;
+  // Since OCaml 5.1 a point separates.
+  std::size_t split = path.find('.');
+  std::size_t begin = split + 1;
+  if (split == std::string_view::npos) {
+    split = path.rfind("__");
+    if (split == std::string_view::npos) return std::string(symbol);
+    // A function "_f" gives three underscores: the first two separate.
+    while (split > 0 && path[split - 1] == '_') --split;
+    begin = split + 2;
+  }
   std::string module(path.substr(0, split));
-  const std::string_view function = strip_stamp(path.substr(split + 2));
+  const std::string_view function = strip_stamp(path.substr(begin));
   if (function == "entry") return module;
   if (function == "fun") return module + ".(fun)";
   return module + "." + unescape(function);

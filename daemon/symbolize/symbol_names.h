@@ -13,6 +13,7 @@ namespace memprofd {
 //   camlFoo__fun_304                -> Foo.(fun)
 //   camlFoo__$2b$21_7               -> Foo.+!
 //   camlFoo__entry                  -> Foo
+//   camlStdlib__Digest.file_12      -> Stdlib__Digest.file, since OCaml 5.1
 // Any other symbol is returned as it is.
 std::string demangle(std::string_view symbol);
 
