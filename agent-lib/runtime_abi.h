@@ -16,6 +16,7 @@ typedef intptr_t value;
 #define LONG_VAL(v) ((intptr_t)(v) >> 1)
 #define IS_BLOCK(v) (((v)&1) == 0)
 #define FIELD(v, i) (((value *)(v))[i])
+#define WORDS_OF(v) (((uint64_t *)(v))[-1] >> 10)
 /* What caml_callback_exn returns when the callback raised. */
 #define IS_EXCEPTION_RESULT(v) (((v)&3) == 2)
 
@@ -49,6 +50,7 @@ extern int caml_bt_is_self(void) WEAK; /* whether a backup thread stands in */
 extern int caml_try_run_on_all_domains(void (*handler)(domain_state *, void *, int,
 						       domain_state **),
 				       void *data, void (*setup)(domain_state *)) WEAK;
+extern volatile uintptr_t caml_num_domains_running WEAK;
 extern void caml_interrupt_self(void) WEAK;
 extern uintptr_t caml_heap_size(void *heap) WEAK; /* bytes */
 extern void caml_set_action_pending(domain_state *) WEAK;

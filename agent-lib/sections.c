@@ -6,9 +6,6 @@
 
 #include "buffers.h"
 
-/* caml_try_run_on_all_domains fails while another section is being prepared. */
-#define SECTION_PATIENCE_NS 3000000000u
-
 struct section {
 	void (*work)(domain_state *);
 	atomic_int left; /* domains that have not done it; -1 before the first */
@@ -31,7 +28,7 @@ int memprof_on_all_domains(void (*work)(domain_state *))
 	uint64_t began_ns = memprof_now_ns();
 
 	while (!caml_try_run_on_all_domains(run_section, &section, 0)) {
-		if (memprof_now_ns() - began_ns > SECTION_PATIENCE_NS)
+		if (memprof_now_ns() - began_ns > MEMPROF_SECTION_PATIENCE_NS)
 			return 0;
 		sched_yield();
 	}

@@ -20,32 +20,18 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "buffers.h"
+#include "copy_roots.h"
 #include "domains.h"
-#include "include/memprof_snapshot_abi.h"
 #include "raw_syscall.h"
+#include "snapshot_domains.h"
 
 #define SYSCALL(number, a, b, c, d)                                                                \
 	raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-
-/* The runtime of OCaml 4: scanners of its roots, each of which calls the action with every
- * value that it knows of and the place where that is held. */
-typedef void (*scanning_action)(value, value *);
-extern char *Caml_state WEAK;
-extern void caml_do_roots(scanning_action, int do_globals) WEAK;
-typedef void local_roots_scanner(scanning_action, char *bottom_of_stack, uintptr_t return_address,
-				 value *gc_regs, void *local_roots);
-extern local_roots_scanner caml_do_local_roots_nat WEAK;
-extern local_roots_scanner caml_do_local_roots WEAK; /* its name in 4.11 */
-extern void caml_scan_global_roots(scanning_action) WEAK;
-extern void caml_final_do_roots(scanning_action) WEAK;
-extern void caml_memprof_do_roots(scanning_action) WEAK;
-extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 
 __attribute__((visibility("default"))) struct memprof_snapshot memprof_snapshot = {
 	.magic = MEMPROF_SNAPSHOT_MAGIC,
@@ -56,100 +42,6 @@ __attribute__((visibility("default"))) struct memprof_snapshot memprof_snapshot 
 volatile int memprof_snapshot_child;
 
 /* ------------------------------------------------------------------ the copy */
-
-static struct memprof_root *roots;
-static uint64_t root_count, root_limit;
-
-static void note_root(value held, value *slot)
-{
-	if (root_count < root_limit)
-		roots[root_count] = (struct memprof_root){(uintptr_t)slot, (uintptr_t)held};
-	root_count++;
-}
-
-static void scan_locals(char *stack, uintptr_t return_address, value *gc_regs, void *locals)
-{
-	local_roots_scanner *scan =
-		caml_do_local_roots_nat ? caml_do_local_roots_nat : caml_do_local_roots;
-
-	scan(note_root, stack, return_address, gc_regs, locals);
-}
-
-static void scan_stack(void)
-{
-	const struct memprof_state_layout *at = &memprof_snapshot.layout;
-
-	scan_locals(*(char **)(Caml_state + at->bottom_of_stack),
-		    *(uintptr_t *)(Caml_state + at->last_return_address),
-		    *(value **)(Caml_state + at->gc_regs), 0);
-}
-
-static void scan_local(void)
-{
-	scan_locals(0, 0, 0, *(void **)(Caml_state + memprof_snapshot.layout.local_roots));
-}
-
-static void scan_c_globals(void) { caml_scan_global_roots(note_root); }
-static void scan_finalisers(void) { caml_final_do_roots(note_root); }
-static void scan_memprof(void) { caml_memprof_do_roots(note_root); }
-static void scan_hook(void)
-{
-	if (caml_scan_roots_hook)
-		caml_scan_roots_hook(note_root);
-}
-
-static void scan_kind(enum memprof_root_kind kind, void (*scan)(void))
-{
-	uint64_t before = root_count;
-
-	scan();
-	memprof_snapshot.kind_roots[kind] = root_count - before;
-}
-
-/* Roots of modules have no scanner of their own. The scanner of all begins with them and goes on
- * with what the others find, so that those are known by their number: they are what it finds
- * before. They come first in the list, for which the others are scanned twice. */
-static void scan_roots(void)
-{
-	static void (*const scans[MEMPROF_ROOT_KINDS])(void) = {
-		[MEMPROF_ROOT_STACK] = scan_stack,
-		[MEMPROF_ROOT_LOCAL] = scan_local,
-		[MEMPROF_ROOT_C_GLOBAL] = scan_c_globals,
-		[MEMPROF_ROOT_FINALISER] = scan_finalisers,
-		[MEMPROF_ROOT_MEMPROF] = scan_memprof,
-		[MEMPROF_ROOT_THREAD] = scan_hook,
-	};
-	uint64_t others;
-
-	for (int kind = MEMPROF_ROOT_STACK; kind < MEMPROF_ROOT_KINDS; kind++)
-		scan_kind(kind, scans[kind]);
-	others = root_count;
-	root_count = 0;
-	caml_do_roots(note_root, 1);
-	memprof_snapshot.kind_roots[MEMPROF_ROOT_MODULE] = root_count - others;
-	root_count -= others;
-	for (int kind = MEMPROF_ROOT_STACK; kind < MEMPROF_ROOT_KINDS; kind++)
-		scan_kind(kind, scans[kind]);
-}
-
-/* Pages are there when they are written. */
-static int make_room(void)
-{
-	static const uint64_t tries[] = {MEMPROF_MAX_ROOTS, 1 << 18, 1 << 14};
-
-	for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
-		long at = raw_syscall(SYS_mmap, 0, (long)(tries[i] * sizeof *roots),
-				      PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		if (at > 0) {
-			roots = (struct memprof_root *)at;
-			root_limit = tries[i];
-			return 1;
-		}
-	}
-	return 0;
-}
 
 /* Before Linux 5.9 one by one, in a table of its own. */
 static int give_up_descriptors(void)
@@ -167,7 +59,7 @@ static int give_up_descriptors(void)
 }
 
 /* When memory is short the kernel ends the copy, not the program; whatever ends it leaves no
- * core, and it does not outlive the thread that it is a copy of. */
+ * core, and while it looks for roots it does not outlive the thread that it is a copy of. */
 static void be_of_no_consequence(void)
 {
 	static const char worst[] = "1000";
@@ -182,6 +74,17 @@ static void be_of_no_consequence(void)
 	SYSCALL(SYS_prctl, PR_SET_NAME, "memprof-copy", 0, 0);
 }
 
+static void scan_roots(void)
+{
+	const struct memprof_snapshot *snapshot = &memprof_snapshot;
+
+	if (memprof_has_domains())
+		memprof_scan_ocaml5(&snapshot->layout, (domain_state *const *)snapshot->domains,
+				    (uint32_t)snapshot->domain_count);
+	else
+		memprof_scan_ocaml4(&snapshot->layout);
+}
+
 static void find_roots(void)
 {
 	if (!give_up_descriptors()) {
@@ -190,17 +93,18 @@ static void find_roots(void)
 	}
 	be_of_no_consequence();
 	memprof_snapshot.copy_state = MEMPROF_COPY_NO_ROOM;
-	if (!make_room())
+	if (!memprof_roots_make_room())
 		return;
 	scan_roots();
-	memprof_snapshot.roots = (uintptr_t)roots;
-	if (root_count <= root_limit)
+	if (memprof_tell_roots(&memprof_snapshot))
 		memprof_snapshot.copy_state = MEMPROF_COPY_ROOTS_FOUND;
 }
 
 __attribute__((noreturn)) static void child_main(void)
 {
 	find_roots();
+	/* Who traces it has bound it to itself; without that, the int3 ends it. */
+	SYSCALL(SYS_prctl, PR_SET_PDEATHSIG, 0, 0, 0);
 	__asm__ volatile("int3");
 	for (;;)
 		SYSCALL(SYS_exit_group, 0, 0, 0, 0);
@@ -219,13 +123,6 @@ void memprof_snapshot_reap(void)
 		memprof_snapshot_child = 0; /* reaped, or no such child */
 }
 
-static int can_scan(void)
-{
-	return !memprof_has_domains() && &Caml_state && caml_do_roots &&
-	       (caml_do_local_roots_nat || caml_do_local_roots) && caml_scan_global_roots &&
-	       caml_final_do_roots && caml_memprof_do_roots && &caml_scan_roots_hook;
-}
-
 static long make_copy(void)
 {
 	uint64_t all = ~0ull, before;
@@ -240,6 +137,20 @@ static long make_copy(void)
 	return child;
 }
 
+static long copy_with_domains(domain_state **domains, int count)
+{
+	memprof_snapshot.domains = (uintptr_t)domains;
+	memprof_snapshot.domain_count = (uint64_t)count;
+	return make_copy();
+}
+
+static long copy_program(void)
+{
+	if (memprof_can_scan_ocaml5())
+		return memprof_copy_domains(copy_with_domains);
+	return memprof_can_scan_ocaml4() ? make_copy() : -ENOSYS;
+}
+
 /*
  * To be called at the safe point, by a thread that is traced by whoever has written the
  * request. Does nothing when there is none.
@@ -248,15 +159,13 @@ __attribute__((visibility("default"))) void memprof_agent_snapshot(void)
 {
 	struct memprof_snapshot *snapshot = &memprof_snapshot;
 	uint64_t begin_ns = memprof_now_ns();
-	long child = -ENOSYS;
+	long child = -EBUSY;
 
 	if (snapshot->request == snapshot->answered)
 		return;
 	memprof_snapshot_reap();
-	if (memprof_snapshot_child != 0)
-		child = -EBUSY;
-	else if (can_scan())
-		child = make_copy();
+	if (memprof_snapshot_child == 0)
+		child = copy_program();
 	if (child > 0)
 		memprof_snapshot_child = (int)child;
 	snapshot->child = child;

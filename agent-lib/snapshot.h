@@ -3,8 +3,6 @@
 #ifndef MEMPROF_SNAPSHOT_H
 #define MEMPROF_SNAPSHOT_H
 
-#include "runtime_abi.h"
-
 /* The copy that the program may still have as a child, as it numbers it; 0: none. */
 extern volatile int memprof_snapshot_child;
 

@@ -20,15 +20,15 @@
 #ifndef MEMPROF_SNAPSHOT_ABI_H
 #define MEMPROF_SNAPSHOT_ABI_H
 
-#include <linux/types.h>
+#include "memprof_agent_abi.h"
 
 #define MEMPROF_SNAPSHOT_MAGIC 0x70616e734d50524dULL /* "MRPMsnap" read as bytes */
-#define MEMPROF_SNAPSHOT_ABI 1u
+#define MEMPROF_SNAPSHOT_ABI 2u
 
 /* Who holds a value from outside of the heap, by the scanner that found it. */
 enum memprof_root_kind {
 	MEMPROF_ROOT_MODULE = 0,   /* a field of a module, linked or loaded */
-	MEMPROF_ROOT_STACK = 1,	   /* a frame of the thread that was borrowed */
+	MEMPROF_ROOT_STACK = 1,	   /* a frame of the thread that runs in the domain */
 	MEMPROF_ROOT_LOCAL = 2,	   /* a local root of C code of that thread (CAMLparam) */
 	MEMPROF_ROOT_C_GLOBAL = 3, /* registered by C code */
 	MEMPROF_ROOT_FINALISER = 4,
@@ -42,6 +42,13 @@ struct memprof_root {
 	__u64 value;
 };
 
+/* So many of the roots, from where the section before ended. */
+struct memprof_root_section {
+	__u32 kind;   /* enum memprof_root_kind */
+	__u32 domain; /* of OCaml 5, by its place in `domains`; 0 for what no domain has */
+	__u64 roots;
+};
+
 enum memprof_copy_state {
 	MEMPROF_COPY_BEGUN = 0,
 	MEMPROF_COPY_ROOTS_FOUND = 1,
@@ -50,11 +57,13 @@ enum memprof_copy_state {
 };
 
 #define MEMPROF_MAX_ROOTS (1u << 22)
+/* What no domain has, and five kinds of each. */
+#define MEMPROF_MAX_ROOT_SECTIONS (2u + 5u * MEMPROF_DOMAINS)
 
-/* Bytes into the state of an OCaml 4 runtime. */
+/* Bytes into the state of an OCaml 4 runtime, or of a domain. */
 struct memprof_state_layout {
-	__u32 bottom_of_stack;
-	__u32 last_return_address;
+	__u32 stack;		   /* bottom_of_stack, or current_stack of OCaml 5 */
+	__u32 last_return_address; /* OCaml 4 */
 	__u32 gc_regs;
 	__u32 local_roots;
 };
@@ -70,14 +79,17 @@ struct memprof_snapshot {
 
 	/* Written by the agent. */
 	__u64 answered; /* the request that child answers */
-	__s64 child;	/* as the program numbers it; negative: an error number, there is none */
+	__s64 child;	/* as the program numbers it; negative: an error number, there is none;
+			   ETIME: the domains of OCaml 5 did not come to stand still together */
 	__u64 clone_ns; /* how long the program stood still for it */
 
 	/* Written by the copy, in its own memory. */
 	__u32 copy_state; /* enum memprof_copy_state */
-	__u32 reserved;
-	__u64 roots; /* address of struct memprof_root, by kind */
-	__u64 kind_roots[MEMPROF_ROOT_KINDS];
+	__u32 section_count;
+	__u64 sections; /* address of struct memprof_root_section */
+	__u64 roots;	/* address of struct memprof_root */
+	__u64 domains;	/* address of the addresses of their states, in OCaml 5 */
+	__u64 domain_count;
 };
 
 #endif

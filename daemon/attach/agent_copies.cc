@@ -14,10 +14,6 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
     return absl::FailedPreconditionError(
         fmt::format("no snapshot can be taken of pid {}: {}", target_.pid, why));
   };
-  if (target_.abi.domains) {
-    return refused(fmt::format("it runs OCaml {}, and they are taken of OCaml 4.11 to 4.14 only",
-                               target_.abi.version));
-  }
   if (!plan_.may_inject) {
     return refused(
         "none of its threads may be borrowed for a moment (--no-inject, a seccomp filter, a shadow "

@@ -39,6 +39,7 @@ struct DomainLayout {
   std::uint32_t young_ptr;
   std::uint32_t young_end;
   std::uint32_t current_stack;
+  std::uint32_t local_roots;
   std::uint32_t external_interrupt;
   std::uint32_t shared_heap;
   std::uint32_t stats;
@@ -50,11 +51,11 @@ struct DomainLayout {
 // The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c; without a
 // Memprof that works, its places are 0.
 constexpr DomainLayout kDomainLayouts[] = {
-    {"5.0", 8, 24, 32, 248, 272, 376, 0, 0, false},
-    {"5.1", 8, 24, 40, 248, 272, 376, 0, 0, false},
-    {"5.2", 8, 24, 40, 248, 272, 376, 0, 0, true},
-    {"5.3", 8, 24, 40, 256, 280, 384, 464, 64, true},
-    {"5.4", 8, 24, 40, 288, 312, 416, 496, 64, true},
+    {"5.0", 8, 24, 32, 160, 248, 272, 376, 0, 0, false},
+    {"5.1", 8, 24, 40, 152, 248, 272, 376, 0, 0, false},
+    {"5.2", 8, 24, 40, 152, 248, 272, 376, 0, 0, true},
+    {"5.3", 8, 24, 40, 160, 256, 280, 384, 464, 64, true},
+    {"5.4", 8, 24, 40, 192, 288, 312, 416, 496, 64, true},
 };
 constexpr std::string_view kSupported = "4.11 to 4.14 and 5.0 to 5.4";
 
@@ -142,6 +143,7 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .last_return_address = layout.last_return_address,
                       .stats = layout.stats,
                       .heap_chunks = layout.heap_chunks,
+                      .local_roots = layout.stats - 8,
                       .one_postponed_queue = layout.one_postponed_queue};
   }
   for (const DomainLayout& layout : kDomainLayouts) {
@@ -151,6 +153,7 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .young_ptr = layout.young_ptr,
                       .young_alloc_end = layout.young_end,
                       .stats = layout.stats,
+                      .local_roots = layout.local_roots,
                       .domains = true,
                       .current_stack = layout.current_stack,
                       .external_interrupt = layout.external_interrupt,

@@ -32,6 +32,7 @@ struct RuntimeAbi {
   // consecutive 8-byte words.
   std::uint32_t stats = 0;
   std::uint32_t heap_chunks = 0;
+  std::uint32_t local_roots = 0;  // of C code, with and without domains
   // Blocks allocated by C wait for their callbacks in one queue of the process, which
   // any thread may empty; else in one of each thread.
   bool one_postponed_queue = false;

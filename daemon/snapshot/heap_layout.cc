@@ -86,7 +86,8 @@ absl::StatusOr<HeapLayout> find_chunks(const ElfFile& program, std::uint64_t loa
 absl::StatusOr<HeapLayout> find_pools(const ElfFile& program, std::uint64_t load_bias,
                                       const RuntimeAbi& abi) {
   static constexpr std::string_view kNames[] = {"caml_global_heap_state", "caml_redarken_pool",
-                                                "caml_accum_orphan_heap_stats", "caml_heap_size"};
+                                                "caml_accum_orphan_heap_stats", "caml_heap_size",
+                                                "caml_do_roots"};
   ASSIGN_OR_RETURN(const auto found, addresses_of(program, abi, kNames));
   PoolHeap heap{.colours = load_bias + found[0]};
   RETURN_IF_ERROR(read_classes(program, found[1], abi, heap));
@@ -97,6 +98,11 @@ absl::StatusOr<HeapLayout> find_pools(const ElfFile& program, std::uint64_t load
   heap.orphans = load_bias + orphans[0];
   RETURN_IF_ERROR(program.read(found[3], code));
   if (!heap_size_agrees(code)) return modified(abi, "caml_heap_size is not understood");
+  std::array<std::byte, 48> do_roots = {};
+  RETURN_IF_ERROR(program.read(found[4], do_roots));
+  if (decode_far_load(do_roots, FarLoad::kAny) != abi.local_roots) {
+    return modified(abi, "caml_do_roots finds the roots of C code elsewhere");
+  }
   return HeapLayout{abi, heap};
 }
 

@@ -10,6 +10,7 @@
 #include "buffers.h"
 #include "domains.h"
 #include "profiles.h"
+#include "snapshot_domains.h"
 
 #define DOMAINS 3
 #define INTERRUPT 8
@@ -28,9 +29,11 @@ static struct fake_domain fakes[DOMAINS];
 static unsigned current;
 static value configs[16][1 + CONFIG_FIELDS];
 static unsigned starts, discards;
+static unsigned sections, ends_in; /* the section from which on the domain that ends is gone */
 static value tracker[1 + 5];
 
 __thread domain_state* caml_state;
+volatile uintptr_t caml_num_domains_running = DOMAINS;
 
 static void enter(unsigned domain) {
   current = domain;
@@ -59,12 +62,15 @@ void caml_modify_generational_global_root(value* root, value to) { *root = to; }
 
 int caml_try_run_on_all_domains(void (*handler)(domain_state*, void*, int, domain_state**),
                                 void* data, void (*setup)(domain_state*)) {
+  static domain_state* all[DOMAINS];
   unsigned leader = current;
 
-  (void)setup;
+  if (++sections == ends_in) caml_num_domains_running = DOMAINS;
+  for (unsigned i = 0; i < DOMAINS; i++) all[i] = (domain_state*)fakes[i].state;
+  if (setup) setup(caml_state);
   for (unsigned i = 0; i < DOMAINS; i++) {
     enter(i);
-    handler(caml_state, data, DOMAINS, 0);
+    handler(caml_state, data, DOMAINS, all);
   }
   enter(leader);
   return 1;
@@ -134,6 +140,30 @@ static void stop(void) {
   say("stop");
 }
 
+static int copied;
+
+static long copy(domain_state** domains, int count) {
+  copied = count;
+  return domains[count - 1] == (domain_state*)fakes[count - 1].state ? 4242 : 0;
+}
+
+static void copy_all(const char* step) {
+  long child;
+
+  sections = 0;
+  child = memprof_copy_domains(copy);
+  printf("%s: child=%ld domains=%d sections=%u\n", step, child, copied, sections);
+}
+
+static void copies(void) {
+  copy_all("copy of all");
+  ends_in = 3;
+  caml_num_domains_running = DOMAINS + 1;
+  copy_all("copy while one ends");
+  caml_num_domains_running = 1;
+  copy_all("copy of one");
+}
+
 int main(void) {
   struct memprof_runtime_offsets offsets = {INTERRUPT, MEMPROF, CONFIG, WORDS, HEAP, 0};
 
@@ -195,5 +225,6 @@ int main(void) {
   caml_domain_stop_hook();
   enter(0);
   say("ends 2");
+  copies();
   return 0;
 }

@@ -10,7 +10,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "agent-lib"
 PARTS = ("domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
-         "packed.c")
+         "packed.c", "snapshot_domains.c")
 
 
 def steps():
@@ -35,7 +35,8 @@ class Protocol(unittest.TestCase):
         cls.steps = steps()
 
     def numbers(self, *keys):
-        return [(step, *(said[key] for key in keys)) for step, said in self.steps if isinstance(said, dict)]
+        return [(step, *(said[key] for key in keys)) for step, said in self.steps
+                if isinstance(said, dict) and keys[0] in said]
 
     def test_the_place_of_a_profile_is_tried_before_it_is_used(self):
         self.assertEqual([("right place", "1"), ("another place", "0")], self.steps[:2])
@@ -59,6 +60,11 @@ class Protocol(unittest.TestCase):
 
     def test_a_stop_waits_for_no_domain_that_blocks_or_has_ended(self):
         self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:])
+
+    def test_a_copy_is_made_of_all_domains_or_of_none(self):
+        """One that has left the sections, and still counts as running, may be giving away its heap."""
+        self.assertEqual([("copy of all", 4242, 3, 1), ("copy while one ends", 4242, 3, 3), ("copy of one", 4242, 1, 0)],
+                         self.numbers("child", "domains", "sections"))
 
 
 if __name__ == "__main__":

@@ -73,12 +73,10 @@ void hold(pid_t copy) {
   }
 }
 
-absl::Status use(const Target& target, const HeapLayout& layout, const HeapCopy& copy,
-                 bool is_held) {
+absl::Status use(const HeapLayout& layout, const HeapCopy& copy, bool is_held) {
   if (is_held) hold(copy.pid());
   const double begin = cpu_seconds();
-  const std::vector<std::uint64_t> states{target.caml_state_address};
-  ASSIGN_OR_RETURN(const HeapMap map, map_heap(copy.memory(), layout, states));
+  ASSIGN_OR_RETURN(const HeapMap map, map_heap(copy.memory(), layout, copy.states()));
   HeapCensus census;
   RETURN_IF_ERROR(walk_heap(copy.memory(), map, census));
   RETURN_IF_ERROR(census.check(map));
@@ -107,7 +105,7 @@ absl::Status run(int pid, bool is_held) {
   Injection injection{.target = &target, .removal = &removal, .libc = libc};
   injection.errand = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {
     ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target, agent, thread, stopped_at_ns));
-    return use(target, layout, copy, is_held);
+    return use(layout, copy, is_held);
   };
   ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
   const auto end = std::chrono::steady_clock::now() + kPatience;

@@ -151,9 +151,16 @@ def is_gone(pid):
         return True
 
 
+def undisturbed_output():
+    """Of busy_threads, whatever compiled it."""
+    return harness.undisturbed_output(("busy_threads",), TARGETS4)
+
+
 class HeapCopy(E2ETest):
-    def program(self, name="busy_threads", folder=TARGETS4):
-        return self.target(name, folder=folder, env={**os.environ, "LD_PRELOAD": str(AGENT)})
+    programs = TARGETS4  # of OCaml 5 in subclasses
+
+    def program(self, name="busy_threads"):
+        return self.target(name, folder=self.programs, env={**os.environ, "LD_PRELOAD": str(AGENT)})
 
     def copy(self, target, *options):
         return self.process(Process([COPY, target.pid, *options]))
@@ -185,7 +192,7 @@ class HeapCopy(E2ETest):
 
 class Contents(HeapCopy):
     def test_a_busy_program_with_threads(self):
-        target, expected = self.program(), harness.undisturbed_output()
+        target, expected = self.program(), undisturbed_output()
         for _ in range(COPIES):
             answer = self.answer(self.copy(target))
             roots = answer["roots"]
@@ -214,14 +221,57 @@ class Contents(HeapCopy):
             self.assertGreater(answer["reachable"][1], told["kept_words"])
             self.assertLess(answer["reachable"][0], heap["used"][0] + heap["minor"][0], "there is garbage")
 
-    def test_ocaml5_is_refused(self):
-        target = self.program("heap_shapes", folder=TARGETS5)
-        self.assertIn("of OCaml 5 none is taken yet", self.refusal(self.copy(target)))
-
     def test_a_program_without_the_agent_is_refused(self):
-        target = self.target("busy_threads", folder=TARGETS4)
+        target = self.target("busy_threads", folder=self.programs)
         self.assertIn("there is no agent", self.refusal(self.copy(target)))
         self.check_unharmed(target)
+
+
+class Contents5(Contents):
+    programs = TARGETS5
+
+
+class Domains(HeapCopy):
+    """OCaml 5: several that run at once."""
+
+    programs = TARGETS5
+
+    def test_it_holds_what_all_of_them_hold(self):
+        target = self.program("heap_domains")
+        for _ in range(3):
+            copier = self.copy(target)
+            told = target.command("stat")
+            while copier.running():
+                told = target.command("stat")
+            answer = self.answer(copier)
+            rows = {(tag, fields): blocks for tag, fields, blocks in answer["heap"]["rows"]}
+            for tag in range(50, 54):
+                self.assertEqual((1980, 20), (rows[tag, 7], rows[tag, 500]))
+            kept = 1 + 2000 + 1980 * 8 + 20 * 501
+            self.assertLessEqual(3, answer["retained"].count(kept), "what the stacks of other domains keep")
+            self.assertGreaterEqual(answer["heap"]["used"][0], answer["reachable"][0])
+            self.assertAlmostEqual(told["live_blocks"], answer["reachable"][0], delta=100)
+
+    def test_under_load_as_domains_begin_and_end(self):
+        target = self.program("domains")
+        for _ in range(COPIES):
+            answer = self.answer(self.copy(target))
+            self.assertGreater(answer["roots"]["stack"], 30, "of all domains")
+            self.assertGreater(answer["roots"]["thread"], 7)
+            self.check_unharmed(target)
+        self.assertEqual(1, len(target.exit()["checksums"]))
+        harness.NOTES.append(f"{COPIES} copies")
+
+    def test_the_borrowed_thread_ends(self):
+        """It may be of a domain that lives as long as one computation."""
+        target = self.program("heap_domains")
+        copier = self.copy(target, "hold")
+        while not children(target.pid):
+            target.command("short")
+        self.assertEqual("held", copier.read_line().split()[0])
+        target.command("short")
+        copier.send("")
+        self.answer(copier)
 
 
 class WhatACopyIs(HeapCopy):
@@ -261,22 +311,21 @@ class WhatACopyIs(HeapCopy):
         os.kill(self.pid, signal.SIGKILL)
         eventually(lambda: is_gone(self.pid), "the copy ends")
         self.copier.send("")
-        self.refusal(self.copier)
+        self.assertIn("the copy of the program was killed while it was read", self.refusal(self.copier))
         self.check_unharmed(self.busy)
         self.answer(self.copy(self.busy))
 
     def test_the_program_is_killed(self):
         self.busy.stop(signal.SIGKILL)
-        eventually(lambda: is_gone(self.pid), "the copy ends")
         self.copier.send("")
-        self.refusal(self.copier)
+        self.answer(self.copier)
+        eventually(lambda: is_gone(self.pid), "the copy ends")
 
     def test_the_program_becomes_another_one(self):
         self.busy.send(f"exec {TARGETS4}/idle")
         eventually(lambda: proc_status(self.busy.pid, "Name") == "idle", "it is another program")
-        # It is killed with the thread that it is a copy of, unless that is the one that calls exec.
         self.copier.send("")
-        self.assertIn(self.copier.wait(), (0, 1))
+        self.answer(self.copier)
         eventually(lambda: is_gone(self.pid), "the copy ends")
         self.assertTrue(self.busy.running())
 
@@ -287,9 +336,13 @@ class WhatACopyIs(HeapCopy):
         self.check_unharmed(self.busy)
 
 
+class WhatACopyIs5(WhatACopyIs):
+    programs = TARGETS5
+
+
 class Death(HeapCopy):
     def test_of_who_takes_it_at_a_random_moment(self):
-        target, expected = self.program(), harness.undisturbed_output()
+        target, expected = self.program(), undisturbed_output()
         for seed in range(KILLS):
             with self.subTest(seed=seed):
                 copier = self.copy(target)
@@ -299,6 +352,10 @@ class Death(HeapCopy):
         self.answer(self.copy(target))
         self.assert_same_output(target, expected)
         harness.NOTES.append(f"{KILLS} kills")
+
+
+class Death5(Death):
+    programs = TARGETS5
 
 
 def image(path):
@@ -311,8 +368,8 @@ def image(path):
 class Snapshot(HeapCopy):
     """The users' command, on programs that nothing was prepared for."""
 
-    def attached(self, name="busy_threads", *options, folder=TARGETS4, **daemon_options):
-        target = self.target(name, folder=folder)
+    def attached(self, name="busy_threads", *options, **daemon_options):
+        target = self.target(name, folder=self.programs)
         daemon = self.daemon("--pid", target.pid, *options, rate=1e-3, **daemon_options)
         return target, daemon
 
@@ -320,6 +377,10 @@ class Snapshot(HeapCopy):
         path = self.folder / name
         done = daemon.ctl("snapshot", "take", "--out", path, "--max-pause", "10s", *options, **rest)
         return path, done
+
+    def taker(self, daemon, name):
+        return self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                     "--out", self.folder / name, "--max-pause", "10s"]))
 
     def stepping(self, target, daemon):
         """Until it is sampled, an idle program is given something to do."""
@@ -329,14 +390,12 @@ class Snapshot(HeapCopy):
         eventually(sampling, "it is sampled")
 
     def take_while_stepping(self, target, daemon):
-        path = self.folder / "a.heap"
-        taker = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
-                                      "--out", path, "--max-pause", "10s"]))
+        taker = self.taker(daemon, "a.heap")
         told = target.command(f"step {self.folder / 'own'}")
         while taker.running():
             told = target.command(f"step {self.folder / 'own'}")
         self.assertEqual(0, taker.wait(), taker.stderr())
-        return told, image(path)
+        return told, image(self.folder / "a.heap")
 
 
 class Taking(Snapshot):
@@ -365,8 +424,12 @@ class Taking(Snapshot):
         self.assertEqual([path], list(self.folder.glob("*.heap*")), "nothing else is left")
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.check_unharmed(target)
-        self.assert_same_output(target, harness.undisturbed_output())
+        self.assert_same_output(target, undisturbed_output())
         harness.NOTES.append(f"{COPIES} snapshots")
+
+
+class Taking5(Taking):
+    programs = TARGETS5
 
 
 class Names(Snapshot):
@@ -396,6 +459,26 @@ class Names(Snapshot):
             return {site for _, samples, words, site in image(path)["samples"] if samples > 0 and words > 0} - {""}
         found = eventually(sites_of_blocks_that_are_there, "sampled blocks are in a snapshot")
         self.assertLessEqual(found, {site["function"] for site in daemon.sites(target.pid)})
+
+
+class Names5(Names):
+    programs = TARGETS5
+
+    def test_of_domains(self):
+        target, daemon = self.attached("heap_domains")
+        taker = self.taker(daemon, "a.heap")
+        while taker.running():
+            target.command("stat")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        roots = image(self.folder / "a.heap")["roots"]
+        frames = {(owner, function) for kind, owner, _, function, _ in roots if kind == 2}
+        workers = {owner for owner, function in frames if function == "Heap_domains.work"}
+        self.assertEqual(3, len(workers), frames)
+        for owner in workers:
+            self.assertRegex(owner, r"^domain [1-9]\d*, thread \d+$")
+        self.assertIn("domain 0, thread 0", {owner for owner, _ in frames})
+        storage = {owner for kind, owner, _, _, _ in roots if kind == 4 and "local storage" in owner}
+        self.assertLessEqual({f"local storage of {owner.split(',')[0]}" for owner in workers}, storage)
 
 
 class Refused(Snapshot):
@@ -429,13 +512,10 @@ class Refused(Snapshot):
         self.assertEqual(OK, self.take(daemon)[1].returncode)
         self.check_unharmed(target)
 
-    def test_observe_mode_and_ocaml5(self):
+    def test_observe_mode(self):
         target, daemon = self.attached("busy_threads", "--mode", "observe")
         daemon.wait_state(target.pid, "sampling")
         self.assertIn("it is in observe mode", self.refused(daemon, target).stderr)
-        newer = self.target("heap_shapes", folder=TARGETS5)
-        daemon.ctl("attach", "--pid", newer.pid, "--mode", "agent")
-        self.assertIn("of OCaml 4.11 to 4.14 only", self.refused(daemon, newer).stderr)
 
     def test_what_is_no_target_and_what_is_no_file(self):
         target, daemon = self.attached()
@@ -455,12 +535,8 @@ class Refused(Snapshot):
 
 
 class Ends(Snapshot):
-    def taker(self, daemon, name):
-        return self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
-                                     "--out", self.folder / name, "--max-pause", "10s"]))
-
     def test_of_memprofd_at_a_random_moment(self):
-        target, expected = self.target("busy_threads", folder=TARGETS4), harness.undisturbed_output()
+        target, expected = self.target("busy_threads", folder=self.programs), undisturbed_output()
         for seed in range(KILLS):
             with self.subTest(seed=seed):
                 daemon = self.daemon("--pid", target.pid, rate=1e-3)
@@ -506,6 +582,10 @@ class Ends(Snapshot):
         self.assertTrue(target.running())
 
 
+class Ends5(Ends):
+    programs = TARGETS5
+
+
 class Reading(Snapshot):
     """What memprofctl tells of a snapshot's file is what the program had."""
 
@@ -514,7 +594,7 @@ class Reading(Snapshot):
         command = [harness.BUILD / "memprofctl", "snapshot", question, path, *options]
         table = subprocess.run(command, capture_output=True, text=True, timeout=harness.TIMEOUT)
         self.assertEqual((OK, ""), (table.returncode, table.stderr))
-        self.assertIn("OCaml 4.", table.stdout.splitlines()[0])
+        self.assertIn("OCaml 5." if self.programs == TARGETS5 else "OCaml 4.", table.stdout.splitlines()[0])
         return json.loads(subprocess.run([*command, "-n", "0", "-o", "json"], capture_output=True, check=True,
                                          timeout=harness.TIMEOUT).stdout)
 
@@ -541,7 +621,7 @@ class Reading(Snapshot):
         self.ask("waste", path)
 
     def test_why_what_a_site_allocated_is_there(self):
-        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
                                for site in daemon.sites(target.pid)), "sessions are sampled")
@@ -568,6 +648,10 @@ class Reading(Snapshot):
         self.assertTrue(diff["same_process"])
         before, after = (self.ask("show", path)["heap"]["reachable"]["bytes"] for path in (earlier, later))
         self.assertEqual(after - before, diff["heap"][0]["change_bytes"])
+
+
+class Reading5(Reading):
+    programs = TARGETS5
 
 
 if __name__ == "__main__":

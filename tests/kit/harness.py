@@ -242,9 +242,9 @@ class Target(Process):
 
 
 @functools.cache
-def undisturbed_output():
+def undisturbed_output(program=BUSY_PROGRAM, folder=None):
     """What the busy program says that it computed, when nobody profiles it."""
-    target = Target(*BUSY_PROGRAM)
+    target = Target(*program, folder=folder)
     try:
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
         return target.exit()["checksums"]

@@ -3,7 +3,8 @@
    kept.
 
    Commands: "stat" collects everything and answers with Gc.stat and the addresses of the domains' states;
-   "end" has a further domain end, and answers the same without any collection. *)
+   "end" has a further domain end, and answers the same without any collection; "short" has one allocate
+   much, keep nothing and end. *)
 
 external state : unit -> string = "heap_shapes_state"
 
@@ -36,6 +37,8 @@ let answer (s : Gc.stat) =
 
 let end_one tag = Domain.join (Domain.spawn (fun () -> make tag))
 
+let allocate_much () = for i = 1 to 3_000_000 do ignore (Sys.opaque_identity (ref i)) done
+
 let rec serve left =
   match Handshake.command () with
   | [ "stat" ] -> Gc.full_major (); answer (Gc.stat ()); serve left
@@ -43,6 +46,7 @@ let rec serve left =
     let more = end_one (first_tag + workers + 1) in
     answer (Gc.quick_stat ());
     serve (more :: left)
+  | [ "short" ] -> Domain.join (Domain.spawn allocate_much); answer (Gc.quick_stat ()); serve left
   | _ -> ignore (Sys.opaque_identity left)
 
 let () =

@@ -18,6 +18,8 @@ namespace {
 
 // dlopen takes half a millisecond; longer means a slow disk or a held lock.
 constexpr std::chrono::milliseconds kLoadPatience{2000};
+// The agent waits for up to 3 s until all domains stand still.
+constexpr std::chrono::milliseconds kAgentPatience{5000};
 // A system call that takes no locks of others.
 constexpr std::chrono::milliseconds kCallPatience{1000};
 
@@ -30,7 +32,8 @@ BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
 }
 
 absl::Status BorrowedThread::load(const std::string& path) {
-  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, path, absl::StrCat("loading ", path));
+  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, path, absl::StrCat("loading ", path),
+              kLoadPatience);
 }
 
 absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const std::byte> contents,
@@ -60,7 +63,7 @@ absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const s
 absl::Status BorrowedThread::load_from(const Copy& copy, const OnCopied& on_copied) {
   RETURN_IF_ERROR(on_copied(copy.file));
   return call({libc_.dlopen, kTextArgument, RTLD_NOW}, copy.name,
-              absl::StrCat("loading ", copy.name));
+              absl::StrCat("loading ", copy.name), kLoadPatience);
 }
 
 // Unless the program has put something else there meanwhile.
@@ -72,7 +75,11 @@ absl::Status BorrowedThread::close_copy(int copy, int number) {
 
 absl::Status BorrowedThread::call_agent(std::uint64_t function) {
   session_.expect_child();
-  return call({function}, "", "a call of the agent");
+  absl::Status called = call({function}, "", "a call of the agent", kAgentPatience);
+  if (!absl::IsDeadlineExceeded(called)) return called;
+  return absl::DeadlineExceededError(
+      absl::StrCat("the agent in pid ", target_.pid, " does not answer in ",
+                   kAgentPatience.count() / 1000, " s; it goes on by itself, try again"));
 }
 
 absl::Status BorrowedThread::finish(std::uint64_t function) {
@@ -96,12 +103,12 @@ absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<Remote
 
 // Has the thread call a function, up to its next stop, which is in raise.
 absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
-                                  std::string_view action) {
+                                  std::string_view action, std::chrono::milliseconds patience) {
   RETURN_IF_ERROR(put_frame(function, RemoteCall{libc_.raise, kSignal}, text));
   RETURN_IF_ERROR(session_.set_registers(frame_.regs));
   RETURN_IF_ERROR(session_.resume(0));
   const auto stop = session_.wait_signal(
-      [this](const SignalStop& signal) { return is_our_raise(signal); }, kLoadPatience);
+      [this](const SignalStop& signal) { return is_our_raise(signal); }, patience);
   if (!stop) return not_done(action);
   ASSIGN_OR_RETURN(state_, session_.state());
   return absl::OkStatus();

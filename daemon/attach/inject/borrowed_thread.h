@@ -59,7 +59,8 @@ class BorrowedThread {
  private:
   absl::Status put_frame(RemoteCall function, std::optional<RemoteCall> second,
                          const std::string& text);
-  absl::Status call(RemoteCall function, const std::string& text, std::string_view action);
+  absl::Status call(RemoteCall function, const std::string& text, std::string_view action,
+                    std::chrono::milliseconds patience);
   absl::StatusOr<std::int64_t> call_system(std::uint64_t number, std::uint64_t argument1,
                                            std::uint64_t argument2, const std::string& text);
   absl::Status load_from(const Copy& copy, const OnCopied& on_copied);

@@ -6,6 +6,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -33,13 +34,12 @@ constexpr milliseconds kEndPatience{10'000};
 constexpr int kSeccompOff = 0;
 constexpr int kKills = 3;
 
-// local_roots and gc_regs in the state, beside what runtime_abi.h has (domain_state.tbl of 4.11 to
-// 4.14).
+// gc_regs beside what runtime_abi.h has (domain_state.tbl of 4.11 to 5.4).
 memprof_state_layout layout_of(const RuntimeAbi& abi) {
-  return {.bottom_of_stack = abi.bottom_of_stack,
+  return {.stack = abi.domains ? abi.current_stack : abi.bottom_of_stack,
           .last_return_address = abi.last_return_address,
-          .gc_regs = abi.last_return_address + 8,
-          .local_roots = abi.stats - 8};
+          .gc_regs = abi.domains ? abi.current_stack + 48 : abi.last_return_address + 8,
+          .local_roots = abi.local_roots};
 }
 
 absl::Status cannot(const Target& target, std::string_view why) {
@@ -73,6 +73,12 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
   if (block.answered != block.request) return cannot(target, "its agent did not answer");
   if (block.child > 0) return block.child;
   if (block.child == -EBUSY) return cannot(target, "the copy before has not been cleaned up yet");
+  if (block.child == -ETIME) {
+    return absl::UnavailableError(absl::StrCat(
+        "the domains of pid ", target.pid,
+        " could not be stopped together in 3 s (too few processors for them, or one that begins or "
+        "ends all the time); try again"));
+  }
   return absl::ResourceExhaustedError(absl::StrCat(
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
 }
@@ -82,6 +88,20 @@ bool is_numbered(pid_t pid, std::int64_t number) {
   const auto status = ProcFs().status(pid);
   return status.ok() && !status->ns_pids.empty() && status->ns_pids.back() == number;
 }
+
+class CopyMemory : public MemoryReader {
+ public:
+  explicit CopyMemory(std::unique_ptr<TargetMemory> memory) : memory_(std::move(memory)) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    absl::Status status = memory_->read(address, out);
+    if (!absl::IsNotFound(status)) return status;
+    return absl::AbortedError(
+        "the copy of the program was killed while it was read (was memory short?); try again");
+  }
+
+ private:
+  const std::unique_ptr<TargetMemory> memory_;
+};
 
 // While nothing of the target stands still, others may go before us again.
 void end_priority() {
@@ -156,7 +176,6 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
 }
 
 absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent) {
-  if (target.abi.domains) return cannot(target, "of OCaml 5 none is taken yet");
   RETURN_IF_ERROR(check_program(target));
   ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
@@ -184,30 +203,66 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
     return absl::AbortedError(
         absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
   }
-  HeapCopy copy(*std::move(process), block.clone_ns, pause_ns);
+  HeapCopy copy(*std::move(process), target.caml_state_address, block.clone_ns, pause_ns);
   RETURN_IF_ERROR(copy.process_.bind());
   RETURN_IF_ERROR(copy.find_roots(agent.block));
   return copy;
 }
 
 absl::Status HeapCopy::find_roots(std::uint64_t address) {
-  ASSIGN_OR_RETURN(memory_, TargetMemory::open(process_.pid()));
+  ASSIGN_OR_RETURN(auto memory, TargetMemory::open(process_.pid()));
+  memory_ = std::make_unique<CopyMemory>(std::move(memory));
   RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience));
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
   if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the copy has not found its roots (", block.copy_state, ")"));
   }
+  RETURN_IF_ERROR(read_sections(block));
+  return read_domains(block);
+}
+
+absl::Status HeapCopy::read_sections(const memprof_snapshot& block) {
+  std::vector<memprof_root_section> told(
+      std::min<std::uint32_t>(block.section_count, MEMPROF_MAX_ROOT_SECTIONS));
+  RETURN_IF_ERROR(memory_->read(block.sections, std::as_writable_bytes(std::span(told))));
   std::uint64_t roots = 0;
-  for (int kind = 0; kind < MEMPROF_ROOT_KINDS; ++kind) {
-    kind_roots_[kind] = block.kind_roots[kind];
-    roots += kind_roots_[kind];
-    if (kind_roots_[kind] > MEMPROF_MAX_ROOTS || roots > MEMPROF_MAX_ROOTS) {
+  for (const memprof_root_section& section : told) {
+    if (section.kind >= MEMPROF_ROOT_KINDS || section.roots > MEMPROF_MAX_ROOTS - roots) {
       return absl::DataLossError("the copy claims more roots than there can be");
     }
+    roots += section.roots;
   }
   roots_.resize(roots);
-  return memory_->read(block.roots, std::as_writable_bytes(std::span(roots_)));
+  RETURN_IF_ERROR(memory_->read(block.roots, std::as_writable_bytes(std::span(roots_))));
+  std::span<const memprof_root> rest(roots_);
+  for (const memprof_root_section& section : told) {
+    sections_.push_back({.kind = static_cast<memprof_root_kind>(section.kind),
+                         .domain = section.domain,
+                         .roots = rest.first(section.roots)});
+    rest = rest.subspan(section.roots);
+  }
+  std::stable_sort(sections_.begin(), sections_.end(),
+                   [](const RootSection& a, const RootSection& b) { return a.kind < b.kind; });
+  return absl::OkStatus();
+}
+
+absl::Status HeapCopy::read_domains(const memprof_snapshot& block) {
+  if (states_[0] != 0) return absl::OkStatus();
+  if (block.domain_count == 0 || block.domain_count > MEMPROF_DOMAINS) {
+    return absl::DataLossError(
+        absl::StrCat("the copy claims to have ", block.domain_count, " domains"));
+  }
+  states_.resize(block.domain_count);
+  return memory_->read(block.domains, std::as_writable_bytes(std::span(states_)));
+}
+
+std::uint64_t HeapCopy::roots_of(memprof_root_kind kind) const {
+  std::uint64_t roots = 0;
+  for (const RootSection& section : sections_) {
+    if (section.kind == kind) roots += section.roots.size();
+  }
+  return roots;
 }
 
 }  // namespace memprofd

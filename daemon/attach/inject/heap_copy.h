@@ -12,21 +12,19 @@
 //                          by its int3. The target goes on.
 //   the copy crashes       it stops before us alone, and is killed.
 //   the copy does not end its search in time: it is killed.
-//   the target ends        the copy is killed by the kernel (PDEATHSIG), or by us.
-//   the target calls exec  the thread that called the clone ends, and with it the copy. Only if it
-//   is that
-//                          thread that calls exec, the copy lives on, until we are done with it.
+//   the borrowed thread    ends before the roots are found: the copy is killed by the kernel
+//                          (PDEATHSIG), and with it the snapshot. Later: nothing.
+//   the target ends, or    the same. Who asked for the copy notices, and is done with it.
+//   calls exec
 // The copy stays a zombie of the target's until the agent takes leave of it, at the end of the next
 // minor collection; after an exec, until the program ends.
 #pragma once
 
 #include <sys/types.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -73,6 +71,13 @@ class CopyProcess {
   pid_t pid_;
 };
 
+// What one scanner of the runtime has found.
+struct RootSection {
+  memprof_root_kind kind = MEMPROF_ROOT_MODULE;
+  std::uint32_t domain = 0;  // by its place in HeapCopy::states()
+  std::span<const memprof_root> roots;
+};
+
 class HeapCopy {
  public:
   // Before the thread is borrowed: tells the agent what it has to know. kFailedPrecondition, in one
@@ -85,15 +90,14 @@ class HeapCopy {
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 
   pid_t pid() const { return process_.pid(); }
+  // Errors say that the copy is no more, when it has been killed: kAborted.
   const MemoryReader& memory() const { return *memory_; }
-  // All roots by kind, in the order of memprof_root_kind, and how many there are of each.
-  std::span<const memprof_root> roots() const { return roots_; }
-  std::uint64_t roots_of(memprof_root_kind kind) const { return kind_roots_[kind]; }
-  std::span<const memprof_root> roots_of_kind(memprof_root_kind kind) const {
-    const auto* first = kind_roots_.begin();
-    return roots().subspan(std::accumulate(first, first + kind, std::uint64_t{0}),
-                           kind_roots_[kind]);
-  }
+  // The states of its domains; in OCaml 4 the one Caml_state.
+  std::span<const std::uint64_t> states() const { return states_; }
+  // All roots, in the order of memprof_root_kind.
+  std::span<const RootSection> sections() const { return sections_; }
+  std::span<const memprof_root> roots() const { return roots_; }  // in no order
+  std::uint64_t roots_of(memprof_root_kind kind) const;
   // How long the borrowed thread was in the agent, and how long it stood still in all.
   std::uint64_t clone_ns() const { return clone_ns_; }
   std::uint64_t pause_ns() const { return pause_ns_; }
@@ -101,16 +105,20 @@ class HeapCopy {
   static constexpr std::chrono::milliseconds kSearchPatience{2000};
 
  private:
-  HeapCopy(CopyProcess process, std::uint64_t clone_ns, std::uint64_t pause_ns)
-      : process_(std::move(process)), clone_ns_(clone_ns), pause_ns_(pause_ns) {}
+  // state: 0 in OCaml 5.
+  HeapCopy(CopyProcess process, std::uint64_t state, std::uint64_t clone_ns, std::uint64_t pause_ns)
+      : process_(std::move(process)), states_{state}, clone_ns_(clone_ns), pause_ns_(pause_ns) {}
   absl::Status find_roots(std::uint64_t block);
+  absl::Status read_sections(const memprof_snapshot& block);
+  absl::Status read_domains(const memprof_snapshot& block);
 
   CopyProcess process_;
-  std::unique_ptr<TargetMemory> memory_;
+  std::unique_ptr<MemoryReader> memory_;
+  std::vector<std::uint64_t> states_;
   std::uint64_t clone_ns_;
   std::uint64_t pause_ns_;
   std::vector<memprof_root> roots_;
-  std::array<std::uint64_t, MEMPROF_ROOT_KINDS> kind_roots_{};
+  std::vector<RootSection> sections_;  // of roots_
 };
 
 }  // namespace memprofd

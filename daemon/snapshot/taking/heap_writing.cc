@@ -42,8 +42,7 @@ HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, c
       writer_(std::move(sink), word_names()) {}
 
 absl::Status HeapWriting::run() {
-  const std::vector<std::uint64_t> states{target_.caml_state_address};
-  ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, states));
+  ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, copy_.states()));
   writer_.begin(info(), map_);
   RETURN_IF_ERROR(add_samples());
   add_roots();
@@ -74,8 +73,13 @@ void HeapWriting::add_roots() {
 
 // First of all: what is followed lives on, and dies.
 absl::Status HeapWriting::add_samples() {
+  std::vector<memprof_root> roots;
+  for (const RootSection& section : copy_.sections()) {
+    if (section.kind != MEMPROF_ROOT_MEMPROF) continue;
+    roots.insert(roots.end(), section.roots.begin(), section.roots.end());
+  }
   ASSIGN_OR_RETURN(const auto entries,
-                   read_memprof_entries(copy_.memory(), copy_.roots_of_kind(MEMPROF_ROOT_MEMPROF)));
+                   read_memprof_entries(copy_.memory(), target_.abi, std::move(roots)));
   std::vector<SampleId> numbers;
   for (const MemprofEntry& entry : entries) numbers.emplace_back(entry.sample_id);
   const SampleSites sites = source_.sites(std::move(numbers));

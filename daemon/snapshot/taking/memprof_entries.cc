@@ -3,14 +3,22 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
-// Words before the user data.
-constexpr std::uint64_t kWords = 3;
+// Words of an entry, by the user data.
+struct EntryLayout {
+  std::int64_t block;
+  std::int64_t samples;
+};
+constexpr EntryLayout kLayout4 = {.block = -3, .samples = -2};
+constexpr EntryLayout kLayout5 = {.block = -1, .samples = 1};
+// What an entry has that is of no block any more.
+constexpr std::uint64_t kUnit = 1;
 // Entries are an array: many are read at once.
 constexpr std::uint64_t kMostBytes = 256u << 10;
 constexpr std::uint64_t kMostGapBytes = 256;
@@ -22,31 +30,34 @@ std::uint32_t saturated(std::uint64_t value) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(
-    const MemoryReader& memory, std::span<const memprof_root> roots) {
-  std::vector<memprof_root> numbers;
-  for (const memprof_root& root : roots) {
-    if (root.value % 2 != 0 && root.slot >= 8 * kWords) numbers.push_back(root);
-  }
-  std::sort(numbers.begin(), numbers.end(),
+absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReader& memory,
+                                                               const RuntimeAbi& abi,
+                                                               std::vector<memprof_root> roots) {
+  const EntryLayout layout = abi.domains ? kLayout5 : kLayout4;
+  const auto before = static_cast<std::uint64_t>(-layout.block);
+  const std::uint64_t behind = abi.domains ? 2 : 1;  // itself among them
+  std::erase_if(roots, [before](const memprof_root& root) {
+    return root.value % 2 == 0 || root.value == kUnit || root.slot < 8 * before;
+  });
+  std::sort(roots.begin(), roots.end(),
             [](const memprof_root& a, const memprof_root& b) { return a.slot < b.slot; });
   std::vector<MemprofEntry> entries;
   std::vector<std::uint64_t> words;
-  for (std::size_t i = 0; i < numbers.size();) {
-    const std::uint64_t begin = numbers[i].slot - 8 * kWords;
+  for (std::size_t i = 0; i < roots.size();) {
+    const std::uint64_t begin = roots[i].slot - 8 * before;
     std::size_t end = i + 1;
-    while (end < numbers.size() && numbers[end].slot - numbers[end - 1].slot <= kMostGapBytes &&
-           numbers[end].slot - begin <= kMostBytes) {
+    while (end < roots.size() && roots[end].slot - roots[end - 1].slot <= kMostGapBytes &&
+           roots[end].slot - begin <= kMostBytes) {
       ++end;
     }
-    words.resize((numbers[end - 1].slot - begin) / 8);
+    words.resize((roots[end - 1].slot - begin) / 8 + behind);
     RETURN_IF_ERROR(memory.read(begin, std::as_writable_bytes(std::span(words))));
     for (; i < end; ++i) {
-      const std::uint64_t* entry = &words[(numbers[i].slot - begin) / 8 - kWords];
-      const bool is_there = entry[0] != 0 && entry[0] % 8 == 0;
-      entries.push_back({.sample_id = numbers[i].value >> 1,
-                         .block = is_there ? entry[0] : 0,
-                         .samples = saturated(std::max<std::uint64_t>(entry[1], 1))});
+      const std::uint64_t* entry = &words[(roots[i].slot - begin) / 8];
+      const std::uint64_t block = entry[layout.block];
+      entries.push_back({.sample_id = roots[i].value >> 1,
+                         .block = block % 8 == 0 ? block : 0,
+                         .samples = saturated(std::max<std::uint64_t>(entry[layout.samples], 1))});
     }
   }
   return entries;

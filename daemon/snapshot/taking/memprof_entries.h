@@ -3,15 +3,16 @@
 // each block as user data is its number, and lies in the block's entry.
 //
 //     OCaml 4.11 to 4.14     block | samples | size | user data
+//     OCaml 5.3 and 5.4      block | user data | samples | size
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/runtime_abi.h"
 
 namespace memprofd {
 
@@ -24,6 +25,7 @@ struct MemprofEntry {
 // roots: of Memprof. Those that hold something else than a number (a callstack whose callback is
 // still to come) are left out. Errors are those of the memory.
 absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReader& memory,
-                                                               std::span<const memprof_root> roots);
+                                                               const RuntimeAbi& abi,
+                                                               std::vector<memprof_root> roots);
 
 }  // namespace memprofd

@@ -5,16 +5,25 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 namespace memprofd {
 namespace {
 
 constexpr std::size_t kMostThreads = 1u << 16;
-// systhreads' structure of a thread in OCaml 4 (otherlibs/systhreads/st_stubs.c): the thread's
-// descriptor, whose first field is its number; the next of the circle; what was saved of its stack.
+// systhreads' structure of a thread (otherlibs/systhreads/st_stubs.c): the thread's descriptor,
+// whose first field is its number; the next of the circle; what was saved of its stack, in OCaml 4
+// and 5.
 constexpr std::uint64_t kThreadNext = 8;
 constexpr std::uint64_t kThreadSaved = 32;
+constexpr std::uint64_t kThreadFiber = 32;
+constexpr std::uint64_t kThreadRegisters = 80;
+// In a domain's state, from shared_heap.
+constexpr std::uint64_t kDomainId = 16;
+constexpr std::uint64_t kLocalStorage = 24;
+// From current_stack.
+constexpr std::uint64_t kDomainRegisters = 48;
 
 }  // namespace
 
@@ -26,55 +35,90 @@ RootNames::RootNames(const Target& target, const HeapCopy& copy, const ModuleTab
       modules_(ModuleBlocks::read(copy.memory(), modules, target.frames, symbolizer)),
       stacks_(copy.memory(), target.frames) {
   if (auto maps = target.memory->maps(); maps.ok()) mappings_ = *std::move(maps);
-  SavedStack saved;
-  const std::uint64_t state = target.caml_state_address;
-  (void)copy.memory().read_value(state + target.abi.bottom_of_stack, saved.stack);
-  (void)copy.memory().read_value(state + target.abi.last_return_address, saved.return_address);
-  (void)copy.memory().read_value(state + target.abi.last_return_address + 8, saved.registers);
-  stacks_.add(saved);
-  find_threads();
+  find_domains();
+  for (const RootSection& section : copy.sections()) {
+    if (section.kind == MEMPROF_ROOT_THREAD) find_threads(section);
+  }
+}
+
+void RootNames::find_domains() {
+  const MemoryReader& memory = copy_.memory();
+  for (const std::uint64_t state : copy_.states()) {
+    domains_.emplace_back();
+    if (target_.abi.domains) {
+      SavedFiber saved;
+      std::uint32_t id = 0;
+      (void)memory.read_value(state + target_.abi.current_stack, saved.fiber);
+      (void)memory.read_value(state + target_.abi.current_stack + kDomainRegisters,
+                              saved.registers);
+      (void)memory.read_value(state + target_.abi.shared_heap + kDomainId, id);
+      stacks_.add(saved);
+      domains_.back() = fmt::format("domain {}", id);
+    } else {
+      std::array<std::uint64_t, 2> rest{};
+      SavedStack saved;
+      (void)memory.read_value(state + target_.abi.bottom_of_stack, saved.stack);
+      (void)memory.read_value(state + target_.abi.last_return_address, rest);
+      stacks_.add(SavedStack{saved.stack, rest[0], rest[1]});
+    }
+    current_threads_.push_back(copy_.states().size() == 1 ? "main thread" : domains_.back());
+  }
 }
 
 // The hook begins with the thread that runs, and with what its structure begins with.
-void RootNames::find_threads() {
-  const auto roots = copy_.roots_of_kind(MEMPROF_ROOT_THREAD);
-  if (roots.empty()) return;
-  const std::uint64_t first = roots[0].slot;
-  current_thread_ = thread_name(first);
-  threads_[first] = current_thread_;
+void RootNames::find_threads(const RootSection& section) {
+  if (section.roots.empty() || section.domain >= domains_.size()) return;
+  const std::uint64_t first = section.roots[0].slot;
+  current_threads_[section.domain] = thread_name(first, section.domain);
+  threads_[first] = current_threads_[section.domain];
   std::uint64_t thread = first;
   while (threads_.size() < kMostThreads &&
          copy_.memory().read_value(thread + kThreadNext, thread).ok() && thread != 0 &&
          !threads_.contains(thread)) {
-    threads_[thread] = thread_name(thread);
-    std::array<std::uint64_t, 3> saved{};
-    if (!copy_.memory().read_value(thread + kThreadSaved, saved).ok()) return;
-    stacks_.add({saved[0], saved[1], saved[2]});
+    threads_[thread] = thread_name(thread, section.domain);
+    add_stack_of(thread);
+  }
+}
+
+void RootNames::add_stack_of(std::uint64_t thread) {
+  const MemoryReader& memory = copy_.memory();
+  if (target_.abi.domains) {
+    SavedFiber saved;
+    if (memory.read_value(thread + kThreadFiber, saved.fiber).ok() &&
+        memory.read_value(thread + kThreadRegisters, saved.registers).ok()) {
+      stacks_.add(saved);
+    }
+    return;
+  }
+  std::array<std::uint64_t, 3> saved{};
+  if (memory.read_value(thread + kThreadSaved, saved).ok()) {
+    stacks_.add(SavedStack{saved[0], saved[1], saved[2]});
   }
 }
 
 // By Thread.id.
-std::string RootNames::thread_name(std::uint64_t thread) const {
+std::string RootNames::thread_name(std::uint64_t thread, std::uint32_t domain) const {
+  const std::string in = domains_.size() == 1 ? "" : domains_[domain] + ", ";
   std::uint64_t descriptor = 0;
   std::uint64_t number = 0;
   if (!copy_.memory().read_value(thread, descriptor).ok() ||
       !copy_.memory().read_value(descriptor, number).ok() || number % 2 == 0) {
-    return "thread";
+    return in + "thread";
   }
-  return fmt::format("thread {}", number >> 1);
+  return fmt::format("{}thread {}", in, number >> 1);
 }
 
 void RootNames::for_each(
     const std::function<void(std::uint64_t value, const RootName& name)>& use) {
-  for (int i = 0; i < MEMPROF_ROOT_KINDS; ++i) {
-    const auto kind = static_cast<memprof_root_kind>(i);
-    thread_ = current_thread_;
-    for (const memprof_root& root : copy_.roots_of_kind(kind)) use(root.value, name_of(kind, root));
+  for (const RootSection& section : copy_.sections()) {
+    if (section.domain >= domains_.size()) continue;
+    thread_ = current_threads_[section.domain];
+    for (const memprof_root& root : section.roots) use(root.value, name_of(section, root));
   }
 }
 
-RootName RootNames::name_of(memprof_root_kind kind, const memprof_root& root) {
-  switch (kind) {
+RootName RootNames::name_of(const RootSection& section, const memprof_root& root) {
+  switch (section.kind) {
     case MEMPROF_ROOT_MODULE:
       if (const auto place = modules_.find(root.slot)) {
         return {.kind = RootKind::kGlobal,
@@ -86,9 +130,9 @@ RootName RootNames::name_of(memprof_root_kind kind, const memprof_root& root) {
     case MEMPROF_ROOT_THREAD:
       return name_in_thread(root);
     case MEMPROF_ROOT_LOCAL:
-      return {.kind = RootKind::kLocalC, .owner = current_thread_};
+      return {.kind = RootKind::kLocalC, .owner = thread_};
     case MEMPROF_ROOT_C_GLOBAL:
-      return {.kind = RootKind::kGlobalC, .owner = file_at(root.slot)};
+      return name_of_c_root(root.slot);
     case MEMPROF_ROOT_FINALISER:
       return {.kind = RootKind::kFinaliser};
     case MEMPROF_ROOT_MEMPROF:
@@ -97,6 +141,15 @@ RootName RootNames::name_of(memprof_root_kind kind, const memprof_root& root) {
       break;
   }
   return {};
+}
+
+RootName RootNames::name_of_c_root(std::uint64_t slot) const {
+  const auto states = copy_.states();
+  for (std::size_t i = 0; target_.abi.domains && i < states.size(); ++i) {
+    if (slot != states[i] + target_.abi.shared_heap + kLocalStorage) continue;
+    return {.kind = RootKind::kGlobalC, .owner = "local storage of " + domains_[i]};
+  }
+  return {.kind = RootKind::kGlobalC, .owner = file_at(slot)};
 }
 
 // The roots of each thread come after its structure's.

@@ -28,9 +28,12 @@ class RootNames {
   void for_each(const std::function<void(std::uint64_t value, const RootName& name)>& use);
 
  private:
-  void find_threads();
-  std::string thread_name(std::uint64_t thread) const;
-  RootName name_of(memprof_root_kind kind, const memprof_root& root);
+  void find_domains();
+  void find_threads(const RootSection& section);
+  void add_stack_of(std::uint64_t thread);
+  std::string thread_name(std::uint64_t thread, std::uint32_t domain) const;
+  RootName name_of(const RootSection& section, const memprof_root& root);
+  RootName name_of_c_root(std::uint64_t slot) const;
   RootName name_in_thread(const memprof_root& root);
   std::string file_at(std::uint64_t address) const;
   const Location& location(std::uint64_t return_address);
@@ -42,7 +45,8 @@ class RootNames {
   StackSlots stacks_;
   std::vector<Mapping> mappings_;
   absl::flat_hash_map<std::uint64_t, std::string> threads_;  // by the runtime's structure
-  std::string current_thread_ = "main thread";               // that was borrowed
+  std::vector<std::string> domains_;                         // by number; OCaml 4 has one
+  std::vector<std::string> current_threads_;                 // that run in them
   std::string thread_;                                       // whose roots are being named
   absl::flat_hash_map<std::uint64_t, Location> locations_;   // by return address
 };

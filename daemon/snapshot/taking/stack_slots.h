@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frame holds what on the stacks of an OCaml 4 program that stands still: walked as its own
-// collector does (runtime/roots_nat.c), by the live entries of the frame descriptors. The stacks
-// may hold anything: the walk is bounded, and ends where it makes no sense.
+// Which frame holds what on the stacks of a program that stands still: walked as its own collector
+// does (runtime/roots_nat.c, in OCaml 5 fiber.c), by the live entries of the frame descriptors. The
+// stacks may hold anything: the walk is bounded, and ends where it makes no sense.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,16 @@
 
 namespace memprofd {
 
-// What the runtime saved of a thread when it left OCaml code.
+// What OCaml 4 saved of a thread when it left OCaml code.
 struct SavedStack {
   std::uint64_t stack = 0;  // bottom_of_stack; 0: it has no OCaml frames
   std::uint64_t return_address = 0;
+  std::uint64_t registers = 0;  // gc_regs
+};
+
+// The same in OCaml 5, where each fiber has a stack, and knows the one that it returns to.
+struct SavedFiber {
+  std::uint64_t fiber = 0;      // struct stack_info; 0: it has none
   std::uint64_t registers = 0;  // gc_regs
 };
 
@@ -26,16 +32,20 @@ class StackSlots {
       : memory_(memory), table_(frames) {}
 
   void add(SavedStack saved);
+  void add(SavedFiber saved);
   // The return address in the frame that holds a value there; 0: none does.
   std::uint64_t frame_of(std::uint64_t slot) const;
 
  private:
   bool add_frame(const FrameDescriptor& frame, const SavedStack& at);
+  void add_frames_of_fiber(SavedStack at, std::uint64_t end);
+  bool add_chunk_of_fiber(SavedStack& at, int& frames);
   bool go_to_chunk_before(SavedStack& at) const;
 
   const MemoryReader& memory_;
   const FrameTable& table_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> frames_;  // by slot
+  int fibers_ = 0;                                            // looked at
 };
 
 }  // namespace memprofd

@@ -158,12 +158,5 @@ TEST(HeapCopy, AnAgentWithoutTheFunctionIsRefused) {
   EXPECT_THAT(std::string(agent.status().message()), HasSubstr("takes no snapshots"));
 }
 
-TEST(HeapCopy, OCaml5IsRefusedBeforeAnythingIsDone) {
-  Target target;
-  target.pid = ::getpid();
-  target.abi.domains = true;
-  EXPECT_THAT(std::string(HeapCopy::prepare(target, CopyAgent{}).message()), HasSubstr("OCaml 5"));
-}
-
 }  // namespace
 }  // namespace memprofd

@@ -89,8 +89,42 @@ TEST_F(Stack, WhateverItHoldsTheWalkEnds) {
     }
     StackSlots slots(damaged, table_);
     slots.add(saved_);
-    slots.add({kBase + 8 * (random() % words), kCode + 1 + random() % 5, random()});
+    slots.add(SavedStack{kBase + 8 * (random() % words), kCode + 1 + random() % 5, random()});
+    slots.add(SavedFiber{kBase + 8 * (random() % words), kBase + 8 * (random() % words)});
   }
+}
+
+// A fiber whose OCaml code calls C code that calls OCaml code, and the one that it returns to.
+TEST_F(Stack, EachValueIsInTheFrameOfItsFiber) {
+  // Of the parent: a frame of 16 bytes, then its end.
+  const std::uint64_t parent_stack = put({kCode + 4, 40, kCode + 5, 0, 0, 0, kBase});
+  const std::uint64_t parent_end = memory_.end();
+  put({0, 0, 0, 0});
+  const std::uint64_t parent = put({parent_stack, 0, parent_end});
+  const std::uint64_t registers = put(std::vector<std::uint64_t>(8));
+  const std::uint64_t stack = put({kCode + 1, 10, 11, 12, kCode + 3,  // a frame of 32 bytes
+                                   0, 0, 0, registers,                // of caml_start_program
+                                   kCode + 2, 20, kCode + 5,          // one of 16, called from C
+                                   0, 0, 0, kBase});
+  const std::uint64_t end = memory_.end();
+  put({0, 0, 0, parent});
+  const std::uint64_t fiber = put({stack, 0, end});
+  StackSlots slots(memory_, table_);
+  slots.add(SavedFiber{.fiber = fiber, .registers = kBase});
+  EXPECT_EQ(kCode + 1, slots.frame_of(stack + 8));
+  EXPECT_EQ(kCode + 1, slots.frame_of(stack + 16));
+  EXPECT_EQ(kCode + 2, slots.frame_of(stack + 80 + 8));
+  EXPECT_EQ(kCode + 2, slots.frame_of(registers + 8 * 2)) << "the third register";
+  EXPECT_EQ(kCode + 4, slots.frame_of(parent_stack + 8));
+  EXPECT_EQ(0u, slots.frame_of(stack));
+}
+
+TEST_F(Stack, FibersThatLeadToEachOtherEnd) {
+  const std::uint64_t fiber = memory_.end();
+  put({fiber + 24, 0, fiber + 24, 0, 0, 0, fiber});
+  StackSlots slots(memory_, table_);
+  slots.add(SavedFiber{.fiber = fiber});
+  EXPECT_EQ(0u, slots.frame_of(fiber));
 }
 
 TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
@@ -123,30 +157,47 @@ TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
   EXPECT_FALSE(modules.find(first - 8).has_value());
 }
 
-TEST(MemprofEntries, AreAroundTheirNumbers) {
+// What each entry of a runtime holds, in its order.
+using EntryWords = std::vector<std::uint64_t> (*)(std::uint64_t block, std::uint64_t samples,
+                                                  std::uint64_t number);
+
+void expect_entries_around_numbers(const RuntimeAbi& abi, EntryWords words_of, std::size_t place) {
   FakeMemory memory(kBase);
   std::vector<memprof_root> roots;
+  const auto put = [&](std::uint64_t block, std::uint64_t samples, std::uint64_t number) {
+    const std::uint64_t slot = memory.end() + 8 * place;
+    for (const std::uint64_t word : words_of(block, samples, number)) memory.put(word);
+    roots.push_back({slot, number});
+  };
   for (std::uint64_t i = 0; i < 50'000; ++i) {
-    memory.put(i % 3 == 0 ? 1 : kBase + 8 * i);  // odd: its callback is still to come, or it died
-    memory.put(i + 1);
-    memory.put(std::uint64_t{5});
-    const std::uint64_t number = i << 1 | 1;
-    roots.push_back({memory.put(number), number});
+    // Odd: its callback is still to come, or it died.
+    put(i % 3 == 0 ? 1 : kBase + 8 * i, i + 1, (i + 1) << 1 | 1);
   }
-  roots.push_back({memory.put(std::uint64_t{0}), kBase});  // a callstack
+  put(kBase, 7, 1);      // of no block any more
+  put(kBase, 1, kBase);  // a callstack
   std::shuffle(roots.begin(), roots.end(), std::mt19937(1));
-  const auto entries = read_memprof_entries(memory, roots);
+  const auto entries = read_memprof_entries(memory, abi, roots);
   ASSERT_TRUE(entries.ok()) << entries.status();
   ASSERT_THAT(*entries, SizeIs(50'000));
   for (std::uint64_t i = 0; i < 50'000; ++i) {
-    ASSERT_EQ(i, (*entries)[i].sample_id);
+    ASSERT_EQ(i + 1, (*entries)[i].sample_id);
     ASSERT_EQ(i + 1, (*entries)[i].samples);
     ASSERT_EQ(i % 3 == 0 ? 0 : kBase + 8 * i, (*entries)[i].block);
   }
   EXPECT_LT(memory.reads, 100);
-  const memprof_root outside[] = {{kBase - 8, 3}};
-  EXPECT_FALSE(read_memprof_entries(memory, outside).ok());
-  EXPECT_THAT(*read_memprof_entries(memory, {}), IsEmpty());
+  EXPECT_FALSE(read_memprof_entries(memory, abi, {{kBase - 8, 3}}).ok());
+  EXPECT_THAT(*read_memprof_entries(memory, abi, {}), IsEmpty());
+}
+
+TEST(MemprofEntries, AreAroundTheirNumbers) {
+  const auto of_ocaml4 = [](std::uint64_t block, std::uint64_t samples, std::uint64_t number) {
+    return std::vector<std::uint64_t>{block, samples, 5, number};
+  };
+  expect_entries_around_numbers(runtime_abi_for("4.14").value(), of_ocaml4, 3);
+  const auto of_ocaml5 = [](std::uint64_t block, std::uint64_t samples, std::uint64_t number) {
+    return std::vector<std::uint64_t>{block, number, samples, 5, 0};
+  };
+  expect_entries_around_numbers(runtime_abi_for("5.3.0").value(), of_ocaml5, 1);
 }
 
 }  // namespace

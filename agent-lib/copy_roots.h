@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In the copy of a program: the list of its roots, in sections, found by the runtime's own
+ * scanners. They read, and take no lock that may be held. Nothing here calls the C library.
+ */
+#ifndef MEMPROF_COPY_ROOTS_H
+#define MEMPROF_COPY_ROOTS_H
+
+#include "include/memprof_snapshot_abi.h"
+#include "runtime_abi.h"
+
+/* Memory for the list. Pages are there when they are written. */
+int memprof_roots_make_room(void);
+void memprof_note_root(value held, value *slot);
+/* How many were noted. The next ones take the place of those beyond. */
+uint64_t memprof_roots_noted(void);
+void memprof_roots_go_back(uint64_t noted);
+/* Those noted since the section before are of that kind and domain. */
+void memprof_end_root_section(enum memprof_root_kind kind, uint32_t domain);
+/* Tells the watcher where they are. 0: there was no room for all. */
+int memprof_tell_roots(struct memprof_snapshot *snapshot);
+
+/* Whether the runtime is of that kind, and has all scanners. */
+int memprof_can_scan_ocaml4(void);
+int memprof_can_scan_ocaml5(void);
+void memprof_scan_ocaml4(const struct memprof_state_layout *at);
+/* Domains as the runtime lists them, with their states. */
+void memprof_scan_ocaml5(const struct memprof_state_layout *at, domain_state *const *domains,
+			 uint32_t count);
+
+#endif
