@@ -12,6 +12,7 @@ inline constexpr std::uint64_t kWordBytes = 8;
 
 // Blocks of these tags and above hold no values: closed, strings, floats, custom blocks.
 inline constexpr unsigned kNoScanTag = 251;
+inline constexpr unsigned kContinuationTag = 245;  // OCaml 5
 inline constexpr unsigned kClosureTag = 247;
 inline constexpr unsigned kInfixTag = 249;
 inline constexpr unsigned kCustomTag = 255;

@@ -33,6 +33,10 @@ struct BlockShape {
   std::uint8_t tag = 0;
   std::uint32_t name = 0;   // of texts: a closure's function, a custom block's identifier; 0: none
   std::uint64_t words = 0;  // header included
+  // Of a continuation: where its fiber's stack is in sites, a location for each frame; kNoSite: it
+  // is not known, or the block is none.
+  static constexpr std::uint32_t kNoSite = ~0u;
+  std::uint32_t site = kNoSite;
 };
 
 enum class RootKind : std::uint8_t {
@@ -79,8 +83,8 @@ struct BlockRange {
 // Blocks and root names together are fewer than 2^32 - 2^24.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
-  // A pointer that stands in field 255 or a later one, or in no field: on the stack of a fiber,
-  // which its continuation holds.
+  // A pointer that stands in field 255 or a later one. What is on the stack of a fiber stands
+  // behind the fields of its continuation, by frame, the innermost first.
   static constexpr std::uint8_t kFarField = 255;
 
   ImageInfo info;
@@ -90,7 +94,7 @@ struct HeapImage {
   // By block, in the order of their addresses.
   std::vector<std::uint32_t> shape_of;  // of shapes
   EdgeLists edges;                      // first has one more than there are blocks, also for none
-  std::vector<std::uint8_t> fields;     // of each of edges.to; rising within a block, from 0
+  std::vector<std::uint8_t> fields;     // of each of edges.to; never falling within a block, from 0
   std::vector<BlockRange> young;        // those of minor heaps
 
   SizeTable dead;  // blocks that the collector knows to be dead and has not swept
@@ -102,7 +106,8 @@ struct HeapImage {
 
   std::vector<SampledBlock> sampled;
   std::vector<Location> locations;
-  std::vector<std::vector<std::uint32_t>> sites;  // callstacks of locations, innermost first
+  // Callstacks of locations, innermost first: of sampled blocks and of fibers.
+  std::vector<std::vector<std::uint32_t>> sites;
 
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
   const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // heap_image FILE: prints what is in a heap file, as JSON: blocks and words, numbers of blocks by
-// tag and size, roots by name, sampled blocks by site. Exit code 1 when it cannot be read.
+// tag and size, roots by name, sampled blocks by site, what fibers hold by frame. Exit code 1 when
+// it cannot be read.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -66,7 +67,31 @@ void print_samples(const HeapImage& image) {
                         sample.samples, is_there ? image.shape(sample.block).words : 0,
                         quoted(site.empty() ? "" : image.locations[site[0]].function));
   }
-  fmt::print("\"rate\":{},\"samples\":[{}]", image.info.sampling_rate, text);
+  fmt::print("\"rate\":{},\"samples\":[{}],", image.info.sampling_rate, text);
+}
+
+// Of each continuation's name and frame: tag and fields of blocks, and how many.
+void print_fibers(const HeapImage& image) {
+  std::map<std::string, int> held;
+  for (std::uint32_t block = 0; block < image.blocks(); ++block) {
+    const BlockShape& shape = image.shape(block);
+    if (shape.site == BlockShape::kNoSite) continue;
+    for (std::uint64_t edge = image.edges.first[block]; edge < image.edges.first[block + 1];
+         ++edge) {
+      const auto& frames = image.sites[shape.site];
+      const std::uint64_t frame = image.fields[edge] - (shape.words - 1);
+      const BlockShape& to = image.shape(image.edges.to[edge]);
+      const std::string function =
+          frame < frames.size() ? image.locations[frames[frame]].function : "?";
+      ++held[fmt::format("{},{},{},{}", quoted(image.texts[shape.name]), quoted(function), to.tag,
+                         to.words - 1)];
+    }
+  }
+  std::string text;
+  for (const auto& [what, count] : held) {
+    text += fmt::format("{}[{},{}]", text.empty() ? "" : ",", what, count);
+  }
+  fmt::print("\"fibers\":[{}]", text);
 }
 
 }  // namespace
@@ -86,6 +111,7 @@ int main(int argc, char** argv) {
   memprofd::print_counts(*image);
   memprofd::print_roots(*image);
   memprofd::print_samples(*image);
+  memprofd::print_fibers(*image);
   fmt::print("}}\n");
   return 0;
 }

@@ -382,10 +382,10 @@ class Snapshot(HeapCopy):
         return self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
                                      "--out", self.folder / name, "--max-pause", "10s"]))
 
-    def stepping(self, target, daemon):
+    def stepping(self, target, daemon, command=""):
         """Until it is sampled, an idle program is given something to do."""
         def sampling():
-            target.command(f"step {self.folder / 'own'}")
+            target.command(command or f"step {self.folder / 'own'}")
             return daemon.state(target.pid) == "sampling"
         eventually(sampling, "it is sampled")
 
@@ -464,8 +464,25 @@ class Names(Snapshot):
 class Names5(Names):
     programs = TARGETS5
 
+    def test_of_fibers(self):
+        """Blocks that nothing but the stack of a suspended fiber holds, or of one that it returns to."""
+        target, daemon = self.attached("heap_domains")
+        self.stepping(target, daemon, "stat")
+        taker = self.taker(daemon, "a.heap")
+        told = target.command("park")
+        while taker.running():
+            told = target.command("park")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        found = image(self.folder / "a.heap")
+        waits = "Heap_domains.wait_holding"
+        fibers = {tuple(held): count for *held, count in found["fibers"]}
+        self.assertLessEqual(500, fibers.get((waits, waits, 60, 100), 0), fibers)
+        self.assertLessEqual(500, fibers.get((waits, waits, 61, 3), 0), fibers)
+        self.assertAlmostEqual(told["live_blocks"], found["reachable"], delta=400)
+
     def test_of_domains(self):
         target, daemon = self.attached("heap_domains")
+        self.stepping(target, daemon, "stat")
         taker = self.taker(daemon, "a.heap")
         while taker.running():
             target.command("stat")

@@ -52,8 +52,7 @@ void check_edges(const HeapImage& image) {
     const std::uint64_t first = image.edges.first[block];
     require(first <= image.edges.first[block + 1], "edges that go back");
     for (std::uint64_t i = first + 1; i < image.edges.first[block + 1]; ++i) {
-      require(image.fields[i - 1] < image.fields[i] || image.fields[i] == HeapImage::kFarField,
-              "fields that do not rise");
+      require(image.fields[i - 1] <= image.fields[i], "fields that fall");
     }
   }
   for (const std::uint32_t block : image.edges.to) {
@@ -64,6 +63,7 @@ void check_edges(const HeapImage& image) {
 void check_names(const HeapImage& image) {
   for (const BlockShape& shape : image.shapes) {
     require(shape.name < image.texts.size() && shape.words > 0, "a bad shape");
+    require(shape.site < image.sites.size() || shape.site == BlockShape::kNoSite, "a bad fiber");
   }
   for (const ImageRoot& root : image.roots) {
     require(root.block < image.blocks() && root.name < image.root_names.size(), "a bad root");

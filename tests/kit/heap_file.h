@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,10 +28,18 @@ inline ImageInfo image_info() {
 // What is added before the walk.
 using BeforeWalk = std::function<void(HeapFileWriter&)>;
 
+// Holds the value that comes before the word: twice in its inner frame, and in its outer one.
+inline std::optional<FiberStack> fiber_of(std::uint64_t word) {
+  if (word % 2 == 0 || word == 1) return std::nullopt;
+  return FiberStack{.frames = {{.function = "Fiber.wait", .line = 1}, {.function = "Fiber.run"}},
+                    .held = {{0, word - 1}, {0, word - 1}, {1, 3}, {1, word - 1}}};
+}
+
 // Names closures and custom blocks by their first words.
 inline WordNames word_names() {
   return {.function = [](std::uint64_t code) { return "Code.f" + std::to_string(code); },
-          .custom = [](std::uint64_t words) { return "_custom" + std::to_string(words); }};
+          .custom = [](std::uint64_t words) { return "_custom" + std::to_string(words); },
+          .fiber = fiber_of};
 }
 
 inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, const HeapMap& map,

@@ -4,7 +4,7 @@
 
    Commands: "stat" collects everything and answers with Gc.stat and the addresses of the domains' states;
    "end" has a further domain end, and answers the same without any collection; "short" has one allocate
-   much, keep nothing and end. *)
+   much, keep nothing and end; "park" suspends fibers that hold blocks of two tags on their stacks. *)
 
 external state : unit -> string = "heap_shapes_state"
 
@@ -39,6 +39,39 @@ let end_one tag = Domain.join (Domain.spawn (fun () -> make tag))
 
 let allocate_much () = for i = 1 to 3_000_000 do ignore (Sys.opaque_identity (ref i)) done
 
+(* ------------------------------------------------------------ fibers *)
+
+type _ Effect.t += Park : unit Effect.t
+
+let parked : (unit, unit) Effect.Deep.continuation list ref = ref []
+let fibers = 500
+
+let[@inline never] wait_holding tag fields wait =
+  let kept = Obj.new_block tag fields in
+  wait ();
+  ignore (Sys.opaque_identity kept)
+
+let[@inline never] inner () = wait_holding 60 100 (fun () -> Effect.perform Park)
+
+(* In a fiber of its own, whose handler knows nothing. *)
+let[@inline never] outer () =
+  wait_holding 61 3 (fun () ->
+      Effect.Deep.try_with inner () { effc = (fun (type a) (_ : a Effect.t) -> None) };
+      ignore (Sys.opaque_identity ()))
+
+let park_one () =
+  Effect.Deep.try_with outer ()
+    { effc =
+        (fun (type a) (eff : a Effect.t) ->
+          match eff with
+          | Park -> Some (fun (k : (a, unit) Effect.Deep.continuation) -> parked := k :: !parked)
+          | _ -> None) }
+
+let park () =
+  parked := [];
+  for _ = 1 to fibers do park_one () done;
+  Gc.full_major ()
+
 let rec serve left =
   match Handshake.command () with
   | [ "stat" ] -> Gc.full_major (); answer (Gc.stat ()); serve left
@@ -46,6 +79,7 @@ let rec serve left =
     let more = end_one (first_tag + workers + 1) in
     answer (Gc.quick_stat ());
     serve (more :: left)
+  | [ "park" ] -> park (); answer (Gc.stat ()); serve left
   | [ "short" ] -> Domain.join (Domain.spawn allocate_much); answer (Gc.quick_stat ()); serve left
   | _ -> ignore (Sys.opaque_identity left)
 

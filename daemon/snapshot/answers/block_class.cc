@@ -11,8 +11,7 @@
 namespace memprofd {
 namespace {
 
-constexpr unsigned kForcingTag = 244;       // OCaml 5
-constexpr unsigned kContinuationTag = 245;  // OCaml 5
+constexpr unsigned kForcingTag = 244;  // OCaml 5
 
 struct ClassName {
   std::string text;

@@ -94,13 +94,22 @@ PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const 
   return {is_pair && field != 1 ? field : kSameStep, to_class};
 }
 
-// Fields rise, so that all edges behind as many as there are near fields are far.
+// The number of a field, or the frame of a fiber that stands behind the fields.
+std::uint32_t PathTree::place_in(std::uint32_t block, std::uint8_t field) const {
+  const BlockShape& shape = image_.shape(block);
+  if (field < shape.words - 1) return field != HeapImage::kFarField ? field : PathStep::kAnyField;
+  const std::uint64_t frame = field - (shape.words - 1);
+  const bool is_known = field != HeapImage::kFarField && shape.site != BlockShape::kNoSite &&
+                        frame < image_.sites[shape.site].size();
+  return is_known ? PathStep::kFrame | image_.sites[shape.site][frame] : PathStep::kUnknownFrame;
+}
+
+// Fields do not fall, so that all edges behind as many as there are near fields are far.
 std::uint32_t PathTree::field_between(std::uint32_t from, std::uint32_t to) const {
   const std::uint64_t first = image_.edges.first[from];
   const std::uint64_t end = std::min(image_.edges.first[from + 1], first + HeapImage::kFarField);
   for (std::uint64_t edge = first; edge < end; ++edge) {
-    const std::uint8_t field = image_.fields[edge];
-    if (image_.edges.to[edge] == to && field != HeapImage::kFarField) return field;
+    if (image_.edges.to[edge] == to) return place_in(from, image_.fields[edge]);
   }
   return PathStep::kAnyField;
 }
@@ -146,6 +155,11 @@ std::string PathTree::text(std::uint32_t number) const {
   std::string text;
   if (step.field == PathStep::kAnyField) {
     text = "[*]";
+  } else if (step.field == PathStep::kUnknownFrame) {
+    text = " stack";
+  } else if (step.field != PathStep::kFromRoot && (step.field & PathStep::kFrame) != 0) {
+    const Location& frame = image_.locations[step.field & ~PathStep::kFrame];
+    text = frame.function.empty() ? " stack" : absl::StrCat(" stack, ", place_text(frame));
   } else if (step.field != PathStep::kFromRoot) {
     text = absl::StrCat(" field ", step.field);
   }

@@ -7,9 +7,10 @@
 //   17 %    field 0 → block(2)
 //
 // Steps are equal when they lead from the same field to the same class of blocks; those from arrays
-// are equal whatever the index ([*]). A step to a block of the class where one is (the next cell of
-// a list, a child in a tree) is the same step once more, and so are steps that repeat what was just
-// done: types that hold each other are a few steps that are made many times.
+// are equal whatever the index ([*]), those from a fiber's stack when the frame is at one place. A
+// step to a block of the class where one is (the next cell of a list, a child in a tree) is the
+// same step once more, and so are steps that repeat what was just done: types that hold each other
+// are a few steps that are made many times.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,9 @@ struct PathStep {
   // Where in the block before it the pointer stands.
   static constexpr std::uint32_t kAnyField = ~0u;  // of an array
   static constexpr std::uint32_t kFromRoot = ~0u - 1;
+  // And a location: in that frame of a fiber.
+  static constexpr std::uint32_t kFrame = 1u << 31;
+  static constexpr std::uint32_t kUnknownFrame = ~0u - 3;
 
   std::uint32_t parent = 0;       // of PathTree::steps(); the first is its own
   std::uint32_t depth = 0;        // 0: where all ways begin, 1: a root
@@ -81,6 +85,7 @@ class PathTree {
   Place place_after(const Place& before, const Key& key);
   Key key_between(std::uint32_t from, std::uint32_t to) const;
   std::uint32_t field_between(std::uint32_t from, std::uint32_t to) const;
+  std::uint32_t place_in(std::uint32_t block, std::uint8_t field) const;
   bool is_key(std::uint32_t step, const Key& key) const;
   // The step that another one with the key would repeat, or 0.
   std::uint32_t repeated_by(std::uint32_t last, const Key& key) const;

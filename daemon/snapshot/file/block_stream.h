@@ -52,10 +52,14 @@ class BlockStream {
     place_ = region.begin / kWordBytes + offset_;
     visit.on_block(region, place_, shape.shape);
     if (!skip(in_slot ? region.slot_words : shape.words)) return false;
-    if (shape.form == ShapeForm::kListed) {
+    if (shape.form != ShapeForm::kMasked) {
+      const std::uint64_t fields = shape.words - 1;
       in_list_ = true;
-      list_fields_ = shape.words - 1;
-      field_ = 0;
+      // A fiber's frames come behind the fields, and more than one pointer may stand in each.
+      const bool is_fiber = shape.form == ShapeForm::kFiber;
+      field_ = is_fiber ? fields : ~std::uint64_t{0};
+      least_step_ = is_fiber ? 0 : 1;
+      list_fields_ = is_fiber ? fields + kMaxFiberFrames : fields;
       return true;
     }
     for (std::uint32_t mask = shape.mask; mask != 0; mask &= mask - 1) {
@@ -73,11 +77,12 @@ class BlockStream {
       in_list_ = false;
       return in.ok();
     }
-    if (step > list_fields_ - field_) return false;
-    field_ += step;
+    const std::uint64_t field = field_ + (step - 1) + least_step_;
+    if (step > list_fields_ || field >= list_fields_) return false;
+    field_ = field;
     place_ += static_cast<std::uint64_t>(in.signed_number());
     if (!in.ok()) return false;
-    visit.on_pointer(field_ - 1, place_);
+    visit.on_pointer(field_, place_);
     return true;
   }
 
@@ -102,8 +107,9 @@ class BlockStream {
   std::uint64_t offset_ = 0;  // words into it
   std::uint64_t place_ = 0;   // of the block or pointer before
   bool in_list_ = false;
-  std::uint64_t list_fields_ = 0;  // of the block whose list that is
-  std::uint64_t field_ = 0;        // of the list so far; counts from 1
+  std::uint64_t list_fields_ = 0;  // of the block whose list that is, a fiber's frames included
+  std::uint64_t least_step_ = 0;   // from one pointer's field to the next one's
+  std::uint64_t field_ = 0;        // of the last pointer
 };
 
 }  // namespace memprofd

@@ -17,7 +17,8 @@
 //     kRoots      name, place that is held (from the one before)
 //     kSites      callstacks: number of locations, locations
 //     kSamples    site, sample, number of samples, whether a place follows, place
-//     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point
+//     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
+//                 kFiber site + 1
 //     kBlocks     what is in the regions, see below
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
@@ -30,6 +31,7 @@
 //                     the block, of the next ones from the pointer before.
 //                     kMasked: one for each field of the mask (up to 32 fields)
 //                     kListed: the field (from the one before), then the distance; 0 ends it
+//                     kFiber: 1 + the frame (from the one before), likewise
 //
 // In a region of slots a block takes its slot.
 #pragma once
@@ -62,7 +64,8 @@ enum class PieceKind : std::uint32_t {
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
 
-enum class ShapeForm : std::uint8_t { kMasked, kListed };
+// kFiber: a continuation, which holds what is on a stack outside of the heap.
+enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber };
 // Blocks of more fields list those that point.
 inline constexpr std::uint64_t kMaskedFields = 32;
 // Forms of small blocks beyond so many are listed too: a heap may have any number.
@@ -75,6 +78,9 @@ inline constexpr std::size_t kPieceBytes = kMaxPieceBytes / 4;
 // Longer texts and callstacks are cut.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxSiteLocations = 4096;
+// Frames of a fiber that are told apart, and stacks that are kept.
+inline constexpr std::uint32_t kMaxFiberFrames = 1u << 20;
+inline constexpr std::size_t kMaxFiberSites = 1u << 14;
 // Functions and identifiers that are looked for.
 inline constexpr std::size_t kMaxWordNames = 1u << 18;
 

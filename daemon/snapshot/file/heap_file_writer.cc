@@ -124,6 +124,7 @@ std::uint64_t HeapFileWriter::shape(const Shape& shape) {
   shapes_.bytes.put(shape.name);
   shapes_.bytes.put(shape.words);
   if (shape.form == ShapeForm::kMasked) shapes_.bytes.put(shape.mask);
+  if (shape.form == ShapeForm::kFiber) shapes_.bytes.put(shape.site);
   if (shapes_.bytes.size() >= kPieceBytes) flush_blocks();
   return number;
 }
@@ -197,6 +198,10 @@ std::uint32_t HeapFileWriter::add_site(const std::vector<Location>& callstack) {
   std::vector<std::uint32_t> numbers;
   for (const Location& place : callstack) numbers.push_back(location(place));
   numbers.resize(std::min(numbers.size(), kMaxSiteLocations));
+  return add_site_of(numbers);
+}
+
+std::uint32_t HeapFileWriter::add_site_of(const std::vector<std::uint32_t>& numbers) {
   sites_.bytes.put(numbers.size());
   for (const std::uint32_t number : numbers) sites_.bytes.put(number);
   flush_if_full(sites_);
@@ -230,6 +235,7 @@ void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part)
   put_gap();
   ++blocks_put_;
   last_place_ = part.address / kWordBytes;
+  if (tag_of(part.header) == kContinuationTag && put_fiber(part)) return;
   const bool is_small = fields_of(part.header) <= kMaskedFields || !holds_values(part.header);
   if (!is_small || !put_masked(part)) put_listed(part);
   if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();

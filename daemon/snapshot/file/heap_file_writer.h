@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -24,10 +25,22 @@
 
 namespace memprofd {
 
+// What is on the stack of a fiber that waits, and of those that it returns to.
+struct FiberStack {
+  struct Held {
+    std::uint32_t frame = 0;
+    std::uint64_t value = 0;
+  };
+  std::vector<Location> frames;  // innermost first
+  std::vector<Held> held;        // by frame
+};
+
 // What the words of blocks mean in the program; empty: not known.
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
+  // Of the first field of a continuation, in OCaml 5; nothing: it has been continued.
+  std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
 
 // In this order: begin, roots and samples, the walk with this as its visitor, end. What is given
@@ -66,11 +79,12 @@ class HeapFileWriter {
     std::uint32_t name = 0;
     std::uint64_t words = 0;
     std::uint32_t mask = 0;
+    std::uint32_t site = 0;  // of a fiber, + 1
 
     friend bool operator==(const Shape&, const Shape&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Shape& s) {
-      return H::combine(std::move(h), s.tag, s.form, s.name, s.words, s.mask);
+      return H::combine(std::move(h), s.tag, s.form, s.name, s.words, s.mask, s.site);
     }
   };
   // Neighbouring regions, as one.
@@ -103,6 +117,9 @@ class HeapFileWriter {
   void put_pointer(std::uint64_t value);
   bool put_masked(const BlockPart& part);
   void put_listed(const BlockPart& part);
+  bool put_fiber(const BlockPart& part);
+  std::uint32_t add_site_of(const std::vector<std::uint32_t>& locations);
+  std::uint32_t fiber_site(const std::vector<Location>& frames);
   void put_fields(const BlockPart& part);
   void end_list();
 
@@ -131,8 +148,9 @@ class HeapFileWriter {
   absl::flat_hash_map<Shape, std::uint64_t> shape_numbers_;
   std::size_t masked_shapes_ = 0;
   std::uint32_t sites_added_ = 0;
-  std::uint64_t last_root_ = 0;    // in the piece
-  std::uint64_t last_sample_ = 0;  // likewise
+  absl::flat_hash_map<std::vector<std::uint32_t>, std::uint32_t> fiber_sites_;  // by locations
+  std::uint64_t last_root_ = 0;                                                 // in the piece
+  std::uint64_t last_sample_ = 0;                                               // likewise
 
   const HeapRegion* region_ = nullptr;
   std::uint64_t gap_ = 0;         // words without a block that are not told yet

@@ -110,7 +110,7 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   const std::uint8_t form = in.byte();
   const std::uint64_t name = in.number();
   FileShape shape{.form = static_cast<ShapeForm>(form), .words = in.number()};
-  if (form > static_cast<int>(ShapeForm::kListed) || !is_text(name) || shape.words == 0 ||
+  if (form > static_cast<int>(ShapeForm::kFiber) || !is_text(name) || shape.words == 0 ||
       shape.words > kMostFields) {
     return false;
   }
@@ -120,10 +120,16 @@ bool ImageTables::read_shape(FileBytesReader& in) {
     if (mask >> fields != 0) return false;
     shape.mask = static_cast<std::uint32_t>(mask);
   }
+  std::uint32_t site = BlockShape::kNoSite;
+  if (shape.form == ShapeForm::kFiber) {
+    const std::uint64_t number = in.number();
+    if (number > image_.sites.size()) return false;
+    site = static_cast<std::uint32_t>(number) - 1;  // 0: none
+  }
   const auto number = static_cast<std::uint32_t>(name);
   const auto [at, added] =
-      image_shapes_.try_emplace({tag, number, shape.words}, image_.shapes.size());
-  if (added) image_.shapes.push_back({tag, number, shape.words});
+      image_shapes_.try_emplace({tag, number, shape.words, site}, image_.shapes.size());
+  if (added) image_.shapes.push_back({tag, number, shape.words, site});
   shape.shape = at->second;
   shapes_.push_back(shape);
   return true;

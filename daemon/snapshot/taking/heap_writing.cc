@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/taking/heap_writing.h"
 
+#include <fmt/core.h>
+
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +43,8 @@ HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, c
       target_(source.ticket->target),
       program_(program),
       copy_(copy),
+      fibers_(copy.memory(), target_.frames),
+      frame_locations_(*source.symbolizer),
       writer_(std::move(sink), word_names()) {}
 
 absl::Status HeapWriting::run() {
@@ -52,6 +58,10 @@ absl::Status HeapWriting::run() {
   };
   RETURN_IF_ERROR(walk_heap(WantedMemory(copy_.memory(), writer_), map_, visit));
   RETURN_IF_ERROR(census_.check(map_));
+  if (fibers_.cut()) {
+    return absl::ResourceExhaustedError(
+        fmt::format("pid {} has more than {} fibers", target_.pid, FiberWalk::kMostFibers));
+  }
   return writer_.end(census_);
 }
 
@@ -108,7 +118,7 @@ std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
 }
 
 // A closure begins with its code; a custom block with its operations, and they with their name.
-WordNames HeapWriting::word_names() const {
+WordNames HeapWriting::word_names() {
   WordNames names;
   names.function = [this](std::uint64_t code) -> std::string {
     const std::uint64_t address = code - target_.load_bias;
@@ -125,7 +135,24 @@ WordNames HeapWriting::word_names() const {
     }
     return name;
   };
+  if (target_.abi.domains) {
+    names.fiber = [this](std::uint64_t word) { return fiber(word); };
+  }
   return names;
+}
+
+// A continuation begins with its fiber as an integer; what has been continued has none.
+std::optional<FiberStack> HeapWriting::fiber(std::uint64_t word) {
+  if (word % 2 == 0 || word == 1) return std::nullopt;
+  FiberStack stack;
+  fibers_.walk({.fiber = word - 1},
+               [&](std::uint64_t code, std::span<const FiberWalk::Slot> slots) {
+                 const auto frame = static_cast<std::uint32_t>(stack.frames.size());
+                 for (const auto& slot : slots) stack.held.push_back({frame, slot.value});
+                 stack.frames.push_back(frame_locations_.of(code));
+                 return frame < kMaxFiberFrames;
+               });
+  return stack;
 }
 
 void HeapWriting::describe(HeapSummary& summary) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +13,8 @@
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
+#include "daemon/snapshot/taking/fiber_walk.h"
+#include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/heap_taker.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 
@@ -41,12 +44,15 @@ class HeapWriting {
   void add_roots();
   absl::Status add_samples();
   std::vector<Location> callstack(const Callstack& callstack) const;
-  WordNames word_names() const;
+  WordNames word_names();
+  std::optional<FiberStack> fiber(std::uint64_t word);
 
   const HeapSource& source_;
   const Target& target_;
   const HeapProgram& program_;
   const HeapCopy& copy_;
+  FiberWalk fibers_;
+  FrameLocations frame_locations_;
   HeapFileWriter writer_;
   HeapMap map_;
   HeapCensus census_;

@@ -31,7 +31,7 @@ RootNames::RootNames(const Target& target, const HeapCopy& copy, const ModuleTab
                      Symbolizer& symbolizer)
     : target_(target),
       copy_(copy),
-      symbolizer_(symbolizer),
+      locations_(symbolizer),
       modules_(ModuleBlocks::read(copy.memory(), modules, target.frames, symbolizer)),
       stacks_(copy.memory(), target.frames) {
   if (auto maps = target.memory->maps(); maps.ok()) mappings_ = *std::move(maps);
@@ -157,16 +157,8 @@ RootName RootNames::name_in_thread(const memprof_root& root) {
   const auto thread = threads_.find(root.slot);
   if (thread != threads_.end()) thread_ = thread->second;
   RootName name{.kind = RootKind::kStack, .owner = thread_};
-  if (const std::uint64_t frame = stacks_.frame_of(root.slot)) name.place = location(frame);
+  if (const std::uint64_t frame = stacks_.frame_of(root.slot)) name.place = locations_.of(frame);
   return name;
-}
-
-const Location& RootNames::location(std::uint64_t return_address) {
-  const auto [at, added] = locations_.try_emplace(return_address);
-  if (!added) return at->second;
-  const std::vector<Location> found = symbolizer_.locations(return_address, -1);
-  if (!found.empty()) at->second = found.front();
-  return at->second;
 }
 
 // The base name of what is mapped there.

@@ -12,6 +12,7 @@
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/discover/target.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 #include "daemon/snapshot/taking/stack_slots.h"
 #include "daemon/symbolize/symbolizer.h"
@@ -36,11 +37,10 @@ class RootNames {
   RootName name_of_c_root(std::uint64_t slot) const;
   RootName name_in_thread(const memprof_root& root);
   std::string file_at(std::uint64_t address) const;
-  const Location& location(std::uint64_t return_address);
 
   const Target& target_;
   const HeapCopy& copy_;
-  Symbolizer& symbolizer_;
+  FrameLocations locations_;
   const ModuleBlocks modules_;
   StackSlots stacks_;
   std::vector<Mapping> mappings_;
@@ -48,7 +48,6 @@ class RootNames {
   std::vector<std::string> domains_;                         // by number; OCaml 4 has one
   std::vector<std::string> current_threads_;                 // that run in them
   std::string thread_;                                       // whose roots are being named
-  absl::flat_hash_map<std::uint64_t, Location> locations_;   // by return address
 };
 
 }  // namespace memprofd

@@ -19,15 +19,6 @@ constexpr std::uint64_t kLiveOffset = 12;
 // In the frame of caml_start_program: where the chunk before it ended.
 constexpr std::uint64_t kChunkLinkOffset = 16;
 
-// OCaml 5. In struct stack_info: where it was left, and its end, which is its struct stack_handler.
-// In that, behind three functions: the fiber that it returns to. In the frame of
-// caml_start_program: the registers that were saved for the chunk above.
-constexpr int kMostFibers = 1 << 18;  // of the program
-constexpr std::uint64_t kFiberEndOffset = 16;
-constexpr std::uint64_t kParentOffset = 24;
-constexpr std::uint64_t kRegistersLinkOffset = 24;
-constexpr std::uint64_t kChunkHeadBytes = 32;
-
 }  // namespace
 
 void StackSlots::add(SavedStack at) {
@@ -44,42 +35,13 @@ void StackSlots::add(SavedStack at) {
   }
 }
 
+// Whatever holds the frame's values: it is the frame that is known.
 void StackSlots::add(SavedFiber saved) {
-  while (saved.fiber != 0 && fibers_++ < kMostFibers && frames_.size() < kMostSlots) {
-    SavedStack at{.registers = saved.registers};
-    std::uint64_t end = 0;
-    if (!memory_.read_value(saved.fiber, at.stack).ok() ||
-        !memory_.read_value(saved.fiber + kFiberEndOffset, end).ok()) {
-      return;
-    }
-    add_frames_of_fiber(at, end);
-    if (!memory_.read_value(end + kParentOffset, saved.fiber).ok()) return;
-  }
-}
-
-void StackSlots::add_frames_of_fiber(SavedStack at, std::uint64_t end) {
-  for (int frames = 0; at.stack < end && frames < kMostFrames;) {
-    if (!memory_.read_value(at.stack, at.return_address).ok()) return;
-    at.stack += 8;
-    if (!add_chunk_of_fiber(at, frames)) return;
-  }
-}
-
-// Up to the frame that C code called.
-bool StackSlots::add_chunk_of_fiber(SavedStack& at, int& frames) {
-  while (frames++ < kMostFrames && frames_.size() < kMostSlots) {
-    const FrameDescriptor* frame = table_.find(at.return_address);
-    if (frame == nullptr) return false;
-    if (frame->frame_size == kChunkEnd) {
-      if (!memory_.read_value(at.stack + kRegistersLinkOffset, at.registers).ok()) return false;
-      at.stack += kChunkHeadBytes;
-      return true;
-    }
-    if (!add_frame(*frame, at)) return false;
-    at.stack += frame->frame_size & kSizeMask;
-    if (!memory_.read_value(at.stack - 8, at.return_address).ok()) return false;
-  }
-  return false;
+  fibers_.walk(saved, [this](std::uint64_t return_address, std::span<const FiberWalk::Slot> slots) {
+    if (return_address == 0) return true;
+    for (const FiberWalk::Slot& slot : slots) frames_[slot.address] = return_address;
+    return frames_.size() < kMostSlots;
+  });
 }
 
 // An odd entry is a register that was saved, an even one a place in the frame.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frame holds what on the stacks of a program that stands still: walked as its own collector
-// does (runtime/roots_nat.c, in OCaml 5 fiber.c), by the live entries of the frame descriptors. The
-// stacks may hold anything: the walk is bounded, and ends where it makes no sense.
+// Which frame holds what on the stacks of a program that stands still. Those of OCaml 4 are walked
+// as its own collector does (runtime/roots_nat.c), by the live entries of the frame descriptors; of
+// OCaml 5, see fiber_walk.h. The stacks may hold anything: the walk is bounded, and ends where it
+// makes no sense.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/snapshot/taking/fiber_walk.h"
 
 namespace memprofd {
 
@@ -19,17 +21,11 @@ struct SavedStack {
   std::uint64_t registers = 0;  // gc_regs
 };
 
-// The same in OCaml 5, where each fiber has a stack, and knows the one that it returns to.
-struct SavedFiber {
-  std::uint64_t fiber = 0;      // struct stack_info; 0: it has none
-  std::uint64_t registers = 0;  // gc_regs
-};
-
 class StackSlots {
  public:
   // Both outlive it. A stack is walked up to the first frame that is not in the table.
   StackSlots(const MemoryReader& memory, const FrameTable& frames)
-      : memory_(memory), table_(frames) {}
+      : memory_(memory), table_(frames), fibers_(memory, frames) {}
 
   void add(SavedStack saved);
   void add(SavedFiber saved);
@@ -38,14 +34,12 @@ class StackSlots {
 
  private:
   bool add_frame(const FrameDescriptor& frame, const SavedStack& at);
-  void add_frames_of_fiber(SavedStack at, std::uint64_t end);
-  bool add_chunk_of_fiber(SavedStack& at, int& frames);
   bool go_to_chunk_before(SavedStack& at) const;
 
   const MemoryReader& memory_;
   const FrameTable& table_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> frames_;  // by slot
-  int fibers_ = 0;                                            // looked at
+  FiberWalk fibers_;
 };
 
 }  // namespace memprofd

@@ -61,6 +61,33 @@ TEST(PathTree, MergesWaysThroughATable) {
                           "1stack of thread 7, Server.handle server.ml:42", "1 → string"));
 }
 
+TEST(PathTree, FramesOfAFiberAreNamed) {
+  ImageBuilder builder;
+  const std::uint32_t fibers = builder.block(100);
+  builder.global("Scheduler", 0, fibers);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const std::uint32_t fiber = builder.block(2, 245, "Promise.await");
+    builder.point(fibers, i, fiber);
+    for (std::uint32_t frame = 0; frame < 3; ++frame) {
+      const std::uint32_t held = builder.block(3 + frame);
+      builder.point(fiber, 2 + frame, held);
+      builder.sample(held, 1, 0);
+    }
+  }
+  HeapImage image = builder.build();
+  image.locations = {{.function = "Promise.await"},
+                     {.function = "Server.handle", .file = "server.ml", .line = 42}};
+  image.sites.push_back({0, 1});  // and none for the third
+  for (BlockShape& shape : image.shapes) {
+    if (shape.tag == 245) shape.site = static_cast<std::uint32_t>(image.sites.size() - 1);
+  }
+  EXPECT_THAT(
+      lines_of(image),
+      ElementsAre("30global Scheduler, field 0", "30 → array", "30[*] → continuation Promise.await",
+                  "10 stack, Promise.await → block(3)",
+                  "10 stack, Server.handle server.ml:42 → block(4)", "10 stack → block(5)"));
+}
+
 TEST(PathTree, TheCellsOfAListAreOneStep) {
   ImageBuilder builder;
   std::uint32_t list = HeapImage::kNoBlock;

@@ -17,6 +17,7 @@ std::string seed_file(unsigned seed) {
   FakeChunks heap;
   std::vector<std::vector<std::uint64_t>> blocks;
   for (int i = 0; i < 60; ++i) {
+    if (i % 20 == 0) blocks.push_back(block(2, kContinuationTag));
     blocks.push_back(
         block(1 + random() % 50, random() % 2 * kClosureTag, random() % 6 == 0 ? kBlue : kBlack));
   }
@@ -27,6 +28,7 @@ std::string seed_file(unsigned seed) {
   std::uint64_t at = chunk;  // headers again
   for (const auto& one : blocks) {
     heap.memory.poke(at, one[0]);
+    if (tag_of(one[0]) == kContinuationTag) heap.memory.poke(at + 8, (chunk + 8) | 1);
     at += 8 * one.size();
   }
   return *heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {

@@ -120,6 +120,30 @@ TEST(HeapFile, HasTheHeapsOfOCaml5) {
   EXPECT_EQ(1020u, image->free.blocks(0, 4));
 }
 
+TEST(HeapFile, HasWhatFibersHoldByFrame) {
+  FakePools heap;
+  const std::uint64_t kept = heap.put_pool(3, {block(3, 0)}) + 4 * 8 + 8;
+  const std::uint64_t waits = heap.put_pool(
+      2, {block(2, kContinuationTag, 0, kept | 1), block(2, kContinuationTag, 0, kept | 1),
+          block(2, kContinuationTag)});  // the last one has been continued
+  ASSERT_LT(kept, waits);
+  const auto image = image_of(*heap_file_of(heap.memory, *heap.map()));
+  ASSERT_TRUE(image.ok()) << image.status();
+  ASSERT_EQ(4u, image->blocks());
+  EXPECT_THAT(image->edges.to, ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(image->fields, ElementsAre(2, 2, 3, 2, 2, 3));
+  EXPECT_THAT(image->edges.first, ElementsAre(0, 0, 3, 6, 6));
+  const BlockShape& shape = image->shape(1);
+  EXPECT_EQ(image->shape_of[1], image->shape_of[2]);
+  EXPECT_EQ("Fiber.wait", image->texts[shape.name]);
+  ASSERT_EQ(0u, shape.site);
+  ASSERT_THAT(image->sites, SizeIs(1));
+  ASSERT_THAT(image->sites[0], SizeIs(2));
+  EXPECT_EQ("Fiber.run", image->locations[image->sites[0][1]].function);
+  EXPECT_EQ(BlockShape::kNoSite, image->shape(0).site);
+  EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
+}
+
 TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
   FakeChunks heap;
   const std::uint64_t chunk =

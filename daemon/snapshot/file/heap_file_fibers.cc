@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Continuations: what they hold is on stacks outside of the heap.
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/file/heap_file_writer.h"
+
+namespace memprofd {
+namespace {
+
+// A frame beyond is told from no other one where the image is read.
+constexpr std::size_t kMaxNamedFrames = 255;
+
+// Where the fiber waits, as far as that is known.
+std::string_view innermost(const std::vector<Location>& frames) {
+  for (const Location& frame : frames) {
+    if (!frame.function.empty()) return frame.function;
+  }
+  return "";
+}
+
+}  // namespace
+
+// False when the block has no fiber.
+bool HeapFileWriter::put_fiber(const BlockPart& part) {
+  if (!word_names_.fiber || part.fields.empty()) return false;
+  const auto stack = word_names_.fiber(part.fields[0]);
+  if (!stack) return false;
+  const Shape fiber{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+                    .form = ShapeForm::kFiber,
+                    .name = text(innermost(stack->frames)),
+                    .words = part.words,
+                    .site = fiber_site(stack->frames)};
+  blocks_.bytes.put(shape(fiber) + 1);
+  std::uint32_t frame = 0;
+  for (const FiberStack::Held& held : stack->held) {
+    if (held.frame >= kMaxFiberFrames) break;
+    if (!in_heap(held.value)) continue;
+    blocks_.bytes.put(1 + held.frame - std::exchange(frame, held.frame));
+    put_pointer(held.value);
+    if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();
+  }
+  blocks_.bytes.put(0);
+  return true;
+}
+
+// Its number + 1; 0: there are too many.
+std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
+  std::vector<std::uint32_t> places;
+  for (std::size_t i = 0; i < std::min(frames.size(), kMaxNamedFrames); ++i) {
+    places.push_back(location(frames[i]));
+  }
+  const auto found = fiber_sites_.find(places);
+  if (found != fiber_sites_.end()) return found->second;
+  if (fiber_sites_.size() == kMaxFiberSites) return 0;
+  const std::uint32_t site = add_site_of(places) + 1;
+  fiber_sites_.emplace(std::move(places), site);
+  return site;
+}
+
+}  // namespace memprofd

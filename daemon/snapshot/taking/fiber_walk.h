@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stacks of OCaml 5 in a program that stands still: each fiber has one, and knows the fiber
+// that it returns to. Walked as the runtime's collector does (runtime/fiber.c), by the live entries
+// of the frame descriptors. The stacks may hold anything: the walk is bounded, and ends where it
+// makes no sense.
+//
+//     struct stack_info      where it was left | .. | its end
+//     stack                  return address | frame | return address | frame | .. | end
+//     at its end             three functions, of the handler | the fiber that it returns to
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/discover/frame_table.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+struct SavedFiber {
+  std::uint64_t fiber = 0;      // struct stack_info; 0: it has none
+  std::uint64_t registers = 0;  // gc_regs of one that runs
+};
+
+class FiberWalk {
+ public:
+  struct Slot {
+    std::uint64_t address = 0;
+    std::uint64_t value = 0;
+  };
+  // Told of each frame, innermost first, and of where it holds values. return_address: into the
+  // function whose frame it is; 0: the handler of the fiber, or words that may be values, because
+  // the frame is of code that is not in the table. False: it is enough.
+  using OnFrame = std::function<bool(std::uint64_t return_address, std::span<const Slot> slots)>;
+
+  // Both outlive it.
+  FiberWalk(const MemoryReader& memory, const FrameTable& frames)
+      : memory_(memory), table_(frames) {}
+
+  void walk(SavedFiber saved, const OnFrame& on_frame);
+  // Whether some were left out: there are more in all walks.
+  bool cut() const { return fibers_ > kMostFibers; }
+  static constexpr int kMostFibers = 1 << 22;
+
+ private:
+  static constexpr int kMostFrames = 1 << 18;  // of one fiber
+  static constexpr std::uint64_t kMostStackBytes = std::uint64_t{1} << 33;
+
+  // What is known of a return address.
+  struct Frame {
+    bool ends_chunk = false;  // C code is below
+    std::uint64_t bytes = 0;
+    std::vector<std::uint16_t> live;
+  };
+  const Frame* frame_of(std::uint64_t return_address);
+  bool walk_stack(std::uint64_t registers, const OnFrame& on_frame);
+  bool walk_chunk(std::uint64_t& at, std::uint64_t& registers, const OnFrame& on_frame);
+  bool tell_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
+                  std::uint64_t registers, const OnFrame& on_frame);
+  void tell_rest(std::uint64_t at, const OnFrame& on_frame);
+  bool tell_handler(std::uint64_t& parent, const OnFrame& on_frame);
+  std::optional<std::uint64_t> word(std::uint64_t address);
+
+  const MemoryReader& memory_;
+  const FrameTable& table_;
+  absl::flat_hash_map<std::uint64_t, Frame> frames_;  // by return address
+  std::vector<Slot> slots_;
+  std::uint64_t begin_ = 0, end_ = 0;  // of the stack that is walked
+  int frames_left_ = 0;
+  int fibers_ = 0;
+  std::uint64_t window_at_ = 0;
+  std::vector<std::uint64_t> window_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in the source a frame is, by its return address: the innermost of inlined functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace memprofd {
+
+class FrameLocations {
+ public:
+  explicit FrameLocations(Symbolizer& symbolizer) : symbolizer_(symbolizer) {}
+
+  // Empty when it is not known, as of address 0.
+  const Location& of(std::uint64_t return_address) {
+    const auto [at, added] = known_.try_emplace(return_address);
+    if (!added || return_address == 0) return at->second;
+    const std::vector<Location> found = symbolizer_.locations(return_address, -1);
+    if (!found.empty()) at->second = found.front();
+    return at->second;
+  }
+
+ private:
+  Symbolizer& symbolizer_;
+  absl::flat_hash_map<std::uint64_t, Location> known_;
+};
+
+}  // namespace memprofd
