@@ -33,7 +33,7 @@ struct BlockShape {
   std::uint8_t tag = 0;
   std::uint32_t name = 0;   // of texts: a closure's function, a custom block's identifier; 0: none
   std::uint64_t words = 0;  // header included
-  // Of a continuation: where its fiber's stack is in sites, a location for each frame; kNoSite: it
+  // Where the stack of a continuation's fiber is in sites, a location for each frame; kNoSite: it
   // is not known, or the block is none.
   static constexpr std::uint32_t kNoSite = ~0u;
   std::uint32_t site = kNoSite;

@@ -378,9 +378,12 @@ class Snapshot(HeapCopy):
         done = daemon.ctl("snapshot", "take", "--out", path, "--max-pause", "10s", *options, **rest)
         return path, done
 
+    def take_command(self, daemon, name):
+        return [harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take", "--out",
+                self.folder / name, "--max-pause", "10s"]
+
     def taker(self, daemon, name):
-        return self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
-                                     "--out", self.folder / name, "--max-pause", "10s"]))
+        return self.process(Process(self.take_command(daemon, name)))
 
     def stepping(self, target, daemon, command=""):
         """Until it is sampled, an idle program is given something to do."""
@@ -573,6 +576,30 @@ class Ends(Snapshot):
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.assert_same_output(target, expected)
         harness.NOTES.append(f"{KILLS} kills of memprofd")
+
+    def test_of_the_program_at_a_random_moment(self):
+        """memprofd goes on, and nothing of the program is left."""
+        daemon = self.daemon()
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                target = self.target("busy_threads", folder=self.programs)
+                daemon.ctl("attach", "--pid", target.pid, "--rate", "1e-3")
+                daemon.wait_state(target.pid, "sampling")
+                taker = self.process(Process([*self.take_command(daemon, f"{seed}.heap"), "--pid", target.pid]))
+                copies = set()
+
+                def copied(target=target, taker=taker, copies=copies):
+                    copies.update(children(target.pid))
+                    return copies or not taker.running()
+                eventually(copied, "it is copied")
+                time.sleep(random.Random(seed).uniform(0, 0.01))
+                target.kill()
+                if taker.wait() != 0:
+                    self.assert_one_line(taker.stderr(), "memprofctl:")
+                    self.assertEqual([], list(self.folder.glob(f"{seed}.heap*")))
+                eventually(lambda copies=copies: all(is_gone(copy) for copy in copies), "the copy ends")
+        self.assertEqual(0, daemon.stop())
+        harness.NOTES.append(f"{KILLS} kills of the program")
 
     def waiting(self, daemon):
         """One that waits for the program: of two at a time one is refused."""

@@ -39,7 +39,7 @@ struct FiberStack {
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
-  // Of the first field of a continuation, in OCaml 5; nothing: it has been continued.
+  // By the first field of a continuation, in OCaml 5; nothing: it has been continued.
   std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
 
