@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unmodified programs from Debian and npm: stripped, threaded, with their own workloads."""
 
+import json
 import threading
 import time
 import unittest
@@ -63,9 +64,20 @@ class RealProgram(E2ETest):
 
 
 class Servers(RealProgram):
+    def check_snapshot(self, daemon, server, *modules):
+        """Of a program as it is distributed, while it answers: what it holds hangs from its modules and stacks."""
+        path = self.folder / "server.heap"
+        daemon.ctl("snapshot", "take", "--pid", server.pid, "--out", path, "--max-pause", "10s")
+        retained = json.loads(daemon.ctl("snapshot", "retained", path, "-n", "0", "-o", "json").stdout)
+        self.assertGreater(int(retained["reachable"]["blocks"]), 10_000)
+        text = json.dumps(retained["roots"])
+        for module in modules:
+            self.assertIn(module, text)
+
     def check_server(self, server, *modules):
         load = self.process(Wrk(server.url))
         daemon = self.sampled(server, 3_000, *modules)
+        self.check_snapshot(daemon, server, *modules)
         daemon.detach(server.pid)
         self.assertEqual(harness.OK, daemon.stop())
         counts = load.finish()
