@@ -7,19 +7,23 @@
  *     borrowed thread       section: clone, made = 1 ---> goes on
  *     other domains         section: wait for made -----> go on
  *
- * A domain that begins or ends is not in a section, but may still give away its pools: it is
- * counted in caml_num_domains_running all that time, and the section is tried again.
+ * A domain that begins waits until the section is over. One that ends is in no section any more
+ * when it gives away its pools, but counted in caml_num_domains_running until it has. It needs
+ * nothing of the others, and is waited for.
  */
 #include "snapshot_domains.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
+#include <time.h>
 
 #include "buffers.h"
 #include "raw_syscall.h"
 #include "sections.h"
+
+#define NAP_NS 100000
+#define END_PATIENCE_NS 20000000u
 
 static domain_state *leader; /* the domain of the borrowed thread */
 static long (*make_copy)(domain_state **, int);
@@ -40,11 +44,34 @@ static void let_others_go(void)
 	raw_syscall(SYS_futex, (long)&made, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
+static void nap(void)
+{
+	struct timespec time = {.tv_nsec = NAP_NS};
+
+	raw_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+}
+
+/* A nap more: what such a domain does last takes, for a moment, a lock that the copy needs. */
+static int others_have_ended(uintptr_t participants)
+{
+	uint64_t began_ns = memprof_now_ns();
+
+	if (caml_num_domains_running == participants)
+		return 1;
+	while (caml_num_domains_running != participants) {
+		if (memprof_now_ns() - began_ns > END_PATIENCE_NS)
+			return 0;
+		nap();
+	}
+	nap();
+	return 1;
+}
+
 static void in_section(domain_state *state, void *data, int participants, domain_state **all)
 {
 	(void)data;
 	if (state == leader) {
-		if ((uintptr_t)participants == caml_num_domains_running)
+		if (others_have_ended((uintptr_t)participants))
 			child = make_copy(all, participants);
 		let_others_go();
 		return;
@@ -65,7 +92,7 @@ long memprof_copy_domains(long (*copy)(domain_state **domains, int count))
 	while (!caml_try_run_on_all_domains(in_section, 0, before_section) || child == 0) {
 		if (memprof_now_ns() - began_ns > MEMPROF_SECTION_PATIENCE_NS)
 			return -ETIME;
-		sched_yield();
+		nap();
 	}
 	return child;
 }

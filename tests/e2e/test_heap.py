@@ -254,10 +254,18 @@ class Domains(HeapCopy):
 
     def test_under_load_as_domains_begin_and_end(self):
         target = self.program("domains")
-        for _ in range(COPIES):
-            answer = self.answer(self.copy(target))
-            self.assertGreater(answer["roots"]["stack"], 30, "of all domains")
-            self.assertGreater(answer["roots"]["thread"], 7)
+        copies = refused = 0
+        while copies < COPIES:
+            copier = self.copy(target)
+            if copier.wait() == 0:
+                answer = self.answer(copier)
+                self.assertGreater(answer["roots"]["stack"], 30, "of all domains")
+                self.assertGreater(answer["roots"]["thread"], 7)
+                copies += 1
+            else:  # the processors have too much to do
+                self.assertIn("could not be stopped together", self.refusal(copier))
+                refused += 1
+                self.assertLessEqual(refused, COPIES // 5)
             self.check_unharmed(target)
         self.assertEqual(1, len(target.exit()["checksums"]))
         harness.NOTES.append(f"{COPIES} copies")
