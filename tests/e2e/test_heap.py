@@ -3,6 +3,7 @@
 program holds that, and is nothing that the program notices, whoever dies when."""
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -14,6 +15,8 @@ import unittest
 
 import harness
 from harness import OK, TARGETS, TARGETS5, E2ETest, Process, eventually, proc_status
+from stepping import CALLS, SteppedDaemon
+from test_attach_faults import EVENTS, Exits, Nothing
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 WALK = harness.BUILD / "tests" / "heap_walk"
@@ -636,6 +639,98 @@ class Ends(Snapshot):
 
 class Ends5(Ends):
     programs = TARGETS5
+
+
+def copies():
+    """Of this build's programs."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "comm").read_text().strip() == "memprof-copy" and not is_gone(process.name):
+                found += [process.name] * os.readlink(process / "exe").startswith(str(harness.BUILD))
+    return found
+
+
+class Faults(Snapshot):
+    """A system call of memprofd fails while it takes a snapshot, or the program does something just then."""
+
+    programs = TARGETS5
+
+    def setUp(self):
+        super().setUp()
+        self.expected = undisturbed_output()
+        self.memprofd = self.process(SteppedDaemon(self.folder, rate=1e-3))
+
+    def sampled(self):
+        target = self.target("busy_threads", "busy", folder=self.programs)
+        self.memprofd.attach(target.pid)
+        self.memprofd.wait_state(target.pid, "sampling")
+        return target
+
+    def counts(self):
+        """How many calls of each kind there are in a snapshot that nobody disturbs."""
+        target = self.sampled()
+        self.memprofd.stop_at(1_000_000_000, *CALLS)
+        self.assertEqual(OK, self.taker(self.memprofd, "counts.heap").wait())
+        counts = self.memprofd.off()
+        target.kill()
+        return {name: count for name, count in counts.items() if count}
+
+    def hold(self, taker, name, position):
+        self.memprofd.stop_at(position, name)
+        while taker.running():
+            if self.memprofd.held(timeout=0.05):
+                return True
+        return False
+
+    def disturbed(self, target, name, position, event):
+        """Whether it was, and what memprofctl ended with."""
+        taker = self.process(Process([*self.take_command(self.memprofd, "a.heap"), "--pid", target.pid]))
+        reached = self.hold(taker, name, position)
+        if reached:
+            event.begin()
+            if isinstance(event, Nothing):
+                self.memprofd.fail(getattr(errno, CALLS[name][1]))
+            else:
+                self.memprofd.go()
+            event.finish()
+        self.memprofd.off()
+        if taker.wait() != 0:
+            self.assert_one_line(taker.stderr(), "memprofctl:")
+            self.assertEqual([], list(self.folder.glob("a.heap*")))
+        (self.folder / "a.heap").unlink(missing_ok=True)
+        eventually(lambda: not copies(), "the copy ends")
+        return reached
+
+    def check_next(self, target):
+        """The program is as it was: another snapshot can be taken, and nothing of it is left."""
+        def taken():
+            return self.take(self.memprofd, "--pid", target.pid, name="next.heap", check=False)[1].returncode == OK
+        eventually(taken, "a snapshot is taken")
+        self.assertEqual(OK, self.memprofd.detach(target.pid).returncode)
+        self.check_unharmed(target)
+        self.assert_same_output(target, self.expected)
+
+    def trial(self, name, position, kind):
+        target = self.sampled()
+        event = kind(target)
+        with self.subTest(call=name, position=position, event=kind.__name__):
+            reached = self.disturbed(target, name, position, event)
+            if isinstance(event, Exits) and reached:
+                self.assertEqual(0, target.wait(), target.stderr())
+            elif not event.ends or not reached:
+                self.check_next(target)
+        target.kill()
+        self.processes = [self.memprofd]
+
+    def test_at_each_kind_of_call(self):
+        trials = 0
+        for turn, (name, count) in enumerate(self.counts().items()):
+            kinds = EVENTS if harness.MATRIX else [Nothing, EVENTS[1 + turn % (len(EVENTS) - 1)]]
+            for kind in kinds:
+                self.trial(name, 1 + turn * 7 % count, kind)
+                trials += 1
+        harness.NOTES.append(f"{trials} faults")
 
 
 class Reading(Snapshot):
