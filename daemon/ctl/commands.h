@@ -41,7 +41,7 @@ struct Options {
   std::uint32_t max_files = 0;
   int trace_version = 0;
   std::uint64_t trace_id = 0;
-  // snapshot take
+  // snapshot take, why
   std::string max_pause;  // "50ms"; empty: the daemon's default
   // values
   std::string value_pattern;
@@ -54,7 +54,7 @@ struct Options {
 
   // snapshot
   std::string heap_file, other_heap_file;
-  std::string heap_site;   // why
+  std::string heap_site;   // why, of either
   std::string heap_under;  // retained
   std::uint32_t heap_depth = 3;
   std::size_t heap_limit = 10;
@@ -89,6 +89,7 @@ absl::Status run_values(const Options& options);
 absl::Status run_record(const Options& options);
 absl::Status run_dump(const Options& options);
 absl::Status run_snapshot_take(const Options& options);
+absl::Status run_why(const Options& options);
 absl::Status run_events(const Options& options);
 absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);

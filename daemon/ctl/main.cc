@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/snapshot_command_line.h"
 #include "daemon/ctl/top/top_help.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/one_of.h"
@@ -20,10 +21,9 @@
 namespace {
 
 using memprofd::ExitCode;
+using memprofd::ctl::Command;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
-
-using Command = absl::Status (*)(const Options&);
 
 class CommandLine {
  public:
@@ -42,7 +42,11 @@ class CommandLine {
     add_control_commands();
     add_question_commands();
     add_stream_commands();
-    add_snapshot_commands();
+    ctl::add_snapshot_commands(
+        app_, options_,
+        [this](CLI::App& parent, const char* name, const char* help, Command command) {
+          return add_to(parent, name, help, command);
+        });
     add_values();
   }
 
@@ -98,11 +102,7 @@ class CommandLine {
         ->type_name("PERCENT");
   }
   void add_format(CLI::App* sub, const std::vector<std::string>& formats) {
-    std::string help = "Print as table (default)";
-    for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
-    sub->add_option("-o,--output", options_.format, help)
-        ->check(CLI::IsMember(formats))
-        ->type_name("FORMAT");
+    ctl::add_format(*sub, options_.format, formats);
   }
   CLI::App* add_question(const char* name, const char* help, Command command, bool with_lifetimes) {
     CLI::App* sub = add(name, help, command);
@@ -258,66 +258,6 @@ class CommandLine {
     add_format(stop, {ctl::kTable, ctl::kJson});
     add_format(add_to(*trace, "list", "List traces", &ctl::run_trace_list),
                {ctl::kTable, ctl::kJson});
-  }
-
-  CLI::App* add_snapshot_question(CLI::App& snapshot, const char* name, const char* help,
-                                  Command command) {
-    CLI::App* sub = add_to(snapshot, name, help, command);
-    sub->add_option("file", options_.heap_file, "Read this heap snapshot")
-        ->type_name("FILE")
-        ->required();
-    sub->add_option("-n,--limit", options_.heap_limit,
-                    "Show so many rows, in trees below each row (0: all)")
-        ->capture_default_str();
-    sub->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
-    add_format(sub, {ctl::kTable, ctl::kJson});
-    return sub;
-  }
-  void add_snapshot_commands() {
-    CLI::App* snapshot = app_.add_subcommand(
-        "snapshot", "Take snapshots of whole heaps, ask what is in them and why");
-    snapshot->require_subcommand(1);
-    add_snapshot_take(*snapshot);
-    add_snapshot_question(*snapshot, "show",
-                          "Count blocks by kind, shape, size and site, and free memory",
-                          &ctl::run_snapshot_show);
-    add_snapshot_retained(*snapshot);
-    CLI::App* why =
-        add_snapshot_question(*snapshot, "why", "Show what keeps the memory of an allocation site",
-                              &ctl::run_snapshot_why);
-    why->add_option("site", options_.heap_site,
-                    "Take blocks whose callstack has such a function or file:line")
-        ->type_name("REGEX")
-        ->required();
-    CLI::App* diff = add_snapshot_question(
-        *snapshot, "diff", "Show what is different in a later snapshot", &ctl::run_snapshot_diff);
-    diff->add_option("other", options_.other_heap_file, "Compare with this later one")
-        ->type_name("OTHER")
-        ->required();
-    add_snapshot_question(*snapshot, "waste", "Show memory that could be had for less",
-                          &ctl::run_snapshot_waste);
-  }
-  void add_snapshot_take(CLI::App& snapshot) {
-    CLI::App* take = add_to(snapshot, "take", "Take one, into a file", &ctl::run_snapshot_take);
-    add_pid(take);
-    take->add_option("--out", options_.out, "Write to this file (default: snapshot-PID-TIME.heap)")
-        ->type_name("FILE");
-    take->add_option("--max-pause", options_.max_pause,
-                     "Refuse when the program would be stopped for longer (default: 50ms)")
-        ->type_name("DURATION");
-    add_format(take, {ctl::kTable, ctl::kJson});
-  }
-  void add_snapshot_retained(CLI::App& snapshot) {
-    CLI::App* retained = add_snapshot_question(snapshot, "retained",
-                                               "Show what modules, fields and stacks keep alive",
-                                               &ctl::run_snapshot_retained);
-    retained->add_option("--depth", options_.heap_depth, "Unfold so many blocks below each other")
-        ->check(CLI::Range(1, 100))
-        ->capture_default_str();
-    retained
-        ->add_option("--under", options_.heap_under,
-                     "Show only roots whose name matches, such as 'Cache / field 2'")
-        ->type_name("REGEX");
   }
 
   void add_values() {

@@ -19,6 +19,16 @@ namespace {
 constexpr char kEnding[] = ".XXXXXX.part";
 constexpr int kAfterRandom = 5;  // ".part"
 
+absl::Status write_all(int file, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return cannot_write(what);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<NewFile> NewFile::create(std::string path) {
@@ -37,20 +47,27 @@ NewFile::~NewFile() {
   if (!temporary_.empty()) (void)::unlink(temporary_.c_str());
 }
 
-absl::Status NewFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return cannot_write(path_);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return absl::OkStatus();
-}
+absl::Status NewFile::write(std::string_view bytes) { return write_all(file_.get(), bytes, path_); }
 
 absl::Status NewFile::finish() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_);
   temporary_.clear();
   return absl::OkStatus();
 }
+
+absl::StatusOr<NamelessFile> NamelessFile::create() {
+  const char* told = std::getenv("TMPDIR");
+  std::string folder = told != nullptr && *told != '\0' ? told : "/tmp";
+  std::string path = folder + "/memprofctl.XXXXXX";
+  UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
+  if (!file || ::unlink(path.c_str()) != 0) return cannot_write(path);
+  return NamelessFile(std::move(folder), std::move(file));
+}
+
+absl::Status NamelessFile::write(std::string_view bytes) const {
+  return write_all(file_.get(), bytes, "a file in " + folder_ + " (TMPDIR names another folder)");
+}
+
+std::string NamelessFile::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
 
 }  // namespace memprofd::ctl

@@ -35,4 +35,21 @@ class NewFile {
   UniqueFd file_;
 };
 
+// A file for a moment, for its owner alone: it has no name and is gone however this process ends.
+class NamelessFile {
+ public:
+  // In $TMPDIR, else in /tmp.
+  static absl::StatusOr<NamelessFile> create();
+  absl::Status write(std::string_view bytes) const;
+  // For this process, while the object lives.
+  std::string path() const;
+
+ private:
+  NamelessFile(std::string folder, UniqueFd file)
+      : folder_(std::move(folder)), file_(std::move(file)) {}
+
+  std::string folder_;  // of messages
+  UniqueFd file_;
+};
+
 }  // namespace memprofd::ctl

@@ -146,6 +146,12 @@ void add_order(CLI::App& app, QueryOptions& options) {
       ->check(CLI::Range(0, 1'000'000'000));
 }
 
+void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats) {
+  std::string help = "Print as table (default)";
+  for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
+  app.add_option("-o,--output", format, help)->check(CLI::IsMember(formats))->type_name("FORMAT");
+}
+
 absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words) {
   CLI::App app;
   app.set_help_flag();

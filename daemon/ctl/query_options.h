@@ -39,6 +39,9 @@ void add_grouping(CLI::App& app, QueryOptions& options);
 // --sort and --limit.
 void add_order(CLI::App& app, QueryOptions& options);
 
+// --output: "table" and others, the first is the default.
+void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats);
+
 // The options of add_filter(), and a pattern, from words that were typed elsewhere than on a
 // command line.
 absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words);

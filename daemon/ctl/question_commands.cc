@@ -10,6 +10,7 @@
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_report.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/site_join.h"
 #include "daemon/ctl/top/top_plain.h"
 #include "daemon/ctl/top/top_terminal.h"
@@ -72,6 +73,18 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
   return question.source->list_sites(request);
 }
 
+// Only of a program that runs, with an agent, can be asked what keeps something alive.
+std::string hint_of(Question& question, const pb::ListLeaksResponse& leaks) {
+  const absl::StatusOr<pb::ListTargetsResponse> targets = question.source->list_targets();
+  if (!targets.ok()) return "";
+  for (const pb::Target& target : targets->targets()) {
+    if (target.pid() != question.selection.pid()) continue;
+    if (target.state() != pb::TARGET_STATE_SAMPLING || is_observed(target)) continue;
+    return why_hint(leaks, target.pid());
+  }
+  return "";
+}
+
 absl::Status report_leaks(const Options& options) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::ListLeaksRequest request;
@@ -80,7 +93,8 @@ absl::Status report_leaks(const Options& options) {
   if (options.query.limit > 0) request.set_limit(limit_of(options, 0));
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
   if (options.json()) return print_json(response, options.out);
-  return write_result(leaks_text(response, options.query.group_by), options.out);
+  return write_result(leaks_text(response, options.query.group_by) + hint_of(question, response),
+                      options.out);
 }
 
 absl::Status report_profile(const Options& options, const ProfileFormatRow& format) {

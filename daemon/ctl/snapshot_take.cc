@@ -3,16 +3,14 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/new_file.h"
 #include "daemon/ctl/output.h"
-#include "daemon/ctl/progress.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
@@ -30,25 +28,6 @@ std::string default_name(int pid) {
   char time[32] = "";
   std::strftime(time, sizeof time, "%Y%m%dT%H%M%S", &utc);
   return absl::StrCat("snapshot-", pid, "-", time, ".heap");
-}
-
-absl::StatusOr<pb::TakeSnapshotRequest> request_of(const Options& options, Client& client) {
-  pb::TakeSnapshotRequest request;
-  if (!options.max_pause.empty()) {
-    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_pause));
-    if (seconds == 0) {
-      return absl::InvalidArgumentError(
-          "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
-    }
-    request.set_max_pause_seconds(seconds);
-  }
-  pb::ListTargetsResponse targets;
-  if (options.pid == 0) {
-    ASSIGN_OR_RETURN(targets, client.list_targets());
-  }
-  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
-  request.set_pid(pid);
-  return request;
 }
 
 std::string summary_text(const std::string& file, const pb::SnapshotSummary& summary) {
@@ -72,22 +51,16 @@ absl::StatusOr<std::string> summary_json(const std::string& file,
 absl::Status run_snapshot_take(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, request_of(options, client));
+  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
   const std::string name = options.out.empty() ? default_name(request.pid()) : options.out;
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
   interrupt.on_signal([&client] { client.interrupt(); });
-  std::optional<pb::SnapshotSummary> summary;
-  {
-    const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
-    RETURN_IF_ERROR(client.take_snapshot(request, [&](const pb::TakeSnapshotResponse& response) {
-      if (response.has_summary()) summary = response.summary();
-      return file.write(response.data());
-    }));
-  }
-  if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
+  ASSIGN_OR_RETURN(
+      const pb::SnapshotSummary summary,
+      take_snapshot(client, request, [&](std::string_view bytes) { return file.write(bytes); }));
   RETURN_IF_ERROR(file.finish());
-  if (!options.json()) return print(summary_text(name, *summary));
-  ASSIGN_OR_RETURN(const std::string json, summary_json(name, *summary));
+  if (!options.json()) return print(summary_text(name, summary));
+  ASSIGN_OR_RETURN(const std::string json, summary_json(name, summary));
   return print(json);
 }
 

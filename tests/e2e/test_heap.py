@@ -784,6 +784,28 @@ class Reading(Snapshot):
         self.assertEqual(harness.NO_PROCESS, none.returncode)
         self.assert_one_line(none.stderr, "no sampled block's callstack matches")
 
+    def test_why_in_one_step(self):
+        """What the program has now; a misspelt site does not stop it."""
+        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        options = ("--max-pause", "10s")
+        why = json.loads(daemon.ctl("why", r"Sessions\.make_session", *options, "-n", 0, "-o", "json").stdout)
+        reachable = why["reachable"]["sampled_blocks"]
+        self.assertGreater(reachable, 0)
+        self.assertEqual(reachable, sum(way["sampled_blocks"] for way in why["paths"]))
+        self.assertRegex(why["paths"][0]["path"], r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
+        table = daemon.ctl("why", r"Sessions\.make_session", *options).stdout
+        self.assertIn("global Demo_server, field", table)
+        stopped = daemon.targets()[target.pid]["paused_seconds"]
+        for pattern, code, words in (("Nowhere", harness.NO_PROCESS, 'a callstack that matches "Nowhere"'),
+                                     ("(", harness.USAGE, "site")):
+            done = daemon.ctl("why", pattern, *options, check=False)
+            self.assertEqual(code, done.returncode)
+            self.assert_one_line(done.stderr, "memprofctl:", words)
+        self.assertEqual(stopped, daemon.targets()[target.pid]["paused_seconds"])
+
     def test_what_has_come_since(self):
         target, daemon = self.attached("heap_shapes")
         self.stepping(target, daemon)

@@ -288,6 +288,7 @@ class OneModel(QueryTest):
         self.assertEqual("Known_alloc.site_live", answer["leaks"][0]["site"]["function"])
         by_function = self.memprofd.ctl("report", "--leaks", "--pid", self.pid, "-g", "function", "-n", 1).stdout
         self.assertRegex(by_function, r"1\. \S+ \w+( ± [\d.]+)?  Known_alloc\.site_live\b")
+        self.assertTrue(by_function.endswith(f"memprofctl why --pid {self.pid} 'Known_alloc\\.site_live'\n"), by_function)
 
     def test_profiles(self):
         for kind in ("collapsed", "speedscope", "html"):

@@ -9,12 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "daemon/ctl/render/sparkline.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/model/measure.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
+#include "re2/re2.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -203,6 +205,13 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
                   "later.\n",
                   doubt_text(response));
   return out;
+}
+
+std::string why_hint(const pb::ListLeaksResponse& response, int pid) {
+  if (response.leaks().empty() || response.leaks(0).site().function().empty()) return "";
+  const std::string pattern = RE2::QuoteMeta(printable(response.leaks(0).site().function()));
+  return absl::StrCat("What keeps the first one alive: memprofctl why --pid ", pid, " '",
+                      absl::StrReplaceAll(pattern, {{"'", "'\\''"}}), "'\n");
 }
 
 }  // namespace memprofd::ctl

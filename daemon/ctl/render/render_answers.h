@@ -17,5 +17,8 @@ std::string callers_text(const pb::ListCallersResponse& response,
 std::string history_text(const pb::GetHistoryResponse& response,
                          const pb::GetHistoryRequest& request, const Style& style);
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
+// What to ask next about the first leak: a line with a command for a shell. Empty when a leak has
+// no function, or there is none.
+std::string why_hint(const pb::ListLeaksResponse& response, int pid);
 
 }  // namespace memprofd::ctl

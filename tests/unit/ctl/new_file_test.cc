@@ -57,5 +57,22 @@ TEST(NewFile, FollowsNoLinkAndReplacesNoDevice) {
             NewFile::create(folder.path("no/such/folder")).status().code());
 }
 
+TEST(NamelessFile, IsReadBackAndNowhereToBeFound) {
+  const TempDir folder;
+  ASSERT_EQ(0, ::setenv("TMPDIR", folder.path().c_str(), 1));
+  const auto file = NamelessFile::create();
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(0u, files_in(folder));
+  EXPECT_TRUE(file->write("one").ok());
+  EXPECT_TRUE(file->write("two").ok());
+  EXPECT_EQ("onetwo", read_file(file->path()));
+  struct stat status {};
+  ASSERT_EQ(0, ::stat(file->path().c_str(), &status));
+  EXPECT_EQ(0600u, status.st_mode & 0777);
+  ASSERT_EQ(0, ::setenv("TMPDIR", folder.path("none").c_str(), 1));
+  EXPECT_THAT(std::string(NamelessFile::create().status().message()), HasSubstr("none/memprofctl"));
+  ::unsetenv("TMPDIR");
+}
+
 }  // namespace
 }  // namespace memprofd::ctl

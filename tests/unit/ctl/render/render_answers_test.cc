@@ -177,6 +177,18 @@ TEST_F(RenderAnswersTest, Leaks) {
   expect_golden("leaks.txt", leaks_text(response, pb::GROUP_BY_SITE));
 }
 
+// A shell and memprofctl read it as that function, whatever the program calls it.
+TEST_F(RenderAnswersTest, WhatToAskNextAboutALeak) {
+  pb::ListLeaksResponse response;
+  EXPECT_EQ(why_hint(response, 77), "");
+  pb::Site& site = *response.add_leaks()->mutable_site();
+  EXPECT_EQ(why_hint(response, 77), "") << "threads have no function";
+  site.set_function("Cache.(add')\n");
+  EXPECT_EQ(why_hint(response, 77),
+            "What keeps the first one alive: memprofctl why --pid 77 "
+            "'Cache\\.\\(add\\'\\''\\)\\?'\n");
+}
+
 TEST_F(RenderAnswersTest, NoLeaks) {
   pb::ListLeaksResponse response;
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE), HasSubstr("Nothing to compare"));

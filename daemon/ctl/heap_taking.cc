@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/heap_taking.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/arguments.h"
+#include "daemon/ctl/progress.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd::ctl {
+
+absl::StatusOr<pb::TakeSnapshotRequest> snapshot_request(const Options& options, Client& client) {
+  pb::TakeSnapshotRequest request;
+  if (!options.max_pause.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_pause));
+    if (seconds == 0) {
+      return absl::InvalidArgumentError(
+          "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
+    }
+    request.set_max_pause_seconds(seconds);
+  }
+  pb::ListTargetsResponse targets;
+  if (options.pid == 0) {
+    ASSIGN_OR_RETURN(targets, client.list_targets());
+  }
+  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
+  request.set_pid(pid);
+  return request;
+}
+
+absl::StatusOr<pb::SnapshotSummary> take_snapshot(
+    Client& client, const pb::TakeSnapshotRequest& request,
+    const std::function<absl::Status(std::string_view)>& use) {
+  const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
+  std::optional<pb::SnapshotSummary> summary;
+  RETURN_IF_ERROR(client.take_snapshot(request, [&](const pb::TakeSnapshotResponse& response) {
+    if (response.has_summary()) summary = response.summary();
+    return use(response.data());
+  }));
+  if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
+  return *std::move(summary);
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap snapshot of a target, as commands get it from memprofd.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/ctl/client.h"
+#include "daemon/ctl/commands.h"
+
+namespace memprofd::ctl {
+
+// As the options have it; which target it is about is settled.
+absl::StatusOr<pb::TakeSnapshotRequest> snapshot_request(const Options& options, Client& client);
+// Gives the file piece by piece; it is whole when this succeeds. Says on stderr what is going on.
+// kCancelled: the client was interrupted.
+absl::StatusOr<pb::SnapshotSummary> take_snapshot(
+    Client& client, const pb::TakeSnapshotRequest& request,
+    const std::function<absl::Status(std::string_view)>& use);
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// memprofctl why: what keeps the memory of a site alive in a running program.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_taking.h"
+#include "daemon/ctl/interrupt.h"
+#include "daemon/ctl/new_file.h"
+#include "daemon/ctl/snapshot/why_answer.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd::ctl {
+namespace {
+
+// A misspelt site costs the program nothing. In observe mode it is not known what is alive, and
+// the taking says that none is taken.
+absl::Status check_lives(Client& client, int pid, const std::string& pattern) {
+  pb::ListSitesRequest request;
+  request.set_pid(pid);
+  request.set_order(pb::MEASURE_LIVE);
+  request.set_limit(1);
+  request.set_no_callstacks(true);
+  request.mutable_filter()->add_require(pattern);
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, client.list_sites(request));
+  if (response.target().mode() == "observe") return absl::OkStatus();
+  if (!response.sites().empty() && response.sites(0).live_objects() > 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("nothing that was sampled in pid ", pid,
+                                          " and is alive has a callstack that matches \"", pattern,
+                                          "\"; memprofctl sites lists sites"));
+}
+
+}  // namespace
+
+absl::Status run_why(const Options& options) {
+  RETURN_IF_ERROR(check_site_pattern(options.heap_site));
+  Interrupt interrupt;
+  Client client(options.endpoint);
+  interrupt.on_signal([&client] { client.interrupt(); });
+  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
+  RETURN_IF_ERROR(check_lives(client, request.pid(), options.heap_site));
+  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
+  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
+                    return file.write(bytes);
+                  }).status());
+  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(file.path()));
+  return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.pid()),
+                    "memprofctl sites");
+}
+
+}  // namespace memprofd::ctl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// memprofctl why and memprofctl snapshot why: one answer, of a snapshot from either place.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/snapshot/snapshot_text.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd::ctl {
+
+// What of an answer the options have shown.
+SnapshotView snapshot_view(const Options& options);
+// kInvalidArgument: it is no pattern of a site.
+absl::Status check_site_pattern(const std::string& pattern);
+// Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
+// file or process that the image is of; list_sites: the command that names sites there are.
+// kNotFound: no sampled block is of such a site. kFailedPrecondition: there is no sampled block.
+absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
+                        const std::string& list_sites);
+
+}  // namespace memprofd::ctl

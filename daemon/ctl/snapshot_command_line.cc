@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/snapshot_command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/ctl/query_options.h"
+
+namespace memprofd::ctl {
+namespace {
+
+class SnapshotCommandLine {
+ public:
+  SnapshotCommandLine(CLI::App& app, Options& options, const AddCommand& add)
+      : app_(app), options_(options), add_(add) {}
+
+  void add_all() {
+    add_live_why();
+    snapshot_ = app_.add_subcommand("snapshot",
+                                    "Take snapshots of whole heaps, ask what is in them and why");
+    snapshot_->require_subcommand(1);
+    add_take();
+    add_question("show", "Count blocks by kind, shape, size and site, and free memory",
+                 &run_snapshot_show);
+    add_retained();
+    add_site(*add_question("why", "Show what keeps the memory of an allocation site",
+                           &run_snapshot_why));
+    add_question("diff", "Show what is different in a later snapshot", &run_snapshot_diff)
+        ->add_option("other", options_.other_heap_file, "Compare with this later one")
+        ->type_name("OTHER")
+        ->required();
+    add_question("waste", "Show memory that could be had for less", &run_snapshot_waste);
+  }
+
+ private:
+  CLI::App* add_question(const char* name, const char* help, Command command) {
+    CLI::App* sub = add_(*snapshot_, name, help, command);
+    add_file(*sub);
+    add_view(*sub);
+    return sub;
+  }
+  void add_live_why() {
+    CLI::App* why =
+        add_(app_, "why", "Show what keeps the memory of an allocation site, in a running program",
+             &run_why);
+    add_site(*why);
+    add_pid(*why, "--pid");
+    add_max_pause(*why);
+    add_view(*why);
+  }
+  void add_take() {
+    CLI::App* take = add_(*snapshot_, "take", "Take one, into a file", &run_snapshot_take);
+    add_pid(*take, "pid,--pid");
+    take->add_option("--out", options_.out, "Write to this file (default: snapshot-PID-TIME.heap)")
+        ->type_name("FILE");
+    add_max_pause(*take);
+    add_format(*take, options_.format, {kTable, kJson});
+  }
+  void add_retained() {
+    CLI::App* retained = add_question("retained", "Show what modules, fields and stacks keep alive",
+                                      &run_snapshot_retained);
+    retained->add_option("--depth", options_.heap_depth, "Unfold so many blocks below each other")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
+    retained
+        ->add_option("--under", options_.heap_under,
+                     "Show only roots whose name matches, such as 'Cache / field 2'")
+        ->type_name("REGEX");
+  }
+
+  void add_file(CLI::App& sub) {
+    sub.add_option("file", options_.heap_file, "Read this heap snapshot")
+        ->type_name("FILE")
+        ->required();
+  }
+  void add_view(CLI::App& sub) {
+    sub.add_option("-n,--limit", options_.heap_limit,
+                   "Show so many rows, in trees below each row (0: all)")
+        ->capture_default_str();
+    sub.add_option("--out", options_.out, "Write to this file")->type_name("FILE");
+    add_format(sub, options_.format, {kTable, kJson});
+  }
+  void add_site(CLI::App& sub) {
+    sub.add_option("site", options_.heap_site,
+                   "Take blocks whose callstack has such a function or file:line")
+        ->type_name("REGEX")
+        ->required();
+  }
+  void add_pid(CLI::App& sub, const char* names) {
+    sub.add_option(names, options_.pid,
+                   "Name the process; may be omitted when there is one target");
+  }
+  void add_max_pause(CLI::App& sub) {
+    sub.add_option("--max-pause", options_.max_pause,
+                   "Refuse when the program would be stopped for longer (default: 50ms)")
+        ->type_name("DURATION");
+  }
+
+  CLI::App& app_;
+  Options& options_;
+  const AddCommand& add_;
+  CLI::App* snapshot_ = nullptr;
+};
+
+}  // namespace
+
+void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add) {
+  SnapshotCommandLine(app, options, add).add_all();
+}
+
+}  // namespace memprofd::ctl
