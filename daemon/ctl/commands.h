@@ -101,5 +101,6 @@ absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);
 absl::Status run_snapshot_diff(const Options& options);
 absl::Status run_snapshot_waste(const Options& options);
+absl::Status run_snapshot_convert(const Options& options);
 
 }  // namespace memprofd::ctl

@@ -29,6 +29,7 @@ class SnapshotCommandLine {
         ->type_name("OTHER")
         ->required();
     add_question("waste", "Show memory that could be had for less", &run_snapshot_waste);
+    add_convert();
   }
 
  private:
@@ -65,6 +66,14 @@ class SnapshotCommandLine {
         ->add_option("--under", options_.heap_under,
                      "Show only roots whose name matches, such as 'Cache / field 2'")
         ->type_name("REGEX");
+  }
+
+  void add_convert() {
+    CLI::App* convert =
+        add_(*snapshot_, "convert", "Write it for Chrome's DevTools (.heapsnapshot)",
+             &run_snapshot_convert);
+    add_file(*convert);
+    convert->add_option("--out", options_.out, "Write to this file")->type_name("FILE")->required();
   }
 
   void add_file(CLI::App& sub) {

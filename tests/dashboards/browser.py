@@ -21,6 +21,7 @@ import tempfile
 import time
 
 CHROMIUM = "/usr/bin/chromium"
+DEVTOOLS = "devtools://devtools/bundled/"
 TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium stands still
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -197,6 +198,21 @@ class Browser:
             raise AssertionError(f"{url}: {result['errorText']}")
         self.wait_event("Page.loadEventFired")
         self.settle()
+
+    def open_devtools(self):
+        """Goes to the page that the DevTools are, without a page that they would look at; their modules can be
+        imported there."""
+        target = self._call("Target.createTarget", {"url": f"{DEVTOOLS}devtools_app.html"}, None)["targetId"]
+        self.session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True}, None)["sessionId"]
+        self.call("Runtime.enable")
+        self.wait_for("document.readyState === 'complete'")
+
+    def give_file(self, name, path):
+        """A variable of the page becomes a File, as if somebody had chosen it."""
+        made = self.call("Runtime.evaluate", expression="var chooser = document.createElement('input'); "
+                                                        "chooser.type = 'file'; chooser")
+        self.call("DOM.setFileInputFiles", files=[str(path)], objectId=made["result"]["objectId"])
+        self.evaluate(f"globalThis.{name} = chooser.files[0]; 0")
 
     def evaluate(self, expression):
         """The JSON value of an expression; a promise is awaited."""

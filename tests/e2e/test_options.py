@@ -14,7 +14,7 @@ LONGEST_MESSAGE = 250
 # A text that begins otherwise is a fragment, or wants its verb here.
 VERBS = set("""
 Ask Attach Change Check Choose Compare Count Display Divide Draw Enable Follow Give Group Have Inject Keep Leave Let List
-Log Lower Match Name Print Profile Reach Read Record Serve Show Sort Start Stop Take Use Watch Write
+Log Lower Match Name Print Profile Reach Read Record Refuse Serve Show Sort Start Stop Take Unfold Use Watch Write
 """.split())
 # "  -n,--limit INT:...   Show ..." or a text in the next line; subcommands are one word.
 ENTRY = re.compile(r"^  (-{1,2}[A-Za-z]|[a-z]+ )")
@@ -41,8 +41,9 @@ def commands():
     listed = help_of("memprofctl").split("Subcommands:")[1].split("\n\n")[0]
     for name in re.findall(r"^  ([a-z]+) ", listed, re.M):
         yield (name,)
-    for name in re.findall(r"^  ([a-z]+) ", help_of("memprofctl", "trace").split("Subcommands:")[1], re.M):
-        yield "trace", name
+    for group in ("trace", "snapshot"):
+        for name in re.findall(r"^  ([a-z]+) ", help_of("memprofctl", group).split("Subcommands:")[1], re.M):
+            yield group, name
 
 
 class Help(unittest.TestCase):

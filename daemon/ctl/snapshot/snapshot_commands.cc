@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that ask the file of a heap snapshot.
+#include <fmt/core.h>
+
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/new_file.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/snapshot/snapshot_json.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/query/frame_filter.h"
+#include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -85,6 +91,18 @@ absl::Status run_snapshot_waste(const Options& options) {
   return write_result(
       options.json() ? waste_json(image, rows) : waste_text(image, rows, snapshot_view(options)),
       options.out);
+}
+
+absl::Status run_snapshot_convert(const Options& options) {
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(NewFile file, NewFile::create(options.out));
+  ASSIGN_OR_RETURN(
+      const ChromeSnapshotSize size,
+      write_chrome_snapshot(image, [&](std::string_view bytes) { return file.write(bytes); }));
+  RETURN_IF_ERROR(file.finish());
+  return print(
+      fmt::format("{}: {} blocks that roots lead to; {} that nothing leads to are left out\n",
+                  options.out, format_count(size.blocks), format_count(size.left_out)));
 }
 
 }  // namespace memprofd::ctl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap in the form of Chrome's heap snapshots (.heapsnapshot), which its DevTools open: Memory,
+// then "Load profile". What is reachable is in it, below the roots as they are named: all roots,
+// kinds, modules and threads, fields and frames. Of edges it has the numbers of fields, of blocks
+// what they are ("block(4)", "closure Server.handle"); sizes have the header.
+//
+//   {"snapshot":{"meta":{..},"node_count":N,"edge_count":M,..},
+//    "nodes":[type,name,id,self_size,edge_count,trace_node_id,detachedness, ..],
+//    "edges":[type,name_or_index,to_node, ..], .., "strings":["", ..]}
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct ChromeSnapshotSize {
+  std::uint64_t blocks = 0;    // that are in it
+  std::uint64_t left_out = 0;  // garbage: DevTools count on a way to each block
+};
+
+// DevTools number what is in a file with 32 bits; a block's own size, too.
+inline constexpr std::uint64_t kMostChromeNumbers = 0xFFFFFFFF;
+
+// Piece by piece, each of about 64 KiB; the errors are those of write. kResourceExhausted: the heap
+// has more blocks, pointers or bytes in one block than the format has numbers for.
+absl::StatusOr<ChromeSnapshotSize> write_chrome_snapshot(
+    const HeapImage& image, const std::function<absl::Status(std::string_view)>& write);
+
+}  // namespace memprofd
