@@ -58,6 +58,8 @@ struct Options {
   std::string heap_under;  // retained
   std::uint32_t heap_depth = 3;
   std::size_t heap_limit = 10;
+  std::string sql;  // query
+  std::size_t sql_rows = 100;
 
   std::size_t rss_files = 10;  // rss
 
@@ -101,6 +103,7 @@ absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);
 absl::Status run_snapshot_diff(const Options& options);
 absl::Status run_snapshot_waste(const Options& options);
+absl::Status run_snapshot_query(const Options& options);
 absl::Status run_snapshot_convert(const Options& options);
 
 }  // namespace memprofd::ctl

@@ -63,6 +63,26 @@ absl::Status write_result(const std::string& data, const std::string& file) {
   return cannot_write(file);
 }
 
+absl::StatusOr<ResultStream> ResultStream::open(const std::string& file) {
+  ResultStream stream;
+  stream.name_ = file.empty() ? "to stdout" : file;
+  if (!file.empty()) stream.file_.reset(std::fopen(file.c_str(), "wb"));
+  if (!file.empty() && !stream.file_) return cannot_write(file);
+  return stream;
+}
+
+void ResultStream::write(std::string_view text) {
+  std::FILE* out = file_ ? file_.get() : stdout;
+  if (failed() || std::fwrite(text.data(), 1, text.size(), out) == text.size()) return;
+  status_ = cannot_write(name_);
+}
+
+absl::Status ResultStream::finish() {
+  if (failed()) return status_;
+  if (std::fflush(file_ ? file_.get() : stdout) != 0) return cannot_write(name_);
+  return absl::OkStatus();
+}
+
 absl::Status write_binary(const std::string& data, const std::string& file,
                           const std::string& suggested_name) {
   if (file.empty() && ::isatty(STDOUT_FILENO) != 0) {

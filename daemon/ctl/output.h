@@ -2,9 +2,13 @@
 // Where results go.
 #pragma once
 
+#include <cstdio>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/ctl/render/render_table.h"
 #include "google/protobuf/message.h"
 
@@ -19,7 +23,27 @@ absl::Status print(const std::string& text);
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");
 // To the file, or to stdout when there is none.
 absl::Status write_result(const std::string& data, const std::string& file);
-// The same for bytes that are no text: refuses a terminal.
+// The same piece by piece, for what is not to be held as a whole.
+class ResultStream {
+ public:
+  // To stdout when there is no file.
+  static absl::StatusOr<ResultStream> open(const std::string& file);
+  // After an error nothing more is written; finish() tells it.
+  void write(std::string_view text);
+  bool failed() const { return !status_.ok(); }
+  absl::Status finish();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  ResultStream() = default;
+
+  std::unique_ptr<std::FILE, Close> file_;  // null: stdout
+  std::string name_;
+  absl::Status status_;
+};
+// The same as write_result() for bytes that are no text: refuses a terminal.
 absl::Status write_binary(const std::string& data, const std::string& file,
                           const std::string& suggested_name);
 

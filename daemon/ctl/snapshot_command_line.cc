@@ -29,6 +29,7 @@ class SnapshotCommandLine {
         ->type_name("OTHER")
         ->required();
     add_question("waste", "Show memory that could be had for less", &run_snapshot_waste);
+    add_query();
     add_convert();
   }
 
@@ -68,6 +69,18 @@ class SnapshotCommandLine {
         ->type_name("REGEX");
   }
 
+  void add_query() {
+    CLI::App* query = add_(*snapshot_, "query", "Ask in SQL, over blocks, edges, roots and sites",
+                           &run_snapshot_query);
+    add_file(*query);
+    query->add_option("sql", options_.sql, "Select from the tables that docs/snapshots.md lists")
+        ->type_name("SELECT")
+        ->required();
+    query->add_option("-n,--limit", options_.sql_rows, "Show so many rows of a table (0: all)")
+        ->capture_default_str();
+    query->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
+    add_format(*query, options_.format, {kTable, kJson});
+  }
   void add_convert() {
     CLI::App* convert =
         add_(*snapshot_, "convert", "Write it for Chrome's DevTools (.heapsnapshot)",

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import time
@@ -805,6 +806,65 @@ class Reading(Snapshot):
             self.assertEqual(code, done.returncode)
             self.assert_one_line(done.stderr, "memprofctl:", words)
         self.assertEqual(stopped, daemon.targets()[target.pid]["paused_seconds"])
+
+    def query(self, path, sql):
+        """Rows as dictionaries; as a table there is a line for each."""
+        command = [harness.BUILD / "memprofctl", "snapshot", "query", path, sql]
+        answer = json.loads(subprocess.run([*command, "-o", "json"], capture_output=True, check=True,
+                                           timeout=harness.TIMEOUT).stdout)
+        table = subprocess.run([*command, "-n", "0"], capture_output=True, text=True, check=True,
+                               timeout=harness.TIMEOUT).stdout
+        self.assertEqual(1 + len(answer["rows"]), len(table.splitlines()))
+        return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
+
+    def test_the_documents_queries(self):
+        """Each example of docs/snapshots.md has an answer, which agrees with the other commands where they tell that, too."""
+        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        path, _ = self.take(daemon)
+        text = (harness.ROOT / "docs/snapshots.md").read_text()
+        chapter = text.split("## Questions in SQL\n")[1].split("\n## ")[0]
+        examples = re.findall(r"^\*\*(.+)\*\*.*\n\n((?:    .+\n)+)", chapter, re.M)
+        self.assertEqual(10, len(examples))
+        answers = {title: self.query(path, sql) for title, sql in examples}
+        self.assertEqual([], [title for title, rows in answers.items() if not rows])
+        shown = self.ask("show", path)
+        closures = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+        for row in answers["Which functions' closures are kept?"]:
+            self.assertEqual(closures["closure " + row["name"] if row["name"] else "closure"], row["closures"])
+        sites = {}
+        for row in shown["sites"]:
+            function, _, place = row["name"].rpartition(" ")
+            sites[function or place, int(place.rpartition(":")[2]) if function else None] = row["reachable"]["bytes"]
+        for row in answers["What of each site is reachable, what is garbage?"]:
+            self.assertAlmostEqual(sites[row["function"], row["line"]], row["reachable"] or 0, delta=1)
+        modules = {row["name"]: row for root in self.ask("retained", path)["roots"] if root["name"] == "globals"
+                   for row in root["children"]}
+        for row in answers["How much does each module keep that no other does?"]:
+            self.assertEqual(modules[row["name"]]["bytes"], row["bytes"])
+        self.assertEqual(shown["free"]["bytes"],
+                         answers["How much of the free memory is in blocks of up to a size?"][-1]["up_to_here"])
+
+    def test_a_query_counts_what_the_program_has(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        told, found = self.take_while_stepping(target, daemon)
+        path = self.folder / "a.heap"
+        rows = self.query(path, "select tag, fields, count(*) as n from blocks group by tag, fields")
+        counted = {(row["tag"], row["fields"]): row["n"] for row in rows}
+        self.assertEqual(found["rows"], counted)
+        self.assertEqual(OLD, {key: counted[key] for key in OLD})
+        [reachable] = self.query(path, "select count(*) as n from blocks where reachable")
+        self.assertEqual(found["reachable"], reachable["n"])
+        [kept] = self.query(path, f"select count(*) as n from retained where bytes = 8 * {told['kept_words']}")
+        self.assertGreater(kept["n"], 0, "Obj.reachable_words of what only one global keeps")
+        refused = subprocess.run([harness.BUILD / "memprofctl", "snapshot", "query", path,
+                                  f"attach '{self.folder}/x.db' as x"], capture_output=True, text=True, check=False)
+        self.assertEqual(harness.USAGE, refused.returncode)
+        self.assert_one_line(refused.stderr, "only SELECT is allowed")
+        self.assertFalse((self.folder / "x.db").exists())
 
     def test_what_has_come_since(self):
         target, daemon = self.attached("heap_shapes")

@@ -19,6 +19,7 @@ snapshot
 snapshot/file
 snapshot/answers
 rss
+snapshot/sql
 attach/kernel
 attach/inject
 attach/budget
@@ -44,7 +45,7 @@ control
 ctl/render ctl/top ctl/snapshot ctl
 """
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
-          "daemon/ctl/query_options.cc"}
+          "daemon/ctl/query_options.cc", "daemon/ctl/snapshot_command_line.cc"}
 # Whose form the licence's line has: a program of the kernel is under its licence too.
 LICENSED = re.compile(r"SPDX-License-Identifier: (Apache-2\.0|\(GPL-2\.0-only OR BSD-2-Clause\))( \*/| \*\))?$", re.M)
 # What cannot have a comment (pages are shown as they are), and text for people.

@@ -11,6 +11,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/snapshot/snapshot_json.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
+#include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
@@ -20,15 +21,6 @@
 
 namespace memprofd::ctl {
 namespace {
-
-// Roots come last in the file: without its end, all would seem to be garbage.
-absl::StatusOr<HeapImage> read_whole_image(const std::string& path) {
-  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(path));
-  if (image.info.complete) return image;
-  return absl::InvalidArgumentError(
-      path + " is cut off or damaged, and with its end the roots are lost; only memprofctl " +
-      "snapshot show counts what is left; take another");
-}
 
 absl::StatusOr<std::vector<std::uint32_t>> roots_under(const RetainedTable& table,
                                                        const std::string& pattern) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: no file is
+// opened or written, whatever the query says, and its memory has an end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/snapshot/sql/heap_tables.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace memprofd {
+
+struct QueryLimits {
+  // What SQLite may take for sorting and grouping. It is of the whole process.
+  std::int64_t memory_bytes = std::int64_t{1} << 30;
+};
+
+class HeapQuery {
+ public:
+  // tables must outlive this. kInvalidArgument: no query, more than one, or one that does more than
+  // read.
+  static absl::StatusOr<HeapQuery> prepare(HeapTables& tables, const std::string& sql,
+                                           const QueryLimits& limits = {});
+
+  const std::vector<std::string>& columns() const { return columns_; }
+  // Each row as it is found, until there are no more or use has enough (false); its cells live
+  // until the next. kInvalidArgument: what the query computes fails; kResourceExhausted: it needs
+  // more memory than there is for it.
+  absl::Status run(const std::function<bool(std::span<const SqlCell>)>& use);
+
+ private:
+  struct Close {
+    void operator()(sqlite3* connection) const;
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  HeapQuery() = default;
+  absl::Status open(HeapTables& tables, const QueryLimits& limits);
+  absl::Status compile(const std::string& sql);
+  absl::Status error(int code) const;
+
+  std::unique_ptr<sqlite3, Close> connection_;
+  std::unique_ptr<sqlite3_stmt, Close> statement_;  // goes first
+  std::vector<std::string> columns_;
+};
+
+}  // namespace memprofd

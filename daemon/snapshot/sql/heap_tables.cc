@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/sql/heap_tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/snapshot/answers/path_tree.h"
+#include "daemon/snapshot/answers/root_tree.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/dominators.h"
+#include "daemon/snapshot/sql/cells.h"
+
+namespace memprofd {
+namespace {
+
+template <typename Row>
+std::vector<Row> by_block(std::vector<Row> rows) {
+  std::ranges::stable_sort(rows, {}, &Row::block);
+  return rows;
+}
+
+const char* what_text(RetainedRow::What what) {
+  switch (what) {
+    case RetainedRow::What::kRoots:
+      return "roots";
+    case RetainedRow::What::kShared:
+      return "several";
+    case RetainedRow::What::kBlocks:
+      break;
+  }
+  return "blocks";
+}
+
+}  // namespace
+
+HeapTables::HeapTables(HeapImage image)
+    : image_(std::move(image)),
+      classes_(image_),
+      roots_(by_block(image_.roots)),
+      sampled_(by_block(image_.sampled)) {
+  for (const RootName& name : image_.root_names) root_texts_.push_back(root_text(name));
+  add_blocks();
+  add_edges();
+  add_roots();
+  add_samples();
+  add_sites();
+  add_retained();
+  add_sizes();
+  add_snapshot();
+}
+
+const ShortestPaths& HeapTables::paths() {
+  if (!paths_) paths_.emplace(image_);
+  return *paths_;
+}
+const std::vector<std::uint32_t>& HeapTables::nearest() {
+  if (!nearest_) nearest_ = paths().nearest_roots();
+  return *nearest_;
+}
+const RetainedTable& HeapTables::retained() {
+  if (!retained_) retained_ = find_retained(image_, {});
+  return *retained_;
+}
+const HeapTables::Dominated& HeapTables::dominated() {
+  if (dominated_) return *dominated_;
+  std::vector<std::uint32_t> entries;
+  for (const ImageRoot& root : roots_) entries.push_back(root.block);
+  const DominatorTree tree(image_.edges, entries);
+  std::vector<std::uint64_t> words(image_.blocks());
+  for (std::uint32_t block = 0; block < image_.blocks(); ++block) {
+    words[block] = image_.shape(block).words;
+  }
+  dominated_.emplace();
+  dominated_->words = tree.retained(words);
+  dominated_->by.resize(image_.blocks(), HeapImage::kNoBlock);
+  for (const std::uint32_t block : tree.order()) {
+    const std::uint32_t by = tree.dominator_of(block);
+    if (by < image_.blocks()) dominated_->by[block] = by;
+  }
+  return *dominated_;
+}
+
+bool HeapTables::is_young(std::uint32_t block) const {
+  return std::ranges::any_of(image_.young, [block](const BlockRange& range) {
+    return block >= range.first && block < range.end;
+  });
+}
+
+std::string HeapTables::way_to(std::int64_t block) {
+  if (block < 0 || block >= image_.blocks()) return "";
+  const auto to = static_cast<std::uint32_t>(block);
+  if (!paths().is_reachable(to)) return "";
+  PathTree tree(image_, classes_, paths());
+  tree.add(to, {});
+  std::string way;
+  // A tree of one way: each step is below the one before.
+  for (std::uint32_t step = 1; step < tree.steps().size(); ++step) way += tree.text(step);
+  return way;
+}
+
+void HeapTables::add_blocks() {
+  tables_.push_back(
+      {.name = "blocks",
+       .columns = "block INTEGER, tag INTEGER, fields INTEGER, bytes INTEGER, class TEXT, "
+                  "name TEXT, reachable INTEGER, young INTEGER, root TEXT, "
+                  "retained_bytes INTEGER, dominator INTEGER",
+       .rows = [this] { return image_.blocks(); },
+       .cell = [this](std::uint64_t row,
+                      int column) { return block_cell(static_cast<std::uint32_t>(row), column); },
+       .with_key = [this](std::int64_t key) -> SqlRows {
+         if (key < 0 || key >= image_.blocks()) return {};
+         return {static_cast<std::uint64_t>(key), static_cast<std::uint64_t>(key) + 1};
+       }});
+}
+
+SqlCell HeapTables::block_cell(std::uint32_t block, int column) {
+  const BlockShape& shape = image_.shape(block);
+  switch (column) {
+    case 0:
+      return number(block);
+    case 1:
+      return number(shape.tag);
+    case 2:
+      return number(shape.words - 1);
+    case 3:
+      return number(shape.words * kWordBytes);
+    case 4:
+      return std::string_view(classes_.text(classes_.of(block)));
+    case 5:
+      return text_or_null(image_.texts[shape.name]);
+    case 6:
+      return number(paths().is_reachable(block) ? 1 : 0);
+    case 7:
+      return number(is_young(block) ? 1 : 0);
+    case 8:
+      if (!paths().is_reachable(block)) return {};
+      return std::string_view(root_texts_[nearest()[block]]);
+    case 9:
+      if (!paths().is_reachable(block)) return {};
+      return number(dominated().words[block] * kWordBytes);
+    default:
+      break;
+  }
+  const std::uint32_t by = dominated().by[block];
+  return by == HeapImage::kNoBlock ? SqlCell{} : number(by);
+}
+
+void HeapTables::add_edges() {
+  // Fields that are not told apart are NULL.
+  const auto cell = [this](std::uint64_t row, int column) -> SqlCell {
+    if (column == 2) return number(image_.edges.to[row]);
+    if (column == 1) {
+      return image_.fields[row] == HeapImage::kFarField ? SqlCell{} : number(image_.fields[row]);
+    }
+    const auto& first = image_.edges.first;
+    return number(static_cast<std::uint64_t>(std::ranges::upper_bound(first, row) - first.begin()) -
+                  1);
+  };
+  tables_.push_back({.name = "edges",
+                     .columns = "source INTEGER, field INTEGER, target INTEGER",
+                     .rows = [this] { return image_.fields.size(); },
+                     .cell = cell,
+                     .with_key = [this](std::int64_t key) -> SqlRows {
+                       if (key < 0 || key >= image_.blocks()) return {};
+                       const auto block = static_cast<std::uint32_t>(key);
+                       return {image_.edges.first[block], image_.edges.first[block + 1]};
+                     }});
+}
+
+void HeapTables::add_roots() {
+  tables_.push_back(
+      {.name = "roots",
+       .columns = "block INTEGER, kind TEXT, owner TEXT, field INTEGER, function TEXT, file TEXT, "
+                  "line INTEGER, root TEXT",
+       .rows = [this] { return roots_.size(); },
+       .cell = [this](std::uint64_t row, int column) { return root_cell(roots_[row], column); },
+       .with_key = [this](std::int64_t key) { return rows_of_block(roots_, key); }});
+}
+
+SqlCell HeapTables::root_cell(const ImageRoot& root, int column) const {
+  const RootName& name = image_.root_names[root.name];
+  switch (column) {
+    case 0:
+      return number(root.block);
+    case 1:
+      return std::string_view(root_kind_text(name.kind));
+    case 2:
+      return text_or_null(name.owner);
+    case 3:
+      return name.field == RootName::kNoField ? SqlCell{} : number(name.field);
+    case 4:
+      return text_or_null(name.place.function);
+    case 5:
+      return text_or_null(name.place.file);
+    case 6:
+      return line_or_null(name.place.line);
+    default:
+      return std::string_view(root_texts_[root.name]);
+  }
+}
+
+void HeapTables::add_retained() {
+  tables_.push_back(
+      {.name = "retained",
+       .columns = "row INTEGER, parent INTEGER, kind TEXT, name TEXT, path TEXT, blocks INTEGER, "
+                  "bytes INTEGER, own_blocks INTEGER, own_bytes INTEGER",
+       .rows = [this] { return retained().rows.size(); },
+       .cell = [this](
+                   std::uint64_t row,
+                   int column) { return retained_cell(static_cast<std::uint32_t>(row), column); }});
+}
+
+SqlCell HeapTables::retained_cell(std::uint32_t number_of_row, int column) {
+  const RetainedRow& row = retained().rows[number_of_row];
+  switch (column) {
+    case 0:
+      return number(number_of_row);
+    case 1:
+      return number_of_row == 0 ? SqlCell{} : number(row.parent);
+    case 2:
+      return std::string_view(what_text(row.what));
+    case 3:
+      return std::string_view(row.name);
+    case 4:
+      return retained().full_name(number_of_row);
+    case 5:
+      return number(row.blocks);
+    case 6:
+      return number(row.words * kWordBytes);
+    case 7:
+      return number(row.own_blocks);
+    default:
+      return number(row.own_words * kWordBytes);
+  }
+}
+
+void HeapTables::add_sizes() {
+  const auto add = [this](const char* name, const char* columns, const SizeTable& table,
+                          std::uint64_t header_words) {
+    const auto cell = [rows = table.rows(), header_words](std::uint64_t row, int column) {
+      if (column == 0) return number((rows[row].fields + header_words) * kWordBytes);
+      return number(column == 1 ? rows[row].blocks : rows[row].tag);
+    };
+    tables_.push_back({.name = name,
+                       .columns = columns,
+                       .rows = [rows = table.rows().size()] { return rows; },
+                       .cell = cell});
+  };
+  add("dead_sizes", "bytes INTEGER, blocks INTEGER, tag INTEGER", image_.dead, 1);
+  add("free_sizes", "bytes INTEGER, blocks INTEGER", image_.free, 0);
+}
+
+void HeapTables::add_snapshot() {
+  const auto cell = [this](std::uint64_t, int column) -> SqlCell {
+    const ImageInfo& info = image_.info;
+    switch (column) {
+      case 0:
+        return std::string_view(info.program);
+      case 1:
+        return number(info.pid);
+      case 2:
+        return std::string_view(info.ocaml_version);
+      case 3:
+        return static_cast<double>(info.unix_ns) / 1e9;
+      case 4:
+        return static_cast<double>(info.pause_ns) / 1e9;
+      case 5:
+        return info.sampling_rate;
+      default:
+        return number(info.heap_words * kWordBytes);
+    }
+  };
+  tables_.push_back({.name = "snapshot",
+                     .columns = "program TEXT, pid INTEGER, ocaml_version TEXT, unix_seconds REAL, "
+                                "pause_seconds REAL, sampling_rate REAL, heap_bytes INTEGER",
+                     .rows = [] { return 1; },
+                     .cell = cell});
+}
+
+}  // namespace memprofd

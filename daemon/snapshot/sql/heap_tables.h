@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap as tables: blocks, edges, roots, sampled blocks, their callstacks, what roots retain.
+// docs/snapshots.md tells users what the columns mean. What takes time (dominators, nearest roots)
+// is made when a query first asks for it, and then once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/block_class.h"
+#include "daemon/snapshot/answers/retained.h"
+#include "daemon/snapshot/answers/shortest_paths.h"
+#include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/sql/sql_table.h"
+
+namespace memprofd {
+
+class HeapTables {
+ public:
+  explicit HeapTables(HeapImage image);
+  HeapTables(const HeapTables&) = delete;
+  HeapTables& operator=(const HeapTables&) = delete;
+
+  const ImageInfo& info() const { return image_.info; }
+  const std::vector<SqlTable>& tables() const { return tables_; }
+  // "global Cache, field 2 → block(4) field 1 → array": the shortest way to the block; empty when
+  // there is none.
+  std::string way_to(std::int64_t block);
+
+ private:
+  struct Dominated {
+    std::vector<std::uint32_t> by;  // block, by block; kNoBlock: several roots, or no block
+    std::vector<std::uint64_t> words;
+  };
+
+  void add_blocks();
+  void add_edges();
+  void add_roots();
+  void add_samples();
+  void add_sites();
+  void add_retained();
+  void add_sizes();
+  void add_snapshot();
+
+  SqlCell block_cell(std::uint32_t block, int column);
+  SqlCell root_cell(const ImageRoot& root, int column) const;
+  SqlCell sample_cell(const SampledBlock& sampled, int column);
+  SqlCell retained_cell(std::uint32_t row, int column);
+  bool is_young(std::uint32_t block) const;
+  std::string callstack_text(std::uint32_t site) const;
+
+  const ShortestPaths& paths();
+  const std::vector<std::uint32_t>& nearest();
+  const Dominated& dominated();
+  const RetainedTable& retained();
+
+  HeapImage image_;
+  const BlockClasses classes_;
+  std::vector<std::string> root_texts_;  // by number of a root's name
+  std::vector<ImageRoot> roots_;         // by block
+  std::vector<SampledBlock> sampled_;    // by block
+  std::vector<SqlTable> tables_;
+  std::optional<ShortestPaths> paths_;
+  std::optional<std::vector<std::uint32_t>> nearest_;
+  std::optional<Dominated> dominated_;
+  std::optional<RetainedTable> retained_;
+};
+
+}  // namespace memprofd
