@@ -124,9 +124,11 @@ absl::StatusOr<double> measure_seconds_per_page() {
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds) {
   if (cost.pause_seconds <= max_pause_seconds) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "a snapshot would stop pid {} for about {:.0f} ms, more than the {:.0f} ms that are allowed: "
-      "allow more, or start it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which shortens that",
-      pid, cost.pause_seconds * 1e3, max_pause_seconds * 1e3));
+      "a snapshot would stop pid {} for {} at least, and longer on a busy machine; {} are allowed: "
+      "allow more (--max-pause), or start it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1: {} of it "
+      "are in small pages, and in huge ones that takes a tenth",
+      pid, format_duration(cost.pause_seconds), format_duration(max_pause_seconds),
+      format_bytes(static_cast<double>(cost.anonymous_bytes - cost.huge_bytes))));
 }
 
 }  // namespace memprofd

@@ -16,7 +16,7 @@ struct MemoryRoots {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// kFailedPrecondition, in one line with the remedy, when there is not. Limits that cannot be read
+// kResourceExhausted, in one line with the remedy, when there is not. Limits that cannot be read
 // (of cgroups outside of memprofd's namespace) are not known to be there. What a cgroup has read of
 // files and not used lately counts as room.
 absl::Status check_room(int pid, const CopyCost& cost, const MemoryRoots& roots = {});

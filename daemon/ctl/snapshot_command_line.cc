@@ -52,7 +52,8 @@ class SnapshotCommandLine {
   void add_take() {
     CLI::App* take = add_(*snapshot_, "take", "Take one, into a file", &run_snapshot_take);
     add_pid(*take, "pid,--pid");
-    take->add_option("--out", options_.out, "Write to this file (default: snapshot-PID-TIME.heap)")
+    take->add_option("--out", options_.out,
+                     "Write to this file, or - for stdout (default: snapshot-PID-TIME.heap)")
         ->type_name("FILE");
     add_max_pause(*take);
     add_format(*take, options_.format, {kTable, kJson});

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl snapshot take: the file of a snapshot, as memprofd makes it.
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,7 +14,6 @@
 #include "daemon/ctl/new_file.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/text.h"
-#include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -32,18 +33,55 @@ std::string default_name(int pid) {
 
 std::string summary_text(const std::string& file, const pb::SnapshotSummary& summary) {
   return fmt::format(
-      "{}: {}, {} blocks in a heap of {}; the program stood still for {:.1f} ms\n", file,
+      "{}: {}, {} blocks in a heap of {}; the program stood still for {} ({} predicted)\n", file,
       format_bytes(static_cast<double>(summary.file_bytes())), format_count(summary.blocks()),
-      format_bytes(static_cast<double>(summary.heap_bytes())), summary.pause_seconds() * 1e3);
+      format_bytes(static_cast<double>(summary.heap_bytes())),
+      format_duration(summary.pause_seconds()), format_duration(summary.predicted_pause_seconds()));
 }
 
 // The name may be a default that nobody knows beforehand.
-absl::StatusOr<std::string> summary_json(const std::string& file,
-                                         const pb::SnapshotSummary& summary) {
-  ASSIGN_OR_RETURN(const std::string text, message_json(summary, true));
-  auto json = nlohmann::ordered_json::parse(text);
-  json["file"] = file;
-  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+std::string summary_json(const std::string& file, const pb::SnapshotSummary& summary) {
+  const nlohmann::ordered_json json{{"file", file},
+                                    {"file_bytes", summary.file_bytes()},
+                                    {"blocks", summary.blocks()},
+                                    {"heap_bytes", summary.heap_bytes()},
+                                    {"pause_seconds", summary.pause_seconds()},
+                                    {"predicted_pause_seconds", summary.predicted_pause_seconds()}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string told(const std::string& file, const pb::SnapshotSummary& summary,
+                 const Options& options) {
+  return options.json() ? summary_json(file, summary) : summary_text(file, summary);
+}
+
+// What is said of it goes to stderr then.
+absl::Status take_to_stdout(Client& client, const pb::TakeSnapshotRequest& request,
+                            const Options& options) {
+  if (::isatty(STDOUT_FILENO) != 0) {
+    return absl::InvalidArgumentError(
+        "a snapshot is nothing for a terminal; send it on by a pipe, or give --out FILE");
+  }
+  ASSIGN_OR_RETURN(ResultStream out, ResultStream::open(""));
+  ASSIGN_OR_RETURN(const pb::SnapshotSummary summary,
+                   take_snapshot(client, request, [&](std::string_view bytes) {
+                     out.write(bytes);
+                     return out.failed() ? out.finish() : absl::OkStatus();
+                   }));
+  RETURN_IF_ERROR(out.finish());
+  std::fputs(told("stdout", summary, options).c_str(), stderr);
+  return absl::OkStatus();
+}
+
+absl::Status take_to_file(Client& client, const pb::TakeSnapshotRequest& request,
+                          const Options& options) {
+  const std::string name = options.out.empty() ? default_name(request.pid()) : options.out;
+  ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
+  ASSIGN_OR_RETURN(
+      const pb::SnapshotSummary summary,
+      take_snapshot(client, request, [&](std::string_view bytes) { return file.write(bytes); }));
+  RETURN_IF_ERROR(file.finish());
+  return print(told(name, summary, options));
 }
 
 }  // namespace
@@ -52,16 +90,9 @@ absl::Status run_snapshot_take(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
-  const std::string name = options.out.empty() ? default_name(request.pid()) : options.out;
-  ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
   interrupt.on_signal([&client] { client.interrupt(); });
-  ASSIGN_OR_RETURN(
-      const pb::SnapshotSummary summary,
-      take_snapshot(client, request, [&](std::string_view bytes) { return file.write(bytes); }));
-  RETURN_IF_ERROR(file.finish());
-  if (!options.json()) return print(summary_text(name, summary));
-  ASSIGN_OR_RETURN(const std::string json, summary_json(name, summary));
-  return print(json);
+  return options.out == "-" ? take_to_stdout(client, request, options)
+                            : take_to_file(client, request, options);
 }
 
 }  // namespace memprofd::ctl

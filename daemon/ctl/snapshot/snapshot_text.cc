@@ -87,6 +87,19 @@ std::string census_table(const std::string& title, const std::vector<CensusRow>&
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
+// What a Bigarray is for is not in the heap.
+std::string outside_text(const ImageCensus& census) {
+  std::uint64_t blocks = 0;
+  for (const CensusRow& row : census.by_class) {
+    if (row.name.starts_with("custom _bigarr")) blocks += row.all().blocks;
+  }
+  if (blocks == 0) return "";
+  return fmt::format(
+      "Not counted: the contents of {} Bigarrays, which lie outside of the heap; memprofctl sites "
+      "has them.\n",
+      format_count(blocks));
+}
+
 std::string free_table(const ImageCensus& census, const SnapshotView& view) {
   if (census.free.blocks == 0) return "";
   TextTable table({{"FREE", Align::kRight},
@@ -194,6 +207,31 @@ std::string ways_table(const Why& why, const SnapshotView& view) {
   return with_title("Shortest ways to the reachable ones", table, {});
 }
 
+// What of the heap a pattern has to take at least, to be shown.
+constexpr double kLeastWaste = 0.001;
+
+bool is_small(std::uint64_t part, std::uint64_t whole, double least, const SnapshotView& view) {
+  return view.limit != 0 && static_cast<double>(part) < static_cast<double>(whole) * least;
+}
+
+// Its places are in their order: the largest first.
+void add_waste(const HeapImage& image, const WasteRow& row, const SnapshotView& view,
+               TextTable& table) {
+  const WasteText text = describe(row.pattern);
+  table.add_row({words_text(row.words_to_win), words_text(row.words), format_count(row.blocks),
+                 fmt::format("{}; instead: {}", text.what, text.remedy)});
+  std::size_t n = 0;
+  for (; n < shown(row.places.size(), view); ++n) {
+    const WastePlace& place = row.places[n];
+    if (is_small(place.words_to_win, row.words_to_win, view.min_share, view)) break;
+    table.add_row({words_text(place.words_to_win), "", "",
+                   "  " + printable(root_text(image.root_names[place.root_name]))});
+  }
+  if (const std::size_t more = row.places.size() - n; more != 0) {
+    table.add_row({"", "", "", fmt::format("  … {} more", format_count(more))});
+  }
+}
+
 }  // namespace
 
 std::string snapshot_head_text(const ImageInfo& info) {
@@ -214,6 +252,7 @@ std::string census_text(const ImageInfo& info, const ImageCensus& census,
   return snapshot_head_text(info) + totals_table(info, census, view) +
          census_table("Kinds of blocks", census.by_tag, reachable, true, view) +
          census_table("Shapes: block(fields, tag)", census.by_class, reachable, false, view) +
+         outside_text(census) +
          census_table("Sizes, headers included", census.by_size, reachable, true, all) +
          free_table(census, view) + sites_table(sites, view);
 }
@@ -265,18 +304,18 @@ std::string waste_text(const HeapImage& image, const std::vector<WasteRow>& rows
   if (rows.empty()) return out + "\nNothing that shapes tell as waste.\n";
   TextTable table(
       {{"TO WIN", Align::kRight}, {"TAKEN", Align::kRight}, {"COUNT", Align::kRight}, {"WHAT"}});
+  std::uint64_t small = 0, small_words = 0;
   for (const WasteRow& row : rows) {
-    const WasteText text = describe(row.pattern);
-    table.add_row({words_text(row.words_to_win), words_text(row.words), format_count(row.blocks),
-                   fmt::format("{}; instead: {}", text.what, text.remedy)});
-    for (std::size_t i = 0; i < shown(row.places.size(), view); ++i) {
-      const WastePlace& place = row.places[i];
-      table.add_row({words_text(place.words_to_win), "", "",
-                     "  " + printable(root_text(image.root_names[place.root_name]))});
+    if (is_small(row.words_to_win, image.info.heap_words, kLeastWaste, view)) {
+      ++small;
+      small_words += row.words_to_win;
+      continue;
     }
-    if (const std::size_t more = row.places.size() - shown(row.places.size(), view); more != 0) {
-      table.add_row({"", "", "", fmt::format("  … {} more", format_count(more))});
-    }
+    add_waste(image, row, view, table);
+  }
+  if (small != 0) {
+    table.add_row({words_text(small_words), "", "",
+                   fmt::format("… {} more, of less than 0.1 % of the heap each", small)});
   }
   return out + with_title("What could be had for less, by the nearest roots", table, view.style);
 }

@@ -8,12 +8,13 @@
 
 namespace memprofd {
 
-void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome) {
+void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome,
+           std::string_view done) {
   const std::string line =
       absl::StrCat("pid ", pid, ": ", absl::string_view(what.data(), what.size()), " by ",
                    printable(std::string(who)));
   if (outcome.ok()) {
-    log_info("{}: done", line);
+    log_info("{}: done{}{}", line, done.empty() ? "" : ", ", done);
   } else {
     log_warning("{}: refused: {}", line, printable(std::string(outcome.message())));
   }
@@ -47,6 +48,12 @@ std::string name_of(const ::memprof::v1::SetRateRequest& request) {
       "rate ",
       request.sampling_rate() == 0 ? "as it is" : absl::StrCat(request.sampling_rate(), "/word"),
       budget_name(request));
+}
+
+std::string cost_of(const ::memprof::v1::SnapshotSummary& summary) {
+  return absl::StrCat("stood still for ", format_duration(summary.pause_seconds()), " (",
+                      format_duration(summary.predicted_pause_seconds()), " predicted), ",
+                      format_bytes(static_cast<double>(summary.file_bytes())));
 }
 
 }  // namespace memprofd

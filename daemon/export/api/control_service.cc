@@ -84,6 +84,23 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
   return response;
 }
 
+namespace {
+
+// A time that is over is a limit that is reached: it may be different later. Of who has gone in the
+// meantime, no snapshot can be taken any more.
+absl::Status as_clients_see_it(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::ResourceExhaustedError(status.message());
+    case absl::StatusCode::kAborted:
+      return absl::NotFoundError(status.message());
+    default:
+      return status;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
     const pb::TakeSnapshotRequest& request, const HeapClient& client) {
   RETURN_IF_ERROR(check_pid(request.pid()));
@@ -94,7 +111,9 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
         absl::StrCat("bad pause ", pause, " s: it is 0 to ", kLongestPause));
   }
   if (pause != 0) asked.max_pause_seconds = pause;
-  ASSIGN_OR_RETURN(const HeapSummary summary, service_.take_heap(asked, client));
+  const absl::StatusOr<HeapSummary> taken = service_.take_heap(asked, client);
+  if (!taken.ok()) return as_clients_see_it(taken.status());
+  const HeapSummary& summary = *taken;
   pb::SnapshotSummary out;
   out.set_pause_seconds(summary.pause_seconds);
   out.set_predicted_pause_seconds(summary.predicted_pause_seconds);

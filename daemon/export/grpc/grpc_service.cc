@@ -80,7 +80,8 @@ grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
                           .waits = [&] { return !context->IsCancelled() && stop_.wait({}); }};
   const absl::Status allowed = access_.check_control(caller, request->pid());
   const auto summary = allowed.ok() ? control_.take_snapshot(*request, client) : allowed;
-  audit(request->pid(), "snapshot", caller.name, summary.status());
+  audit(request->pid(), "snapshot", caller.name, summary.status(),
+        summary.ok() ? cost_of(*summary) : "");
   if (!summary.ok()) return to_grpc(summary.status());
   pb::TakeSnapshotResponse last;
   *last.mutable_summary() = *summary;

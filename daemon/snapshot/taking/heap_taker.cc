@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 
 #include <atomic>
 #include <mutex>
@@ -132,8 +133,10 @@ class HeapTaker {
 
   absl::Status check_wanted() const {
     if (ticket_.given_up) {
-      return absl::AbortedError(
-          fmt::format("pid {} was let go of while its snapshot was taken", target_.pid));
+      pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
+      const bool has_ended = ::poll(&process, 1, 0) > 0;
+      return absl::AbortedError(fmt::format("pid {} {} while its snapshot was taken", target_.pid,
+                                            has_ended ? "ended" : "was let go of"));
     }
     return client_.waits() ? absl::OkStatus() : unwanted();
   }

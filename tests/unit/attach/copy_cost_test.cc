@@ -72,12 +72,14 @@ TEST(CopyCost, APageIsMeasured) {
 }
 
 TEST(CopyCost, TooLongAPauseIsRefusedWithTheRemedy) {
-  CopyCost cost{.pause_seconds = 0.095};
+  CopyCost cost{.anonymous_bytes = 5u << 20, .huge_bytes = 2u << 20, .pause_seconds = 0.095};
   EXPECT_TRUE(check_pause(42, cost, 0.095).ok());
   const absl::Status refused = check_pause(42, cost, 0.05);
   EXPECT_EQ(absl::StatusCode::kFailedPrecondition, refused.code());
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("stop pid 42 for about 95 ms, more than the 50 ms"));
+  EXPECT_THAT(
+      std::string(refused.message()),
+      HasSubstr("stop pid 42 for 95.0 ms at least, and longer on a busy machine; 50.0 ms are"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("3.00 MiB of it are in small pages"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("glibc.malloc.hugetlb=1"));
 }
 

@@ -137,6 +137,38 @@ TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
   EXPECT_THAT(snapshot_head_text(info), HasSubstr("cut off"));
 }
 
+TEST(SnapshotText, WhatLiesOutsideIsSaidToBeLeftOut) {
+  ImageBuilder builder;
+  builder.global("Matrix", 0, builder.block(5, 255, "_bigarr02"));
+  builder.block(5, 255, "_bigarr02");
+  builder.block(3, 255, "_j");
+  const HeapImage image = builder.build();
+  const ShortestPaths paths(image);
+  EXPECT_THAT(census_text(image.info, count_image(image, paths), {}, {}),
+              HasSubstr("Not counted: the contents of 2 Bigarrays"));
+  const HeapImage other = Shop(1).image();
+  EXPECT_THAT(census_text(other.info, count_image(other, ShortestPaths(other)), {}, {}),
+              Not(HasSubstr("Not counted")));
+}
+
+// A float here and there is in every program.
+TEST(SnapshotText, WasteThatIsNoneIsCountedInOne) {
+  ImageBuilder builder;
+  for (int i = 0; i < 200; ++i) builder.global("Points", 0, builder.boxed_float());
+  builder.global("Clock", 0, builder.boxed_float());
+  builder.global("Clock", 1, builder.block(2, 255, "_j"));
+  HeapImage image = builder.build();
+  image.info.heap_words = 10'000;
+  const auto rows = find_waste(image, ShortestPaths(image));
+  const std::string text = waste_text(image, rows, {});
+  EXPECT_THAT(text, HasSubstr("boxed floats"));
+  EXPECT_THAT(text, HasSubstr("  … 1 more"));
+  EXPECT_THAT(text, HasSubstr("… 1 more, of less than 0.1 % of the heap each"));
+  EXPECT_THAT(text, Not(HasSubstr("Clock")));
+  EXPECT_THAT(waste_text(image, rows, {.limit = 0}),
+              AllOf(HasSubstr("boxed integers"), HasSubstr("global Clock, field 0")));
+}
+
 TEST(SnapshotText, SmallRowsAreCountedInOne) {
   ImageBuilder builder;
   builder.global("Large", 0, builder.string(9'000));

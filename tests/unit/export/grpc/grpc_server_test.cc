@@ -247,6 +247,19 @@ TEST_F(GrpcServerTest, ControlsTheProfiler) {
                           "rate 77 0", "max_overhead 0", "detach 77"));
 }
 
+// Codes that memprofctl's exit code follows from.
+TEST_F(GrpcServerTest, WhatASnapshotWaitedForInVain) {
+  ctl::Client client({socket_, ""});
+  pb::TakeSnapshotRequest request;
+  request.set_pid(77);
+  const auto use = [](const pb::TakeSnapshotResponse&) { return absl::OkStatus(); };
+  service_.fail_with(absl::DeadlineExceededError("pid 77 allocates nothing"));
+  EXPECT_EQ(client.take_snapshot(request, use),
+            absl::ResourceExhaustedError("pid 77 allocates nothing"));
+  service_.fail_with(absl::AbortedError("pid 77 ended"));
+  EXPECT_EQ(client.take_snapshot(request, use), absl::NotFoundError("pid 77 ended"));
+}
+
 TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
   ctl::Client client({socket_, ""});
   pb::TakeSnapshotRequest request;
