@@ -226,6 +226,7 @@ void TargetSession::show_overhead() {
   lane_->update_info([&](TargetInfo& info) {
     info.overhead = overhead.info();
     info.sampling_rate = overhead.budget().rate();
+    info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
   });
 }
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import signal
 import time
 import xml.etree.ElementTree
 
@@ -183,6 +184,35 @@ class Controlling(PageTest):
         self.said(f"(pid {third.pid}): done")
         self.assertEqual(self.target(third.pid)["state"], "TARGET_STATE_DETACHED")
         self.assertIsNone(third.popen.poll(), "it runs on")
+
+    def test_a_snapshot_is_saved(self):
+        """What memprofctl tells of the file is what it tells of one of its own: the same program, all of it."""
+        saved = self.folder / "snapshots"
+        saved.mkdir()
+        self.browser.save_downloads(saved)
+        self.open()
+        self.browser.click_on(f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type(2)')
+        self.said(f"Snapshot of demo_server (pid {self.server.pid}): saved, ")
+        file = saved / f"demo_server-{self.server.pid}.heap"
+        harness.eventually(file.exists, "it is there")
+        shown = json.loads(harness.memprofctl("snapshot", "show", file, "-o", "json").stdout)
+        self.assertEqual((True, self.server.pid), (shown["snapshot"]["complete"], shown["snapshot"]["pid"]))
+        self.assertGreater(shown["heap"]["reachable"]["blocks"], 1000)
+        self.assertIn("done, stood still for", self.daemon.said())
+        harness.eventually(lambda: self.target(self.server.pid)["paused_seconds"] >= shown["snapshot"]["pause_seconds"],
+                           "its pause is counted")
+
+    def test_a_snapshot_that_is_refused_says_why(self):
+        idle = self.start(harness.Target("demo_server", "--self-load", "1"))
+        self.daemon.attach(idle.pid)
+        self.daemon.wait_state(idle.pid, "sampling")
+        self.open()
+        button = f'#overview tr[data-pid="{idle.pid}"] td:last-child button:nth-of-type(2)'
+        self.wait_element(button)
+        os.kill(idle.pid, signal.SIGSTOP)
+        harness.eventually(lambda: harness.proc_status(idle.pid, "State")[0] == "T", "it is stopped")
+        self.browser.click_on(button)
+        self.said("it is stopped (SIGSTOP)")
 
     def test_what_cannot_be_attached_to_is_said(self):
         self.open()

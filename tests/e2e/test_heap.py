@@ -815,13 +815,14 @@ class Reading(Snapshot):
         self.assertRegex(why["paths"][0]["path"], r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
         table = daemon.ctl("why", r"Sessions\.make_session", *options).stdout
         self.assertIn("global Demo_server, field", table)
-        stopped = daemon.targets()[target.pid]["paused_seconds"]
+        eventually(lambda: daemon.targets()[target.pid]["paused_seconds"] > why["snapshot"]["pause_seconds"],
+                   "the pauses are counted")
         for pattern, code, words in (("Nowhere", harness.NO_PROCESS, 'a callstack that matches "Nowhere"'),
                                      ("(", harness.USAGE, "site")):
             done = daemon.ctl("why", pattern, *options, check=False)
             self.assertEqual(code, done.returncode)
             self.assert_one_line(done.stderr, "memprofctl:", words)
-        self.assertEqual(stopped, daemon.targets()[target.pid]["paused_seconds"])
+        self.assertEqual(2, daemon.said().count("snapshot by"), "none was asked for then")
 
     def query(self, path, sql):
         """Rows as dictionaries; as a table there is a line for each."""

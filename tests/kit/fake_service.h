@@ -199,6 +199,11 @@ class FakeService : public ProfilerService {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(status);
   }
+  // Between their two pieces.
+  void break_snapshots_with(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    broken_snapshot_ = std::move(status);
+  }
   std::vector<std::string> calls() const {
     const std::lock_guard lock(mutex_);
     return calls_;
@@ -250,7 +255,9 @@ class FakeService : public ProfilerService {
                                         const HeapClient& client) override {
     record(absl::StrCat("snapshot ", request.pid, " ", request.max_pause_seconds));
     if (absl::Status status = failure(); !status.ok()) return status;
-    if (!client.take("one") || !client.waits() || !client.take("two")) {
+    if (!client.take("one")) return absl::CancelledError("not wanted");
+    if (absl::Status status = broken_snapshot(); !status.ok()) return status;
+    if (!client.waits() || !client.take("two")) {
       return absl::CancelledError("not wanted");
     }
     return HeapSummary{.predicted_pause_seconds = 0.002,
@@ -292,9 +299,14 @@ class FakeService : public ProfilerService {
     return failure_;
   }
 
+  absl::Status broken_snapshot() const {
+    const std::lock_guard lock(mutex_);
+    return broken_snapshot_;
+  }
+
   mutable std::mutex mutex_;  // guards all below
   std::vector<TargetSnapshotPtr> targets_;
-  absl::Status failure_;
+  absl::Status failure_, broken_snapshot_;
   std::vector<std::string> calls_;
 };
 

@@ -11,6 +11,7 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/same_site.h"
+#include "daemon/export/http/snapshot_stream.h"
 
 namespace memprofd {
 namespace {
@@ -54,14 +55,34 @@ HttpHandler command(ControlService& control,
   };
 }
 
+HttpHandler snapshot(ControlService& control, StopSignal& stop) {
+  return [&control, &stop](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<::memprof::v1::TakeSnapshotRequest>(http.body);
+    if (!request.ok()) return http_failure(request.status());
+    const auto stream = SnapshotStream::begin(
+        control, stop, *request,
+        [pid = request->pid(), caller = http.caller](const SnapshotStream::Summary& summary) {
+          audit(pid, "snapshot", caller, summary.status(), summary.ok() ? cost_of(*summary) : "");
+        });
+    if (!stream.ok()) return http_failure(stream.status());
+    HttpResponse response{200, "application/octet-stream"};
+    response.file_name = absl::StrCat("memprofd-", request->pid(), ".heap");
+    response.pieces = [stream = *stream] { return stream->next(); };
+    return response;
+  };
+}
+
 }  // namespace
 
-void add_control_routes(ControlService& control, bool allowed, HttpRoutes& routes) {
+void add_control_routes(ControlService& control, StopSignal& stop, bool allowed,
+                        HttpRoutes& routes) {
   const HttpHandler off = [](const HttpRequest&) {
     return http_failure(absl::PermissionDeniedError(kOff));
   };
   routes["POST /api/v1/attach"] = allowed ? command(control, &ControlService::attach) : off;
   routes["POST /api/v1/detach"] = allowed ? command(control, &ControlService::detach) : off;
+  routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, stop) : off;
   routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }
 

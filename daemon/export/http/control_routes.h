@@ -3,6 +3,7 @@
 //
 //   POST /api/v1/attach, detach, rate    JSON of AttachRequest, DetachRequest,
 //                                        SetRateRequest; answers the response's JSON
+//   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
 //
 // They are for no page of another site (same_site.h), and have a Content-Type of
 // application/json. Each leaves a line in the log (audit.h).
@@ -10,11 +11,13 @@
 
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/http/http_server.h"
+#include "daemon/util/stop_signal.h"
 
 namespace memprofd {
 
-// Routes that refuse and say how control is allowed, unless allowed. control must
-// outlive the routes.
-void add_control_routes(ControlService& control, bool allowed, HttpRoutes& routes);
+// Routes that refuse and say how control is allowed, unless allowed. control and stop, which ends
+// what takes its time, must outlive the routes.
+void add_control_routes(ControlService& control, StopSignal& stop, bool allowed,
+                        HttpRoutes& routes);
 
 }  // namespace memprofd

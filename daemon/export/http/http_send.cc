@@ -58,7 +58,7 @@ class ClientWaits {
 // A body that is made while it is sent. Owned by the library's response.
 struct Pieces {
   MHD_Connection* connection;
-  std::function<std::string()> next;
+  std::function<std::optional<std::string>()> next;
   std::string piece = {};
   std::size_t sent = 0;  // of piece
 
@@ -66,7 +66,9 @@ struct Pieces {
     Pieces& pieces = *static_cast<Pieces*>(self);
     if (pieces.sent == pieces.piece.size()) {
       const ClientWaits waits(pieces.connection);
-      pieces.piece = pieces.next();
+      std::optional<std::string> next = pieces.next();
+      if (!next) return MHD_CONTENT_READER_END_WITH_ERROR;
+      pieces.piece = *std::move(next);
       pieces.sent = 0;
     }
     if (pieces.piece.empty()) return MHD_CONTENT_READER_END_OF_STREAM;
@@ -77,7 +79,8 @@ struct Pieces {
   static void free(void* self) { delete static_cast<Pieces*>(self); }
 };
 
-MHD_Response* in_pieces(MHD_Connection* connection, std::function<std::string()> next) {
+MHD_Response* in_pieces(MHD_Connection* connection,
+                        std::function<std::optional<std::string>()> next) {
   auto pieces = std::make_unique<Pieces>(Pieces{connection, std::move(next)});
   MHD_Response* message = MHD_create_response_from_callback(
       MHD_SIZE_UNKNOWN, kPieceBuffer, &Pieces::read, pieces.get(), &Pieces::free);

@@ -44,8 +44,9 @@ struct HttpResponse {
   std::string file_name = {};  // suggested for saving; empty: none
   std::string allow = {};      // methods, of status 405
   // When set, body is not used: asked for the next piece until it answers an empty one.
-  // It may take its time, and is gone when the client is.
-  std::function<std::string()> pieces = {};
+  // It may take its time, and is gone when the client is. Nothing: what was sent is good for
+  // nothing, and the client is told by the connection's end.
+  std::function<std::optional<std::string>()> pieces = {};
 };
 
 // Runs on a thread of its connection, and may take its time.

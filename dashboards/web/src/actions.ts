@@ -2,7 +2,7 @@
 // Right in the head of the page: link, export, help.
 import { fileName, type App, type Exporter, type Panel } from "./app";
 import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./lib/api";
-import { button, make } from "./lib/dom";
+import { button, make, save, saveBlob } from "./lib/dom";
 import { formats } from "./lib/names";
 import { toHash, type View } from "./lib/state";
 
@@ -39,13 +39,6 @@ async function record(app: App, seconds: number): Promise<{ name: string; blob: 
   return { name: fileName(app, `${seconds}s`, "ctf"), blob };
 }
 
-export function save(name: string, url: string): void {
-  const link = make("a", { href: url, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
-}
-
 async function runExporter(app: App, exporter: Exporter): Promise<void> {
   try {
     const file = await exporter.run();
@@ -53,9 +46,7 @@ async function runExporter(app: App, exporter: Exporter): Promise<void> {
       save("", file.url);
       return;
     }
-    const url = URL.createObjectURL(file.blob);
-    save(file.name, url);
-    window.setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    saveBlob(file.name, file.blob);
   } catch (error) {
     app.fail(error);
   }

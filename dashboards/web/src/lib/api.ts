@@ -101,12 +101,19 @@ export class Api {
 
   // Control of the daemon; refused with 403 where it is not allowed.
   async control(action: "attach" | "detach" | "rate", body: object): Promise<{ target: pb.Target }> {
-    const response = await fetchOk(`/api/v1/${action}`, {
+    return (await (await this.post(action, body)).json()) as { target: pb.Target };
+  }
+  private post(action: string, body: object): Promise<Response> {
+    return fetchOk(`/api/v1/${action}`, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Memprofd-Control": "1" },
       body: JSON.stringify(body),
     });
-    return (await response.json()) as { target: pb.Target };
+  }
+
+  // The file of a heap snapshot, for memprofctl.
+  async snapshot(pid: number): Promise<Blob> {
+    return (await this.post("snapshot", { pid })).blob();
   }
 
   // Ends what is still asked.

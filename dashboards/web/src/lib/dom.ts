@@ -41,3 +41,16 @@ export function choice<T extends string>(label: string, values: readonly (readon
     set: (value) => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset["value"] === value))),
   };
 }
+
+// As if a link to it had been followed that says to save it.
+export function save(name: string, url: string): void {
+  const link = make("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+export function saveBlob(name: string, blob: Blob): void {
+  const url = URL.createObjectURL(blob);
+  save(name, url);
+  window.setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}

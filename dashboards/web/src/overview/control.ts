@@ -2,7 +2,8 @@
 // Attach, detach and the sampling rate, where the server allows it.
 import type { App } from "../app";
 import { Api, type Target } from "../lib/api";
-import { button, make } from "../lib/dom";
+import { button, make, saveBlob } from "../lib/dom";
+import { bytes } from "../lib/format";
 
 const HOW = "Control from the page is off: start memprofd with --web.enable-control, or use memprofctl";
 
@@ -69,6 +70,29 @@ export class Control {
     out.disabled = !this.isAllowed;
     out.title = this.reason() || "Stops sampling; what was counted stays readable";
     return out;
+  }
+
+  snapshotButton(target: Target): HTMLButtonElement {
+    const out = button("Snapshot", () => void this.snapshot(target, out),
+      { className: "button small", "aria-label": `Save a heap snapshot of pid ${target.pid}` });
+    out.disabled = !this.isAllowed;
+    out.title = this.reason() || "Stops the program for a moment and saves what is in its heap, as a file for memprofctl snapshot";
+    return out;
+  }
+
+  private async snapshot(target: Target, pressed: HTMLButtonElement): Promise<void> {
+    const what = `Snapshot of ${target.comm} (pid ${target.pid})`;
+    this.app.say(`${what} …`);
+    pressed.disabled = true;
+    try {
+      const file = await this.api.snapshot(target.pid), name = `${target.comm}-${target.pid}.heap`;
+      saveBlob(name, file);
+      this.app.say(`${what}: saved, ${bytes(file.size)}. What keeps a site's memory: memprofctl snapshot why ${name} SITE`);
+    } catch (error) {
+      this.app.say(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+    } finally {
+      pressed.disabled = false;
+    }
   }
 
   // Fields for another program.

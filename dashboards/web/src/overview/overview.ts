@@ -92,14 +92,16 @@ class Row {
   private readonly rate: HTMLInputElement;
   private readonly budget = make("span", { className: "budget" });
   private readonly detach: HTMLButtonElement;
+  private readonly snapshot: HTMLButtonElement;
 
   constructor(target: Target, private readonly app: App, control: Control) {
     this.rate = control.rateField(target);
     this.detach = control.detachButton(target);
+    this.snapshot = control.snapshotButton(target);
     const open = button(target.comm, () => this.choose(target.pid), { className: "link", title: `${target.exe}, OCaml ${target.runtime_version}` });
     this.cells[0]!.append(open, make("span", { className: "muted" }, ` ${target.pid}`));
     this.cells[7]!.append(this.rate, this.budget);
-    this.cells[9]!.append(this.detach);
+    this.cells[9]!.append(this.detach, this.snapshot);
     this.element.dataset["pid"] = String(target.pid);
     this.element.append(...this.cells);
     this.element.addEventListener("click", (event) => {
@@ -143,6 +145,7 @@ class Row {
     this.cells[8]!.className = lost === 0 ? "" : "lost";
     this.showBudget(runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
+    this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
     this.rate.hidden = !runs || target.mode === "observe";
   }
 

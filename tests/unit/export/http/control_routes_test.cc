@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 class ControlRoutesTest : public ::testing::Test {
  protected:
-  ControlRoutesTest() { add_control_routes(control_, true, routes_); }
+  ControlRoutesTest() { add_control_routes(control_, stop_, true, routes_); }
 
   // What the page sends.
   static HttpRequest request(std::string body) {
@@ -57,6 +57,7 @@ class ControlRoutesTest : public ::testing::Test {
 
   testing::FakeService service_{{fixed_target()}};
   ControlService control_{service_};
+  StopSignal stop_;
   HttpRoutes routes_;
 };
 
@@ -116,6 +117,46 @@ TEST_F(ControlRoutesTest, ThePageOfANameThatIsAllowedIsTheirOwn) {
   EXPECT_EQ(post("detach", named).status, 403);
 }
 
+TEST_F(ControlRoutesTest, ASnapshotComesInPieces) {
+  const HttpResponse response = post("snapshot", R"({"pid": 4242, "max_pause_seconds": 0.25})");
+  EXPECT_EQ(200, response.status) << response.body;
+  EXPECT_EQ("memprofd-4242.heap", response.file_name);
+  std::vector<std::string> pieces;
+  for (auto piece = response.pieces(); piece != ""; piece = response.pieces()) {
+    ASSERT_TRUE(piece);
+    pieces.push_back(*piece);
+  }
+  EXPECT_THAT(pieces, ElementsAre("one", "two"));
+  EXPECT_THAT(service_.calls(), ElementsAre("snapshot 4242 0.25"));
+}
+
+TEST_F(ControlRoutesTest, ASnapshotThatIsRefusedSaysWhy) {
+  service_.fail_with(absl::ResourceExhaustedError("pid 4242 has no room"));
+  const HttpResponse response = post("snapshot", R"({"pid": 4242})");
+  EXPECT_EQ("pid 4242 has no room\n", response.body);
+  EXPECT_FALSE(response.pieces);
+  EXPECT_EQ(429, response.status);
+  EXPECT_EQ(403, post("snapshot", with("x-memprofd-control", "")).status);
+  EXPECT_EQ(400, post("snapshot", R"({"pid": 4242, "max_pause_seconds": -1})").status);
+}
+
+// What was sent until then is no file, and must not look like one.
+TEST_F(ControlRoutesTest, ASnapshotThatEndsInTheMiddleIsBrokenOff) {
+  service_.break_snapshots_with(absl::AbortedError("pid 4242 ended"));
+  const HttpResponse response = post("snapshot", R"({"pid": 4242})");
+  EXPECT_EQ(200, response.status);
+  EXPECT_EQ("one", response.pieces());
+  EXPECT_EQ(std::nullopt, response.pieces());
+}
+
+TEST_F(ControlRoutesTest, ASnapshotEndsWithMemprofdOrItsClient) {
+  (void)post("snapshot", R"({"pid": 4242})");  // the response is gone at once, and takes nothing
+  stop_.stop();
+  const HttpResponse response = post("snapshot", R"({"pid": 4242})");
+  EXPECT_EQ("one", response.pieces());
+  EXPECT_EQ(std::nullopt, response.pieces());
+}
+
 TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
   EXPECT_EQ(post("detach", with("origin", "")).status, 200);
   EXPECT_EQ(post("detach", with("content-type", "application/json; charset=utf-8")).status, 200);
@@ -123,8 +164,8 @@ TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
 
 TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
-  add_control_routes(control_, false, off);
-  for (const char* what : {"attach", "detach", "rate"}) {
+  add_control_routes(control_, stop_, false, off);
+  for (const char* what : {"attach", "detach", "rate", "snapshot"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

@@ -581,6 +581,22 @@ TEST_F(HttpServerTest, AReloadWaitsForNoClient) {
   EXPECT_EQ(answer.get(), "whole");
 }
 
+// A client must not take the beginning for the whole.
+TEST_F(HttpServerTest, WhatIsBrokenOffHasNoLastChunk) {
+  HttpRoutes routes;
+  routes["/broken"] = [](const HttpRequest&) {
+    HttpResponse response{200, "text/plain"};
+    response.pieces = [left = 2]() mutable -> std::optional<std::string> {
+      if (--left == 0) return std::nullopt;
+      return "begin";
+    };
+    return response;
+  };
+  const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  EXPECT_EQ(get((*server)->port(), "/broken").body, "5\r\nbegin\r\n");
+}
+
 TEST_F(HttpServerTest, EndsWithWholeAnswers) {
   std::atomic<int> asked = 0;
   std::atomic<bool> end = false;

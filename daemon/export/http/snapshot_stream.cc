@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/http/snapshot_stream.h"
+
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll{20};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<SnapshotStream>> SnapshotStream::begin(
+    ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
+    std::function<void(const Summary&)> done) {
+  std::shared_ptr<SnapshotStream> stream(new SnapshotStream);
+  // Not the shared one: who holds that waits for the thread.
+  stream->thread_ =
+      std::jthread([self = stream.get(), &control, &stop, request, done = std::move(done)] {
+        self->take(control, stop, request);
+        done(self->summary_);
+        self->ended_ = true;
+      });
+  stream->first_ = stream->next();
+  if (!stream->first_ || stream->first_->empty()) {
+    if (!stream->summary_.ok()) return stream->summary_.status();
+  }
+  return stream;
+}
+
+void SnapshotStream::take(ControlService& control, StopSignal& stop,
+                          const ::memprof::v1::TakeSnapshotRequest& request) {
+  const HeapClient client{
+      .take = [this](std::string_view bytes) { return pipe_.push(std::string(bytes)).ok(); },
+      .waits = [&] { return !pipe_.closed() && stop.wait({}); }};
+  summary_ = control.take_snapshot(request, client);
+}
+
+SnapshotStream::~SnapshotStream() {
+  pipe_.close();
+  thread_.join();
+}
+
+std::optional<std::string> SnapshotStream::next() {
+  if (first_) return std::exchange(first_, std::nullopt);
+  for (;;) {
+    const bool ended = ended_;
+    if (auto piece = pipe_.pop(ended ? std::chrono::milliseconds(0) : kPoll)) {
+      if (!piece->empty()) return piece;
+      continue;
+    }
+    if (!ended) continue;
+    if (summary_.ok()) return "";
+    return std::nullopt;
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heap snapshot on its way to an HTTP client. It is taken on a thread of its own, and handed on
+// while it is made.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/export/api/control_service.h"
+#include "daemon/snapshot/taking/piece_pipe.h"
+#include "daemon/util/stop_signal.h"
+
+namespace memprofd {
+
+class SnapshotStream {
+ public:
+  using Summary = absl::StatusOr<::memprof::v1::SnapshotSummary>;
+
+  // Returns when its first piece is there, or with why there is none. control and stop must outlive
+  // it. done: told what became of it, on its thread.
+  static absl::StatusOr<std::shared_ptr<SnapshotStream>> begin(
+      ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
+      std::function<void(const Summary&)> done);
+  // Gives the snapshot up, if it has not ended.
+  ~SnapshotStream();
+  SnapshotStream(const SnapshotStream&) = delete;
+  SnapshotStream& operator=(const SnapshotStream&) = delete;
+
+  // The next piece, waiting for it; empty behind the last. Nothing: it came to no good end.
+  std::optional<std::string> next();
+
+ private:
+  // How long a piece waits for a client that takes none.
+  static constexpr std::chrono::seconds kPatience{5};
+
+  SnapshotStream() = default;
+  void take(ControlService& control, StopSignal& stop,
+            const ::memprof::v1::TakeSnapshotRequest& request);
+
+  PiecePipe pipe_{kPatience};
+  std::optional<std::string> first_;
+  Summary summary_{absl::UnknownError("not yet")};
+  std::atomic<bool> ended_ = false;  // summary_ is there
+  std::jthread thread_;              // ends first
+};
+
+}  // namespace memprofd
