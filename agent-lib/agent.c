@@ -11,10 +11,11 @@
  *    hooks by construction, memprof_agent_poll because its caller guarantees it.
  * 3. Start: at the end of a minor collection, or in memprof_agent_poll. Both are
  *    places where the runtime may run OCaml code.
- * 4. Stop and rate change: only inside a tracker callback, which proves that the
+ * 4. Stop and rate change: in OCaml 4 only inside a tracker callback, which proves that the
  *    running Memprof session is ours. A collection hook may run inside Memprof's
  *    own functions, where stopping would free what they use. When the program has stopped
- *    the session itself, a start succeeds where it should fail (session.c).
+ *    the session itself, a start succeeds where it should fail (session.c). OCaml 5 changes
+ *    the rate where it may start too (domains.c): up to then the session before goes on.
  *
  *     watcher             agent
  *     rate, generation=1
@@ -46,7 +47,7 @@ static void at_minor_gc_end_of_session(void)
 	memprof_minor_pause_ended(now_ns);
 	if (memprof_has_domains()) {
 		memprof_domain_collected();
-		memprof_domains_remind();
+		memprof_domains_remind(memprof_session_over());
 	}
 	memprof_batch_minor_gc_ended(memprof_domain_index(), now_ns);
 	memprof_session_check(now_ns);
@@ -54,12 +55,12 @@ static void at_minor_gc_end_of_session(void)
 
 static void on_minor_gc_end(void)
 {
-	if (UNLIKELY(memprof_activity.any != 0)) {
+	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();
 		else if (!memprof_has_domains())
 			memprof_session_start_if_due();
-		else if (memprof_session_due())
+		else if (memprof_session_due() || memprof_profiles_follow())
 			memprof_domains_call_back();
 	}
 	if (UNLIKELY(memprof_snapshot_child != 0))
@@ -102,7 +103,7 @@ __attribute__((constructor)) static void load(void)
 		return;
 	}
 	memprof_profiles_load(memprof_tracker_load(), memprof_tracker_alloc_minor());
-	memprof_domains_load(memprof_session_start_if_due);
+	memprof_domains_load(memprof_session_work, memprof_session_due);
 	pthread_atfork(NULL, NULL, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	memprof_set_hook(&caml_minor_gc_end_hook, on_minor_gc_end);

@@ -37,6 +37,7 @@ static void plain_append(uint32_t index, struct memprof_record *record)
 void memprof_append(uint32_t index, struct memprof_record *record, value callstack)
 {
 	memprof_use_buffer(index);
+	memprof_end_batch_of_before(index);
 	record->origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
 	if (memprof_batch_format(&memprof_buffers[index]) == MEMPROF_BATCH_PACKED)
 		memprof_packed_append(index, record, callstack);

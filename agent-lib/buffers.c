@@ -141,6 +141,15 @@ void memprof_flush(uint32_t index)
 	__atomic_store_n(&buffer->first_seq, buffer->first_seq + count, __ATOMIC_RELEASE);
 }
 
+void memprof_end_batch_of_before(uint32_t index)
+{
+	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
+
+	if (UNLIKELY(buffer->count != 0 &&
+		     buffer->generation != memprof_agent_control.running_generation))
+		memprof_flush(index);
+}
+
 void memprof_flush_domain(uint32_t domain)
 {
 	uint32_t buffer = memprof_take_buffer(domain);

@@ -60,6 +60,8 @@ uint64_t memprof_new_sample_id(uint32_t buffer);
 /* The one that it gave last; they are 1 << shift apart. */
 uint64_t memprof_last_sample_id(uint32_t buffer);
 uint32_t memprof_sample_id_shift(void);
+/* Flushes records of a session before the one that runs: a batch is of one. */
+void memprof_end_batch_of_before(uint32_t buffer);
 /* An empty buffer takes records of the session that runs, in that format. */
 void memprof_begin_batch(struct memprof_batch_buffer *buffer, enum memprof_batch_format format);
 /* The format of the batch that a buffer holds or, when it is empty, of its next one. */

@@ -17,6 +17,13 @@
  *             section may be in the middle of a sampling function: `passes` counts them.
  *   hook      each of them passes; then the profiles are discarded. Before that, a
  *             domain could see its profile vanish in the middle.
+ *
+ * When another session is due by then, nothing is discarded: the runtime calls the callbacks
+ * of a stopped profile for promotions and deaths until it is. What had been sampled and not
+ * told yet the runtime drops, so that no sample is taken for one of the next session.
+ *
+ *   start()   discards profiles of sessions that are too long ago.
+ *   hook      discards all that was left for a session that is not due any more.
  */
 #define _GNU_SOURCE
 #include "domains.h"
@@ -41,6 +48,7 @@ static struct domain domains[MEMPROF_DOMAINS];
 static atomic_uint passes;  /* domains that have to pass their hook before the discard */
 static atomic_int clearing; /* 1: profiles wait for it, 2: they are being discarded */
 static void (*call_back)(void);
+static int (*session_is_due)(void);
 static atomic_int chained;
 /* The hooks that were there before ours. */
 static struct {
@@ -49,7 +57,11 @@ static struct {
 	void (*interrupt)(void);
 } next;
 
-void memprof_domains_load(void (*work)(void)) { call_back = work; }
+void memprof_domains_load(void (*work)(void), int (*is_due)(void))
+{
+	call_back = work;
+	session_is_due = is_due;
+}
 
 int memprof_has_domains(void) { return caml_memprof_discard != 0; }
 
@@ -107,7 +119,8 @@ static void try_to_clear(void)
 
 	if (atomic_load(&passes) != 0 || !atomic_compare_exchange_strong(&clearing, &waiting, 2))
 		return;
-	memprof_discard_profiles();
+	if (!session_is_due())
+		memprof_discard_profiles();
 	atomic_store(&clearing, 0);
 }
 
@@ -266,15 +279,17 @@ void memprof_domains_start(void)
 	(void)memprof_on_all_domains(ask_for_hook); /* who is not reached is asked again */
 }
 
-void memprof_domains_remind(void)
+void memprof_domains_remind(int session_is_over)
 {
-	if (may_join(this_domain()))
+	if (may_join(this_domain()) || session_is_over)
 		ask_for_hook(caml_state);
 }
 
 static void stop_here(domain_state *state)
 {
-	/* Every domain marks all: its own may be that of another one, which comes later. */
+	/* Every domain marks all: its own may be that of another one, which comes later. Until here
+	 * it has sampled, and from here on does not. */
+	memprof_activity.sampling = 0;
 	memprof_mark_profiles_stopped();
 	memprof_flush_domain(memprof_domain_index());
 	caml_memprof_set_trigger(state);
@@ -310,4 +325,10 @@ int memprof_domains_cleared(void)
 	memprof_on_all_domains(pass_if_blocked);
 	try_to_clear();
 	return atomic_load(&clearing) == 0;
+}
+
+void memprof_domains_forget(void)
+{
+	if (memprof_profiles_follow() && memprof_domains_cleared())
+		memprof_discard_profiles();
 }

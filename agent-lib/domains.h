@@ -5,8 +5,9 @@
 
 #include "runtime_abi.h"
 
-/* Once, when the agent is loaded: what the hook calls where the runtime may run callbacks. */
-void memprof_domains_load(void (*work)(void));
+/* Once, when the agent is loaded: what the hook calls where the runtime may run callbacks, and
+ * whether a session is to run that does not yet. */
+void memprof_domains_load(void (*work)(void), int (*is_due)(void));
 /* Whether the program's runtime is OCaml 5. */
 int memprof_has_domains(void);
 /* Whether it has everything that sessions need, and the watcher has told the offsets. */
@@ -24,10 +25,12 @@ int memprof_domains_stop(void);
 /* Where the runtime may run callbacks: clears the last session away, if that is possible
  * already, and tells. */
 int memprof_domains_cleared(void);
+/* The same for what it has left to be followed by a session that is not due any more. */
+void memprof_domains_forget(void);
 
 /* At the end of a minor collection of this domain, in a session: it joins, if it does not
- * sample. */
-void memprof_domains_remind(void);
+ * sample; when the session is over, has the work called soon. */
+void memprof_domains_remind(int session_is_over);
 /* In the same places, without a session: has the work called soon. */
 void memprof_domains_call_back(void);
 

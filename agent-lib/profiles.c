@@ -6,8 +6,10 @@
 #include "buffers.h"
 #include "static_value.h"
 
-/* A domain starts a profile once a session, but many domains can come and go. */
-#define PROFILES (2 * MEMPROF_DOMAINS)
+/* A domain starts a profile once a session, but many domains can come and go, and profiles of
+ * sessions before are kept: half of these at most, when another one begins. */
+#define PROFILES (4 * MEMPROF_DOMAINS)
+#define PROFILES_OF_BEFORE (PROFILES / 2)
 
 extern value memprof_stub5_start(void);
 STATIC_CLOSURE(start, memprof_stub_start);
@@ -22,7 +24,10 @@ static intptr_t size_of_callstacks;
 
 /* Global roots once used. VAL_UNIT: free; 0: not used yet, or about to be. */
 static value profiles[PROFILES];
-static atomic_uint roots; /* of profiles that are registered */
+static uint32_t generations[PROFILES]; /* of their sessions */
+static atomic_uint roots;	       /* of profiles that are registered */
+static atomic_uint kept;	       /* profiles */
+static atomic_int following;	       /* some are stopped and not discarded */
 
 void memprof_profiles_load(value tracker, value first_callback)
 {
@@ -80,19 +85,22 @@ int memprof_profile_place_is_right(void)
 
 /* ------------------------------------------------------------------ roots */
 
-int memprof_profiles_have_room(void) { return atomic_load(&roots) < PROFILES - MEMPROF_DOMAINS; }
+int memprof_profiles_have_room(void) { return atomic_load(&kept) < PROFILES - MEMPROF_DOMAINS; }
 
 void memprof_keep_profile(value profile)
 {
 	unsigned n = atomic_load(&roots);
 
+	atomic_fetch_add(&kept, 1);
 	for (unsigned i = 0; i < n; i++) {
 		if (__sync_bool_compare_and_swap(&profiles[i], VAL_UNIT, VAL_LONG(1))) {
+			generations[i] = memprof_agent_control.running_generation;
 			caml_modify_generational_global_root(&profiles[i], profile);
 			return;
 		}
 	}
 	n = atomic_fetch_add(&roots, 1);
+	generations[n] = memprof_agent_control.running_generation;
 	profiles[n] = profile;
 	caml_register_generational_global_root(&profiles[n]);
 }
@@ -107,18 +115,44 @@ void memprof_mark_profiles_stopped(void)
 	for (unsigned i = 0; i < n; i++)
 		if (is_profile(profiles[i]) && memprof_is_sampling(profiles[i]))
 			FIELD(profiles[i], PROFILE_STATUS) = PROFILE_STOPPED;
+	atomic_store(&following, 1);
 }
 
-void memprof_discard_profiles(void)
+int memprof_profiles_follow(void) { return atomic_load(&following); }
+
+/* All that are kept are stopped. */
+static void discard_before(uint64_t generation)
 {
 	unsigned n = atomic_load(&roots);
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!is_profile(profiles[i]))
+		if (!is_profile(profiles[i]) || memprof_is_sampling(profiles[i]) ||
+		    generations[i] >= generation)
 			continue;
-		caml_memprof_discard(profiles[i]); /* all are stopped */
+		caml_memprof_discard(profiles[i]);
 		caml_modify_generational_global_root(&profiles[i], VAL_UNIT);
+		atomic_fetch_sub(&kept, 1);
 	}
+}
+
+void memprof_discard_profiles(void)
+{
+	discard_before(UINT64_MAX);
+	atomic_store(&following, 0);
+}
+
+uint32_t memprof_discard_old_profiles(uint32_t generation)
+{
+	static uint32_t since;
+
+	if (!memprof_profiles_follow())
+		since = generation;
+	if (generation >= since + MEMPROF_FOLLOWED_SESSIONS)
+		since = generation - MEMPROF_FOLLOWED_SESSIONS + 1;
+	discard_before(since);
+	while (atomic_load(&kept) > PROFILES_OF_BEFORE && since + 1 < generation)
+		discard_before(++since);
+	return since;
 }
 
 void memprof_end_profile(value profile)

@@ -33,12 +33,19 @@ int memprof_profile_place_is_right(void);
 
 /* Whether there is room for the profiles of all domains that may be starting one now. */
 int memprof_profiles_have_room(void);
+/* Whether there are profiles that are stopped and not discarded. */
+int memprof_profiles_follow(void);
 /* Remembers a profile of the session. */
 void memprof_keep_profile(value profile);
-/* In a section: none of the profiles kept samples any longer. */
+/* In a section: none of the profiles kept samples any longer. Those that do not go on telling
+ * of their blocks until they are discarded. */
 void memprof_mark_profiles_stopped(void);
-/* Discards those, once no domain can be in the middle of a sampling function. */
+/* Discards those, once no domain can be in the middle of a sampling function. One call at a
+ * time: discarding a profile twice would raise. */
 void memprof_discard_profiles(void);
+/* The same for those of sessions that another one, about to begin, does not go on following.
+ * Answers with the generation of the oldest session that it does, maybe its own. */
+uint32_t memprof_discard_old_profiles(uint32_t generation);
 /* Ends a profile of this domain that nobody else uses. */
 void memprof_end_profile(value profile);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include <stdatomic.h>
+
 #include "domains.h"
 #include "pauses.h"
 #include "profiles.h"
@@ -13,8 +15,8 @@
 /* Expected of what was allocated without one: none has a probability of e^-64. */
 #define SILENT_SAMPLES 64
 
-/* One domain at a time starts or ends a session; others that come here meanwhile go on
- * and will come again. */
+/* One domain at a time starts or ends a session, or forgets what one has followed; others that
+ * come here meanwhile go on and will come again. */
 static volatile int changing;
 
 static int take_turn(void) { return __sync_bool_compare_and_swap(&changing, 0, 1); }
@@ -73,6 +75,30 @@ static intptr_t callstack_size(void)
 		       : MEMPROF_CALLSTACK_SIZE;
 }
 
+/* OCaml 5: something has happened to a block that is followed and was not told. */
+static atomic_int untold;
+
+int memprof_session_follows(void)
+{
+	if (!memprof_has_domains())
+		return 0;
+	if (memprof_session_wanted())
+		return 1;
+	atomic_store(&untold, 1);
+	return 0;
+}
+
+/* Since which session blocks are followed by one that begins. Here no domain is in the middle of a
+ * callback that has not been told: in_use() has stopped them all since the session is wanted. */
+static uint32_t followed_since(uint32_t generation)
+{
+	if (!memprof_has_domains())
+		return generation;
+	if (atomic_exchange(&untold, 0))
+		memprof_discard_profiles();
+	return memprof_discard_old_profiles(generation);
+}
+
 static void begin_session(double rate, uint32_t generation)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -80,9 +106,11 @@ static void begin_session(double rate, uint32_t generation)
 	memprof_pauses_begin();
 	control->rate = rate;
 	control->starts++;
-	control->followed_since = generation; /* each forgets what others have followed */
+	control->followed_since = followed_since(generation);
 	answer(MEMPROF_AGENT_SAMPLING, generation);
 	memprof_announce(generation);
+	/* What happens meanwhile to blocks of sessions before is told as theirs. */
+	control->running_generation = generation;
 	memprof_activity.sampling = 1;
 	if (memprof_has_domains())
 		memprof_domains_start();
@@ -103,8 +131,9 @@ static void start_session(void)
 		answer(MEMPROF_AGENT_UNSUPPORTED, generation);
 		return;
 	}
-	/* Callbacks may come before start returns. */
-	control->running_generation = generation;
+	/* In OCaml 4 callbacks may come before start returns. */
+	if (!memprof_has_domains())
+		control->running_generation = generation;
 	control->running_capture = control->requested_capture;
 	memprof_set_profile(rate, callstack_size());
 	used = in_use();
@@ -118,12 +147,18 @@ static void start_session(void)
 
 void memprof_session_start_if_due(void)
 {
-	if (!memprof_session_due() || !take_turn())
+	static atomic_int again; /* a domain has come while it was not its turn */
+
+	if (!memprof_session_due())
 		return;
-	check_lease(memprof_now_ns());
-	if (memprof_session_due() && (!memprof_has_domains() || memprof_domains_cleared()))
-		start_session();
-	end_turn();
+	atomic_store(&again, 1);
+	while (atomic_load(&again) && take_turn()) {
+		atomic_store(&again, 0);
+		check_lease(memprof_now_ns());
+		if (memprof_session_due() && (!memprof_has_domains() || memprof_domains_cleared()))
+			start_session();
+		end_turn();
+	}
 }
 
 /* ------------------------------------------------------------------ stop */
@@ -132,6 +167,7 @@ static int stop_sampling(void)
 {
 	if (memprof_has_domains())
 		return memprof_domains_stop();
+	memprof_activity.sampling = 0;
 	memprof_flush(0);
 	caml_memprof_stop(VAL_UNIT);
 	return 1;
@@ -149,15 +185,29 @@ void memprof_session_change(void)
 {
 	if (!take_turn())
 		return;
-	if (memprof_activity.sampling) {
-		memprof_activity.sampling = 0;
-		if (stop_sampling())
-			note_stop();
-		else
-			memprof_activity.sampling = 1; /* the next callback tries again */
-	}
+	if (memprof_activity.sampling && stop_sampling()) /* else the next callback tries again */
+		note_stop();
 	end_turn();
 	memprof_session_start_if_due();
+}
+
+/* Profiles that are kept for a session which is due, until it is not. */
+static void forget_if_not_due(void)
+{
+	if (!memprof_profiles_follow() || memprof_activity.sampling || !take_turn())
+		return;
+	if (!memprof_activity.sampling && !memprof_session_due())
+		memprof_domains_forget();
+	end_turn();
+}
+
+void memprof_session_work(void)
+{
+	if (memprof_activity.sampling && memprof_session_over())
+		memprof_session_change();
+	else
+		memprof_session_start_if_due();
+	forget_if_not_due();
 }
 
 /* ------------------------------------------------------------------ stopped by the program */

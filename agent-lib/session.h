@@ -22,9 +22,14 @@ int memprof_session_due(void);
 /* Starts one that is due. Only where the runtime may run callbacks, in OCaml 4 also at the
  * end of a minor collection. */
 void memprof_session_start_if_due(void);
-/* Ends the session that runs and starts the one that is wanted. Only inside a tracker
- * callback. */
+/* OCaml 5, without a session: whether what happens to blocks of those before is to be told, since
+ * another one is wanted, which follows them. If it is not, the next one follows none. */
+int memprof_session_follows(void);
+/* Ends the session that runs and starts the one that is wanted. In OCaml 4 only inside a
+ * tracker callback, in OCaml 5 where the runtime may run callbacks too. */
 void memprof_session_change(void);
+/* Starts a session that is due, or changes one that is over, where OCaml 5 may run callbacks. */
+void memprof_session_work(void);
 /* At the end of a minor collection of this domain, in a session: the lease may have run out,
  * or the program may have stopped Memprof. */
 void memprof_session_check(uint64_t now_ns);

@@ -39,15 +39,28 @@ static value follow(uint32_t domain, value id)
 	return VALUE_OF(*some_id);
 }
 
+/* A session runs and is over: whether it goes on for this callback. In OCaml 5 another one
+ * begins in the hook, and not before: what is allocated until then would have no sample. */
+static int still_in_session(void)
+{
+	if (!memprof_has_domains() || !memprof_session_wanted()) {
+		memprof_session_change();
+		return 0;
+	}
+	memprof_domains_call_back();
+	return 1;
+}
+
 /* Whether a callback of the session that runs; else of one that has ended. */
 static inline int in_session(void)
 {
 	if (LIKELY(memprof_activity.sampling && !memprof_session_over()))
 		return 1;
-	if (memprof_activity.sampling)
-		memprof_session_change();
-	return 0;
+	return memprof_activity.sampling && still_in_session();
 }
+
+/* What happens to blocks that a session goes on following is told before it begins too. */
+static inline int is_told(void) { return in_session() || memprof_session_follows(); }
 
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
@@ -118,7 +131,7 @@ value memprof_on_promote(value id)
 {
 	uint32_t domain;
 
-	if (UNLIKELY(!in_session()))
+	if (UNLIKELY(!is_told()))
 		return VAL_UNIT;
 	domain = memprof_domain_index();
 	append_follow(domain, id, MEMPROF_PROMOTE);
@@ -127,7 +140,7 @@ value memprof_on_promote(value id)
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
-	if (LIKELY(in_session()))
+	if (LIKELY(is_told()))
 		append_follow(memprof_domain_index(), id, kind);
 	return VAL_UNIT;
 }

@@ -57,7 +57,7 @@
 #define MEMPROF_BUFFERS 128u
 #define MEMPROF_SHARED_BUFFER (MEMPROF_BUFFERS - 1)
 
-/* The sessions whose blocks may be told of at most, the one that runs among them: those whose
+/* OCaml 5: the sessions whose blocks are told of, the one that runs among them: those whose
  * generations are fewer than this before its own. */
 #define MEMPROF_FOLLOWED_SESSIONS 16u
 
@@ -246,7 +246,7 @@ struct memprof_agent_control {
 	__u32 domains_used;	  /* like buffers_used */
 
 	/* Since interface 6. Blocks that were sampled in sessions of this generation and later are
-	 * told of as long as they live; those of sessions before are forgotten. This agent says
+	 * told of as long as they live; those of sessions before are forgotten. In OCaml 4 it is
 	 * that of the running session, whose start forgets all. Set before the announcement. */
 	__u32 followed_since;
 	__u32 reserved;

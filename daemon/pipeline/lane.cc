@@ -160,6 +160,10 @@ void Lane::take_requested_sessions() {
     std::lock_guard lock(info_mutex_);
     requested.swap(requested_sessions_);
   }
+  // Before the first session is over: the next one would forget it.
+  if (!requested.empty() && agent_) {
+    if (const auto agent = agent_->status(); agent.ok()) note_followed(*agent);
+  }
   for (const RequestedSession& session : requested) {
     if (session.positions) pipeline_.expect(*session.positions);
     pipeline_.begin_session(session.generation, session.rate);
@@ -247,13 +251,16 @@ void Lane::read_counters(TargetSnapshot& snapshot) {
   snapshot.ring_bytes_total = ring_->total_bytes();
 }
 
+void Lane::note_followed(const AgentStatus& agent) {
+  if (!agent.followed_since || !attachment_->target().abi.domains) return;
+  pipeline_.follow_since(*agent.followed_since);
+}
+
 void Lane::read_gc_stats_of_target() {
   const absl::StatusOr<AgentStatus> agent =
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
-  if (agent.ok() && agent->followed_since && attachment_->target().abi.domains) {
-    pipeline_.follow_since(*agent->followed_since);
-  }
+  if (agent.ok()) note_followed(*agent);
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
   const auto pauses = gc_.pauses;

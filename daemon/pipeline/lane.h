@@ -106,6 +106,7 @@ class Lane {
   void read_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
   void count_agent_drops(const AgentStatus& agent);
+  void note_followed(const AgentStatus& agent);
   // agent: null when it cannot be read.
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;

@@ -10,6 +10,7 @@
 #include "buffers.h"
 #include "domains.h"
 #include "profiles.h"
+#include "session.h"
 #include "snapshot_domains.h"
 
 #define DOMAINS 3
@@ -27,7 +28,7 @@ struct fake_domain {
 
 static struct fake_domain fakes[DOMAINS];
 static unsigned current;
-static value configs[16][1 + CONFIG_FIELDS];
+static value configs[128][1 + CONFIG_FIELDS];
 static unsigned starts, discards;
 static unsigned sections, ends_in; /* the section from which on the domain that ends is gone */
 static value tracker[1 + 5];
@@ -108,7 +109,13 @@ value caml_callback_exn(value closure, value argument) {
 
 /* ------------------------------------------------------------------ steps */
 
-static void no_work(void) {}
+static int due; /* a session is */
+
+/* As session.c does. */
+static void work(void) {
+  if (!memprof_activity.sampling && !due) memprof_domains_forget();
+}
+static int is_due(void) { return due; }
 
 static void say(const char* step) {
   printf("%s: starts=%u discards=%u cleared=%d program_stops=%llu conflicts=%llu\n", step, starts,
@@ -127,8 +134,12 @@ static void hook(unsigned domain) {
   say(step);
 }
 
+static uint32_t generation;
+
 static void begin(void) {
   memprof_agent_control.starts++;
+  memprof_agent_control.running_generation = ++generation;
+  memprof_agent_control.followed_since = memprof_discard_old_profiles(generation);
   memprof_activity.watchers = 1;
   memprof_activity.sampling = 1;
   memprof_domains_start();
@@ -164,6 +175,55 @@ static void copies(void) {
   copy_all("copy of one");
 }
 
+/* ------------------------------------------------------------------ sessions of session.c */
+
+static void ask_for(double rate) {
+  memprof_agent_control.requested_rate = rate;
+  memprof_agent_control.requested_until_ns = UINT64_MAX;
+  if (rate > 0) memprof_agent_control.requested_generation++;
+}
+
+static void hooks(void) {
+  enter(0);
+  memprof_domains_call_back();
+  for (unsigned i = 0; i < DOMAINS; i++) {
+    enter(i);
+    caml_domain_external_interrupt_hook();
+  }
+  enter(0);
+}
+
+static void say_session(const char* step) {
+  printf("%s: sampling=%d since=%u of=%u discards=%u\n", step, memprof_activity.sampling,
+         memprof_agent_control.followed_since, memprof_agent_control.running_generation, discards);
+}
+
+static void sessions(void) {
+  memprof_domains_load(memprof_session_work, memprof_session_due);
+  memprof_activity.sampling = 0;
+  memprof_domains_stop();
+  hooks();
+  discards = 0;
+  memprof_agent_control.requested_generation = generation;
+  ask_for(1e-3);
+  hooks();
+  say_session("first");
+  ask_for(1e-2);
+  printf("told while one is over: %d\n", memprof_session_follows());
+  hooks();
+  say_session("second");
+  ask_for(0);
+  enter(0);
+  memprof_domains_call_back();
+  caml_domain_external_interrupt_hook();
+  say_session("none wanted");
+  printf("told while none is wanted: %d\n", memprof_session_follows());
+  ask_for(1e-3);
+  printf("told while one is due: %d\n", memprof_session_follows());
+  hooks();
+  say_session("third");
+}
+
 int main(void) {
   struct memprof_runtime_offsets offsets = {INTERRUPT, MEMPROF, CONFIG, WORDS, HEAP, 0};
 
@@ -175,7 +235,7 @@ int main(void) {
   enter(0);
   memprof_agent_control.offsets = offsets;
   memprof_profiles_load((value)(tracker + 1), VAL_LONG(77));
-  memprof_domains_load(no_work);
+  memprof_domains_load(work, is_due);
   printf("right place: %d\n", memprof_profile_place_is_right());
   memprof_agent_control.offsets.memprof_config += 8;
   printf("another place: %d\n", memprof_profile_place_is_right());
@@ -195,9 +255,9 @@ int main(void) {
   for (unsigned i = 0; i < DOMAINS; i++) hook(i);
   enter(1);
   caml_memprof_stop(VAL_UNIT);
-  memprof_domains_remind();
+  memprof_domains_remind(0);
   hook(1);
-  memprof_domains_remind();
+  memprof_domains_remind(0);
   hook(1);
 
   puts("and one starts its own");
@@ -206,13 +266,13 @@ int main(void) {
   tracker[1] = VAL_LONG(78);
   caml_memprof_start(VAL_UNIT, VAL_UNIT, (value)(tracker + 1));
   tracker[1] = VAL_LONG(77);
-  memprof_domains_remind();
+  memprof_domains_remind(0);
   hook(2);
-  memprof_domains_remind();
+  memprof_domains_remind(0);
   hook(2);
   enter(2);
   caml_memprof_stop(VAL_UNIT);
-  memprof_domains_remind();
+  memprof_domains_remind(0);
   hook(2);
 
   puts("one blocks and one ends while a stop waits for them");
@@ -225,6 +285,36 @@ int main(void) {
   caml_domain_stop_hook();
   enter(0);
   say("ends 2");
+
+  puts("a session is due when one stops, again and again");
+  fakes[1].blocked = 0;
+  due = 1;
+  for (int i = 0; i < MEMPROF_FOLLOWED_SESSIONS + 2; i++) {
+    char step[32];
+
+    begin();
+    for (unsigned d = 0; d < DOMAINS; d++) hook(d);
+    snprintf(step, sizeof step, "since %u of %u", memprof_agent_control.followed_since, generation);
+    say(step);
+    stop();
+    for (unsigned d = 0; d < DOMAINS; d++) hook(d);
+  }
+
+  puts("and then it is not");
+  memprof_domains_call_back();
+  hook(0);
+  due = 0;
+  memprof_domains_call_back();
+  hook(0);
+  memprof_domains_call_back();
+  hook(0);
+  begin();
+  printf("since %u of %u\n", memprof_agent_control.followed_since, generation);
+
+  puts("as the watcher asks for them");
+  sessions();
+
+  puts("copies");
   copies();
   return 0;
 }

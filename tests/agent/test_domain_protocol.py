@@ -9,7 +9,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "agent-lib"
-PARTS = ("domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
+PARTS = ("session.c", "pauses.c", "domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
          "packed.c", "snapshot_domains.c")
 
 
@@ -32,7 +32,10 @@ def steps():
 class Protocol(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.steps = steps()
+        told = steps()
+        sessions = [step for step, _ in told].index("as the watcher asks for them")
+        copies = [step for step, _ in told].index("copies")
+        cls.steps, cls.sessions, cls.copies = told[:sessions], dict(told[sessions + 1:copies]), told[copies + 1:]
 
     def numbers(self, *keys):
         return [(step, *(said[key] for key in keys)) for step, said in self.steps
@@ -59,12 +62,48 @@ class Protocol(unittest.TestCase):
                          self.numbers("starts", "program_stops", "conflicts")[11:14])
 
     def test_a_stop_waits_for_no_domain_that_blocks_or_has_ended(self):
-        self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:])
+        self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:18])
+
+    def test_profiles_are_kept_while_another_session_is_due(self):
+        """Of as many sessions as are followed; those before are discarded as the next one begins."""
+        steps = self.numbers("discards", "cleared")[17:]
+        _, before, _ = steps[0]
+        begun = [(step, discards - before) for step, discards, _ in steps if step.startswith("since")]
+        followed = 16
+        first = int(begun[0][0].split()[-1])
+        self.assertEqual([(f"since {max(first, n - followed + 1)} of {n}", 3 * max(0, n - first - followed + 1))
+                          for n in range(first, first + followed + 2)], begun)
+        stop = [i for i, (step, *_) in enumerate(steps) if step == "stop"][-1]
+        self.assertEqual([("stop", 0), ("hook 0", 0), ("hook 1", 0), ("hook 2", 1)],
+                         [(step, cleared) for step, _, cleared in steps[stop:stop + 4]])
+
+    def test_profiles_that_no_session_is_due_for_are_discarded(self):
+        due, first, second = (discards for _, discards in self.numbers("discards")[-3:])
+        self.assertEqual((3 * 16, 0), (first - due, second - first))
+        self.assertRegex(self.steps[-1][0], r"^since (\d+) of \1$")
+
+    def session(self, step):
+        said = self.sessions[step]
+        return tuple(said[key] for key in ("sampling", "since", "of")) if isinstance(said, dict) else int(said)
+
+    def test_a_session_follows_what_was_sampled_before_it(self):
+        sampling, since, of = self.session("first")
+        self.assertEqual((1, of), (sampling, since))
+        self.assertEqual(1, self.session("told while one is over"))
+        self.assertEqual((1, since, of + 1), self.session("second"))
+
+    def test_a_session_follows_nothing_when_a_death_was_not_told(self):
+        """None was wanted for a moment, and what died then was in no record."""
+        self.assertEqual(0, self.session("none wanted")[0])
+        self.assertEqual(0, self.session("told while none is wanted"))
+        self.assertEqual(1, self.session("told while one is due"), "it has not been forgotten yet")
+        sampling, since, of = self.session("third")
+        self.assertEqual((1, of), (sampling, since))
 
     def test_a_copy_is_made_of_all_domains_or_of_none(self):
         """One that has left the sections, and still counts as running, may be giving away its heap."""
         self.assertEqual([("copy of all", 4242, 3, 1), ("copy while one ends", 4242, 3, 3), ("copy of one", 4242, 1, 0)],
-                         self.numbers("child", "domains", "sections"))
+                         [(step, *(said[key] for key in ("child", "domains", "sections"))) for step, said in self.copies])
 
 
 if __name__ == "__main__":

@@ -1,22 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCaml 5: every domain is sampled, those that come later too, and all of them are let go."""
 
+import pathlib
 import random
 import signal
+import struct
+import subprocess
 
 import harness
 from harness import TARGETS5, E2ETest, eventually
 
 CYCLES = 200 if harness.MATRIX else 25
 COLLECTIONS = 500 if harness.MATRIX else 30
+CHANGES = 14  # of the rate: fewer than what makes the first session too old
+FOLLOWED_SESSIONS = 16
+
+
+def kept_profiles(pid):
+    """How many the agent in a program keeps."""
+    maps = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    begin, path = next((line[0].split("-")[0], line[5]) for line in maps
+                       if len(line) > 5 and "libmemprof_agent" in line[5])
+    symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    place, = (line.split()[0] for line in symbols.splitlines() if line.split()[-1] == "kept")
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(int(begin, 16) + int(place, 16))
+        return struct.unpack("I", memory.read(4))[0]
 
 
 class Domains(E2ETest):
     RATE = 1e-3
     SITES = ("site_pair", "site_array", "site_string")
 
-    def domains(self, workers=3):
-        return self.target("domains", "0", str(workers), folder=TARGETS5)
+    def domains(self, workers=3, idle=1):
+        return self.target("domains", "0", str(workers), str(idle), folder=TARGETS5)
 
     def sampled(self, target, *arguments, rate=RATE):
         daemon = self.daemon("--pid", target.pid, *arguments, rate=rate)
@@ -101,6 +118,79 @@ class Domains(E2ETest):
             self.assertTrue(target.running())
         self.assert_works_on(target)
         harness.NOTES.append(f"{CYCLES} cycles with rate changes")
+        target.exit()
+
+    def change_rate(self, daemon, target, rate):
+        daemon.set_rate(target.pid, rate)
+        daemon.wait_state(target.pid, "sampling")
+
+    def assert_all_die(self, daemon, target, sites):
+        """What the program does not hold any longer is not live: each of its deaths was told."""
+        def live():
+            target.command("full")
+            found = daemon.sites(target.pid)
+            return sum(harness.sum_sites(found, site)["live_bytes"] for site in sites)
+
+        eventually(lambda: live() == 0, "nothing is live")
+        given_up = daemon.metrics().total("memprofd_given_up_events_total", reason="session_end")
+        self.assertEqual((0, 0), (given_up, daemon.targets()[target.pid]["dropped_events"]))
+
+    def test_blocks_are_followed_over_changes_of_the_rate(self):
+        """Of domains that have ended, while others go on; 1,204,000 words a time."""
+        target = self.domains(idle=0)
+        daemon = self.sampled(target)
+        kept = lambda: harness.sum_sites(daemon.sites(target.pid), "site_kept")
+        rates, words = (1e-3, 4e-4, 2e-3), 4 * 1_000 * 301
+        variance = 0
+        for i, rate in enumerate(rates):
+            if i > 0:
+                self.change_rate(daemon, target, rate)
+            target.command("keep 1000")
+            variance += words / rate
+            exact = (i + 1) * words
+            # All have been told of once they are no longer unflushed.
+            eventually(lambda: abs(kept()["live_bytes"] / 8 - exact) < 4 * variance ** 0.5,
+                       f"{exact} words live at {rate:g}")
+        total = kept()
+        self.assertEqual(total["allocated_bytes"], total["live_bytes"])
+        target.command("drop")
+        self.assert_all_die(daemon, target, ["site_kept"])
+        self.assertEqual(total["allocated_bytes"], kept()["allocated_bytes"])
+        target.exit()
+
+    def test_every_death_is_told_while_the_rate_changes(self):
+        """In the middle of a change too: domains are busy all the time, millions of blocks die."""
+        target = self.domains(idle=0)
+        daemon = self.sampled(target, rate=1e-2)
+        for i in range(CHANGES):
+            seen = self.samples(daemon, target)
+            eventually(lambda: self.samples(daemon, target) > seen + 10_000, "more samples")
+            self.change_rate(daemon, target, (5e-3, 1e-2)[i % 2])
+        target.command("rest")
+        self.assert_all_die(daemon, target, self.SITES)
+        target.exit()
+
+    def test_profiles_are_few_and_none_is_left_behind(self):
+        """Whether memprofd lets go of the program, or is killed while the rate changes."""
+        target = self.domains()
+        daemon = self.sampled(target)
+        most = 0
+        for i in range(FOLLOWED_SESSIONS + 4):
+            self.change_rate(daemon, target, (2e-4, 1e-3)[i % 2])
+            most = max(most, kept_profiles(target.pid))
+        self.assertGreater(most, FOLLOWED_SESSIONS, "more than one a session")
+        self.assertLessEqual(most, 10 * FOLLOWED_SESSIONS, "one a session for each of seven domains, and some that come")
+        none_left = lambda: kept_profiles(target.pid) == 0
+        daemon.detach(target.pid)
+        eventually(none_left, "all are discarded after a detach")
+        daemon.stop()
+        for _ in range(3):
+            daemon = self.sampled(target)
+            for rate in (2e-4, 1e-3):
+                daemon.set_rate(target.pid, rate)
+            daemon.stop(signal.SIGKILL)
+            eventually(none_left, "all are discarded after a kill")
+        self.assert_works_on(target)
         target.exit()
 
     def test_the_program_goes_on_when_memprofd_is_killed(self):

@@ -7,6 +7,7 @@ import unittest
 from harness import TARGETS, TARGETS5, E2ETest, eventually, sum_sites
 
 RATE = 1e-3
+WORDS_SMALL = 1_000_000  # of known_alloc's site_small, which comes first in a round
 BUCKET = 2 ** 0.5  # between the ends of a bucket of lifetimes
 
 
@@ -102,31 +103,72 @@ class OverRateChanges(E2ETest):
     """What was sampled before a change of the rate. site_live keeps 1,000,000 words, those of its last round."""
     WORDS = 1_000_000
 
-    def set_rate(self, memprofd, program, rate):
-        memprofd.set_rate(program.pid, rate)
-        self.sample_on_command(memprofd, program)
+    def begin(self, folder):
+        self.program = self.target("known_alloc", folder=folder)
+        self.memprofd = self.daemon("--pid", self.program.pid, rate=1e-2)
+        self.sample_on_command(self.memprofd, self.program)
 
-    def check(self, folder):
-        program = self.target("known_alloc", folder=folder)
-        memprofd = self.daemon("--pid", program.pid, rate=1e-2)
-        site = lambda: sum_sites(memprofd.settled_sites(program.pid), "site_live")
-        self.sample_on_command(memprofd, program)
-        program.command("go 1", timeout=60)
-        before = site()
+    def set_rate(self, rate):
+        self.memprofd.set_rate(self.program.pid, rate)
+        self.sample_on_command(self.memprofd, self.program)
+
+    def collect(self):
+        for _ in range(2):
+            self.program.command("full", timeout=60)
+
+    def site(self):
+        """The estimates of site_live and the samples that they are made of."""
+        sites = self.memprofd.settled_sites(self.program.pid)
+        return sum_sites(sites, "site_live")
+
+    def forgotten(self):
+        return self.memprofd.metrics().total("memprofd_given_up_events_total", reason="session_end")
+
+    def test_ocaml5_follows_it_until_it_dies(self):
+        self.begin(TARGETS5)
+        self.program.command("go 1", timeout=60)
+        before = self.site()
         self.assert_estimate("live", before["live_bytes"], self.WORDS, 1e-2)
-        self.set_rate(memprofd, program, 1e-3)
-        self.assertEqual((0, before["allocated_bytes"]), (site()["live_bytes"], site()["allocated_bytes"]))
-        self.assertGreater(memprofd.metrics().total("memprofd_given_up_events_total", reason="session_end"), 0)
-        # Deaths of what is forgotten do not come off what is live now.
-        program.command("go 1", timeout=60)
-        program.command("full", timeout=60)
-        self.assert_estimate("live", site()["live_bytes"], self.WORDS, 1e-3)
+        for rate in (1e-3, 5e-3):
+            self.set_rate(rate)
+            self.assertEqual(before["live_bytes"], self.site()["live_bytes"], f"at {rate}")
+        self.assertEqual(0, self.forgotten())
+        # Others of another rate take their place: the first ones come off, to the last byte.
+        self.program.command("go 1", timeout=60)
+        self.collect()
+        between = self.site()
+        self.assertEqual(between["allocated_bytes"] - before["allocated_bytes"], between["live_bytes"])
+        self.assert_estimate("live", between["live_bytes"], self.WORDS, 5e-3)
+        self.set_rate(2e-3)
+        self.program.command("drop")
+        self.collect()
+        after = self.site()
+        self.assertEqual(0, after["live_bytes"])
+        self.assertEqual(between["allocated_bytes"], after["allocated_bytes"])
+        self.assertEqual((0, 0), (self.forgotten(), self.memprofd.targets()[self.program.pid]["dropped_events"]))
+        points = self.memprofd.ctl_json("history", "--pid", self.program.pid)["points"]
+        sessions = {point["session"] for point in points if point["live_bytes"] > 0}
+        self.assertEqual(1, len(sessions), "nothing was forgotten")
 
     def test_ocaml4_forgets_it(self):
-        self.check(TARGETS)
+        self.begin(TARGETS)
+        self.program.command("go 1", timeout=60)
+        live = self.site()["live_bytes"]
+        self.assert_estimate("live", live, self.WORDS, 1e-2)
+        self.set_rate(1e-3)
+        self.assertEqual(0, self.site()["live_bytes"])
+        self.assertGreater(self.forgotten(), 0)
 
-    def test_ocaml5_forgets_it(self):
-        self.check(TARGETS5)
+    def test_ocaml5_samples_what_is_allocated_while_the_rate_changes(self):
+        """Each change used to leave out half a minor heap: 131,072 words, here 13 % of a round's."""
+        self.begin(TARGETS5)
+        rounds = 10
+        for i in range(rounds):
+            self.memprofd.set_rate(self.program.pid, (1e-3, 2e-3)[i % 2])
+            self.program.command("go 1", timeout=60)
+        sites = self.memprofd.settled_sites(self.program.pid)
+        self.assert_estimate("site_small", sum_sites(sites, "site_small")["allocated_bytes"], rounds * WORDS_SMALL,
+                             1e-3)
 
 
 if __name__ == "__main__":

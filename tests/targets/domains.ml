@@ -1,8 +1,10 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* domains [SECONDS] [DOMAINS]: OCaml 5. Domains that allocate at sites of their own,
-   with threads, effect fibers, marshalling and short-lived domains, one blocked on a
-   condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
-   "full" runs collections that find dead what is.
+(* domains [SECONDS] [DOMAINS] [IDLE]: OCaml 5. Domains that allocate at sites of their own,
+   with threads, effect fibers, marshalling and short-lived domains; unless IDLE is 0, one blocked
+   on a condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
+   "keep N" has four domains allocate as many blocks each at site_kept, which are kept until
+   "drop"; "full" runs collections that find dead what is; after "rest" the domains live on and
+   allocate nothing.
    Answers "stat" and the end with how many words each site has allocated, headers
    included, and with the checksums of a period of work, which are all the same:
 
@@ -10,6 +12,7 @@
 
 let seconds = Handshake.int_argument 1 0
 let workers = Handshake.int_argument 2 4
+let idle = Handshake.int_argument 3 1
 
 (* Each counter is of one domain at a time; summed up at the end. *)
 type counts = {
@@ -29,6 +32,7 @@ let new_counts () =
   counts
 
 let stop = Atomic.make false
+let at_rest = Atomic.make false
 let use counts n = counts.checksum <- ((counts.checksum * 31) + n) land 0xffffff
 
 (* The different ones. *)
@@ -110,9 +114,12 @@ let work () =
   let counts = new_counts () in
   let i = ref 0 in
   while not (Atomic.get stop) do
-    round counts !i;
-    i := (!i + 1) mod period;
-    if !i = 0 then end_period counts
+    if Atomic.get at_rest then Unix.sleepf 0.01
+    else begin
+      round counts !i;
+      i := (!i + 1) mod period;
+      if !i = 0 then end_period counts
+    end
   done
 
 (* A domain with two threads. *)
@@ -123,10 +130,22 @@ let with_thread () =
 
 let spawn_short_lived () =
   while not (Atomic.get stop) do
-    Domain.join (Domain.spawn (fun () ->
-        let counts = new_counts () in
-        for i = 1 to 20 do round counts i done))
+    if Atomic.get at_rest then Unix.sleepf 0.01
+    else
+      Domain.join (Domain.spawn (fun () ->
+          let counts = new_counts () in
+          for i = 1 to 20 do round counts i done))
   done
+
+(* Blocks that outlive the domains which have allocated them. *)
+let kept = ref []
+
+let[@inline never] site_kept i = Array.make 300 i
+
+let keep n =
+  let allocate () = List.init n site_kept in
+  let domains = List.init 4 (fun _ -> Domain.spawn allocate) in
+  kept := List.map Domain.join domains @ !kept
 
 let lock = Mutex.create ()
 let wake = Condition.create ()
@@ -154,6 +173,9 @@ let print_counts () =
 let rec serve () =
   match Handshake.command () with
   | [ "stat" ] -> print_counts (); serve ()
+  | [ "keep"; n ] -> keep (int_of_string n); print_counts (); serve ()
+  | [ "drop" ] -> kept := []; print_counts (); serve ()
+  | [ "rest" ] -> Atomic.set at_rest true; print_counts (); serve ()
   | [ "full" ] -> Gc.full_major (); print_counts (); serve ()
   | [ "exit" ] -> ()
   | words -> Printf.printf "unknown command: %s\n%!" (String.concat " " words); serve ()
@@ -162,7 +184,8 @@ let () =
   let input, output = Unix.pipe () in
   let domains =
     List.init workers (fun i -> Domain.spawn (if i = 0 then with_thread else work))
-    @ [ Domain.spawn spawn_short_lived; Domain.spawn blocked; Domain.spawn (in_read input) ]
+    @ [ Domain.spawn spawn_short_lived ]
+    @ if idle = 0 then [] else [ Domain.spawn blocked; Domain.spawn (in_read input) ]
   in
   Handshake.ready ();
   if seconds > 0 then Unix.sleepf (float_of_int seconds) else serve ();
