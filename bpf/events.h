@@ -154,6 +154,11 @@ enum memprof_kernel_count {
 	MEMPROF_KERNEL_COUNTS = 5,
 };
 
+/* How the program has ended (bpf/program_end.bpf.h): its status, as wait() has it, and */
+#define MEMPROF_END_STATUS 0xffffULL
+#define MEMPROF_END_KNOWN (1ULL << 32)
+#define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* it was the OOM killer's choice */
+
 /*
  * Frame table as the walk sees it: open addressing, one u64 a slot,
  * retaddr << 16 | frame_size (raw, flag bits included); 0 is an empty slot.

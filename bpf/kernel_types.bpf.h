@@ -14,9 +14,17 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct signal_struct {
+	unsigned int flags;
+	int group_exit_code;
+	struct mm_struct *oom_mm;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	int exit_code;
+	struct signal_struct *signal;
 	struct thread_struct thread;
 };
 

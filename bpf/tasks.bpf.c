@@ -12,6 +12,7 @@
 
 #include "events.h"
 #include "kernel_types.bpf.h"
+#include "program_end.bpf.h"
 #include "target.bpf.h"
 #include "thread_pointers.bpf.h"
 

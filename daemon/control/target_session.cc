@@ -331,6 +331,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;
+    info.end = attached_->how_ended;
     info.is_asked = attached_->still_asked;
     info.paused_seconds = attached_->target->paused_seconds();
   });

@@ -173,6 +173,7 @@ class TargetSession {
     // While kStopping: what it ends as, and until when the agent may go on.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
+    ProgramEnd how_ended;
     bool still_asked = false;
     TimePoint stops_until;
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
@@ -212,6 +213,7 @@ class TargetSession {
   void check_probes();
   void note_children();
   void end_exited();
+  void end_program(const ProgramEnd& how, const char* when = "");
   void keep_lease();
   void keep_alive();
   void show_overhead();

@@ -53,7 +53,7 @@ void TargetSession::tick() {
   if (has_exited(attached_->target->target())) {
     end_exited();
   } else if (exec_seen) {
-    end(TargetState::kExited, "the program replaced itself (exec)");
+    end_program({.cause = EndCause::kExec});
   } else if (const auto& memory = *attached_->target->target().memory;
              memory.silent_for() > kSilentPatience) {
     end(TargetState::kFailed, std::string(memory.silent().message()));
@@ -108,10 +108,10 @@ void TargetSession::advance() {
 void TargetSession::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
-    return end(TargetState::kExited, "the program replaced itself (exec) during the attach");
+    return end_program({.cause = EndCause::kExec}, ", during the attach");
   }
   if (absl::IsNotFound(same)) {
-    return end(TargetState::kExited, "the program ended during the attach");
+    return end_program(attached_->target->kernel().program_end(), ", during the attach");
   }
   if (!absl::IsNotFound(why)) return end(TargetState::kFailed, std::string(why.message()));
   if (attached_->lost_since == TimePoint()) attached_->lost_since = Clock::now();
@@ -194,7 +194,12 @@ void TargetSession::end_exited() {
     note_children();
     if (context_.children.any_of(options_.pid)) return;
   }
-  end(TargetState::kExited, "the program ended");
+  end_program(attached_->target->kernel().program_end());
+}
+
+void TargetSession::end_program(const ProgramEnd& how, const char* when) {
+  attached_->how_ended = how;
+  end(TargetState::kExited, absl::StrCat(end_text(how), when));
 }
 
 // Once there is an agent. What is not asked to sample takes no harm.

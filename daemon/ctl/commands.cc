@@ -2,7 +2,11 @@
 // Commands that control memprofd.
 #include "daemon/ctl/commands.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/doctor.h"
 #include "daemon/ctl/output.h"
@@ -34,11 +38,23 @@ absl::Status set_budget(const Options& options, Request& request) {
   return absl::OkStatus();
 }
 
+// The last one first.
+void leave_ended(google::protobuf::RepeatedPtrField<pb::Target>& targets) {
+  const auto runs = [](const pb::Target& target) { return target.ended_unix_ns() == 0; };
+  targets.erase(std::remove_if(targets.begin(), targets.end(), runs), targets.end());
+  std::sort(targets.begin(), targets.end(), [](const pb::Target& a, const pb::Target& b) {
+    return a.ended_unix_ns() > b.ended_unix_ns();
+  });
+}
+
 }  // namespace
 
 absl::Status run_targets(const Options& options) {
-  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());
-  return print(options.json() ? targets_json(targets) : targets_table(targets, stdout_style()));
+  ASSIGN_OR_RETURN(pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());
+  if (options.ended) leave_ended(*targets.mutable_targets());
+  if (options.json()) return print(targets_json(targets));
+  if (!options.ended) return print(targets_table(targets, stdout_style()));
+  return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }
 
 absl::Status run_attach(const Options& options) {

@@ -115,8 +115,10 @@ class CommandLine {
   }
 
   void add_control_commands() {
-    add_format(add("targets", "List the programs that are profiled", &ctl::run_targets),
-               {ctl::kTable, ctl::kJson});
+    CLI::App* targets = add("targets", "List the programs that are profiled", &ctl::run_targets);
+    targets->add_flag("--ended", options_.ended,
+                      "List those that have ended, and how, the last one first");
+    add_format(targets, {ctl::kTable, ctl::kJson});
     CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "Name the process")->required();
     add_rate(attach, "--sampling-rate,--rate");

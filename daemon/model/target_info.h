@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "daemon/model/control.h"
+#include "daemon/model/program_end.h"
 #include "daemon/util/file_id.h"
 
 namespace memprofd {
@@ -66,7 +67,8 @@ struct TargetInfo {
   TargetMode mode = TargetMode::kAgent;
   std::string capture;  // who records callstacks: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
-  std::string message;       // one line: why waiting or observed, what failed
+  std::string message;       // one line: why waiting or observed, what failed, how it ended
+  ProgramEnd end;            // once it is kExited
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling

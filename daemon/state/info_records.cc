@@ -57,6 +57,8 @@ void put_info(const TargetInfo& info, state::Info& out) {
   out.set_load_bias(info.program.load_bias);
   out.set_device(info.program.file.device);
   out.set_inode(info.program.file.inode);
+  out.set_end_cause(static_cast<int>(info.end.cause));
+  out.set_end_code(info.end.code);
   put_asked(info, out);
 }
 
@@ -83,6 +85,7 @@ TargetInfo get_info(const state::Info& message) {
   info.program = {.start_time_ticks = message.start_time_ticks(),
                   .file = {.device = message.device(), .inode = message.inode()},
                   .load_bias = message.load_bias()};
+  info.end = {.cause = one_of(message.end_cause(), EndCause::kExec), .code = message.end_code()};
   get_asked(message, info);
   return info;
 }

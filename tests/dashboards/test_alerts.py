@@ -57,7 +57,9 @@ class Alerts(unittest.TestCase):
             "sum by (function) (memprofd_site_live_bytes)")}
         self.assertGreater(live["Demo_server.Cache.copy"], 1e6, "the cache was there to be mistaken")
         self.assertEqual([], self.firing("MemprofdTargetLost"))
-        self.target.stop()
+        self.target.kill()
+        (failed,) = eventually(lambda: self.firing("OcamlProgramFailed"), "its death is noticed", timeout=60)
+        self.assertEqual(f"demo_server {self.target.pid} ended by signal SIGKILL", failed["annotations"]["summary"])
         (lost,) = eventually(lambda: self.firing("MemprofdTargetLost"), "the end is noticed", timeout=60)
         self.assertEqual(f"demo_server {self.target.pid} is no longer profiled", lost["annotations"]["summary"])
 

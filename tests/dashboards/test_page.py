@@ -52,6 +52,22 @@ class Overview(PageTest):
     def cell(self, pid, column, what="innerText"):
         return f"""document.querySelector('#overview tr[data-pid="{pid}"]')?.cells[{column}]?.{what}"""
 
+    def test_how_a_program_has_ended(self):
+        killed, asked = (self.start(harness.Target("demo_server", "--self-load", "1")) for _ in range(2))
+        for program, number in ((killed, signal.SIGKILL), (asked, signal.SIGTERM)):
+            self.daemon.attach(program.pid)
+            self.daemon.wait_state(program.pid, "sampling")
+            program.send_signal(number)
+            program.wait()
+            self.daemon.wait_state(program.pid, "exited")
+        self.open()
+        self.browser.wait_for(f"{self.cell(killed.pid, 1)} === 'exited: killed by SIGKILL'")
+        self.assertEqual("failed", self.js(self.cell(killed.pid, 1, "className")))
+        self.assertRegex(self.js(self.cell(killed.pid, 1, "title")), r"^the program ended: killed by SIGKILL, .* ago;")
+        self.assertRegex(self.cells(killed.pid)[2], r"iB")
+        self.assertRegex(self.cells(asked.pid)[1], r"^exited: ")
+        self.assertEqual("exited", self.js(self.cell(asked.pid, 1, "className")))
+
     def test_who_captures_and_what_a_budget_has_led_to(self):
         bounded, watched = (self.start(harness.Target("demo_server", "--self-load", "1")) for _ in range(2))
         self.daemon.ctl("attach", "--pid", bounded.pid, "--max-overhead", "50%")

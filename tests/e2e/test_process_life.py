@@ -182,6 +182,106 @@ class ShortLives(E2ETest):
         self.assertFalse([s for s in daemon.sites(pid) if "Known_alloc" in s["function"]])
 
 
+class MemoryLimit:
+    """A control group of this test's that has so much memory."""
+
+    V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+
+    def __init__(self, mib):
+        old = self.V1.is_dir()
+        self.folder = (self.V1 if old else self.V2) / f"memprofd-test-{os.getpid()}"
+        self.folder.mkdir()
+        (self.folder / ("memory.limit_in_bytes" if old else "memory.max")).write_text(f"{mib}M")
+
+    def put(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        def removed():
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+            return not self.folder.exists()
+        eventually(removed, "the control group is empty")
+
+
+class Ends(E2ETest):
+    """How a program ended, and what was live when it did, is kept and shown."""
+
+    def sampled(self, daemon):
+        target = self.target("ends")
+        daemon.attach(target.pid, rate=1e-3)
+        def sampling():
+            target.send("hold 1")
+            return target.read_line() == "held" and daemon.state(target.pid) == "sampling"
+        eventually(sampling, f"pid {target.pid} is sampled")
+        return target
+
+    def check(self, daemon, target, text, cause, code):
+        daemon.wait_state(target.pid, "exited")
+        shown = daemon.targets()[target.pid]
+        self.assertEqual(f"the program ended: {text}", shown["message"])
+        self.assertEqual(1, daemon.metrics().value("memprofd_target_end", pid=target.pid, cause=cause, code=code))
+        (line,) = [l for l in daemon.ctl("targets", "--ended").stdout.splitlines() if str(target.pid) in l.split()]
+        self.assertIn(text, line)
+        self.assertRegex(line, r" m?s ago|min ago")
+        return shown
+
+    def test_by_itself(self):
+        daemon = self.daemon()
+        for command, text, code in (("exit 0", "exit code 0", "0"), ("exit 3", "exit code 3", "3"),
+                                    ("raise", "exit code 2", "2")):
+            with self.subTest(command):
+                target = self.sampled(daemon)
+                target.send(command)
+                target.wait()
+                self.check(daemon, target, text, "exit", code)
+
+    def test_by_a_signal(self):
+        daemon = self.daemon()
+        for name in ("SIGABRT", "SIGTERM", "SIGKILL"):
+            with self.subTest(name):
+                target = self.sampled(daemon)
+                target.send_signal(signal.Signals[name])
+                target.wait()
+                self.check(daemon, target, f"killed by {name}", "signal", name)
+        self.assertEqual(3, len(daemon.ctl("targets", "--ended").stdout.splitlines()) - 1)
+        running = self.sampled(daemon)
+        self.assertNotIn(str(running.pid), daemon.ctl("targets", "--ended").stdout)
+
+    def check_out_of_memory(self, daemon, target):
+        target.send("hold 400")
+        self.assertEqual(-signal.SIGKILL, target.wait())
+        shown = self.check(daemon, target, "out of memory, killed by the kernel (OOM)", "out_of_memory", "SIGKILL")
+        self.assertGreater(shown["live_bytes"], 40 << 20)
+        self.assertLess(shown["live_bytes"], 110 << 20)
+        self.assertGreater(self.held(daemon, target), 0.9 * shown["live_bytes"])
+
+    def held(self, daemon, target):
+        """Live bytes of what hold asked for."""
+        return sum(site["live_bytes"] for site in daemon.sites(target.pid)
+                   if any("Ends.hold" in frame["function"] for frame in site["callstack"]))
+
+    def test_out_of_memory_of_a_control_group(self):
+        daemon = self.daemon("--state.directory", self.folder / "state")
+        target = self.sampled(daemon)
+        limit = MemoryLimit(100)
+        self.addCleanup(limit.remove)
+        limit.put(target.pid)
+        self.check_out_of_memory(daemon, target)
+        daemon.stop()
+        again = self.daemon("--state.directory", self.folder / "state")
+        self.check(again, target, "out of memory, killed by the kernel (OOM)", "out_of_memory", "SIGKILL")
+        self.assertGreater(self.held(again, target), 40 << 20)
+
+    def test_observed_from_outside(self):
+        daemon = self.daemon("--mode", "observe")
+        target = self.target("ends")
+        daemon.attach(target.pid)
+        target.send("exit 7")
+        target.wait()
+        self.check(daemon, target, "exit code 7", "exit", "7")
+
+
 class HardTargets(E2ETest):
     """Programs that stand still or are disturbed from all sides."""
 

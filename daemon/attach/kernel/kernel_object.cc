@@ -101,9 +101,9 @@ absl::Status check_types_for_forks(const KernelConfig& config) {
 }
 
 absl::Status load_tasks(const KernelConfig& config, const OwnNames& names, KernelObject& object) {
-  const bool pointers = config.fiber_stacks && !config.observe && has_kernel_types();
-  if (!config.follow_forks && !pointers) return absl::OkStatus();
   RETURN_IF_ERROR(check_types_for_forks(config));
+  if (!has_kernel_types()) return absl::OkStatus();
+  const bool pointers = config.fiber_stacks && !config.observe;
   object.tasks.reset(tasks_bpf__open());
   if (object.tasks == nullptr) return bpf_load_error(errno);
   tasks_bpf& tasks = *object.tasks;
@@ -114,7 +114,7 @@ absl::Status load_tasks(const KernelConfig& config, const OwnNames& names, Kerne
   const int error = tasks_bpf__load(&tasks);
   if (error == 0) return absl::OkStatus();
   object.tasks.reset();
-  if (!config.follow_forks) return absl::OkStatus();  // thread pointers are not worth a refusal
+  if (!config.follow_forks) return absl::OkStatus();  // the rest is not worth a refusal
   return bpf_load_error(-error);
 }
 

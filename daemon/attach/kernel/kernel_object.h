@@ -22,8 +22,9 @@ struct KernelObject {
   static absl::StatusOr<KernelObject> load(const KernelConfig& config, std::uint32_t table_bits);
 
   std::unique_ptr<memprof_bpf, Closer> main;
-  // What reads the kernel's own structures. Null when neither is wanted: the program that tells
-  // of forks, and that which finds thread pointers, without which the kernel does as well.
+  // What reads the kernel's own structures: the program that tells of forks, that which says how
+  // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
+  // they look; forks are not followed there.
   std::unique_ptr<tasks_bpf, Closer> tasks;
 };
 

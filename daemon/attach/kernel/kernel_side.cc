@@ -96,6 +96,14 @@ std::vector<std::uint64_t> KernelSide::thread_pointers() const {
   return read_thread_pointers(program, pid_);
 }
 
+ProgramEnd KernelSide::program_end() const {
+  if (object_->tasks == nullptr) return {};
+  const std::uint64_t end = std::atomic_ref(object_->tasks->bss->program_end).load();
+  if ((end & MEMPROF_END_KNOWN) == 0) return {};
+  return ProgramEnd::of_status(static_cast<int>(end & MEMPROF_END_STATUS),
+                               (end & MEMPROF_END_OUT_OF_MEMORY) != 0);
+}
+
 KernelCounters KernelSide::counters() const {
   const int cpus = std::max(1, libbpf_num_possible_cpus());
   KernelCounters counters;

@@ -11,8 +11,8 @@
 // Captures must be there before the semaphore makes the agent sample. Destruction
 // detaches all as well. Were the daemon killed, the kernel does the same by itself.
 //
-// Owned by the control thread; counters() and probes().runs() may be called from any thread. The
-// ring is another object, whose owner is who takes it.
+// Owned by the control thread; program_end(), counters() and probes().runs() may be called from any
+// thread. The ring is another object, whose owner is who takes it.
 #pragma once
 
 #include <array>
@@ -30,6 +30,7 @@
 #include "daemon/attach/kernel/mapped_pages.h"
 #include "daemon/attach/kernel/probes.h"
 #include "daemon/discover/frame_table.h"
+#include "daemon/model/program_end.h"
 
 namespace memprofd {
 
@@ -71,6 +72,9 @@ class KernelSide {
 
   // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
   std::vector<std::uint64_t> thread_pointers() const;
+
+  // How the program has ended; kUnknown while it runs, and where the kernel does not tell.
+  ProgramEnd program_end() const;
 
   KernelCounters counters() const;
   // One for each buffer of which a batch could not be sent since the agent is known.

@@ -39,11 +39,15 @@ absl::Status Probes::attach(Probe probe, const ProbeSite& site) {
 
 absl::Status Probes::attach_lifecycle() {
   const auto& programs = object_.main->progs;
-  auto& [exec, thread_exit, fork, signal] = tracepoints_;
+  auto& [exec, thread_exit, fork, signal, end] = tracepoints_;
   ASSIGN_OR_RETURN(exec, attach_tracepoint(programs.on_exec, "sched_process_exec"));
   ASSIGN_OR_RETURN(thread_exit, attach_tracepoint(programs.on_thread_exit, "sched_process_exit"));
   if (!observe_) {
     ASSIGN_OR_RETURN(signal, attach_tracepoint(programs.on_signal, "signal_deliver"));
+  }
+  if (object_.tasks != nullptr) {
+    ASSIGN_OR_RETURN(end,
+                     attach_tracepoint(object_.tasks->progs.on_program_end, "sched_process_exit"));
   }
   if (!follow_forks_) return absl::OkStatus();
   ASSIGN_OR_RETURN(fork, attach_tracepoint(object_.tasks->progs.on_fork, "sched_process_fork"));

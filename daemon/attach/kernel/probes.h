@@ -44,8 +44,8 @@ class Probes {
   bool attached(Probe probe) const { return static_cast<bool>(link(probe)); }
   void begin_detach(Probe probe) { removal_.add(link(probe)); }
 
-  // Tracepoints for exec, the end of a thread, if it is followed, fork, and with an agent the
-  // signals that end the program.
+  // Tracepoints for exec, the ends of a thread and of the program, if it is followed, fork, and
+  // with an agent the signals that end the program.
   absl::Status attach_lifecycle();
 
   // All of them: the agent's semaphore falls and sampling stops. What is in the ring stays
@@ -68,7 +68,7 @@ class Probes {
   bool domains_;
   bool follow_forks_;
   bool observe_;
-  std::array<BpfLink, 4> tracepoints_;  // exec, end of a thread, fork, signal
+  std::array<BpfLink, 5> tracepoints_;  // exec, end of a thread, fork, signal, end
   std::array<UprobeLink, kProbes> uprobes_;
   ProbeRemoval removal_;
 };

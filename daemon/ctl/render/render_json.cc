@@ -80,6 +80,13 @@ Json overhead_json(const pb::Overhead& overhead) {
           {"exhausted", overhead.exhausted()}};
 }
 
+Json end_json(const pb::ProgramEnd& end) {
+  Json out{{"cause", pb::EndCause_Name(end.cause())}};
+  if (end.cause() == pb::END_CAUSE_EXIT) out["exit_code"] = end.exit_code();
+  if (!end.signal().empty()) out["signal"] = end.signal();
+  return out;
+}
+
 Json target_object(const pb::Target& target) {
   Json out{{"pid", target.pid()},
            {"container_pid", target.container_pid()},
@@ -113,6 +120,8 @@ Json target_object(const pb::Target& target) {
   }
   out["attached_unix_ns"] = target.attached_unix_ns();
   out["attach_seconds"] = target.attach_seconds();
+  if (target.ended_unix_ns() != 0) out["ended_unix_ns"] = target.ended_unix_ns();
+  if (target.has_end()) out["end"] = end_json(target.end());
   if (target.has_snapshot_age_seconds()) {
     out["snapshot_age_seconds"] = target.snapshot_age_seconds();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/render/render_table.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,15 @@ std::string overhead_text(const pb::Overhead& overhead) {
                       format_share(overhead.budget_ratio(), 1));
 }
 
+std::string with_bold_head(const TextTable& table, const Style& style) {
+  std::string out;
+  const std::vector<std::string> lines = table.lines(style.width);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    absl::StrAppend(&out, i == 0 ? painted(style, kBold, lines[i]) : lines[i], "\n");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
@@ -66,12 +76,27 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    known_text(!is_observed(target), estimate_text(target.live())),
                    format_count(target.dropped_events()), printable(target.message())});
   }
-  std::string out;
-  const std::vector<std::string> lines = table.lines(style.width);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    absl::StrAppend(&out, i == 0 ? painted(style, kBold, lines[i]) : lines[i], "\n");
+  return with_bold_head(table, style);
+}
+
+std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
+                        const Style& style) {
+  if (response.targets().empty()) return "no program has ended\n";
+  TextTable table({{"PID", Align::kRight},
+                   {"PROGRAM"},
+                   {"ENDED", Align::kRight},
+                   {"ALLOCATED", Align::kRight},
+                   {"LIVE", Align::kRight},
+                   {"HOW"}});
+  for (const pb::Target& target : response.targets()) {
+    const double seconds = static_cast<double>(now_unix_ns - target.ended_unix_ns()) / 1e9;
+    table.add_row({pid_text(target), printable(target.comm()),
+                   absl::StrCat(format_duration(std::max(0.0, seconds)), " ago"),
+                   estimate_text(target.allocated()),
+                   known_text(!is_observed(target), estimate_text(target.live())),
+                   printable(target.message())});
   }
-  return out;
+  return with_bold_head(table, style);
 }
 
 std::string target_line(const pb::Target& target) {

@@ -18,6 +18,9 @@ struct Style {
 
 // All end in a newline.
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
+// Those that have ended: when, how, and what was live then.
+std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
+                        const Style& style);
 std::string target_line(const pb::Target& target);
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style);

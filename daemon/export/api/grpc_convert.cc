@@ -63,6 +63,32 @@ void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
   out.set_exhausted(overhead.exhausted);
 }
 
+pb::EndCause to_proto(EndCause cause) {
+  switch (cause) {
+    case EndCause::kUnknown:
+      return pb::END_CAUSE_UNSPECIFIED;
+    case EndCause::kExit:
+      return pb::END_CAUSE_EXIT;
+    case EndCause::kSignal:
+      return pb::END_CAUSE_SIGNAL;
+    case EndCause::kOutOfMemory:
+      return pb::END_CAUSE_OUT_OF_MEMORY;
+    case EndCause::kExec:
+      return pb::END_CAUSE_EXEC;
+  }
+  return pb::END_CAUSE_UNSPECIFIED;
+}
+
+void fill_end(const TargetSnapshot& target, pb::Target& out) {
+  if (is_active(target.info.state)) return;
+  out.set_ended_unix_ns(static_cast<std::int64_t>(target.time_ns));
+  if (target.info.state != TargetState::kExited) return;
+  const ProgramEnd& end = target.info.end;
+  out.mutable_end()->set_cause(to_proto(end.cause));
+  if (end.cause == EndCause::kExit) out.mutable_end()->set_exit_code(end.code);
+  out.mutable_end()->set_signal(signal_name(end));
+}
+
 void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_pid(info.pid);
   out.set_container_pid(info.container_pid);
@@ -146,6 +172,7 @@ pb::Estimate to_proto(const Estimate& estimate, double unseen_words) {
 pb::Target to_proto(const TargetSnapshot& target) {
   pb::Target out;
   fill_info(target.info, out);
+  fill_end(target, out);
   fill_drops(target.drops, out);
   const UnseenWords unseen = target.unseen_words();
   fill_allocated(target.counters, unseen, out);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/metrics/target_metrics.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace memprofd {
 namespace {
 
@@ -8,7 +10,8 @@ constexpr MetricName kInfo{"memprofd_target_info", "What the target is; always 1
 constexpr MetricName kUp{"memprofd_target_up",
                          "1 while the target is sampled or waited for, 0 once it has ended."};
 constexpr MetricName kEnd{"memprofd_target_end",
-                          "How the target has ended; always 1. There until it is forgotten."};
+                          "How the target has ended, and a program by what: exit, signal, "
+                          "out_of_memory, exec or unknown; always 1. There until it is forgotten."};
 constexpr MetricName kRate{"memprofd_sampling_rate", "Samples per allocated word."};
 constexpr MetricName kRequestedRate{
     "memprofd_requested_sampling_rate",
@@ -80,6 +83,16 @@ void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFa
               static_cast<double>(overhead.raised));
 }
 
+// Empty where memprofd let go of a program that ran on.
+std::string end_cause(const TargetInfo& info) {
+  return info.state == TargetState::kExited ? std::string(cause_name(info.end.cause)) : "";
+}
+
+// "2" of an exit, "SIGSEGV" of a signal.
+std::string end_code(const ProgramEnd& end) {
+  return end.cause == EndCause::kExit ? absl::StrCat(end.code) : signal_name(end);
+}
+
 void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kInfo,
             {{"pid", pid},
@@ -90,7 +103,12 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
             1);
   out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
   if (!is_active(info.state)) {
-    out.gauge(kEnd, {{"pid", pid}, {"state", std::string(state_name(info.state))}}, 1);
+    out.gauge(kEnd,
+              {{"pid", pid},
+               {"state", std::string(state_name(info.state))},
+               {"cause", end_cause(info)},
+               {"code", end_code(info.end)}},
+              1);
   }
 }
 

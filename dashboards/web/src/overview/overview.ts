@@ -86,6 +86,18 @@ function externalText({ live_external: external }: Target): string {
   return `; ${estimate(external.bytes, external.bytes_stderr)} of it outside of the heap, held by custom blocks`;
 }
 
+const ago = (unixNs: Target["attached_unix_ns"]): string => `${duration((Date.now() - msOf(unixNs)) / 1000)} ago`;
+
+// How a program has ended, in a few words; isBad: not as it was asked to.
+function endOf({ end }: Target): { text: string; isBad: boolean } | undefined {
+  switch (end?.cause) {
+    case "END_CAUSE_EXIT": return { text: `exit code ${end.exit_code}`, isBad: end.exit_code !== 0 };
+    case "END_CAUSE_SIGNAL": return { text: `killed by ${end.signal}`, isBad: end.signal !== "SIGTERM" && end.signal !== "SIGINT" };
+    case "END_CAUSE_OUT_OF_MEMORY": return { text: "out of memory", isBad: true };
+    default: return undefined;
+  }
+}
+
 class Row {
   readonly element = make("tr");
   private readonly cells = HEADS.map(() => make("td"));
@@ -125,9 +137,10 @@ class Row {
       if (cell.textContent !== text) cell.textContent = text;
       cell.title = title;
     };
-    set(1, `${state}${state === "sampling" ? `, ${target.mode}` : ""}`, (target.message ||
-      `attached ${duration((Date.now() - msOf(target.attached_unix_ns)) / 1000)} ago`) + `; callstacks by the ${target.capture}`);
-    this.cells[1]!.className = state;
+    const end = endOf(target);
+    set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
+      `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
+    this.cells[1]!.className = end?.isBad === true ? "failed" : state;
     if (target.live === undefined) set(2, "–", "not known in observe mode");
     else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
       `${count(Number(target.live_samples))} blocks followed` + externalText(target));

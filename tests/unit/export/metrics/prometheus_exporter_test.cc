@@ -181,12 +181,15 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   auto before = scrape(exporter);
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;
+  ended->info.end = {EndCause::kOutOfMemory, SIGKILL};
   ended->info.overhead = testing::fixed_overhead();
   service.set({ended});
   auto after = scrape(exporter);
   EXPECT_EQ(after["memprofd_target_up{pid=\"4242\"}"], 0);
-  EXPECT_EQ(after["memprofd_target_end{pid=\"4242\",state=\"exited\"}"], 1);
-  EXPECT_FALSE(before.contains("memprofd_target_end{pid=\"4242\",state=\"exited\"}"));
+  const std::string end =
+      "memprofd_target_end{pid=\"4242\",state=\"exited\",cause=\"out_of_memory\",code=\"SIGKILL\"}";
+  EXPECT_EQ(after[end], 1);
+  EXPECT_FALSE(before.contains(end));
   const std::string allocated =
       "memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}";
   EXPECT_GT(after.at(allocated), 0);

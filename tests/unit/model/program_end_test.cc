@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/model/program_end.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace memprofd {
+namespace {
+
+TEST(ProgramEnd, IsWhatWaitSays) {
+  EXPECT_EQ(ProgramEnd::of_status(0, false), (ProgramEnd{EndCause::kExit, 0}));
+  EXPECT_EQ(ProgramEnd::of_status(2 << 8, false), (ProgramEnd{EndCause::kExit, 2}));
+  EXPECT_EQ(ProgramEnd::of_status(SIGTERM, false), (ProgramEnd{EndCause::kSignal, SIGTERM}));
+  constexpr int kCore = 0x80;
+  EXPECT_EQ(ProgramEnd::of_status(SIGSEGV | kCore, false),
+            (ProgramEnd{EndCause::kSignal, SIGSEGV}));
+  EXPECT_EQ(ProgramEnd::of_status(SIGKILL, true), (ProgramEnd{EndCause::kOutOfMemory, SIGKILL}));
+}
+
+// The OOM killer marks programs, too, that end by themselves in that moment.
+TEST(ProgramEnd, AnExitIsNoOutOfMemory) {
+  EXPECT_EQ(ProgramEnd::of_status(1 << 8, true), (ProgramEnd{EndCause::kExit, 1}));
+}
+
+TEST(ProgramEnd, IsToldInOneLine) {
+  EXPECT_EQ(end_text({}), "the program ended");
+  EXPECT_EQ(end_text({EndCause::kExit, 3}), "the program ended: exit code 3");
+  EXPECT_EQ(end_text({EndCause::kSignal, SIGSEGV}), "the program ended: killed by SIGSEGV");
+  EXPECT_EQ(end_text({EndCause::kSignal, 40}), "the program ended: killed by signal 40");
+  EXPECT_EQ(end_text({EndCause::kOutOfMemory, SIGKILL}),
+            "the program ended: out of memory, killed by the kernel (OOM)");
+  EXPECT_EQ(signal_name({EndCause::kExit, SIGSEGV}), "");
+}
+
+}  // namespace
+}  // namespace memprofd
