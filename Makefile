@@ -201,7 +201,7 @@ $(BUILD)/agent/%.S.o: agent-lib/%.S $(wildcard agent-lib/*.h agent-lib/include/*
 # for the semaphore. The first segment is mapped as long as the whole file: no other one has the code.
 $(BUILD)/libmemprof_agent.so: $(AGENT_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noseparate-code -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noseparate-code -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
 $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -19,6 +19,8 @@ namespace {
 // How long an agent that is there may take to start by itself before a thread
 // is borrowed to wake it.
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
+// Sessions that find an idle agent of another build still sampling; each answer takes a collection.
+constexpr int kInUsePatience = 5;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
@@ -72,7 +74,7 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
 AgentAttachment::~AgentAttachment() { let_go(); }
 
 absl::Status AgentAttachment::claim_agent_there() {
-  adopt(target_.agents[0]);
+  adopt(plan_.agent);
   RETURN_IF_ERROR(claim_agent(*control_, target_.pid, Claim::kSettled));
   claimed_ = true;
   session_.generation = std::max(plan_.there->generation, plan_.there->requested_generation);
@@ -168,9 +170,8 @@ absl::Status AgentAttachment::attach_batch() {
         Probe::kBatch,
         {plan_.file->elf->descriptor(), plan_.file->probe_offset, plan_.file->semaphore_offset});
   }
-  const AgentLocation& agent = target_.agents[0];
-  return kernel_->probes().attach(Probe::kBatch,
-                                  {agent.file, agent.probe_offset, agent.semaphore_offset});
+  return kernel_->probes().attach(
+      Probe::kBatch, {plan_.agent.file, plan_.agent.probe_offset, plan_.agent.semaphore_offset});
 }
 
 absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
@@ -187,8 +188,12 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
     case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
+      // By an agent of another build, which notices at its next collection that nobody listens.
+      if (plan_.others > 0 && in_use_++ < kInUsePatience) return Progress::kAgain;
       why_no_agent_ =
-          absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself; it was left alone");
+          absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself",
+                       plan_.others == 0 ? "" : ", or an agent of another build in it still does",
+                       "; it was left alone");
       return Progress::kNoAgent;
     case MEMPROF_AGENT_UNSUPPORTED:
       why_no_agent_ = absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
@@ -266,6 +271,7 @@ absl::Status AgentAttachment::start_injection() {
   injection.target = &target_;
   injection.removal = &removal_;
   if (!control_) injection.agent_path = plan_.file->path;
+  injection.agents = plan_.others;
   if (!control_ && plan_.copy_file) {
     ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
     injection.on_copied = [this](const SharedFd& copy) {

@@ -116,6 +116,7 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
+  int in_use_ = 0;  // sessions that found Memprof in use, with agents of other builds there
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};

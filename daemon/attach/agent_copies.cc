@@ -22,7 +22,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
   if (!control_ || injector_) return refused("its agent is not ready yet; try again in a moment");
   if (copying()) return refused("another one is being taken; wait for its end");
   const auto ticket = std::make_shared<CopyTicket>(
-      target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : target_.agents[0].file,
+      target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
       agent_.control_address, plan_.libc, paused_for_copies_);
   ticket_ = ticket;
   return ticket;

@@ -45,11 +45,15 @@ absl::StatusOr<LibcFunctions> libc_of(const Target& target) {
   return libc;
 }
 
+// One of another build does nothing, and never will, while nobody holds its semaphore up, whatever
+// its control block looks like.
+bool is_idle(const Target& target, const AgentLocation& agent) {
+  std::uint16_t listeners = 0;
+  return target.memory->read_value(agent.semaphore_address, listeners).ok() && listeners == 0;
+}
+
 // Without a thread that can be borrowed its own next collection makes it start.
-absl::StatusOr<AgentPlan> use_agent_there(const Target& target, bool may_borrow) {
-  AgentPlan plan;
-  const AgentControl control(target.pid, *target.memory, target.agents[0].control_address);
-  ASSIGN_OR_RETURN(plan.there, control.status());
+absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, bool may_borrow) {
   if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
     return no_agent(
         absl::StrCat("pid ", target.pid, ": its agent found no usable Memprof in this runtime"));
@@ -60,8 +64,9 @@ absl::StatusOr<AgentPlan> use_agent_there(const Target& target, bool may_borrow)
   return plan;
 }
 
-absl::StatusOr<AgentPlan> inject_agent(const Target& target, const AttachOptions& options) {
-  AgentPlan plan{.may_inject = true};
+absl::StatusOr<AgentPlan> inject_agent(const Target& target, AgentPlan plan,
+                                       const AttachOptions& options) {
+  plan.may_inject = true;
   ASSIGN_OR_RETURN(plan.file, open_agent_file(options.agent_path));
   auto libc = libc_of(target);
   if (absl::IsFailedPrecondition(libc.status())) {
@@ -78,6 +83,29 @@ absl::StatusOr<AgentPlan> inject_agent(const Target& target, const AttachOptions
 
 }  // namespace
 
+absl::StatusOr<AgentPlan> look_at_agents(const Target& target) {
+  AgentPlan plan;
+  for (const AgentLocation& agent : target.agents) {
+    const AgentControl control(target.pid, *target.memory, agent.control_address);
+    const absl::StatusOr<AgentStatus> status = control.status();
+    if (absl::IsDataLoss(status.status())) {
+      ++plan.others;
+      if (is_idle(target, agent)) continue;
+      return no_agent(absl::StrCat(status.status().message(),
+                                   ", and another memprofd or tracer listens to it; end that one"));
+    }
+    RETURN_IF_ERROR(status.status());
+    if (plan.there) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("pid ", target.pid, " holds the agent twice (", plan.agent.path, ", ",
+                       agent.path, "); restart it with one of them"));
+    }
+    plan.there = *status;
+    plan.agent = agent;
+  }
+  return plan;
+}
+
 absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options) {
   const int pid = target.pid;
   if (!target.why_no_agent.empty()) {
@@ -86,24 +114,22 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
   const absl::StatusOr<std::string> obstacle = why_not_borrowed(pid);
   // What could not be found out is no reason to wait for an agent that never comes.
   if (!obstacle.ok() && !absl::IsAlreadyExists(obstacle.status())) return obstacle.status();
-  if (target.agents.size() > 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", pid, " holds the agent ", target.agents.size(), " times (", target.agents[0].path,
-        ", ", target.agents[1].path, "); restart it with one of them"));
-  }
-  if (target.agents.size() == 1) {
-    return use_agent_there(target, !options.no_inject && obstacle.ok() && obstacle->empty());
+  ASSIGN_OR_RETURN(AgentPlan plan, look_at_agents(target));
+  if (!plan.why_none.empty()) return plan;
+  if (plan.there) {
+    return use_agent_there(target, std::move(plan),
+                           !options.no_inject && obstacle.ok() && obstacle->empty());
   }
   if (options.no_inject) {
     return no_agent(
-        absl::StrCat("pid ", pid,
-                     " holds no agent and injection is forbidden; start it with "
+        absl::StrCat("pid ", pid, " holds no agent", plan.others == 0 ? "" : " of this build",
+                     " and injection is forbidden; start it with "
                      "LD_PRELOAD=libmemprof_agent.so, link the memprof-agent package, or allow "
                      "injection"));
   }
   RETURN_IF_ERROR(obstacle.status());
   if (!obstacle->empty()) return no_agent(*obstacle);
-  return inject_agent(target, options);
+  return inject_agent(target, std::move(plan), options);
 }
 
 }  // namespace memprofd

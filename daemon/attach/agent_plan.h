@@ -19,18 +19,25 @@ struct AgentPlan {
   // One line that begins with the pid. Not empty: no agent can be there, which leaves observe mode;
   // the rest means nothing then.
   std::string why_none;
-  std::optional<AgentStatus> there;  // of the agent that is in the process, target.agents[0]
+  std::optional<AgentStatus> there;  // of the agent that is in the process, if it is of our build
+  AgentLocation agent;               // where that is
+  std::size_t others = 0;            // idle agents of other builds in the process; they stay so
   std::optional<AgentFile> file;     // the agent to inject, when there is none
   bool copy_file = false;            // the process does not see that file
   bool may_inject = false;  // a thread may be borrowed, also to start an agent that is there
   LibcFunctions libc;       // of the process, when a thread may be borrowed
 };
 
+// What of the plan the agents decide that the process holds: there and agent, others, why_none. An
+// agent that was loaded stays until the program ends, so that upgrades of memprofd find those of
+// earlier builds. kFailedPrecondition: it has our agent twice.
+absl::StatusOr<AgentPlan> look_at_agents(const Target& target);
+
 // Reads files of the process, so not for the thread that cares for all targets. An error means that
 // the program can be profiled in no mode now:
 //   kAlreadyExists       a debugger traces it
-//   kFailedPrecondition  it has the agent twice
-//   kDataLoss            our agent's file, or the agent that is there, is another build's
+//   kFailedPrecondition  it has our agent twice
+//   kDataLoss            our agent's file is another build's
 absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options);
 
 }  // namespace memprofd

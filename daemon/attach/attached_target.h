@@ -33,9 +33,10 @@ class AttachedTarget {
   // user asked for, which a budget may have lowered; it decides who captures.
   virtual absl::Status begin(double rate, double requested_rate) = 0;
 
-  enum class Progress { kWaiting, kSampling, kNoAgent };
+  enum class Progress { kWaiting, kSampling, kAgain, kNoAgent };
   // Takes the next step towards sampling; to be called again and again while it
-  // answers kWaiting. kNoAgent: the agent is there and cannot sample; observe mode is left. The
+  // answers kWaiting. kAgain: what has kept this session from beginning ends soon; ask for another.
+  // kNoAgent: the agent is there and cannot sample; observe mode is left. The
   // status says why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
   // After kNoAgent, one line that begins with the pid.

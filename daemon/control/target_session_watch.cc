@@ -91,6 +91,8 @@ void TargetSession::advance() {
   }
   if (!progress.ok()) return end_attach(progress.status());
   attached_->lost_since = {};
+  if (*progress == AttachedTarget::Progress::kAgain)
+    return start_again(lane_->info().sampling_rate);
   if (*progress == AttachedTarget::Progress::kNoAgent) {
     if (options_.mode == AttachMode::kAuto) return observe_instead(target.why_no_agent());
     return end_attach(absl::FailedPreconditionError(target.why_no_agent()));

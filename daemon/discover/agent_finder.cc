@@ -33,11 +33,13 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
                        .control_address = symbols[0]->address,
                        .poll_address = symbols[1] ? symbols[1]->address : 0,
                        .probe_offset = *probe_offset,
-                       .semaphore_offset = *semaphore_offset};
+                       .semaphore_offset = *semaphore_offset,
+                       .semaphore_address = probe->semaphore};
 }
 
 void move_by(std::uint64_t load_bias, AgentLocation& agent) {
   agent.control_address += load_bias;
+  agent.semaphore_address += load_bias;
   if (agent.poll_address != 0) agent.poll_address += load_bias;
 }
 

@@ -63,7 +63,7 @@ struct Target {
   std::shared_ptr<TargetMemory> memory;  // shared with looks at the running program
   std::unique_ptr<ElfFile> program;      // kept open: it outlives the process
   std::uint64_t load_bias = 0;           // from the file's addresses to the process's
-  std::vector<AgentLocation> agents;     // zero or one; more is refused by attach
+  std::vector<AgentLocation> agents;     // more than one: of other builds, or by mistake
 };
 
 // Whether the process has ended.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/attach/agent_plan.h"
 #include "daemon/attach/budget/trap_cost.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/kernel/kernel_features.h"
@@ -130,17 +131,19 @@ void describe_frames(const Target& target, Findings& findings) {
 }
 
 // What attach would do.
-void describe_mode(const Target& target, const Findings& process, Findings& findings) {
-  if (target.agents.size() > 1) {
-    findings.push_back(
-        {Level::kProblem, "mode",
-         absl::StrCat("two agents: ", target.agents[0].path, ", ", target.agents[1].path),
-         "restart it with one of them"});
+void describe_mode(const Target& target, const absl::StatusOr<AgentPlan>& there,
+                   const Findings& process, Findings& findings) {
+  if (!there.ok()) {
+    findings.push_back({Level::kProblem, "mode", std::string(there.status().message()), ""});
     return;
   }
-  if (!target.agents.empty()) {
+  if (!there->why_none.empty()) {
+    findings.push_back({Level::kOk, "mode", absl::StrCat("observe: ", there->why_none), ""});
+    return;
+  }
+  if (there->there) {
     findings.push_back(
-        {Level::kOk, "mode", absl::StrCat("agent, which is there: ", target.agents[0].path), ""});
+        {Level::kOk, "mode", absl::StrCat("agent, which is there: ", there->agent.path), ""});
     return;
   }
   if (!target.why_no_agent.empty()) {
@@ -183,10 +186,12 @@ void describe_target(int pid, const std::string& agent_path, const std::stop_tok
   describe_program(pid, findings);
   describe_frames(*target, findings);
   describe_probes(*target, findings);
-  const Findings process = examine_process(
-      ProcFs(), pid, target->agents.empty() && target->why_no_agent.empty(), agent_path);
+  const absl::StatusOr<AgentPlan> there = look_at_agents(*target);
+  const bool injects = there.ok() && !there->there && there->why_none.empty();
+  const Findings process =
+      examine_process(ProcFs(), pid, injects && target->why_no_agent.empty(), agent_path);
   append(process, findings);
-  describe_mode(*target, process, findings);
+  describe_mode(*target, there, process, findings);
 }
 
 }  // namespace

@@ -71,6 +71,18 @@ class Container(E2ETest):
         self.assertEqual(1, len(copies), maps)
         target.exit()
 
+    def test_an_upgrade_loads_another_copy(self):
+        target = self.contained(unshared(self.root))
+        for build in (4, 5, None):
+            daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+            self.check_sampled(daemon, target)
+            daemon.stop()
+            if build is not None:
+                self.assertEqual(1, harness.make_agent_old(target.pid, build))
+        copies = {line.split()[4] for line in harness.mappings(target.pid) if "memprof_agent" in line}
+        self.assertEqual(3, len(copies))
+        target.exit()
+
     def test_mount_namespace_alone(self):
         """The same root: the agent's own file is visible and is used."""
         target = self.process(Contained(["unshare", "--mount", "--fork", "--kill-child"], self.program("known_alloc")))

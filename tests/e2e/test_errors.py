@@ -20,19 +20,6 @@ def vanished_pid():
     return child.pid
 
 
-def agent_of_another_build(folder):
-    """A copy of the agent whose control block names another ABI version."""
-    data = bytearray((harness.BUILD / "libmemprof_agent.so").read_bytes())
-    places = [m.start() for m in re.finditer(rb"MRPMagnt", data)]
-    if len(places) != 1:
-        raise AssertionError(f"the agent's magic is in {len(places)} places")
-    data[places[0] + 8:places[0] + 12] = (99).to_bytes(4, "little")
-    path = folder / "libmemprof_agent.so"
-    path.write_bytes(data)
-    path.chmod(0o755)
-    return path
-
-
 def agent_with_a_dead_probe(folder):
     """A copy of the agent whose note puts memprof:batch where nothing ever runs.
 
@@ -118,7 +105,7 @@ class DaemonStart(E2ETest):
 
     def test_agent_of_another_build(self):
         target = self.target("known_alloc")
-        agent = agent_of_another_build(self.folder)
+        agent = harness.agent_of_another_build(self.folder)
         self.refused("--pid", target.pid, agent=agent, code=AGENT, words=["agent", "build"])
         self.assertEqual(1, target.command("go 1")["rounds"])
 
@@ -143,12 +130,6 @@ class DaemonStart(E2ETest):
         self.assertNotIn("kernel", message)
         self.assertEqual("sampling", daemon.state(honest.pid))
         self.assertEqual(0, other.exit()["errors"])
-
-    def test_preloaded_agent_of_another_build(self):
-        agent = agent_of_another_build(self.folder)
-        target = self.target("known_alloc", env=dict(os.environ, LD_PRELOAD=str(agent)))
-        self.refused("--pid", target.pid, code=AGENT, words=["agent", "build"])
-        self.assertEqual(1, target.command("go 1")["rounds"])
 
     def test_without_privileges(self):
         target = self.target("known_alloc")

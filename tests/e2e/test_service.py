@@ -181,6 +181,81 @@ class WhoMayDoWhat(E2ETest):
             daemon.stop()
 
 
+class Upgrades(E2ETest):
+    """Programs that hold agents of other builds, which stay until they end."""
+
+    FOLDER = harness.TARGETS
+
+    def samples(self, daemon, pid):
+        return daemon.metrics().value("memprofd_samples_total", pid=pid, event="alloc")
+
+    def check_sampled(self, daemon, pid):
+        daemon.wait_state(pid, "sampling")
+        self.assertEqual("agent", daemon.targets()[pid]["mode"])
+        before = self.samples(daemon, pid)
+        eventually(lambda: self.samples(daemon, pid) > before, "samples")
+
+    def holds_old_agent(self):
+        agent = harness.agent_of_another_build(self.folder)
+        return self.target("busy_threads", env=dict(os.environ, LD_PRELOAD=str(agent)), folder=self.FOLDER), agent
+
+    def test_a_newer_agent_beside_a_preloaded_one(self):
+        target, _ = self.holds_old_agent()
+        daemon = self.daemon(rate=1e-3)
+        said = daemon.ctl("doctor", "--pid", target.pid, check=False).stdout
+        self.assertIn("agent, to be injected", said)
+        for _ in range(2):
+            daemon.attach(target.pid)
+            self.check_sampled(daemon, target.pid)
+            daemon.detach(target.pid)
+        self.assertIn("agent, which is there", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_an_upgrade_under_the_same_name(self):
+        """Twice: the program ends up with three agents, two of which are of other builds."""
+        target = self.target("busy_threads", folder=self.FOLDER)
+        agent = self.folder / "installed.so"
+        for build in (4, 5, None):
+            fresh = self.folder / "fresh"
+            fresh.write_bytes((harness.BUILD / "libmemprof_agent.so").read_bytes())
+            fresh.rename(agent)
+            daemon = self.daemon("--pid", target.pid, agent=agent, rate=1e-3)
+            self.check_sampled(daemon, target.pid)
+            daemon.stop()
+            if build is not None:
+                self.assertEqual(1, harness.make_agent_old(target.pid, build))
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_what_cannot_get_another_one_is_observed(self):
+        target, _ = self.holds_old_agent()
+        daemon = self.daemon()
+        refused = daemon.ctl("attach", "--pid", target.pid, "--no-inject", "--mode", "agent", check=False)
+        self.assertEqual(harness.NOT_PROFILABLE, refused.returncode)
+        self.assert_one_line(refused.stderr, target.pid, "no agent of this build", "injection")
+        said = daemon.ctl("attach", "--pid", target.pid, "--no-inject").stdout
+        self.assert_one_line(said, target.pid, "observe mode")
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_one_that_another_memprofd_listens_to_is_left_alone(self):
+        target, agent = self.holds_old_agent()
+        self.raise_semaphore(target.pid, agent)
+        daemon = self.daemon()
+        said = daemon.attach(target.pid).stdout
+        self.assert_one_line(said, target.pid, "observe mode", "another build (interface 99", "end that one")
+        self.assertEqual(0, target.exit()["errors"])
+
+    def raise_semaphore(self, pid, agent):
+        notes = subprocess.run(["readelf", "-n", agent], capture_output=True, text=True, check=True).stdout
+        semaphore = int(re.search(r"Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
+        base = next(int(line.split("-")[0], 16) for line in harness.mappings(pid) if line.endswith(str(agent)))
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            os.pwrite(memory.fileno(), (1).to_bytes(2, "little"), base + semaphore)
+
+
+class UpgradesOfOcaml5(Upgrades):
+    FOLDER = harness.TARGETS5
+
+
 class Restarts(E2ETest):
     """With --state.directory the next memprofd goes on with what the one before it had, however that ended."""
 

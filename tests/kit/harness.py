@@ -411,6 +411,44 @@ def memprofctl(*arguments, check=True, timeout=TIMEOUT):
 # ---------------------------------------------------------------- tests
 
 
+def agent_build():
+    """The interface that the built agent speaks."""
+    text = (ROOT / "agent-lib/include/memprof_agent_abi.h").read_text()
+    return int(re.search(r"define MEMPROF_AGENT_ABI (\d+)u", text).group(1))
+
+
+def mappings(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
+def make_agent_old(pid, build):
+    """Has this build's agents in the process say that they are of another one. How many there were."""
+    ours, found = b"MRPMagnt" + agent_build().to_bytes(4, "little"), 0
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        for line in mappings(pid):
+            if " rw-p " not in line or not re.search(r"memprof_agent|installed\.so", line):
+                continue
+            begin, end = (int(x, 16) for x in line.split()[0].split("-"))
+            at = os.pread(memory.fileno(), end - begin, begin).find(ours)
+            if at >= 0:
+                os.pwrite(memory.fileno(), build.to_bytes(4, "little"), begin + at + 8)
+                found += 1
+    return found
+
+
+def agent_of_another_build(folder, build=99):
+    """A copy of the agent whose control block names another ABI version."""
+    data = bytearray((BUILD / "libmemprof_agent.so").read_bytes())
+    places = [m.start() for m in re.finditer(rb"MRPMagnt", data)]
+    if len(places) != 1:
+        raise AssertionError(f"the agent's magic is in {len(places)} places")
+    data[places[0] + 8:places[0] + 12] = build.to_bytes(4, "little")
+    path = folder / "libmemprof_agent.so"
+    path.write_bytes(data)
+    path.chmod(0o755)
+    return path
+
+
 def sum_sites(sites, function):
     """Sums the sites whose function is `function` in any module."""
     chosen = [s for s in sites if re.search(rf"(^|[._]){function}(_\d+)?$", s["function"])]

@@ -25,8 +25,7 @@ absl::Status check_build(const memprof_agent_control& block, int pid) {
   if (is_our_build(build)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("pid ", pid, " holds an agent of another build (interface ", block.abi_version,
-                   ", this memprofd speaks ", MEMPROF_AGENT_ABI,
-                   "); restart the program or use the memprofd that came with its agent"));
+                   ", this memprofd speaks ", MEMPROF_AGENT_ABI, ")"));
 }
 
 absl::Status too_many(int pid, std::uint32_t records, std::uint32_t most) {

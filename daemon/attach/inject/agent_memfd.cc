@@ -77,6 +77,11 @@ absl::Status check_contents(int fd, std::span<const std::byte> contents) {
 
 }  // namespace
 
+std::string name_beside(std::string path, std::size_t agents) {
+  for (; agents > 0; --agents) path.insert(path.rfind('/') + 1, "./");
+  return path;
+}
+
 bool sees_file(const ProcFs& proc, int pid, const std::string& path) {
   return same_path(proc.path(pid, "root/."), "/.") &&
          same_path(proc.path(pid, absl::StrCat("root", path)), path);

@@ -25,6 +25,11 @@ namespace memprofd {
 inline constexpr std::string_view kAgentMemfdName = "memprof_agent";
 inline constexpr std::string_view kAgentMemfdMapping = "/memfd:memprof_agent (deleted)";
 
+// A name of that path under which no file is loaded in a process that holds so many agents: the
+// dynamic linker takes a file of the same name for the one that it has, though another file may
+// have taken its place since.
+std::string name_beside(std::string path, std::size_t agents);
+
 // Whether a path names the same file for the process as for us, and its mappings
 // show it under that path.
 bool sees_file(const ProcFs& proc, int pid, const std::string& path);

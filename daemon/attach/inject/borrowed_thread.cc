@@ -37,6 +37,7 @@ absl::Status BorrowedThread::load(const std::string& path) {
 }
 
 absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const std::byte> contents,
+                                                               std::size_t agents,
                                                                const OnCopied& on_copied) {
   ASSIGN_OR_RETURN(const std::int64_t fd,
                    call_system(SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING,
@@ -49,7 +50,7 @@ absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const s
   const int number = static_cast<int>(fd);
   ASSIGN_OR_RETURN(UniqueFd taken, take_descriptor(tid_, target_.pidfd.get(), number));
   const Copy copy{std::make_shared<const UniqueFd>(std::move(taken)),
-                  absl::StrCat("/proc/thread-self/fd/", number)};
+                  name_beside(absl::StrCat("/proc/thread-self/fd/", number), agents)};
   absl::Status loaded = check_fresh_memfd(copy.file->get());
   if (loaded.ok()) loaded = fill_memfd(copy.file->get(), contents);
   if (loaded.ok()) loaded = load_from(copy, on_copied);

@@ -33,14 +33,15 @@ class BorrowedThread {
   // Has the dynamic linker load a file that the process sees under that name.
   absl::Status load(const std::string& path);
 
-  // The same with a copy of these bytes in the process's memory. OnCopied is told of the copy
-  // before it is mapped.
+  // The same with a copy of these bytes in the process's memory, which holds `agents` agents.
+  // OnCopied is told of the copy before it is mapped.
   using OnCopied = std::function<absl::Status(const SharedFd& copy)>;
   struct Copy {
     SharedFd file;
     std::string name;  // under which it was loaded
   };
-  absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, const OnCopied& on_copied);
+  absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, std::size_t agents,
+                                 const OnCopied& on_copied);
 
   // Has it call a function without arguments, which may make a child of the thread ours to trace
   // (PtraceSession::expect_child).

@@ -230,9 +230,12 @@ class Injector::Round {
   }
 
   absl::StatusOr<BorrowedThread::Copy> load(BorrowedThread& thread) const {
-    if (injection_.on_copied) return thread.load_copy(injection_.agent_copy, injection_.on_copied);
-    BorrowedThread::Copy file{nullptr, injection_.agent_path};
-    if (!injection_.agent_path.empty()) RETURN_IF_ERROR(thread.load(injection_.agent_path));
+    if (injection_.on_copied) {
+      return thread.load_copy(injection_.agent_copy, injection_.agents, injection_.on_copied);
+    }
+    if (injection_.agent_path.empty()) return BorrowedThread::Copy{};
+    BorrowedThread::Copy file{nullptr, name_beside(injection_.agent_path, injection_.agents)};
+    RETURN_IF_ERROR(thread.load(file.name));
     return file;
   }
 

@@ -52,6 +52,7 @@ struct Injection {
   // the copy before it is mapped, on a thread of the injector.
   std::vector<std::byte> agent_copy;
   BorrowedThread::OnCopied on_copied;
+  std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any

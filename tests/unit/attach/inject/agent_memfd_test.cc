@@ -174,6 +174,12 @@ TEST(AgentMemfd, FilesThatAProcessSees) {
   EXPECT_FALSE(sees_file(ProcFs(proc.path()), 7, file));
 }
 
+TEST(AgentMemfd, HasAnotherNameBesideEachAgent) {
+  EXPECT_EQ(name_beside("/usr/lib/agent.so", 0), "/usr/lib/agent.so");
+  EXPECT_EQ(name_beside("/usr/lib/agent.so", 1), "/usr/lib/./agent.so");
+  EXPECT_EQ(name_beside("/proc/thread-self/fd/7", 2), "/proc/thread-self/fd/././7");
+}
+
 TEST(AgentMemfd, NeedsProcInside) {
   EXPECT_TRUE(check_proc_inside(ProcFs(), ::getpid()).ok());
   const TempDir proc;
