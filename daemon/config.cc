@@ -62,6 +62,11 @@ void add_target_options(CLI::App& app, Config& config) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_pid_text, ""))
       ->type_name("PID");
+  app.add_option("--name", config.names,
+                 "Profile programs whose file has this name, such as 'shop-*', or whose path if it "
+                 "has a slash: what runs, and what starts later; may be given several times")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("GLOB");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
                           "Take so many samples per allocated word (default: 1e-5)")
                    ->type_name("RATE");
@@ -185,6 +190,7 @@ ParsedConfig parse_config(int argc, char** argv) {
   CLI::App app{
       "memprofd: profiles the memory of running OCaml programs from outside.\n\n"
       "  memprofd --pid PID      attach to a running program and serve until stopped\n"
+      "  memprofd --name GLOB    the same with every program of that name, as they start\n"
       "  memprofctl top          look at it in the terminal",
       "memprofd"};
   // What stands later counts: options that a service adds come after those of its unit.

@@ -17,6 +17,7 @@ namespace memprofd {
 
 struct Config {
   std::vector<int> pids;
+  std::vector<std::string> names;           // of programs that are profiled whenever they start
   double sampling_rate = 1e-5;              // samples per word
   double max_overhead = kUsualMaxOverhead;  // share of a program's CPU; 0: no budget
   bool no_inject = false;

@@ -21,6 +21,7 @@
 #include "daemon/config.h"
 #include "daemon/control/daemon.h"
 #include "daemon/control/look.h"
+#include "daemon/control/program_watch.h"
 #include "daemon/discover/memory_server.h"
 #include "daemon/export/grpc/grpc_server.h"
 #include "daemon/export/http/api_routes.h"
@@ -108,6 +109,27 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
     if (first_failure.ok()) first_failure = info.status();
   }
   return any ? absl::OkStatus() : first_failure;
+}
+
+// What was detached, or could not be profiled, is left alone also by the memprofd after that.
+absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_ticks) {
+  for (const TargetSnapshotPtr& target : daemon.snapshots()) {
+    const TargetInfo& info = target->info;
+    if (info.pid == pid && info.program.start_time_ticks == start_time_ticks &&
+        !is_active(info.state) && info.state != TargetState::kExited) {
+      return absl::AlreadyExistsError(absl::StrCat("pid ", pid, " is known: ", info.message));
+    }
+  }
+  return daemon.attach({.pid = pid}).status();
+}
+
+// Null: no names are given.
+std::unique_ptr<ProgramWatch> watch_for_names(Daemon& daemon, const Config& config) {
+  if (config.names.empty()) return nullptr;
+  return std::make_unique<ProgramWatch>(ProgramWatchOptions{
+      .patterns = config.names, .attach = [&daemon](int pid, std::uint64_t start_time_ticks) {
+        return attach_named(daemon, pid, start_time_ticks);
+      }});
 }
 
 const char* name_of(Signal signal) {
@@ -255,6 +277,7 @@ void say_ready(const std::string& url, const Config& config) {
 // What runs. It ends with the programs first, of which memprofd lets go whatever its clients do.
 struct Running {
   std::unique_ptr<Daemon> daemon;
+  std::unique_ptr<ProgramWatch> watch;
   std::unique_ptr<Services> services;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
@@ -262,7 +285,11 @@ struct Running {
   void end(const Signals& signals) {
     daemon->cancel_requests();  // before the servers wait for those who ask
     services->stop();
-    if (!ends_in_time([this] { daemon->stop(); }, kDetachPatience, signals)) {
+    const auto let_go = [this] {
+      watch.reset();
+      daemon->stop();
+    };
+    if (!ends_in_time(let_go, kDetachPatience, signals)) {
       log_error("ends before all programs are let go of; agents stop by themselves in 15 s");
       leave_at_once(ExitCode::kInternal);
     }
@@ -315,6 +342,7 @@ int run(const Config& config) {
   const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http);
   if (attached && attached->ok()) {
     running.services->ready = true;
+    running.watch = watch_for_names(*running.daemon, config);
     say_ready(running.http->url(), config);
     while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
     }

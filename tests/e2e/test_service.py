@@ -256,6 +256,57 @@ class UpgradesOfOcaml5(Upgrades):
     FOLDER = harness.TARGETS5
 
 
+class Discovery(E2ETest):
+    """--name: programs are profiled as they start, without anybody's attach."""
+
+    def watching(self, *names, **options):
+        more = [option for name in names for option in ("--name", name)]
+        return self.daemon(*more, *options.pop("more", ()), rate=1e-3, **options)
+
+    def test_what_runs_and_what_starts_later(self):
+        first, other = self.target("busy_threads"), self.target("known_alloc")
+        daemon = self.watching("busy_thr*")
+        daemon.wait_state(first.pid, "sampling")
+        later = self.target("busy_threads")
+        daemon.wait_state(later.pid, "sampling")
+        self.assertNotIn(other.pid, daemon.targets())
+        eventually(lambda: f"pid {later.pid}: attached to, by --name busy_thr*" in daemon.stderr(), "it is said why")
+        self.assert_works_on(first)
+
+    def test_a_path_and_a_shell_that_becomes_the_program(self):
+        daemon = self.watching(f"{harness.TARGETS}/busy_*")
+        shell = self.process(Process(["sh", "-c", f"read line; exec {harness.TARGETS}/busy_threads"]))
+        known = self.target("busy_threads")
+        daemon.wait_state(known.pid, "sampling")
+        self.assertNotIn(shell.pid, daemon.targets())
+        shell.send("go")
+        self.assertEqual(f"ready {shell.pid}", shell.read_line())
+        daemon.wait_state(shell.pid, "sampling")
+
+    def test_what_was_detached_stays_so(self):
+        first = self.target("busy_threads")
+        daemon = self.watching("busy_threads", more=("--state.directory", self.folder / "state"))
+        daemon.wait_state(first.pid, "sampling")
+        daemon.detach(first.pid)
+        second = self.target("busy_threads")
+        daemon.wait_state(second.pid, "sampling")
+        self.assertEqual("detached", daemon.state(first.pid))
+        daemon.stop()
+        daemon = self.watching("busy_threads", more=("--state.directory", self.folder / "state"))
+        daemon.wait_state(second.pid, "sampling")
+        third = self.target("busy_threads")
+        daemon.wait_state(third.pid, "sampling")
+        self.assertEqual("detached", daemon.state(first.pid))
+
+    def test_what_cannot_be_profiled_is_said_once(self):
+        sleeper = self.process(Process(["sleep", "infinity"]))
+        daemon = self.watching("sleep")
+        said = f"pid {sleeper.pid}: left alone, though --name sleep means it: "
+        eventually(lambda: said in daemon.stderr(), "it is left alone", timeout=60)
+        self.assertEqual(1, daemon.stderr().count(f"pid {sleeper.pid}: left alone"))
+        self.assertEqual(0, daemon.stop())
+
+
 class Restarts(E2ETest):
     """With --state.directory the next memprofd goes on with what the one before it had, however that ended."""
 

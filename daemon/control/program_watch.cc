@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/program_watch.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/log.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+// A program that has just begun has no runtime yet, and is refused.
+constexpr int kTries = 3;
+constexpr std::size_t kAttachesAtOnce = 8;
+
+}  // namespace
+
+bool is_named(std::string_view exe, const std::string& pattern) {
+  if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
+  if (pattern.find('/') == pattern.npos) exe.remove_prefix(exe.rfind('/') + 1);
+  return ::fnmatch(pattern.c_str(), std::string(exe).c_str(), 0) == 0;
+}
+
+ProgramWatch::ProgramWatch(ProgramWatchOptions options)
+    : options_(std::move(options)), thread_([this] { run(); }) {}
+
+ProgramWatch::~ProgramWatch() {
+  stop_.stop();
+  thread_.join();
+}
+
+void ProgramWatch::run() {
+  do {
+    scan();
+  } while (stop_.wait(options_.interval));
+}
+
+// Who is not there any more is forgotten, once nobody attaches to it.
+void ProgramWatch::scan() {
+  std::map<int, Found> still_there;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(options_.proc_root, error), end; !error && at != end;
+       at.increment(error)) {
+    int pid = 0;
+    if (absl::SimpleAtoi(at->path().filename().string(), &pid)) note(pid, still_there);
+  }
+  for (auto& [pid, found] : found_) {
+    if (found.attach.valid()) still_there.emplace(pid, std::move(found));
+  }
+  found_ = std::move(still_there);
+  for (auto& [pid, found] : found_) advance(pid, found);
+}
+
+void ProgramWatch::note(int pid, std::map<int, Found>& still_there) {
+  const ProcFs proc(options_.proc_root);
+  const auto exe = proc.exe(pid);
+  if (!exe.ok()) return;
+  const auto pattern =
+      std::find_if(options_.patterns.begin(), options_.patterns.end(),
+                   [&](const std::string& pattern) { return is_named(*exe, pattern); });
+  if (pattern == options_.patterns.end()) return;
+  const auto start = proc.start_time(pid);
+  if (!start.ok()) return;
+  if (const auto known = found_.find(pid); known != found_.end()) {
+    const bool same = known->second.start_time_ticks == *start && known->second.exe == *exe;
+    if (!same && known->second.attach.valid()) return;  // that one ends first
+    if (same) still_there.emplace(pid, std::move(known->second));
+    found_.erase(known);
+    if (same) return;
+  }
+  Found found;
+  found.start_time_ticks = *start;
+  found.exe = *exe;
+  found.pattern = *pattern;
+  still_there.emplace(pid, std::move(found));
+}
+
+void ProgramWatch::advance(int pid, Found& found) {
+  if (found.attach.valid()) return take_result(pid, found);
+  if (found.done || Clock::now() < found.again) return;
+  const auto running = std::count_if(found_.begin(), found_.end(),
+                                     [](const auto& entry) { return entry.second.attach.valid(); });
+  if (static_cast<std::size_t>(running) >= kAttachesAtOnce) return;
+  found.attach = std::async(std::launch::async, options_.attach, pid, found.start_time_ticks);
+}
+
+void ProgramWatch::take_result(int pid, Found& found) {
+  if (found.attach.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  const absl::Status result = found.attach.get();
+  if (result.ok()) log_info("pid {}: attached to, by --name {}", pid, found.pattern);
+  found.done = result.ok() || absl::IsAlreadyExists(result) || absl::IsAborted(result);
+  if (found.done) return;
+  // What is full for the moment is not the program's fault.
+  if (!absl::IsResourceExhausted(result)) ++found.refused;
+  found.again = Clock::now() + options_.interval * (1 << found.refused);
+  found.done = found.refused >= kTries;
+  if (!found.done || absl::IsNotFound(result)) return;
+  log_warning("pid {}: left alone, though --name {} means it: {}", pid, found.pattern,
+              std::string(result.message()));
+}
+
+}  // namespace memprofd

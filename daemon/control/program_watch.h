@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attaches to programs by the names of their files, to those that run and to those that start
+// later. A thread of its own looks through /proc; a process is looked at again and again, as it
+// may become such a program (exec).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/util/stop_signal.h"
+
+namespace memprofd {
+
+// Whether a program is meant: a pattern with a slash is that of its whole path, others are of the
+// last part. exe is what /proc/PID/exe points to.
+bool is_named(std::string_view exe, const std::string& pattern);
+
+struct ProgramWatchOptions {
+  std::vector<std::string> patterns;
+  // On any thread, several at once. kAlreadyExists: nothing more is to be done.
+  std::function<absl::Status(int pid, std::uint64_t start_time_ticks)> attach;
+  std::string proc_root = "/proc";
+  std::chrono::milliseconds interval{2000};
+};
+
+class ProgramWatch {
+ public:
+  explicit ProgramWatch(ProgramWatchOptions options);
+  ProgramWatch(const ProgramWatch&) = delete;
+  ProgramWatch& operator=(const ProgramWatch&) = delete;
+  ~ProgramWatch();  // waits for attaches that run
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A process that is meant.
+  struct Found {
+    std::uint64_t start_time_ticks = 0;
+    std::string exe;
+    std::string pattern;
+    std::future<absl::Status> attach;  // runs, or its result is not taken yet
+    int refused = 0;                   // times
+    bool done = false;
+    Clock::time_point again;  // not to be tried before
+  };
+
+  void run();
+  void scan();
+  // Nothing, when the process is not meant.
+  void note(int pid, std::map<int, Found>& still_there);
+  void advance(int pid, Found& found);
+  void take_result(int pid, Found& found);
+
+  const ProgramWatchOptions options_;
+  std::map<int, Found> found_;  // of thread_
+  StopSignal stop_;
+  std::thread thread_;
+};
+
+}  // namespace memprofd
