@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t kMinRingBytes = 256u << 10, kMaxRingBytes = 1u << 30;
 constexpr std::uint64_t kMinStateBytes = 64u << 10;
 constexpr std::uint64_t kMinHistoryBytes = 64u << 10, kMaxHistoryBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxTraceBytes = std::uint64_t{1} << 50;
 
 // An option whose text a parser turns into a number; the parser's message is the
 // error. (CLI11's contract: an empty string is success.)
@@ -173,6 +174,9 @@ void add_output_options(CLI::App& app, Config& config) {
   app.add_option("--trace.directory", config.trace_directory,
                  "Let gRPC clients have traces written here (off by default)")
       ->type_name("DIR");
+  add_size(app, "--trace.max-bytes", config.trace_max_bytes, kMinStateBytes, kMaxTraceBytes,
+           "Let all traces there take at most so much; one that reaches it ends")
+      ->default_str("10GiB");
   app.add_option("--log.level", config.log_level,
                  "Log from this level on: debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

@@ -12,6 +12,7 @@
 #include "daemon/export/grpc/grpc_tls.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/model/control.h"
+#include "daemon/trace/trace_files.h"
 
 namespace memprofd {
 
@@ -33,6 +34,7 @@ struct Config {
   std::string state_directory;               // empty: nothing outlives this memprofd
   std::uint64_t state_max_bytes = 1u << 30;  // of its files
   std::string trace_directory;               // empty: traces are only streamed
+  std::uint64_t trace_max_bytes = kUsualTraceBytes;  // of all in it
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
   bool web_enable_control = false;

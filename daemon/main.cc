@@ -226,7 +226,8 @@ struct Services {
         exporter(daemon, program_version(), config.top_sites, stats, process_stats),
         queries(daemon),
         control(daemon),
-        traces(daemon, {.directory = config.trace_directory}) {}
+        traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
+  }
 
   HttpRoutes routes(bool control_allowed) {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },

@@ -7,9 +7,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
@@ -25,29 +28,52 @@ int write_all(int fd, std::span<const std::byte> bytes) {
   return 0;
 }
 
+// Files that somebody removes meanwhile do not count.
+std::uint64_t bytes_of_traces(const std::string& directory) {
+  std::uint64_t sum = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() != ".ctf") continue;
+    std::error_code gone;
+    const std::uintmax_t bytes = at->is_symlink(gone) ? 0 : at->file_size(gone);
+    if (!gone) sum += bytes;
+  }
+  return sum;
+}
+
 }  // namespace
 
-TraceFiles::TraceFiles(std::string directory, std::string stem, std::size_t max_files)
-    : directory_(std::move(directory)), stem_(std::move(stem)), max_files_(max_files) {}
+TraceFiles::TraceFiles(std::string directory, std::string stem, std::size_t max_files,
+                       std::uint64_t max_bytes)
+    : directory_(std::move(directory)),
+      stem_(std::move(stem)),
+      max_files_(max_files),
+      max_bytes_(max_bytes) {}
 
 absl::Status TraceFiles::error(int number, const std::string& action) const {
   return absl::UnavailableError(absl::StrCat("cannot ", action, ": ", std::strerror(number)));
 }
 
 absl::Status TraceFiles::begin_file() {
+  RETURN_IF_ERROR(check_trace_room(directory_, max_bytes_));
   const std::string name =
       begun_ == 0 ? absl::StrCat(stem_, ".ctf") : absl::StrCat(stem_, ".", begun_, ".ctf");
   const std::string path = absl::StrCat(directory_, "/", name);
   file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file_) return error(errno, absl::StrCat("create ", path));
   ++begun_;
-  size_ = 0;
+  size_ = checked_ = 0;
   paths_.push_back(path);
   if (max_files_ > 0 && paths_.size() > max_files_) remove_oldest();
   return absl::OkStatus();
 }
 
 absl::Status TraceFiles::write(std::span<const std::byte> packet) {
+  if (size_ + packet.size() - checked_ >= kQuotaStep) {
+    RETURN_IF_ERROR(check_trace_room(directory_, max_bytes_));
+    checked_ = size_;
+  }
   if (const int number = write_all(file_.get(), packet); number != 0) {
     // Without room on the disk there may still be less of it in use.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) return error(errno, "truncate");
@@ -72,6 +98,15 @@ absl::Status check_trace_directory(const std::string& directory) {
   return absl::FailedPreconditionError(
       absl::StrCat("cannot write traces into ", directory, ": ", std::strerror(number),
                    "; give a directory that exists with --trace.directory"));
+}
+
+absl::Status check_trace_room(const std::string& directory, std::uint64_t max_bytes) {
+  const std::uint64_t used = bytes_of_traces(directory);
+  if (used < max_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the traces in ", directory, " take ", format_bytes(static_cast<double>(used)),
+                   ", of which --trace.max-bytes allows ",
+                   format_bytes(static_cast<double>(max_bytes)), "; remove some, or raise that"));
 }
 
 }  // namespace memprofd

@@ -14,13 +14,19 @@
 
 namespace memprofd {
 
+// What all traces in a directory may take, unless something else is asked for.
+constexpr std::uint64_t kUsualTraceBytes = 10ull << 30;
+
 // Each is created here, mode 0600: one that is there already is an error, a
 // symbolic link is not followed.
 class TraceFiles : public TraceOutput {
  public:
-  // directory is an absolute path. stem is a file name's beginning. max_files are
-  // kept, the oldest are removed; 0: all.
-  TraceFiles(std::string directory, std::string stem, std::size_t max_files);
+  // directory is an absolute path, of which traces may take max_bytes, whoever has written them;
+  // it is looked at every kQuotaStep. stem is a file name's beginning. max_files are kept, the
+  // oldest are removed; 0: all.
+  TraceFiles(std::string directory, std::string stem, std::size_t max_files,
+             std::uint64_t max_bytes);
+  static constexpr std::uint64_t kQuotaStep = 1u << 20;
 
   absl::Status begin_file() override;
   // When it fails, the file ends with the last packet that is complete.
@@ -36,13 +42,17 @@ class TraceFiles : public TraceOutput {
   const std::string directory_;
   const std::string stem_;
   const std::size_t max_files_;
+  const std::uint64_t max_bytes_;
   UniqueFd file_;
-  std::uint64_t size_ = 0;  // of the current file
-  std::size_t begun_ = 0;   // files so far
+  std::uint64_t size_ = 0;     // of the current file
+  std::uint64_t checked_ = 0;  // size_ at the last look at the directory
+  std::size_t begun_ = 0;      // files so far
   std::deque<std::string> paths_;
 };
 
 // kFailedPrecondition: no directory, or no files can be created in it.
 absl::Status check_trace_directory(const std::string& directory);
+// kResourceExhausted: its *.ctf take max_bytes or more.
+absl::Status check_trace_room(const std::string& directory, std::uint64_t max_bytes);
 
 }  // namespace memprofd

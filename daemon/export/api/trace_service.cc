@@ -105,8 +105,8 @@ bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceS
 
 // One that is written into files. The thread owns recorder and files.
 struct TraceService::Trace {
-  Trace(std::string directory, std::string stem, std::size_t max_files)
-      : files(std::move(directory), std::move(stem), max_files) {}
+  Trace(std::string directory, std::string stem, std::size_t max_files, std::uint64_t max_bytes)
+      : files(std::move(directory), std::move(stem), max_files, max_bytes) {}
 
   TraceFiles files;
   std::unique_ptr<TraceRecorder> recorder;  // null: has ended
@@ -177,6 +177,7 @@ const char* TraceService::why_stop(const Trace* trace) const {
 absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options) {
   ASSIGN_OR_RETURN(const RecorderOptions recorder_options, memprofd::recorder_options(options));
   ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
+  RETURN_IF_ERROR(check_trace_room(directory, options_.max_bytes));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
   std::unique_lock lock(mutex_);
@@ -184,7 +185,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   const std::uint64_t id = ++last_id_;
   lock.unlock();
   auto trace = std::make_unique<Trace>(std::move(directory), file_stem(target->info, id),
-                                       options.max_files());
+                                       options.max_files(), options_.max_bytes);
   ASSIGN_OR_RETURN(trace->recorder,
                    TraceRecorder::start(source_, options.pid(), trace->files, recorder_options));
   trace->info.set_id(id);

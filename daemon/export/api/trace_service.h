@@ -26,9 +26,10 @@
 namespace memprofd {
 
 struct TraceServiceOptions {
-  std::string directory;         // of the files; empty: no files are written
-  std::size_t max_running = 16;  // streamed ones included
-  std::size_t max_ended = 100;   // that are still listed
+  std::string directory;                       // of the files; empty: no files are written
+  std::uint64_t max_bytes = kUsualTraceBytes;  // of all traces in it
+  std::size_t max_running = 16;                // streamed ones included
+  std::size_t max_ended = 100;                 // that are still listed
 };
 
 class TraceStream;

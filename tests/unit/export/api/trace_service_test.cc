@@ -264,7 +264,7 @@ TEST_F(TraceServiceTest, ForgetsTheOldestEndedOnes) {
 
 TEST_F(TraceServiceTest, DoesNotWriteOverFilesOrThroughLinks) {
   const std::string elsewhere = dir_.write("elsewhere", "precious");
-  TraceFiles files(dir_.path(), "name", 0);
+  TraceFiles files(dir_.path(), "name", 0, kUsualTraceBytes);
   dir_.link("name.ctf", elsewhere);
   const absl::Status refused = files.begin_file();
   EXPECT_THAT(std::string(refused.message()), HasSubstr("name.ctf: File exists"));
@@ -272,6 +272,37 @@ TEST_F(TraceServiceTest, DoesNotWriteOverFilesOrThroughLinks) {
   EXPECT_FALSE(check_trace_directory(dir_.path("none")).ok());
   EXPECT_FALSE(check_trace_directory(elsewhere).ok());
   EXPECT_TRUE(check_trace_directory(dir_.path()).ok());
+}
+
+// Whoever has written what is there; other files do not count.
+TEST_F(TraceServiceTest, AFullDirectoryTakesNoMore) {
+  dir_.write("old.ctf", std::string(3000, 'x'));
+  dir_.write("other", std::string(9000, 'x'));
+  EXPECT_EQ(check_trace_room(dir_.path(), 3001), absl::OkStatus());
+  const absl::Status full = check_trace_room(dir_.path(), 3000);
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("--trace.max-bytes allows 2.93 KiB"));
+  TraceService traces(service_, {.directory = dir_.path(), .max_bytes = 3000});
+  EXPECT_EQ(traces.start(options()).status().code(), absl::StatusCode::kResourceExhausted);
+  std::filesystem::remove(dir_.path("old.ctf"));
+  EXPECT_TRUE(traces.start(options()).ok());
+}
+
+TEST_F(TraceServiceTest, ATraceEndsWhereItsDirectoryIsFull) {
+  constexpr std::uint64_t kMax = 3 * TraceFiles::kQuotaStep;
+  TraceFiles files(dir_.path(), "name", 0, kMax);
+  ASSERT_EQ(files.begin_file(), absl::OkStatus());
+  const std::vector<std::byte> packet(100'000);
+  absl::Status written;
+  std::uint64_t bytes = 0;
+  while (written.ok() && bytes < 2 * kMax) {
+    written = files.write(packet);
+    if (written.ok()) bytes += packet.size();
+  }
+  EXPECT_EQ(written.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_GE(bytes, kMax - packet.size());
+  EXPECT_LE(bytes, kMax + TraceFiles::kQuotaStep);
+  EXPECT_EQ(std::filesystem::file_size(dir_.path("name.ctf")), bytes);
 }
 
 TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
