@@ -219,7 +219,7 @@ $(FINDLIB)/META: agent-lib/findlib/META.in agent-lib/findlib/memprof_agent.ml $(
 
 # ---------------------------------------------------------------- the rest
 
-.PHONY: deps demo install format format-check lint clean help grafana-dashboards
+.PHONY: deps demo install uninstall format format-check lint clean help grafana-dashboards
 deps:
 	$(Q)deploy/install-deps.sh
 
@@ -229,16 +229,9 @@ demo:
 	$(Q)tests/e2e/demo.sh $(BUILD)
 
 install: all
-	$(Q)install -Dm755 $(BUILD)/memprofd $(DESTDIR)$(PREFIX)/sbin/memprofd
-	$(Q)install -Dm755 $(BUILD)/memprofctl $(DESTDIR)$(PREFIX)/bin/memprofctl
-	$(Q)install -Dm755 $(BUILD)/libmemprof_agent.so $(DESTDIR)$(PREFIX)/lib/memprofd/libmemprof_agent.so
-	$(Q)install -Dm644 agent-lib/include/memprof_agent_abi.h $(DESTDIR)$(PREFIX)/include/memprof_agent_abi.h
-	$(Q)if [ -d $(FINDLIB) ]; then mkdir -p $(DESTDIR)$(PREFIX)/lib/ocaml && cp -r $(FINDLIB) $(DESTDIR)$(PREFIX)/lib/ocaml/; fi
-	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
-	$(Q)sed 's,@PREFIX@,$(PREFIX),g' deploy/memprofd.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/memprofd.service
-	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/share/memprofd && cp -r dashboards/grafana dashboards/prometheus $(DESTDIR)$(PREFIX)/share/memprofd/
-	$(Q)sed -i 's,/usr/local,$(PREFIX),g' $(DESTDIR)$(PREFIX)/share/memprofd/grafana/provisioning/dashboards/memprofd.yaml \
-	  $(DESTDIR)$(PREFIX)/share/memprofd/prometheus/scrape.yml
+	$(Q)deploy/install.sh install $(BUILD) '$(PREFIX)' '$(DESTDIR)'
+uninstall:
+	$(Q)deploy/install.sh uninstall $(BUILD) '$(PREFIX)' '$(DESTDIR)'
 
 # Writes dashboards/grafana/dashboards anew from dashboards/grafana-src; needs npm.
 grafana-dashboards:
@@ -283,7 +276,7 @@ help:
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make bench      measure overhead, cost per sample, latency, ingest rate and more: BENCHMARKS.md'
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'
-	@echo 'make install    into DESTDIR= PREFIX=$(PREFIX)'
+	@echo 'make install, make uninstall   in DESTDIR= PREFIX=$(PREFIX)'
 	@echo 'make grafana-dashboards   after changes in dashboards/grafana-src'
 	@echo 'make compile_commands.json   for clangd and the like'
 	@echo 'make format, make format-check, make lint, make clean; V=1 shows commands'

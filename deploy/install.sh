@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs what was built, or removes it again: deploy/install.sh install|uninstall BUILD PREFIX [DESTDIR]
+# What was installed at other places (/etc/default/memprofd, state, traces) is the administrator's.
+set -eu
+what=$1 build=$2 prefix=$3 root=${4:-}
+
+# MODE SOURCE PLACE: a file, with @PREFIX@ and /usr/local in texts of the project being the prefix.
+put() {
+  to=$root$prefix/$3
+  if [ "$what" = uninstall ]; then
+    rm -f "$to"
+    return
+  fi
+  install -Dm"$1" "$2" "$to"
+  case $3 in *.service|*.yml|*.yaml) sed -i "s,@PREFIX@,$prefix,g; s,/usr/local,$prefix,g" "$to" ;; esac
+}
+
+# SOURCE PLACE: all files of a folder.
+put_all() {
+  find "$1" -type f | while read -r file; do put 644 "$file" "$2/${file#"$1"/}"; done
+}
+
+put 755 "$build/memprofd" sbin/memprofd
+put 755 "$build/memprofctl" bin/memprofctl
+put 755 "$build/libmemprof_agent.so" lib/memprofd/libmemprof_agent.so
+put 644 agent-lib/include/memprof_agent_abi.h include/memprof_agent_abi.h
+if [ -d "$build/findlib/memprof-agent" ]; then put_all "$build/findlib/memprof-agent" lib/ocaml/memprof-agent; fi
+put 644 deploy/memprofd.service.in lib/systemd/system/memprofd.service
+put_all dashboards/grafana share/memprofd/grafana
+put_all dashboards/prometheus share/memprofd/prometheus
+put_all proto/memprof share/memprofd/proto/memprof
+for document in *.md LICENSE; do put 644 $document share/doc/memprofd/$document; done
+put_all docs share/doc/memprofd/docs
+put 644 deploy/memprofd.default share/doc/memprofd/memprofd.default
+
+if [ "$what" = uninstall ]; then
+  for folder in lib/memprofd lib/ocaml/memprof-agent share/memprofd share/doc/memprofd; do
+    if [ -d "$root$prefix/$folder" ]; then find "$root$prefix/$folder" -type d -empty -delete; fi
+  done
+fi
