@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targets in other mount, pid and user namespaces, and behind chroot."""
 
+import os
 import pathlib
 import random
 import signal
@@ -69,6 +70,17 @@ class Container(E2ETest):
         maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
         copies = {line.split()[4] for line in maps.splitlines() if "memprof_agent" in line}
         self.assertEqual(1, len(copies), maps)
+        target.exit()
+
+    def test_the_copy_is_small(self):
+        """It is written while a thread stands still, and stays in memory."""
+        target = self.contained(unshared(self.root))
+        daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+        self.sample_on_command(daemon, target)
+        copies = {os.stat(f"/proc/{target.pid}/map_files/{line.split()[0]}").st_size
+                  for line in harness.mappings(target.pid) if "/memfd:memprof_agent" in line}
+        self.assertEqual(1, len(copies))
+        self.assertLess(max(copies), 256 << 10)
         target.exit()
 
     def test_an_upgrade_loads_another_copy(self):
