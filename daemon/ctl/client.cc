@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "memprof/v1/profiler.grpc.pb.h"
-#include "memprof/v1/values.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
+#include "memprof/v1/values.grpc.pb.h"
 
 namespace memprofd::ctl {
 namespace {

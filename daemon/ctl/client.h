@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memprof/v1/profiler.pb.h"
-#include "memprof/v1/values.pb.h"
 #include "memprof/v1/rss.pb.h"
+#include "memprof/v1/values.pb.h"
 
 namespace memprofd::ctl {
 

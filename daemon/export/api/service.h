@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/control.h"
-#include "daemon/values/read_values.h"
 #include "daemon/rss/rss_report.h"
+#include "daemon/values/read_values.h"
 
 namespace memprofd {
 
