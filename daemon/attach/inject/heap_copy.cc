@@ -151,7 +151,8 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience) {
   }
   const auto status = wait_status(patience);
   if (!status) {
-    return absl::DeadlineExceededError("the copy does not come to the end of its roots in time");
+    return absl::DeadlineExceededError(
+        "the copy does not come to the end of its roots in time; try again");
   }
   if (WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0) {
     return absl::OkStatus();
