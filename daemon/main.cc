@@ -233,7 +233,7 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes(control, stopping, control_allowed, routes);
+    add_control_routes(control, queries, stopping, control_allowed, routes);
     add_web_page(version_text(program_version()), control_allowed, routes);
     return routes;
   }

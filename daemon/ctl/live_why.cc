@@ -8,27 +8,18 @@
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/new_file.h"
 #include "daemon/ctl/snapshot/why_answer.h"
+#include "daemon/export/api/heap_why.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
 namespace {
 
-// A misspelt site costs the program nothing. In observe mode it is not known what is alive, and
-// the taking says that none is taken.
+// A misspelt site costs the program nothing.
 absl::Status check_lives(Client& client, int pid, const std::string& pattern) {
-  pb::ListSitesRequest request;
-  request.set_pid(pid);
-  request.set_order(pb::MEASURE_LIVE);
-  request.set_limit(1);
-  request.set_no_callstacks(true);
-  request.mutable_filter()->add_require(pattern);
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, client.list_sites(request));
-  if (response.target().mode() == "observe") return absl::OkStatus();
-  if (!response.sites().empty() && response.sites(0).live_objects() > 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("nothing that was sampled in pid ", pid,
-                                          " and is alive has a callstack that matches \"", pattern,
-                                          "\"; memprofctl sites lists sites"));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
+                   client.list_sites(live_sites_request(pid, pattern)));
+  return check_live_sites(response, pattern);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/new_file.h"
 #include "daemon/ctl/output.h"
-#include "daemon/ctl/snapshot/snapshot_json.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
+#include "daemon/export/api/heap_json.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
@@ -52,7 +52,7 @@ absl::Status run_snapshot_retained(const Options& options) {
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json()
-                          ? retained_json(image.info, table, tops, snapshot_view(options))
+                          ? retained_json(image.info, table, tops, snapshot_view(options).tree())
                           : retained_text(image.info, table, tops, snapshot_view(options)),
                       options.out);
 }

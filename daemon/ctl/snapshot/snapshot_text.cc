@@ -9,7 +9,7 @@
 
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/ctl/snapshot/tree_rows.h"
+#include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -192,7 +192,7 @@ std::string ways_table(const Why& why, const SnapshotView& view) {
                    {"BYTES", Align::kRight},
                    {"SAMPLED BLOCKS", Align::kRight},
                    {"WAY FROM A ROOT"}});
-  for (const TreeLine& line : path_lines(why.tree(), view.limit, view.min_share)) {
+  for (const TreeLine& line : path_lines(why.tree(), view.tree())) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
       table.add_row({"", "", "", fmt::format("{}… {} more", indent, format_count(line.more))});
@@ -262,7 +262,7 @@ std::string retained_text(const ImageInfo& info, const RetainedTable& table,
   const std::uint64_t all = table.rows[0].words;
   TextTable lines(
       {{"RETAINED", Align::kRight}, {"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
-  for (const TreeLine& line : retained_lines(table, tops, view.limit, view.min_share)) {
+  for (const TreeLine& line : retained_lines(table, tops, view.tree())) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
       lines.add_row({words_text(line.more_words), share_of(line.more_words, all), "",

@@ -11,6 +11,7 @@
 #include "daemon/snapshot/answers/image_diff.h"
 #include "daemon/snapshot/answers/retained.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
+#include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/answers/why.h"
 #include "daemon/snapshot/heap_image.h"
@@ -22,6 +23,8 @@ struct SnapshotView {
   std::size_t limit = 10;   // rows of a table, or below one row; 0: all
   double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
   Style style;
+
+  TreeLimits tree() const { return {.limit = limit, .min_share = min_share}; }
 };
 
 // Which program, when, and what a reader has to know of it. All end in a newline.

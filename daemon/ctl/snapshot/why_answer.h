@@ -13,8 +13,6 @@ namespace memprofd::ctl {
 
 // What of an answer the options have shown.
 SnapshotView snapshot_view(const Options& options);
-// kInvalidArgument: it is no pattern of a site.
-absl::Status check_site_pattern(const std::string& pattern);
 // Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
 // file or process that the image is of; list_sites: the command that names sites there are.
 // kNotFound: no sampled block is of such a site. kFailedPrecondition: there is no sampled block.

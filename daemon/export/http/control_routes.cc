@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
+#include "daemon/export/api/heap_why.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/same_site.h"
 #include "daemon/export/http/snapshot_stream.h"
@@ -73,16 +74,30 @@ HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   };
 }
 
+HttpHandler why(ControlService& control, QueryService& queries, StopSignal& stop) {
+  const auto answers = std::make_shared<HeapWhy>(control, queries, stop);
+  return [answers](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<::memprof::v1::AskWhyRequest>(http.body);
+    if (!request.ok()) return http_failure(request.status());
+    absl::StatusOr<std::string> answer = answers->answer(*request);
+    audit(request->pid(), "snapshot for why", http.caller, answer.status());
+    if (!answer.ok()) return http_failure(answer.status());
+    return HttpResponse{200, "application/json", *std::move(answer)};
+  };
+}
+
 }  // namespace
 
-void add_control_routes(ControlService& control, StopSignal& stop, bool allowed,
-                        HttpRoutes& routes) {
+void add_control_routes(ControlService& control, QueryService& queries, StopSignal& stop,
+                        bool allowed, HttpRoutes& routes) {
   const HttpHandler off = [](const HttpRequest&) {
     return http_failure(absl::PermissionDeniedError(kOff));
   };
   routes["POST /api/v1/attach"] = allowed ? command(control, &ControlService::attach) : off;
   routes["POST /api/v1/detach"] = allowed ? command(control, &ControlService::detach) : off;
   routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, stop) : off;
+  routes["POST /api/v1/why"] = allowed ? why(control, queries, stop) : off;
   routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }
 

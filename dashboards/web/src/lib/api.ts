@@ -16,6 +16,10 @@ export type DiffAnswer = With<pb.DiffSitesResponse, "base_range" | "other_range"
 export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "range">;
 export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
 export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
+// As `memprofctl why -o json` says it.
+export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
+export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
+export interface Why { snapshot: { pause_seconds: number }; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
 export interface ServerInfo { version: string; control: boolean }
 
 // Parameters by name; several values: the name several times.
@@ -114,6 +118,11 @@ export class Api {
   // The file of a heap snapshot, for memprofctl.
   async snapshot(pid: number): Promise<Blob> {
     return (await this.post("snapshot", { pid })).blob();
+  }
+
+  // What keeps the memory of a site, in a snapshot that is taken for it.
+  async why(pid: number, site: string): Promise<Why> {
+    return (await (await this.post("why", { pid, site })).json()) as Why;
   }
 
   // Ends what is still asked.

@@ -11,6 +11,7 @@ import { escapeRegExp } from "../lib/text";
 import { histogram } from "./histogram";
 import { isKnown, quantilesText } from "./lifetime";
 import { nameOf, type Row, type Rows } from "./rows";
+import { WhyTree } from "./why";
 
 const ASKED = 60;
 const STACKS = 6;
@@ -21,10 +22,13 @@ export class Detail {
   private readonly stacks = make("div", { className: "stacks" });
   private readonly numbers = make("div");
   private readonly lifetime = make("div");
+  private readonly why: WhyTree;
   private shown = "";  // id of the row
   private asked = "";  // whose callstacks are shown, and of when
 
-  constructor(private readonly app: App, private readonly onClose: () => void) {}
+  constructor(private readonly app: App, private readonly onClose: () => void) {
+    this.why = new WhyTree(app);
+  }
 
   destroy(): void {
     this.api.abort();
@@ -57,7 +61,9 @@ export class Detail {
         make("span", { className: "space" }), ...this.actions(row.site),
         button("×", this.onClose, { className: "button", "aria-label": "Close the details", title: "Close (Esc)" })),
       make("div", { className: "parts" }, part("Numbers", this.numbers),
-        part("Lifetime of what died", this.lifetime), part("Callstacks", this.stacks)));
+        part("Lifetime of what died", this.lifetime), part("Callstacks", this.stacks),
+        ...(row.site.function === "" ? [] : [part("What keeps it alive now", this.why.element)])));
+    if (row.site.function !== "") this.why.offer(`^${escapeRegExp(row.site.function)}$`);
   }
 
   private actions(site: Site): HTMLElement[] {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers from a heap snapshot as text, whole ones in tests/golden, and as JSON.
 #include "daemon/ctl/snapshot/snapshot_text.h"
+#include "daemon/export/api/heap_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/ctl/snapshot/snapshot_json.h"
 #include "tests/kit/golden.h"
 #include "tests/kit/image_builder.h"
 

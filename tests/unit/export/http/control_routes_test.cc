@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 class ControlRoutesTest : public ::testing::Test {
  protected:
-  ControlRoutesTest() { add_control_routes(control_, stop_, true, routes_); }
+  ControlRoutesTest() { add_control_routes(control_, queries_, stop_, true, routes_); }
 
   // What the page sends.
   static HttpRequest request(std::string body) {
@@ -57,6 +57,7 @@ class ControlRoutesTest : public ::testing::Test {
 
   testing::FakeService service_{{fixed_target()}};
   ControlService control_{service_};
+  QueryService queries_{service_};
   StopSignal stop_;
   HttpRoutes routes_;
 };
@@ -141,6 +142,14 @@ TEST_F(ControlRoutesTest, ASnapshotThatIsRefusedSaysWhy) {
 }
 
 // What was sent until then is no file, and must not look like one.
+TEST_F(ControlRoutesTest, WhyOfWhatIsNotAliveStopsNoProgram) {
+  const HttpResponse none = post("why", R"({"pid": 4242, "site": "Nowhere"})");
+  expect_refusal(404, "a callstack that matches \"Nowhere\"", none);
+  expect_refusal(400, "site", post("why", R"({"pid": 4242, "site": "("})"));
+  expect_refusal(404, "pid 1 is not profiled", post("why", R"({"pid": 1, "site": "x"})"));
+  expect_refusal(403, "", post("why", with("x-memprofd-control", "")));
+}
+
 TEST_F(ControlRoutesTest, ASnapshotThatEndsInTheMiddleIsBrokenOff) {
   service_.break_snapshots_with(absl::AbortedError("pid 4242 ended"));
   const HttpResponse response = post("snapshot", R"({"pid": 4242})");
@@ -164,8 +173,8 @@ TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
 
 TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
-  add_control_routes(control_, stop_, false, off);
-  for (const char* what : {"attach", "detach", "rate", "snapshot"}) {
+  add_control_routes(control_, queries_, stop_, false, off);
+  for (const char* what : {"attach", "detach", "rate", "snapshot", "why"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

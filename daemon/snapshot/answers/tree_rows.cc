@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ctl/snapshot/tree_rows.h"
+#include "daemon/snapshot/answers/tree_rows.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 
 #include "daemon/util/utf8.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 namespace {
 
 using Children = std::vector<std::vector<std::uint32_t>>;
@@ -70,18 +70,18 @@ class TreeWalk {
 }  // namespace
 
 std::vector<TreeLine> retained_lines(const RetainedTable& table,
-                                     const std::vector<std::uint32_t>& tops, std::size_t limit,
-                                     double min_share) {
+                                     const std::vector<std::uint32_t>& tops,
+                                     const TreeLimits& limits) {
   const Children children = table.children();
   double all = 0;
   for (const std::uint32_t top : tops) all += static_cast<double>(table.rows[top].words);
-  TreeWalk walk(children, limit, all * min_share,
+  TreeWalk walk(children, limits.limit, all * limits.min_share,
                 [&](std::uint32_t row) { return static_cast<double>(table.rows[row].words); });
   for (std::size_t i = tops.size(); i > 0; --i) walk.put(tops[i - 1]);
   return walk.lines([](const TreeLine& line) { return line.item; });
 }
 
-std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double min_share) {
+std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits) {
   const Children children = tree.children();
   const auto blocks = [&](std::uint32_t step) { return tree.steps()[step].through.blocks; };
   // Without a rate there are no words.
@@ -89,7 +89,7 @@ std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double
     const SampledSum& sum = tree.steps()[step].through;
     return sum.estimate.words > 0 ? sum.estimate.words : static_cast<double>(sum.blocks);
   };
-  TreeWalk walk(children, limit, weight(0) * min_share, weight);
+  TreeWalk walk(children, limits.limit, weight(0) * limits.min_share, weight);
   walk.put_below(0, 0);
   return walk.lines([&](TreeLine& line) {
     std::uint32_t last = line.item;
@@ -110,4 +110,4 @@ std::string sites_title(const Why& why) {
   return fmt::format("{} sites, {} and others", why.sites().size(), first);
 }
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

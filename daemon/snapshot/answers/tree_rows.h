@@ -10,7 +10,7 @@
 #include "daemon/snapshot/answers/retained.h"
 #include "daemon/snapshot/answers/why.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 
 struct TreeLine {
   std::uint32_t item = 0;   // row or step; of several, the one above them
@@ -20,13 +20,18 @@ struct TreeLine {
   std::string text = {};  // of ways: steps that nothing leaves or ends at are in one line
 };
 
-// limit: below each row, 0: all of them. Otherwise rows with a smaller share of what the first rows
-// have together are left out.
+struct TreeLimits {
+  std::size_t limit = 10;  // rows below each row; 0: all of them
+  // Rows with a smaller share of what the first rows have together are left out, unless all are
+  // wanted.
+  double min_share = 0.01;
+};
+
 std::vector<TreeLine> retained_lines(const RetainedTable& table,
-                                     const std::vector<std::uint32_t>& tops, std::size_t limit,
-                                     double min_share);
-std::vector<TreeLine> path_lines(const PathTree& tree, std::size_t limit, double min_share);
+                                     const std::vector<std::uint32_t>& tops,
+                                     const TreeLimits& limits);
+std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits);
 // "Cache.add cache.ml:41", "3 sites, Cache.add cache.ml:41 and others".
 std::string sites_title(const Why& why);
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

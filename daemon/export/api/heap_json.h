@@ -15,18 +15,21 @@
 #include <string>
 #include <vector>
 
-#include "daemon/ctl/snapshot/snapshot_text.h"
+#include "daemon/snapshot/answers/image_census.h"
+#include "daemon/snapshot/answers/image_diff.h"
+#include "daemon/snapshot/answers/tree_rows.h"
+#include "daemon/snapshot/answers/waste.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 
-// All end in a newline. Tables are whole; trees have what the view shows.
+// All end in a newline. Tables are whole; trees have what the limits leave.
 std::string census_json(const ImageInfo& info, const ImageCensus& census,
                         const std::vector<SiteRow>& sites);
 std::string retained_json(const ImageInfo& info, const RetainedTable& table,
-                          const std::vector<std::uint32_t>& tops, const SnapshotView& view);
-std::string why_json(const ImageInfo& info, const Why& why, const SnapshotView& view);
+                          const std::vector<std::uint32_t>& tops, const TreeLimits& limits);
+std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits);
 std::string image_diff_json(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff);
 std::string waste_json(const HeapImage& image, const std::vector<WasteRow>& rows);
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ctl/snapshot/snapshot_json.h"
+#include "daemon/export/api/heap_json.h"
 
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "daemon/ctl/snapshot/tree_rows.h"
+#include "daemon/snapshot/answers/tree_rows.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -121,32 +121,29 @@ std::string census_json(const ImageInfo& info, const ImageCensus& census,
 }
 
 std::string retained_json(const ImageInfo& info, const RetainedTable& table,
-                          const std::vector<std::uint32_t>& tops, const SnapshotView& view) {
+                          const std::vector<std::uint32_t>& tops, const TreeLimits& limits) {
   Json out{{"snapshot", info_json(info)}};
   out["reachable"] = count_json({table.rows[0].blocks, table.rows[0].words});
-  out["roots"] = nested(retained_lines(table, tops, view.limit, view.min_share),
-                        [&](const TreeLine& line) -> Json {
-                          if (line.more != 0)
-                            return {{"more", line.more}, {"bytes", bytes_of(line.more_words)}};
-                          const RetainedRow& row = table.rows[line.item];
-                          return {{"name", line.depth == 0 ? table.full_name(line.item) : row.name},
-                                  {"blocks", row.blocks},
-                                  {"bytes", bytes_of(row.words)}};
-                        });
+  out["roots"] = nested(retained_lines(table, tops, limits), [&](const TreeLine& line) -> Json {
+    if (line.more != 0) return {{"more", line.more}, {"bytes", bytes_of(line.more_words)}};
+    const RetainedRow& row = table.rows[line.item];
+    return {{"name", line.depth == 0 ? table.full_name(line.item) : row.name},
+            {"blocks", row.blocks},
+            {"bytes", bytes_of(row.words)}};
+  });
   return dump(out);
 }
 
-std::string why_json(const ImageInfo& info, const Why& why, const SnapshotView& view) {
+std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits) {
   Json out{{"snapshot", info_json(info)}};
   out["sites"] = array_of(why.sites(), [](const SiteRow& row) { return row.name; });
   put_sums(out, why.sums(), info.sampling_rate);
-  out["paths"] =
-      nested(path_lines(why.tree(), view.limit, view.min_share), [&](const TreeLine& line) -> Json {
-        if (line.more != 0) return {{"more", line.more}};
-        Json path{{"path", line.text}};
-        put_sum(path, why.tree().steps()[line.item].through, info.sampling_rate);
-        return path;
-      });
+  out["paths"] = nested(path_lines(why.tree(), limits), [&](const TreeLine& line) -> Json {
+    if (line.more != 0) return {{"more", line.more}};
+    Json path{{"path", line.text}};
+    put_sum(path, why.tree().steps()[line.item].through, info.sampling_rate);
+    return path;
+  });
   return dump(out);
 }
 
@@ -186,4 +183,4 @@ std::string waste_json(const HeapImage& image, const std::vector<WasteRow>& rows
   return dump(out);
 }
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

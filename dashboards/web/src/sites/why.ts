@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps a site's memory alive: ways from roots to its sampled blocks, in a snapshot that is taken when it is asked for.
+import type { App } from "../app";
+import { Api, type Why, type WhyWay } from "../lib/api";
+import { button, make } from "../lib/dom";
+import * as format from "../lib/format";
+
+const OFF = "Snapshots from the page are off: start memprofd with --web.enable-control, or use memprofctl why";
+const OBSERVED = "Only programs with an agent have snapshots; this one is observed from outside";
+
+export class WhyTree {
+  readonly element = make("div", { className: "why" });
+  private readonly api = new Api();
+
+  constructor(private readonly app: App) {}
+
+  // Nothing is asked before the button is pressed: the program is stopped for a moment then.
+  offer(site: string): void {
+    const { pid } = this.app.store.get(), target = this.app.target();
+    const ask = button("Take a snapshot and look", () => void this.ask(pid, site), { className: "button" });
+    const reason = !this.app.server.control ? OFF : target?.mode === "observe" ? OBSERVED : "";
+    ask.disabled = reason !== "";
+    ask.title = reason || "Stops the program for a moment";
+    this.element.replaceChildren(ask);
+  }
+
+  private async ask(pid: number, site: string): Promise<void> {
+    const waits = make("p", { className: "muted" }, "Taking a snapshot …");
+    this.element.replaceChildren(waits);
+    try {
+      const answer = await this.api.why(pid, site);
+      if (waits.isConnected) this.show(answer);
+    } catch (error) {
+      if (waits.isConnected) this.element.replaceChildren(make("p", { className: "error" }, (error as Error).message));
+    }
+  }
+
+  private show({ snapshot, reachable, garbage, paths }: Why): void {
+    const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
+      `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage that the collector does not know yet. ` +
+      `The program stood still for ${format.duration(snapshot.pause_seconds)}.`;
+    this.element.replaceChildren(make("p", {}, sum), list(paths, reachable.sampled_blocks));
+  }
+}
+
+// Shares are of blocks: all of one site are about as likely to be sampled.
+function list(ways: readonly WhyWay[], all: number): HTMLElement {
+  return make("ul", {}, ...ways.map((way) => way.more !== undefined ? make("li", { className: "muted" }, `… ${format.count(way.more)} more`)
+    : make("li", {}, make("span", { className: "part" }, format.share(way.sampled_blocks ?? 0, all)), " ",
+      make("span", { className: "muted" }, format.estimate(way.bytes ?? 0, way.bytes_stderr ?? 0)), " ", way.path ?? "",
+      ...(way.children?.length ? [list(way.children, all)] : []))));
+}
