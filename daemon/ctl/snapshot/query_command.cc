@@ -61,7 +61,8 @@ class TableRows {
     rows_.push_back(std::move(cells));
   }
   std::size_t size() const { return rows_.size(); }
-  std::string text(const Style& style) && {
+  // Lines are not cut at a terminal's width: the end of a way is what holds the block.
+  std::string text() && {
     std::vector<Column> columns;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       columns.push_back({printable(columns_[i]), has_text_[i] ? Align::kLeft : Align::kRight});
@@ -69,7 +70,7 @@ class TableRows {
     TextTable table(std::move(columns));
     for (auto& row : rows_) table.add_row(std::move(row));
     std::string out;
-    for (const std::string& line : table.lines(style.width)) out += line + "\n";
+    for (const std::string& line : table.lines()) out += line + "\n";
     return out;
   }
 
@@ -89,7 +90,7 @@ absl::Status print_table(HeapQuery& query, const Options& options) {
     if (!has_more) rows.add(row);
     return !has_more;
   }));
-  std::string text = std::move(rows).text(options.out.empty() ? stdout_style() : Style{});
+  std::string text = std::move(rows).text();
   if (has_more) text += "… more (-n shows more rows, -o json has all)\n";
   return write_result(text, options.out);
 }
