@@ -152,11 +152,17 @@ void add_output_options(CLI::App& app, Config& config) {
                  "Serve gRPC on TCP too, for questions (off by default)")
       ->type_name("HOST:PORT");
   add_grpc_access_options(app, config);
-  app.add_option("--top-sites", config.top_sites,
-                 "Give so many sites Prometheus series of their own")
+  app.add_option("--top-sites", config.top_sites.each,
+                 "Give so many sites of a program Prometheus series of their own")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
+  app.add_option("--top-sites.total", config.top_sites.total,
+                 "Give so many sites of all programs together series of their own; a program that "
+                 "comes later has to do with what is left")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
   add_size(app, "--history.memory", config.history_bytes, kMinHistoryBytes, kMaxHistoryBytes,
            "Keep at most so much of what happened when, of all targets together")
       ->default_str("128MiB");

@@ -28,7 +28,7 @@ struct Config {
   CaptureMode capture = CaptureMode::kAuto;
   std::uint32_t max_frames = 4096;
   std::uint32_t ring_bytes = 0;              // per target; 0: by the rate it is attached with
-  std::size_t top_sites = kDefaultTopSites;  // sites with series of their own
+  SiteLimits top_sites;                      // with series of their own
   std::size_t history_bytes = 128u << 20;    // of all targets together
   double retention_seconds = 3600;           // of targets that ended
   std::string state_directory;               // empty: nothing outlives this memprofd

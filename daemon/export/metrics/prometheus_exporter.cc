@@ -84,24 +84,34 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 }  // namespace
 
 PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
-                                       std::size_t top_sites,
+                                       SiteLimits limits,
                                        std::shared_ptr<const ServerStats> servers,
                                        std::function<ProcessStats()> process)
     : service_(service),
       version_(std::move(version)),
-      top_sites_(top_sites),
+      limits_(limits),
       servers_(std::move(servers)),
       process_(std::move(process)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
-  const auto [it, is_new] = targets_.try_emplace(
-      target.info.pid, TargetMemory{target.attached_ns, TopSites(top_sites_), {}, {}});
-  if (!is_new && it->second.attached_ns != target.attached_ns) {
-    retire(it->second);
-    targets_.erase(it);
-    return remember(target);
+  const auto known = targets_.find(target.info.pid);
+  if (known != targets_.end() && known->second.attached_ns == target.attached_ns) {
+    return known->second;
   }
-  return it->second;
+  if (known != targets_.end()) {
+    retire(known->second);
+    targets_.erase(known);
+  }
+  const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
+  return targets_
+      .emplace(target.info.pid, TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}})
+      .first->second;
+}
+
+std::size_t PrometheusExporter::sites_for_one_more() const {
+  std::size_t left = limits_.total;
+  for (const auto& [pid, memory] : targets_) left -= std::min(left, memory.sites);
+  return std::min(limits_.each, left);
 }
 
 void PrometheusExporter::retire(const TargetMemory& memory) const {
@@ -130,7 +140,10 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   advance_drops(memory.drops, target.drops);
   const std::string pid = absl::StrCat(target.info.pid);
   add_target_metrics(pid, target, out);
-  if (!is_active(target.info.state)) return;
+  if (!is_active(target.info.state)) {
+    memory.sites = 0;
+    return;
+  }
   const bool follows_blocks = target.info.follows_blocks();
   add_gc_metrics(pid, memory.gc, follows_blocks, out);
   if (target.memory) add_memory_metrics(pid, *target.memory, out);

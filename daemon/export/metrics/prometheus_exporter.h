@@ -28,14 +28,21 @@
 namespace memprofd {
 
 inline constexpr std::size_t kDefaultTopSites = 50;
+inline constexpr std::size_t kDefaultTotalSites = 1000;
+
+// How many sites get series of their own; up to twice as many do (see top_sites.h).
+struct SiteLimits {
+  std::size_t each = kDefaultTopSites;     // target
+  std::size_t total = kDefaultTotalSites;  // that of all targets; who comes later has to do with
+                                           // what is left
+};
 
 // Any thread may collect; collections are serialised.
 class PrometheusExporter : public prometheus::Collectable {
  public:
-  // service must outlive this. Up to 2 * top_sites sites of each target get
-  // series of their own (see top_sites.h).
+  // service must outlive this.
   PrometheusExporter(
-      ProfilerService& service, ProgramVersion version, std::size_t top_sites = kDefaultTopSites,
+      ProfilerService& service, ProgramVersion version, SiteLimits limits = {},
       std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
       std::function<ProcessStats()> process = [] { return ProcessStats{}; });
 
@@ -48,11 +55,13 @@ class PrometheusExporter : public prometheus::Collectable {
   struct TargetMemory {
     std::uint64_t attached_ns = 0;
     TopSites top_sites;
+    std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
   };
 
   TargetMemory& remember(const TargetSnapshot& target) const;
+  std::size_t sites_for_one_more() const;
   void retire(const TargetMemory& memory) const;
   void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const;
   void collect_target(const TargetSnapshot& target, MetricFamilies& out) const;
@@ -62,7 +71,7 @@ class PrometheusExporter : public prometheus::Collectable {
 
   ProfilerService& service_;
   const ProgramVersion version_;
-  const std::size_t top_sites_;
+  const SiteLimits limits_;
   const std::shared_ptr<const ServerStats> servers_;
   const std::function<ProcessStats()> process_;
 

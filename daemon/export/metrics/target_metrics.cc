@@ -98,6 +98,7 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
             {{"pid", pid},
              {"comm", info.comm},
              {"exe", info.exe},
+             {"program", info.exe.substr(info.exe.rfind('/') + 1)},
              {"runtime_version", info.runtime_version},
              {"mode", std::string(mode_name(info.mode))}},
             1);

@@ -66,8 +66,9 @@ TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
   FakeService service({with_budget, failed_target(), quiet_target()});
-  expect_golden("metrics.txt",
-                PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, 3).text());
+  expect_golden(
+      "metrics.txt",
+      PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}).text());
 }
 
 TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }

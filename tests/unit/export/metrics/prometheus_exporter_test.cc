@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -48,7 +50,8 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   };
   EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\",revision=\"v1.2.3-4-gabc\"}"), 1);
   EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",comm=\"server.exe\","
-                  "exe=\"/srv/app/server.exe\",runtime_version=\"4.13.1\",mode=\"agent\"}"),
+                  "exe=\"/srv/app/"
+                  "server.exe\",program=\"server.exe\",runtime_version=\"4.13.1\",mode=\"agent\"}"),
             1);
   EXPECT_EQ(value("memprofd_target_up{pid=\"4242\"}"), 1);
   EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}"),
@@ -93,7 +96,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   auto target = fixed_target();
   target->info.overhead = testing::fixed_overhead();
   FakeService service({target});
-  auto found = scrape(PrometheusExporter(service, {"1.2.3"}, 2));
+  auto found = scrape(PrometheusExporter(service, {"1.2.3"}, {.each = 2}));
   EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\"}"], 0.0075);
   EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\"}"], 0.01);
   EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\"}"], 0);
@@ -105,7 +108,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
 
 TEST(PrometheusText, SitesAddUpToTheTarget) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, {"1.2.3"}, 2);  // two of four in `other`
+  const PrometheusExporter exporter(service, {"1.2.3"}, {.each = 2});  // two of four in `other`
   double allocated = 0, live = 0;
   for (const auto& [name, value] : scrape(exporter)) {
     if (name.starts_with("memprofd_site_allocated_bytes_total{")) allocated += value;
@@ -152,7 +155,7 @@ TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
 
 TEST(PrometheusText, CountersNeverFall) {
   FakeService service({fixed_target()});
-  const PrometheusExporter exporter(service, {"1"}, 1);
+  const PrometheusExporter exporter(service, {"1"}, {.each = 1});
   const auto first = scrape(exporter);
   auto later = fixed_target();
   testing::add_callstack(*later, {3, 4, 5}, {.allocated = 1'000'000, .live = 1'000'000});
@@ -172,6 +175,38 @@ TEST(PrometheusText, CountersNeverFall) {
     ASSERT_TRUE(second.contains(name)) << name << " has gone";
     EXPECT_GE(second[name], value) << name;
   }
+}
+
+// Who comes when the others have taken all is summed up; who has ended leaves its share.
+TEST(PrometheusText, SitesOfAllProgramsHaveALimit) {
+  const auto target = [](int pid, TargetState state) {
+    auto made = fixed_target();
+    made->info.pid = pid;
+    made->info.state = state;
+    made->attached_ns += static_cast<std::uint64_t>(pid);
+    return made;
+  };
+  const auto named = [](const std::map<std::string, double>& series, int pid) {
+    const std::string of =
+        "memprofd_site_allocated_bytes_total{pid=\"" + std::to_string(pid) + "\"";
+    return std::count_if(series.begin(), series.end(), [&](const auto& entry) {
+      return entry.first.starts_with(of) &&
+             entry.first.find("function=\"other\"") == entry.first.npos;
+    });
+  };
+  FakeService service({target(1, TargetState::kSampling), target(2, TargetState::kSampling)});
+  const PrometheusExporter exporter(service, {"1"}, {.each = 2, .total = 2});
+  auto series = scrape(exporter);
+  EXPECT_GT(named(series, 1), 0);
+  EXPECT_EQ(named(series, 2), 0);
+  EXPECT_EQ(series.count("memprofd_live_bytes{pid=\"2\"}"), 1u);
+  service.set({target(1, TargetState::kExited), target(2, TargetState::kSampling)});
+  scrape(exporter);
+  service.set({target(1, TargetState::kExited), target(2, TargetState::kSampling),
+               target(3, TargetState::kSampling)});
+  series = scrape(exporter);
+  EXPECT_EQ(named(series, 1) + named(series, 2), 0);
+  EXPECT_GT(named(series, 3), 0);
 }
 
 // Sums over programs would count the memory of one that has gone beside that of its successor.
@@ -206,7 +241,7 @@ TEST(PrometheusText, TheServersCount) {
   const auto stats = std::make_shared<ServerStats>();
   stats->http_requests = 7;
   stats->grpc_cut_off = 2;
-  const auto series = scrape(PrometheusExporter(service, {"1"}, 50, stats));
+  const auto series = scrape(PrometheusExporter(service, {"1"}, {}, stats));
   EXPECT_EQ(series.at("memprofd_http_requests_total"), 7);
   EXPECT_EQ(series.at("memprofd_cut_off_connections_total{server=\"grpc\"}"), 2);
 }
