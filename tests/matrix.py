@@ -35,7 +35,7 @@ def checks(version):
     always = [("stacks", f"kernel:{stacks}"),
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
-              ("heap", "e2e/test_heap")]
+              ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"), ("values", "e2e/test_values")]
     return always + [("domains", "e2e/test_domains")] if five else always
 
 

@@ -1,0 +1,557 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of running programs: what their files tell is what the program has, a program does not notice them,
+and whatever fails or ends in the middle leaves nothing behind."""
+
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from harness import OK, TARGETS5, Process, eventually, proc_status
+from stepping import CALLS, SteppedDaemon
+from test_attach_faults import EVENTS, Exits, Nothing
+from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, children, is_gone, undisturbed_output
+
+IMAGE = harness.BUILD / "tests" / "heap_image"
+
+
+def image(path):
+    """What is in the file of a snapshot."""
+    found = json.loads(subprocess.run([IMAGE, path], capture_output=True, text=True, check=True).stdout)
+    found["rows"] = {(tag, fields): blocks for tag, fields, blocks in found["rows"]}
+    return found
+
+
+class Snapshot(HeapCopy):
+    """The users' command, on programs that nothing was prepared for."""
+
+    def attached(self, name="busy_threads", *options, **daemon_options):
+        target = self.target(name, folder=self.programs)
+        daemon = self.daemon("--pid", target.pid, *options, rate=1e-3, **daemon_options)
+        return target, daemon
+
+    def take(self, daemon, *options, name="a.heap", **rest):
+        path = self.folder / name
+        done = daemon.ctl("snapshot", "take", "--out", path, "--max-pause", "10s", *options, **rest)
+        return path, done
+
+    def take_command(self, daemon, name):
+        return [harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take", "--out",
+                self.folder / name, "--max-pause", "10s"]
+
+    def taker(self, daemon, name):
+        return self.process(Process(self.take_command(daemon, name)))
+
+    def stepping(self, target, daemon, command=""):
+        """Until it is sampled, an idle program is given something to do."""
+        def sampling():
+            target.command(command or f"step {self.folder / 'own'}")
+            return daemon.state(target.pid) == "sampling"
+        eventually(sampling, "it is sampled")
+
+    def take_while_stepping(self, target, daemon):
+        taker = self.taker(daemon, "a.heap")
+        told = target.command(f"step {self.folder / 'own'}")
+        while taker.running():
+            told = target.command(f"step {self.folder / 'own'}")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        return told, image(self.folder / "a.heap")
+
+
+class Taking(Snapshot):
+    def test_it_holds_what_the_program_holds(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        for _ in range(3):
+            _, found = self.take_while_stepping(target, daemon)
+            self.assertTrue(found["complete"])
+            self.assertEqual(OLD, {key: found["rows"].get(key) for key in OLD})
+            self.assertLess(found["reachable"], found["blocks"], "there is garbage")
+        self.assertTrue(target.running())
+
+    def test_again_and_again_under_load(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        for number in range(COPIES):
+            path, done = self.take(daemon)
+            self.assert_one_line(done.stdout, path, "blocks in a heap of", "stood still for")
+            found = image(path)
+            self.assertTrue(found["complete"])
+            self.assertGreater(found["reachable"], 100)
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        told = json.loads(self.take(daemon, "-o", "json")[1].stdout)
+        self.assertEqual((str(path), path.stat().st_size), (told["file"], told["file_bytes"]))
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: done, stood still for .* predicted\\), ")
+        piped = subprocess.run([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take", "--out",
+                                "-", "--max-pause", "10s"], capture_output=True, check=True, timeout=harness.TIMEOUT)
+        self.assert_one_line(piped.stderr.decode(), "stdout", "blocks in a heap of")
+        path.write_bytes(piped.stdout)
+        self.assertTrue(image(path)["complete"])
+        self.assertEqual([path], list(self.folder.glob("*.heap*")), "nothing else is left")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.check_unharmed(target)
+        self.assert_same_output(target, undisturbed_output())
+        harness.NOTES.append(f"{COPIES} snapshots")
+
+
+class Taking5(Taking):
+    programs = TARGETS5
+
+
+class Names(Snapshot):
+    def test_of_roots(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        path, _ = self.take(daemon)
+        found = image(path)
+        modules = {owner for kind, owner, _, _, _ in found["roots"] if kind == 0}
+        self.assertLessEqual({"Busy_threads", "Stdlib", "Handshake", "Unix"}, modules)
+        fields = {field for kind, owner, field, _, _ in found["roots"] if owner == "Busy_threads" and kind == 0}
+        self.assertGreaterEqual(min(fields), 0)
+        frames = {(owner, function) for kind, owner, _, function, _ in found["roots"] if kind == 2}
+        self.assertEqual({f"thread {number}" for number in range(9)}, {owner for owner, _ in frames})
+        functions = {function for _, function in frames}
+        self.assertLessEqual({"Busy_threads.serve", "Busy_threads.client"}, functions)
+        self.assertIn("Busy_threads.(fun)", found["names"])
+        self.assertIn("_chan", found["names"])
+        self.assertEqual(daemon.targets()[target.pid]["sampling_rate"], found["rate"])
+
+    def test_of_sampled_blocks(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+
+        def sites_of_blocks_that_are_there():
+            path, _ = self.take(daemon)
+            return {site for _, samples, words, site in image(path)["samples"] if samples > 0 and words > 0} - {""}
+        found = eventually(sites_of_blocks_that_are_there, "sampled blocks are in a snapshot")
+        self.assertLessEqual(found, {site["function"] for site in daemon.sites(target.pid)})
+
+
+class Names5(Names):
+    programs = TARGETS5
+
+    def test_of_fibers(self):
+        """Blocks that nothing but the stack of a suspended fiber holds, or of one that it returns to."""
+        target, daemon = self.attached("heap_domains")
+        self.stepping(target, daemon, "stat")
+        taker = self.taker(daemon, "a.heap")
+        told = target.command("park")
+        while taker.running():
+            told = target.command("park")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        found = image(self.folder / "a.heap")
+        waits = "Heap_domains.wait_holding"
+        fibers = {tuple(held): count for *held, count in found["fibers"]}
+        self.assertLessEqual(500, fibers.get((waits, waits, 60, 100), 0), fibers)
+        self.assertLessEqual(500, fibers.get((waits, waits, 61, 3), 0), fibers)
+        self.assertAlmostEqual(told["live_blocks"], found["reachable"], delta=400)
+
+    def test_of_domains(self):
+        target, daemon = self.attached("heap_domains")
+        self.stepping(target, daemon, "stat")
+        taker = self.taker(daemon, "a.heap")
+        while taker.running():
+            target.command("stat")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        roots = image(self.folder / "a.heap")["roots"]
+        frames = {(owner, function) for kind, owner, _, function, _ in roots if kind == 2}
+        workers = {owner for owner, function in frames if function == "Heap_domains.work"}
+        self.assertEqual(3, len(workers), frames)
+        for owner in workers:
+            self.assertRegex(owner, r"^domain [1-9]\d*, thread \d+$")
+        self.assertIn("domain 0, thread 0", {owner for owner, _ in frames})
+        storage = {owner for kind, owner, _, _, _ in roots if kind == 4 and "local storage" in owner}
+        self.assertLessEqual({f"local storage of {owner.split(',')[0]}" for owner in workers}, storage)
+
+
+class Refused(Snapshot):
+    """Before anything is done to the program."""
+
+    def refused(self, daemon, target, *options):
+        path = self.folder / "refused.heap"
+        done = daemon.ctl("snapshot", "take", "--pid", target.pid, "--out", path, *options, check=False)
+        self.assert_one_line(done.stderr, "memprofctl:")
+        self.assertEqual([], list(self.folder.glob("refused*")), "no file is left")
+        self.assertEqual([], children(target.pid))
+        return done
+
+    def test_a_pause_that_is_too_long(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        done = self.refused(daemon, target, "--max-pause", "0.0001ms")
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
+        self.assertRegex(done.stderr, f"a snapshot would stop pid {target.pid} for .* at least, .* are allowed: allow more")
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would stop")
+
+    def test_a_stopped_program(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        os.kill(target.pid, signal.SIGSTOP)
+        eventually(lambda: proc_status(target.pid, "State")[0] == "T", "it is stopped")
+        done = self.refused(daemon, target)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
+        self.assertIn("it is stopped (SIGSTOP)", done.stderr)
+        os.kill(target.pid, signal.SIGCONT)
+        self.assertEqual(OK, self.take(daemon)[1].returncode)
+        self.check_unharmed(target)
+
+    def test_observe_mode(self):
+        target, daemon = self.attached("busy_threads", "--mode", "observe")
+        daemon.wait_state(target.pid, "sampling")
+        self.assertIn("it is in observe mode", self.refused(daemon, target).stderr)
+
+    def test_what_is_no_target_and_what_is_no_file(self):
+        target, daemon = self.attached()
+        daemon.wait_state(target.pid, "sampling")
+        other = self.target("busy_threads", folder=TARGETS4)
+        done = self.refused(daemon, other)
+        self.assertEqual(harness.NO_PROCESS, done.returncode)
+        done = daemon.ctl("snapshot", "take", "--out", "/dev/null", check=False)
+        self.assertEqual(harness.USAGE, done.returncode)
+        self.assertIn("no regular file", done.stderr)
+        link, elsewhere = self.folder / "link.heap", self.folder / "elsewhere"
+        link.symlink_to(elsewhere)
+        done = daemon.ctl("snapshot", "take", "--out", link, check=False)
+        self.assertEqual(harness.USAGE, done.returncode)
+        self.assertFalse(elsewhere.exists())
+        self.check_unharmed(target)
+
+
+class Ends(Snapshot):
+    def test_of_memprofd_at_a_random_moment(self):
+        target, expected = self.target("busy_threads", folder=self.programs), undisturbed_output()
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                daemon = self.daemon("--pid", target.pid, rate=1e-3)
+                daemon.wait_state(target.pid, "sampling")
+                taker = self.taker(daemon, f"{seed}.heap")
+                time.sleep(random.Random(seed).uniform(0, LONGEST / 2))
+                daemon.kill()
+                # It had it all by then, or says what became of memprofd and leaves nothing.
+                if taker.wait() != 0:
+                    self.assertEqual([], list(self.folder.glob(f"{seed}.heap*")))
+                eventually(lambda: all(is_gone(child) for child in children(target.pid)), "the copy ends")
+                self.assert_works_on(target)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        self.take(daemon)
+        self.check_unharmed(target)
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assert_same_output(target, expected)
+        harness.NOTES.append(f"{KILLS} kills of memprofd")
+
+    def test_of_the_program_at_a_random_moment(self):
+        """memprofd goes on, and nothing of the program is left."""
+        daemon = self.daemon()
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                target = self.target("busy_threads", folder=self.programs)
+                daemon.ctl("attach", "--pid", target.pid, "--rate", "1e-3")
+                daemon.wait_state(target.pid, "sampling")
+                taker = self.process(Process([*self.take_command(daemon, f"{seed}.heap"), "--pid", target.pid]))
+                copies = set()
+
+                def copied(target=target, taker=taker, copies=copies):
+                    copies.update(children(target.pid))
+                    return copies or not taker.running()
+                eventually(copied, "it is copied")
+                time.sleep(random.Random(seed).uniform(0, 0.01))
+                target.kill()
+                if taker.wait() != 0:
+                    self.assert_one_line(taker.stderr(), "memprofctl:")
+                    self.assertEqual([], list(self.folder.glob(f"{seed}.heap*")))
+                eventually(lambda copies=copies: all(is_gone(copy) for copy in copies), "the copy ends")
+        self.assertEqual(0, daemon.stop())
+        harness.NOTES.append(f"{KILLS} kills of the program")
+
+    def waiting(self, daemon):
+        """One that waits for the program: of two at a time one is refused."""
+        pair = [self.taker(daemon, name) for name in ("a.heap", "b.heap")]
+        eventually(lambda: not all(taker.running() for taker in pair), "one is refused")
+        refused, waits = sorted(pair, key=lambda taker: taker.running())
+        self.assertIn("another one is being taken", refused.stderr())
+        return waits
+
+    def test_while_it_waits_for_an_idle_program(self):
+        """Who asked goes, or the target is let go of: at once, and nothing is left."""
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        taker = self.waiting(daemon)
+        taker.stop(signal.SIGINT)
+        self.assertIn("interrupted", taker.stderr())
+        eventually(lambda: "nobody waits for the snapshot any more" in daemon.said(), "memprofd has noticed")
+        taker = self.waiting(daemon)
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assertEqual(harness.NO_PROCESS, taker.wait())
+        self.assertIn("let go of", taker.stderr())
+        self.assertEqual([], list(self.folder.glob("*.heap*")))
+        self.assertEqual(0, daemon.stop())
+        self.assertTrue(target.running())
+
+    def test_of_the_program_while_it_is_waited_for(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        taker = self.waiting(daemon)
+        target.kill()
+        self.assertEqual(harness.NO_PROCESS, taker.wait())
+        # It waited already, or was just looking at the program's memory.
+        self.assertRegex(taker.stderr(), f"pid {target.pid} ended while its snapshot was taken|no process with pid")
+        self.assertEqual([], list(self.folder.glob("*.heap*")))
+
+
+class Ends5(Ends):
+    programs = TARGETS5
+
+
+def copies():
+    """Of this build's programs."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "comm").read_text().strip() == "memprof-copy" and not is_gone(process.name):
+                found += [process.name] * os.readlink(process / "exe").startswith(str(harness.BUILD))
+    return found
+
+
+class Faults(Snapshot):
+    """A system call of memprofd fails while it takes a snapshot, or the program does something just then."""
+
+    programs = TARGETS5
+
+    def setUp(self):
+        super().setUp()
+        self.expected = undisturbed_output()
+        self.memprofd = self.process(SteppedDaemon(self.folder, rate=1e-3))
+
+    def sampled(self):
+        target = self.target("busy_threads", "busy", folder=self.programs)
+        self.memprofd.attach(target.pid)
+        self.memprofd.wait_state(target.pid, "sampling")
+        return target
+
+    def counts(self):
+        """How many calls of each kind there are in a snapshot that nobody disturbs."""
+        target = self.sampled()
+        self.memprofd.stop_at(1_000_000_000, *CALLS)
+        self.assertEqual(OK, self.taker(self.memprofd, "counts.heap").wait())
+        counts = self.memprofd.off()
+        target.kill()
+        return {name: count for name, count in counts.items() if count}
+
+    def hold(self, taker, name, position):
+        self.memprofd.stop_at(position, name)
+        while taker.running():
+            if self.memprofd.held(timeout=0.05):
+                return True
+        return False
+
+    def disturbed(self, target, name, position, event):
+        """Whether it was, and what memprofctl ended with."""
+        taker = self.process(Process([*self.take_command(self.memprofd, "a.heap"), "--pid", target.pid]))
+        reached = self.hold(taker, name, position)
+        if reached:
+            event.begin()
+            if isinstance(event, Nothing):
+                self.memprofd.fail(getattr(errno, CALLS[name][1]))
+            else:
+                self.memprofd.go()
+            event.finish()
+        self.memprofd.off()
+        if taker.wait() != 0:
+            self.assert_one_line(taker.stderr(), "memprofctl:")
+            self.assertEqual([], list(self.folder.glob("a.heap*")))
+        (self.folder / "a.heap").unlink(missing_ok=True)
+        eventually(lambda: not copies(), "the copy ends")
+        return reached
+
+    def check_next(self, target):
+        """The program is as it was: another snapshot can be taken, and nothing of it is left."""
+        def taken():
+            return self.take(self.memprofd, "--pid", target.pid, name="next.heap", check=False)[1].returncode == OK
+        eventually(taken, "a snapshot is taken")
+        self.assertEqual(OK, self.memprofd.detach(target.pid).returncode)
+        self.check_unharmed(target)
+        self.assert_same_output(target, self.expected)
+
+    def trial(self, name, position, kind):
+        target = self.sampled()
+        event = kind(target)
+        with self.subTest(call=name, position=position, event=kind.__name__):
+            reached = self.disturbed(target, name, position, event)
+            if isinstance(event, Exits) and reached:
+                self.assertEqual(0, target.wait(), target.stderr())
+            elif not event.ends or not reached:
+                self.check_next(target)
+        target.kill()
+        self.processes = [self.memprofd]
+
+    def test_at_each_kind_of_call(self):
+        trials = 0
+        for turn, (name, count) in enumerate(self.counts().items()):
+            kinds = EVENTS if harness.MATRIX else [Nothing, EVENTS[1 + turn % (len(EVENTS) - 1)]]
+            for kind in kinds:
+                self.trial(name, 1 + turn * 7 % count, kind)
+                trials += 1
+        harness.NOTES.append(f"{trials} faults")
+
+
+class Reading(Snapshot):
+    """What memprofctl tells of a snapshot's file is what the program had."""
+
+    def ask(self, question, path, *options):
+        """The answer in JSON; as a table it is one, too."""
+        command = [harness.BUILD / "memprofctl", "snapshot", question, path, *options]
+        table = subprocess.run(command, capture_output=True, text=True, timeout=harness.TIMEOUT)
+        self.assertEqual((OK, ""), (table.returncode, table.stderr))
+        self.assertIn("OCaml 5." if self.programs == TARGETS5 else "OCaml 4.", table.stdout.splitlines()[0])
+        return json.loads(subprocess.run([*command, "-n", "0", "-o", "json"], capture_output=True, check=True,
+                                         timeout=harness.TIMEOUT).stdout)
+
+    def sizes(self, rows):
+        for row in rows:
+            yield row["bytes"]
+            yield from self.sizes(row.get("children", []))
+
+    def test_every_block_is_counted(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        told, found = self.take_while_stepping(target, daemon)
+        path = self.folder / "a.heap"
+        shown = self.ask("show", path)
+        shapes = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+        self.assertEqual(OLD, {(tag, fields): shapes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
+        reachable = shown["heap"]["reachable"]
+        self.assertEqual(found["reachable"], reachable["blocks"])
+        self.assertEqual(found["blocks"], reachable["blocks"] + shown["heap"]["garbage"]["blocks"])
+        retained = self.ask("retained", path)
+        self.assertEqual(reachable, retained["reachable"])
+        self.assertEqual(reachable["bytes"], sum(root["bytes"] for root in retained["roots"]))
+        self.assertIn(8 * told["kept_words"], set(self.sizes(retained["roots"])), "what only one global keeps")
+        self.ask("waste", path)
+
+    def test_why_what_a_site_allocated_is_there(self):
+        target = self.target("demo_server", "--self-load", "2", folder=self.programs)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        path, done = self.take(daemon)
+        self.assertEqual(OK, done.returncode, done.stderr)
+        why = self.ask("why", path, r"Sessions\.make_session")
+        reachable = why["reachable"]["sampled_blocks"]
+        self.assertGreater(reachable, 0)
+        self.assertEqual(reachable, sum(way["sampled_blocks"] for way in why["paths"]))
+        self.assertRegex(why["paths"][0]["path"], r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
+        none = subprocess.run([harness.BUILD / "memprofctl", "snapshot", "why", path, "Nowhere"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(harness.NO_PROCESS, none.returncode)
+        self.assert_one_line(none.stderr, "no sampled block's callstack matches")
+
+    def test_why_in_one_step(self):
+        """What the program has now; a misspelt site does not stop it."""
+        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        options = ("--max-pause", "10s")
+        why = json.loads(daemon.ctl("why", r"Sessions\.make_session", *options, "-n", 0, "-o", "json").stdout)
+        reachable = why["reachable"]["sampled_blocks"]
+        self.assertGreater(reachable, 0)
+        self.assertEqual(reachable, sum(way["sampled_blocks"] for way in why["paths"]))
+        self.assertRegex(why["paths"][0]["path"], r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
+        table = daemon.ctl("why", r"Sessions\.make_session", *options).stdout
+        self.assertIn("global Demo_server, field", table)
+        eventually(lambda: daemon.targets()[target.pid]["paused_seconds"] > why["snapshot"]["pause_seconds"],
+                   "the pauses are counted")
+        for pattern, code, words in (("Nowhere", harness.NO_PROCESS, 'a callstack that matches "Nowhere"'),
+                                     ("(", harness.USAGE, "site")):
+            done = daemon.ctl("why", pattern, *options, check=False)
+            self.assertEqual(code, done.returncode)
+            self.assert_one_line(done.stderr, "memprofctl:", words)
+        self.assertEqual(2, daemon.said().count("snapshot by"), "none was asked for then")
+
+    def query(self, path, sql):
+        """Rows as dictionaries; as a table there is a line for each."""
+        command = [harness.BUILD / "memprofctl", "snapshot", "query", path, sql]
+        answer = json.loads(subprocess.run([*command, "-o", "json"], capture_output=True, check=True,
+                                           timeout=harness.TIMEOUT).stdout)
+        table = subprocess.run([*command, "-n", "0"], capture_output=True, text=True, check=True,
+                               timeout=harness.TIMEOUT).stdout
+        self.assertEqual(1 + len(answer["rows"]), len(table.splitlines()))
+        return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
+
+    def test_the_documents_queries(self):
+        """Each example of docs/snapshots.md has an answer, which agrees with the other commands where they tell that, too."""
+        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
+                               for site in daemon.sites(target.pid)), "sessions are sampled")
+        path, _ = self.take(daemon)
+        text = (harness.ROOT / "docs/snapshots.md").read_text()
+        chapter = text.split("## Questions in SQL\n")[1].split("\n## ")[0]
+        examples = re.findall(r"^\*\*(.+)\*\*.*\n\n((?:    .+\n)+)", chapter, re.M)
+        self.assertEqual(10, len(examples))
+        answers = {title: self.query(path, sql) for title, sql in examples}
+        self.assertEqual([], [title for title, rows in answers.items() if not rows])
+        shown = self.ask("show", path)
+        closures = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+        for row in answers["Which functions' closures are kept?"]:
+            self.assertEqual(closures["closure " + row["name"] if row["name"] else "closure"], row["closures"])
+        sites = {}
+        for row in shown["sites"]:
+            function, _, place = row["name"].rpartition(" ")
+            sites[function or place, int(place.rpartition(":")[2]) if function else None] = row["reachable"]["bytes"]
+        for row in answers["What of each site is reachable, what is garbage?"]:
+            self.assertAlmostEqual(sites[row["function"], row["line"]], row["reachable"] or 0, delta=1)
+        modules = {row["name"]: row for root in self.ask("retained", path)["roots"] if root["name"] == "globals"
+                   for row in root["children"]}
+        for row in answers["How much does each module keep that no other does?"]:
+            self.assertEqual(modules[row["name"]]["bytes"], row["bytes"])
+        self.assertEqual(shown["free"]["bytes"],
+                         answers["How much of the free memory is in blocks of up to a size?"][-1]["up_to_here"])
+
+    def test_a_query_counts_what_the_program_has(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        told, found = self.take_while_stepping(target, daemon)
+        path = self.folder / "a.heap"
+        rows = self.query(path, "select tag, fields, count(*) as n from blocks group by tag, fields")
+        counted = {(row["tag"], row["fields"]): row["n"] for row in rows}
+        self.assertEqual(found["rows"], counted)
+        self.assertEqual(OLD, {key: counted[key] for key in OLD})
+        [reachable] = self.query(path, "select count(*) as n from blocks where reachable")
+        self.assertEqual(found["reachable"], reachable["n"])
+        [kept] = self.query(path, f"select count(*) as n from retained where bytes = 8 * {told['kept_words']}")
+        self.assertGreater(kept["n"], 0, "Obj.reachable_words of what only one global keeps")
+        refused = subprocess.run([harness.BUILD / "memprofctl", "snapshot", "query", path,
+                                  f"attach '{self.folder}/x.db' as x"], capture_output=True, text=True, check=False)
+        self.assertEqual(harness.USAGE, refused.returncode)
+        self.assert_one_line(refused.stderr, "only SELECT is allowed")
+        self.assertFalse((self.folder / "x.db").exists())
+
+    def test_what_has_come_since(self):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        self.take_while_stepping(target, daemon)
+        earlier = (self.folder / "a.heap").rename(self.folder / "earlier.heap")
+        self.take_while_stepping(target, daemon)
+        later = self.folder / "a.heap"
+        diff = self.ask("diff", earlier, later)
+        self.assertTrue(diff["same_process"])
+        before, after = (self.ask("show", path)["heap"]["reachable"]["bytes"] for path in (earlier, later))
+        self.assertEqual(after - before, diff["heap"][0]["change_bytes"])
+
+
+class Reading5(Reading):
+    programs = TARGETS5
+
+
+if __name__ == "__main__":
+    unittest.main()
