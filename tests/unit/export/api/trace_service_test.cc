@@ -349,7 +349,7 @@ TEST_F(HttpTraceTest, AnswersAFile) {
   happens(20'000);
   log_->close();
   std::string file;
-  for (std::string piece; !(piece = response.pieces()).empty();) file += piece;
+  for (std::string piece; !(piece = response.pieces().value()).empty();) file += piece;
   const auto replay = replay_trace(dir_.write("a.ctf", file));
   ASSERT_TRUE(replay.ok()) << replay.status();
   EXPECT_TRUE(replay->summary.complete());
@@ -361,7 +361,7 @@ TEST_F(HttpTraceTest, EndsInTimeAndMakesRoom) {
     const HttpResponse response = get({{"pid", "4242"}, {"seconds", "0.05"}});
     ASSERT_EQ(response.status, 200) << response.body;
     EXPECT_EQ(get({{"pid", "4242"}, {"seconds", "1"}}).status, 429) << "one at a time here";
-    while (!response.pieces().empty()) {
+    while (!response.pieces()->empty()) {
     }
   }
   const HttpResponse left = get({{"pid", "4242"}, {"seconds", "600"}});
@@ -373,7 +373,7 @@ TEST_F(HttpTraceTest, EndsWithTheDaemon) {
   ASSERT_EQ(response.status, 200);
   traces_.stop();
   std::string file;
-  for (std::string piece; !(piece = response.pieces()).empty();) file += piece;
+  for (std::string piece; !(piece = response.pieces().value()).empty();) file += piece;
   EXPECT_TRUE(replay_trace(dir_.write("a.ctf", file))->summary.complete());
 }
 
