@@ -26,7 +26,8 @@ std::map<std::string, pb::GroupBy> group_words() {
 
 const std::map<std::string, pb::Fate> kFates{{"dead", pb::FATE_DEAD}, {"alive", pb::FATE_ALIVE}};
 const std::map<std::string, pb::BlockHeap> kHeaps{{"minor", pb::BLOCK_HEAP_MINOR},
-                                                  {"major", pb::BLOCK_HEAP_MAJOR}};
+                                                  {"major", pb::BLOCK_HEAP_MAJOR},
+                                                  {"external", pb::BLOCK_HEAP_EXTERNAL}};
 const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURCE_NORMAL},
                                                       {"marshal", pb::BLOCK_SOURCE_MARSHAL},
                                                       {"custom", pb::BLOCK_SOURCE_CUSTOM}};
@@ -119,7 +120,8 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
       ->type_name("SIZE");
   add_choice(
       app, "--heap", kHeaps, [&](pb::BlockHeap heap) { filter.set_heap(heap); },
-      "Count only blocks allocated in the minor or the major heap");
+      "Count only what was allocated in the minor heap, the major heap, or outside of both "
+      "(external: the contents of Bigarrays and other custom blocks)");
   add_choice(
       app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
       "Count only blocks allocated so: normal, marshal or custom");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,17 @@ struct TargetSnapshot {
       if (row.alloc_class.source == Source::kCustom) external += row.counters.live;
     }
     return external;
+  }
+  // What died in each heap, and what was outside of them.
+  std::array<Estimate, kPlaces> deallocated_by_place() const {
+    std::array<Estimate, kPlaces> died;
+    for (const ProfileRow& row : rows) {
+      for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
+        const Place place = place_of(heap, row.alloc_class.source);
+        died[static_cast<int>(place)] += row.counters.deallocated[static_cast<int>(heap)];
+      }
+    }
+    return died;
   }
   // Since the attach and now.
   UnseenWords unseen_words() const {

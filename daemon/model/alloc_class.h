@@ -27,6 +27,7 @@ struct AllocClass {
   // others whose records were lost (ingest/lost_allocations.h).
   std::uint8_t stands_for_log2 = 0;
 
+  Place place() const { return place_of(heap, source); }  // where it was allocated
   // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
   double block_words() const { return size.middle_words() + (source == Source::kCustom ? 0 : 1); }
   // What is counted of a block with n sampled words, and what each stands for.

@@ -12,4 +12,15 @@ inline constexpr int kHeaps = 2;
 enum class Source { kNormal = 0, kMarshal = 1, kCustom = 2 };
 inline constexpr int kSources = 3;
 
+// Where the memory is that a block is counted for. What a custom block holds outside, as a Bigarray
+// does, is in neither heap, whichever the runtime names with it.
+enum class Place { kMinor = 0, kMajor = 1, kExternal = 2 };
+inline constexpr int kPlaces = 3;
+inline constexpr const char* kPlaceWords[kPlaces] = {"minor", "major", "external"};
+
+constexpr Place place_of(Heap heap, Source source) {
+  if (source == Source::kCustom) return Place::kExternal;
+  return heap == Heap::kMajor ? Place::kMajor : Place::kMinor;
+}
+
 }  // namespace memprofd

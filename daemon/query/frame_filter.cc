@@ -134,7 +134,7 @@ bool FrameFilter::passes(const AllocClass& alloc_class) const {
   const double bytes = alloc_class.size.middle_words() * kBytesPerWord;
   if (bytes < min_size_bytes_) return false;
   if (max_size_bytes_ > 0 && bytes > max_size_bytes_) return false;
-  if (heap_ && *heap_ != alloc_class.heap) return false;
+  if (heap_ && *heap_ != alloc_class.place()) return false;
   if (source_ && *source_ != alloc_class.source) return false;
   if (!threads_.empty() && !threads_.contains(alloc_class.thread)) return false;
   return domains_.empty() || domains_.contains(alloc_class.domain);
@@ -160,20 +160,18 @@ RowFilter::Verdict RowFilter::verdict(LocationId id) {
 }
 
 bool RowFilter::passes(const Callstack& callstack) {
+  if (!filter_.site_.empty() && !verdict(frames_.site(callstack)).site) return false;
   const std::uint64_t all = filter_.require_.all();
-  const bool whole = all != 0 || !filter_.forbid_.empty();
-  if (!whole && filter_.site_.empty()) return true;
-  bool at_site = true;
+  if (all == 0 && filter_.forbid_.empty()) return true;
   bool bad = false;
   std::uint64_t found = 0;
   frames_.walk(callstack, [&](VisibleFrames::Locations locations, std::uint64_t) {
     for (const LocationId id : locations) {
       const Verdict judged = verdict(id);
-      bad = bad || judged.forbidden || (at_site && !judged.site);
-      at_site = false;
+      bad = bad || judged.forbidden;
       found |= judged.required;
     }
-    return !bad && whole;
+    return !bad;
   });
   return !bad && found == all;
 }

@@ -69,7 +69,7 @@ class FrameFilter {
   std::shared_ptr<const LocationMatcher> hidden_;
   double min_size_bytes_ = 0;
   double max_size_bytes_ = 0;  // 0: any
-  std::optional<Heap> heap_;
+  std::optional<Place> heap_;
   std::optional<Source> source_;
   absl::flat_hash_set<std::uint32_t> threads_;
   absl::flat_hash_set<std::uint32_t> domains_;

@@ -2,6 +2,7 @@
 #include "daemon/query/visible_frames.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace memprofd {
 
@@ -25,15 +26,31 @@ VisibleFrames::Locations VisibleFrames::locations(FrameId frame) {
   return visible_;
 }
 
+bool VisibleFrames::is_of_bigarrays(LocationId id) {
+  if (id.value() >= bigarrays_.size()) bigarrays_.resize(id.value() + 1);
+  Verdict& verdict = bigarrays_[id.value()];
+  if (verdict == Verdict::kOpen) {
+    const std::string& function = location(id).function;
+    // By debug information, and by symbols.
+    const bool of_bigarrays =
+        function.starts_with("Stdlib.Bigarray.") || function.starts_with("Stdlib__Bigarray.");
+    verdict = of_bigarrays ? Verdict::kHidden : Verdict::kVisible;
+  }
+  return verdict == Verdict::kHidden;
+}
+
 LocationId VisibleFrames::site(const Callstack& callstack) {
   const Locations first = locations(symbolizer_.innermost(callstack));
-  if (!first.empty()) return first.front();
-  LocationId result;
+  if (!first.empty() && !is_of_bigarrays(first.front())) return first.front();
+  std::optional<LocationId> innermost, caller;
   walk(callstack, [&](Locations locations, std::uint64_t) {
-    result = locations.front();
-    return false;
+    if (!innermost) innermost = locations.front();
+    const auto found =
+        std::ranges::find_if(locations, [&](LocationId id) { return !is_of_bigarrays(id); });
+    if (found != locations.end()) caller = *found;
+    return !caller;
   });
-  return result;
+  return caller.value_or(*innermost);
 }
 
 std::vector<LocationId> VisibleFrames::location_ids(const Callstack& callstack) {

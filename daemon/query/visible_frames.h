@@ -43,7 +43,8 @@ class VisibleFrames {
   // are valid during the call, in which no other callstack may be looked at.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
-  // Innermost visible location.
+  // Innermost visible location; what the library's functions of Bigarrays allocate is their
+  // caller's.
   LocationId site(const Callstack& callstack);
   // At most kMaxLocations.
   std::vector<LocationId> location_ids(const Callstack& callstack);
@@ -55,10 +56,12 @@ class VisibleFrames {
   enum class Verdict : std::uint8_t { kOpen, kVisible, kHidden };
 
   bool is_hidden(LocationId id);
+  bool is_of_bigarrays(LocationId id);
 
   Symbolizer& symbolizer_;
   const LocationMatcher* const hidden_;
   std::vector<Verdict> verdicts_;    // by LocationId
+  std::vector<Verdict> bigarrays_;   // by LocationId: those of their functions are hidden
   std::vector<LocationId> visible_;  // of the last frame
   std::vector<Symbolizer::FrameRun> scratch_;
 };

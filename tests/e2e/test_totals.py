@@ -323,7 +323,7 @@ class ResidentMemory(E2ETest):
 
     def test_within_two_in_a_hundred_while_they_run(self):
         targets = [self.target("demo_server", "--self-load", "4", "--rate", "500", folder=harness.BUILD / "targets"),
-                   self.target(*harness.BUSY_PROGRAM), self.target("domains", "3", folder=harness.TARGETS5)]
+                   self.target(*harness.BUSY_PROGRAM), self.target("domains", folder=harness.TARGETS5)]
         daemon = self.daemon("--pid", targets[0].pid)
         daemon.wait_state(targets[0].pid, "sampling")
         for target in targets:
@@ -356,6 +356,26 @@ class ResidentMemory(E2ETest):
         table = daemon.ctl("rss", "--pid", daemon.pid).stdout
         self.assertIn("to the byte what the kernel counts", table)
         self.assertIn("not an OCaml program", table)
+
+
+class ExternalMemory(E2ETest):
+    def test_contents_of_bigarrays_are_outside_of_the_heap_and_of_who_made_them(self):
+        rounds, rate = 100_000, 1e-3
+        target = self.target("c_heavy", rounds)
+        daemon = self.daemon("--pid", target.pid, rate=rate)
+        self.sample_on_command(daemon, target)
+        target.command("go", timeout=120)
+        daemon.settled_sites(target.pid)
+        external = daemon.ctl_json("sites", "--pid", target.pid, "--heap", "external", "-s", "allocated")["sites"]
+        self.assertEqual(["C_heavy.numbers"], [site["function"] for site in external])
+        exact, found = rounds * 8 * 8, external[0]["allocated_bytes"]
+        self.assertLess(abs(found - exact), 5 * external[0]["allocated_bytes_stderr"])
+        custom = daemon.ctl_json("sites", "--pid", target.pid, "--source", "custom", "-s", "allocated")["sites"]
+        self.assertEqual(external, custom)
+        for heap in ("minor", "major"):
+            self.assertEqual(0, daemon.metrics().total("memprofd_allocated_bytes_total", heap=heap, source="custom"))
+        self.assertAlmostEqual(found, daemon.metrics().value(
+            "memprofd_allocated_bytes_total", pid=target.pid, heap="external", source="custom"), delta=ROUNDING)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ absl::Status check(const pb::Filter& filter) {
 }
 
 const char* heap_word(pb::BlockHeap heap) {
+  if (heap == pb::BLOCK_HEAP_EXTERNAL) return "external";
   return heap == pb::BLOCK_HEAP_MINOR ? "minor" : "major";
 }
 

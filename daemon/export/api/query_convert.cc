@@ -23,9 +23,10 @@ constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_DEAD, Fate::kDead},
     {pb::FATE_ALIVE, Fate::kAlive},
 };
-constexpr std::pair<pb::BlockHeap, Heap> kHeapWords[] = {
-    {pb::BLOCK_HEAP_MINOR, Heap::kMinor},
-    {pb::BLOCK_HEAP_MAJOR, Heap::kMajor},
+constexpr std::pair<pb::BlockHeap, Place> kHeapWords[] = {
+    {pb::BLOCK_HEAP_MINOR, Place::kMinor},
+    {pb::BLOCK_HEAP_MAJOR, Place::kMajor},
+    {pb::BLOCK_HEAP_EXTERNAL, Place::kExternal},
 };
 constexpr std::pair<pb::BlockSource, Source> kSourceWords[] = {
     {pb::BLOCK_SOURCE_NORMAL, Source::kNormal},

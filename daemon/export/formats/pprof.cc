@@ -27,7 +27,6 @@ constexpr std::array<std::array<const char*, 2>, 4> kSampleTypes{{{"alloc_object
                                                                   {"alloc_space", "bytes"},
                                                                   {"inuse_objects", "count"},
                                                                   {"inuse_space", "bytes"}}};
-constexpr const char* kHeapNames[kHeaps] = {"minor", "major"};
 constexpr const char* kSourceNames[kSources] = {"normal", "marshal", "custom"};
 
 std::array<double, kSampleTypes.size()> values_of(const Counters& counters) {
@@ -39,13 +38,13 @@ std::array<double, kSampleTypes.size()> values_of(const Counters& counters) {
 struct SampleKey {
   std::uint32_t stack = 0;
   std::uint32_t thread = AllocClass::kAnyThread;
-  Heap heap = Heap::kMinor;
+  Place place = Place::kMinor;
   Source source = Source::kNormal;
 
   friend bool operator==(const SampleKey&, const SampleKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const SampleKey& key) {
-    return H::combine(std::move(h), key.stack, key.thread, static_cast<int>(key.heap),
+    return H::combine(std::move(h), key.stack, key.thread, static_cast<int>(key.place),
                       static_cast<int>(key.source));
   }
 };
@@ -171,7 +170,7 @@ class PprofBuilder {
       for (std::size_t i = 0; i < profiles_[target].rows.size(); ++i) {
         const ProfileRow& row = profiles_[target].rows[i];
         const SampleKey key{table_.stack_of(target, i), row.alloc_class.thread,
-                            row.alloc_class.heap, row.alloc_class.source};
+                            row.alloc_class.place(), row.alloc_class.source};
         const auto [it, is_new] = index.try_emplace(key, keys_.size());
         if (is_new) {
           keys_.push_back(key);
@@ -203,7 +202,7 @@ class PprofBuilder {
     // A number: pprof takes -tagfocus=pid=42 for a range, which no text is in.
     add_number(words_.pid, profiles_[target].pid, out);
     add_text(words_.comm, words_.comms[target], out);
-    add_text(words_.heap, words_.heaps[static_cast<int>(key.heap)], out);
+    add_text(words_.heap, words_.heaps[static_cast<int>(key.place)], out);
     add_text(words_.source, words_.sources[static_cast<int>(key.source)], out);
     if (key.thread != AllocClass::kAnyThread) add_number(words_.thread, key.thread, out);
   }
@@ -222,7 +221,7 @@ class PprofBuilder {
   struct LabelWords {
     std::int64_t pid, comm, heap, source, thread;
     std::vector<std::int64_t> comms;  // by target
-    std::array<std::int64_t, kHeaps> heaps;
+    std::array<std::int64_t, kPlaces> heaps;
     std::array<std::int64_t, kSources> sources;
   };
   void add_label_words() {
@@ -230,7 +229,7 @@ class PprofBuilder {
     for (const TargetProfile& profile : profiles_) {
       words_.comms.push_back(text(printable(profile.comm)));
     }
-    for (int i = 0; i < kHeaps; ++i) words_.heaps[i] = text(kHeapNames[i]);
+    for (int i = 0; i < kPlaces; ++i) words_.heaps[i] = text(kPlaceWords[i]);
     for (int i = 0; i < kSources; ++i) words_.sources[i] = text(kSourceNames[i]);
   }
 

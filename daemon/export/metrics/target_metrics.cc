@@ -50,8 +50,8 @@ constexpr MetricName kLiveExternalError{
     "One standard error of memprofd_live_external_bytes, in bytes."};
 constexpr MetricName kDeallocated{
     "memprofd_deallocated_bytes_total",
-    "Bytes deallocated of those allocated since the attach, by the heap they died in, estimated "
-    "from samples."};
+    "Bytes deallocated of those allocated since the attach, by the heap they died in or external, "
+    "estimated from samples."};
 constexpr MetricName kDeallocatedError{
     "memprofd_deallocated_bytes_stderr",
     "One standard error of memprofd_deallocated_bytes_total, in bytes."};
@@ -67,7 +67,6 @@ constexpr MetricName kAttach{"memprofd_attach_seconds",
 constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
                             "When the target's numbers were taken, Unix time."};
 
-constexpr const char* kHeapLabels[kHeaps] = {"minor", "major"};
 constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
 
 void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFamilies& out) {
@@ -122,10 +121,11 @@ void add_session(const std::string& pid, const TargetInfo& info, MetricFamilies&
 // What became of blocks.
 void add_fates(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
-  for (int heap = 0; heap < kHeaps; ++heap) {
-    const MetricLabels labels{{"pid", pid}, {"heap", kHeapLabels[heap]}};
-    out.counter(kDeallocated, labels, counters.deallocated[heap].bytes());
-    out.gauge(kDeallocatedError, labels, counters.deallocated[heap].stderr_bytes());
+  const auto deallocated = target.deallocated_by_place();
+  for (int place = 0; place < kPlaces; ++place) {
+    const MetricLabels labels{{"pid", pid}, {"heap", kPlaceWords[place]}};
+    out.counter(kDeallocated, labels, deallocated[place].bytes());
+    out.gauge(kDeallocatedError, labels, deallocated[place].stderr_bytes());
   }
   out.counter(kPromoted, {{"pid", pid}}, counters.promoted.bytes());
   out.gauge(kPromotedError, {{"pid", pid}}, counters.promoted.stderr_bytes());
@@ -137,14 +137,22 @@ void add_fates(const std::string& pid, const TargetSnapshot& target, MetricFamil
 }
 
 void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
-  for (int heap = 0; heap < kHeaps; ++heap) {
-    for (int source = 0; source < kSources; ++source) {
-      const MetricLabels labels{
-          {"pid", pid}, {"heap", kHeapLabels[heap]}, {"source", kSourceLabels[source]}};
-      out.counter(kAllocated, labels, counters.allocated[heap][source].bytes());
-      out.gauge(kAllocatedError, labels, counters.allocated[heap][source].stderr_bytes());
+  const auto add = [&](Place place, Source source, const Estimate& allocated) {
+    const MetricLabels labels{{"pid", pid},
+                              {"heap", kPlaceWords[static_cast<int>(place)]},
+                              {"source", kSourceLabels[static_cast<int>(source)]}};
+    out.counter(kAllocated, labels, allocated.bytes());
+    out.gauge(kAllocatedError, labels, allocated.stderr_bytes());
+  };
+  Estimate external;
+  for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
+    const auto& by_source = counters.allocated[static_cast<int>(heap)];
+    for (const Source source : {Source::kNormal, Source::kMarshal}) {
+      add(place_of(heap, source), source, by_source[static_cast<int>(source)]);
     }
+    external += by_source[static_cast<int>(Source::kCustom)];
   }
+  add(Place::kExternal, Source::kCustom, external);
 }
 
 void add_events(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {

@@ -121,8 +121,13 @@ TEST_F(FrameFilterTest, SizesAreInclusiveAndWithoutHeader) {
 TEST_F(FrameFilterTest, HeapSourceThreadAndDomain) {
   const AllocClass major{
       .thread = 12, .domain = 3, .heap = Heap::kMajor, .source = Source::kMarshal};
-  EXPECT_TRUE(passes({.heap = Heap::kMajor}, major));
-  EXPECT_FALSE(passes({.heap = Heap::kMinor}, major));
+  EXPECT_TRUE(passes({.heap = Place::kMajor}, major));
+  EXPECT_FALSE(passes({.heap = Place::kMinor}, major));
+  EXPECT_FALSE(passes({.heap = Place::kExternal}, major));
+  AllocClass external = major;
+  external.source = Source::kCustom;  // whichever heap the runtime names with it
+  EXPECT_TRUE(passes({.heap = Place::kExternal}, external));
+  EXPECT_FALSE(passes({.heap = Place::kMajor}, external));
   EXPECT_TRUE(passes({.source = Source::kMarshal}, major));
   EXPECT_FALSE(passes({.source = Source::kNormal}, major));
   EXPECT_TRUE(passes({.threads = {11, 12}}, major));
@@ -139,7 +144,7 @@ TEST_F(FrameFilterTest, AllConditionsMustHold) {
                    .hide = {"Cache"},
                    .min_size_bytes = 80,
                    .max_size_bytes = 80,
-                   .heap = Heap::kMinor,
+                   .heap = Place::kMinor,
                    .source = Source::kNormal,
                    .threads = {12},
                    .domains = {0}};
@@ -154,7 +159,7 @@ TEST_F(FrameFilterTest, AllConditionsMustHold) {
   EXPECT_FALSE(without([](Filter& f) { f.forbid = {"Main"}; }));
   EXPECT_FALSE(without([](Filter& f) { f.hide.clear(); }));
   EXPECT_FALSE(without([](Filter& f) { f.min_size_bytes = f.max_size_bytes = 88; }));
-  EXPECT_FALSE(without([](Filter& f) { f.heap = Heap::kMajor; }));
+  EXPECT_FALSE(without([](Filter& f) { f.heap = Place::kMajor; }));
   EXPECT_FALSE(without([](Filter& f) { f.source = Source::kCustom; }));
   EXPECT_FALSE(without([](Filter& f) { f.threads = {13}; }));
   EXPECT_FALSE(without([](Filter& f) { f.domains = {1}; }));

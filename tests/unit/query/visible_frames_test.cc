@@ -40,6 +40,16 @@ TEST(VisibleFramesTest, HiddenLocationsAreLeftOutInlinedOnesToo) {
   EXPECT_EQ(site(model, row), "outer");
 }
 
+TEST(VisibleFramesTest, TheSiteOfABigarrayIsWhoMadeIt) {
+  ProfileModel model;
+  model.name(1, {{.function = "Stdlib.Bigarray.Array1.create"}});
+  model.name(2, {{.function = "Stdlib__Bigarray.Array1.init"}, {.function = "Pixels.load"}});
+  const ProfileRow row = model.add({1, run(2), 2, 3}, 1), alone = model.add({1}, 1);
+  EXPECT_EQ(site(model, row), "Pixels.load");
+  EXPECT_EQ(site(model, alone), "Stdlib.Bigarray.Array1.create");
+  EXPECT_EQ(names(model, row)[0], "Stdlib.Bigarray.Array1.create") << "the callstack has it all";
+}
+
 TEST(VisibleFramesTest, HiddenLocationsDoNotCountToTheMaximum) {
   ProfileModel model;
   const ProfileRow row = model.add({1, run(1'000'000), 2, 3}, 1);

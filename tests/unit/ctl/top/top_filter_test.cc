@@ -58,6 +58,8 @@ TEST(TopFilter, ALineSaysTheSameFilterAgain) {
         "--thread 7 --thread 8 --domain 1"}) {
     EXPECT_EQ(filter_line(parsed(line)), line);
   }
+  EXPECT_EQ(parsed("--heap external").heap(), pb::BLOCK_HEAP_EXTERNAL);
+  EXPECT_EQ(filter_line(parsed("--heap external")), "--heap external");
   const pb::Filter filter = parsed("Cache --heap minor");
   EXPECT_EQ(parsed(filter_line(filter)).SerializeAsString(), filter.SerializeAsString());
 }

@@ -172,8 +172,8 @@ TEST_F(QueryServiceTest, WhatMakesNoSenseIsRefused) {
   asked.set_group_by(static_cast<pb::GroupBy>(-1));
   EXPECT_EQ(refusal(asked), "unknown grouping -1: use a value of GroupBy");
   asked = request();
-  asked.mutable_filter()->set_heap(static_cast<pb::BlockHeap>(3));
-  EXPECT_EQ(refusal(asked), "unknown heap 3: use a value of BlockHeap");
+  asked.mutable_filter()->set_heap(static_cast<pb::BlockHeap>(4));
+  EXPECT_EQ(refusal(asked), "unknown heap 4: use a value of BlockHeap");
   asked = request();
   asked.mutable_filter()->set_source(static_cast<pb::BlockSource>(4));
   EXPECT_EQ(refusal(asked), "unknown source 4: use a value of BlockSource");
@@ -315,7 +315,7 @@ TEST(QueryConvert, EachFieldOfAFilterCounts) {
   EXPECT_EQ(converted->lifetime.max_seconds, 2);
   EXPECT_EQ(converted->lifetime.fate, Fate::kDead);
   EXPECT_TRUE(converted->lifetime.allocated_in_range);
-  EXPECT_EQ(converted->heap, Heap::kMajor);
+  EXPECT_EQ(converted->heap, Place::kMajor);
   EXPECT_EQ(converted->source, Source::kCustom);
   EXPECT_THAT(converted->threads, ElementsAre(7));
   EXPECT_THAT(converted->domains, ElementsAre(1));
