@@ -10,6 +10,7 @@
 
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/leak_evidence.h"
+#include "daemon/query/median_age.h"
 #include "daemon/query/range_counter.h"
 #include "daemon/query/select.h"
 #include "daemon/query/session_spans.h"
@@ -24,7 +25,7 @@ constexpr double kQuantile95 = 1.645;
 constexpr std::size_t kSteps = 20;
 // Ages looked at, youngest first, each so many times the one before.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
-constexpr std::uint64_t kAgeFactor = 4;
+constexpr std::uint64_t kAgeFactor = 2;
 constexpr int kNoGroup = -1;
 
 // What is live at the begin and at the end of each span, and at both the same blocks.
@@ -34,7 +35,7 @@ struct Ends {
 
 struct Growth {
   Ends chance, sampled;       // with either doubt
-  Portion now;                // live at the end of the range
+  Portion now, now_sampled;   // live at the end of the range, with either doubt
   LiveCourse course;          // over the spans, one after the other
   std::vector<double> older;  // words older than each age
 };
@@ -63,9 +64,14 @@ struct Grouping {
   }
 };
 
-std::vector<std::uint64_t> ages_within(std::uint64_t span_ns) {
+// Ages at the end of a range that history can tell, ascending: those between ends of its windows.
+std::vector<std::uint64_t> ages_within(const RangeCounter& counter, std::uint64_t end_ns) {
+  const std::uint64_t span_ns = end_ns - counter.begin_ns();
   std::vector<std::uint64_t> ages;
-  for (std::uint64_t age = kYoungestAge; age < span_ns; age *= kAgeFactor) ages.push_back(age);
+  for (std::uint64_t age = kYoungestAge; age < span_ns; age *= kAgeFactor) {
+    const std::uint64_t known = end_ns - counter.resolve({end_ns - age, end_ns}).begin_ns;
+    if (known > (ages.empty() ? 0 : ages.back()) && known < span_ns) ages.push_back(known);
+  }
   return ages;
 }
 
@@ -122,9 +128,7 @@ void add_old(const RangeCounter& counter, const SessionSpan& span, const Groupin
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
               const SessionSpan& last, const Grouping& grouping, std::vector<Growth>& growths) {
   std::vector<std::uint64_t> times{last.begin_ns};
-  for (const std::uint64_t age : ages) {
-    times.push_back(counter.resolve({last.end_ns - age, last.end_ns}).begin_ns);
-  }
+  for (const std::uint64_t age : ages) times.push_back(last.end_ns - age);
   std::vector<std::uint64_t> latest_first = times;
   std::sort(latest_first.begin(), latest_first.end(), std::greater<>());
   const auto rows = counter.born_before(latest_first, last.end_ns);
@@ -141,26 +145,13 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
   }
 }
 
-// The age that half of the words at the end have passed. growth.older has the words that are older
-// than each of ages, ascending; between two of them the logarithm of the age is interpolated, and
-// nothing is older than the span. If 80 % are older than 16 s and 30 % than 64 s, the median is
-// 16 s * (64 / 16)^((80 - 50) / (80 - 30)) = 37 s.
-double median_age_seconds(const Growth& growth, const std::vector<std::uint64_t>& ages,
-                          std::uint64_t span_ns) {
-  if (growth.now.words <= 0) return 0;
-  double age = 0, share = 1;  // share of the words that are older than age
-  for (std::size_t i = 0; i <= ages.size(); ++i) {
-    const double next_age = static_cast<double>(i < ages.size() ? ages[i] : span_ns);
-    const double next = i < ages.size() ? std::min(share, growth.older[i] / growth.now.words) : 0;
-    if (next <= 0.5) {
-      const double part = share > next ? (share - 0.5) / (share - next) : 0;
-      const double ns = age == 0 ? next_age * part : age * std::pow(next_age / age, part);
-      return ns / 1e9;
-    }
-    age = next_age;
-    share = next;
-  }
-  return age / 1e9;
+MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
+                 std::uint64_t span_ns) {
+  return median_age(LiveAges{.words = growth.now.words,
+                             .variance_words2 = growth.now_sampled.variance_words2,
+                             .ages_ns = ages,
+                             .older_words = growth.older,
+                             .span_ns = span_ns});
 }
 
 // If births and deaths are equally likely, chance alone gives less growth than this so often.
@@ -266,6 +257,8 @@ std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<Se
       add_old(counter, span, grouping, growths);
     } else {
       grouping.add(at_end, [&](int g) -> Portion& { return growths[g].now; });
+      grouping.add(counter.sampled(at_end),
+                   [&](int g) -> Portion& { return growths[g].now_sampled; });
     }
   }
   add_steps(counter, spans, grouping, growths);
@@ -296,7 +289,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   const double seconds = seconds_of(spans);
   Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
-  const std::vector<std::uint64_t> ages = ages_within(span_ns);
+  const std::vector<std::uint64_t> ages = ages_within(counter, range.end_ns);
   const std::vector<Growth> growths = growths_of(counter, spans, ages, grouping);
   ASSIGN_OR_RETURN(const TargetProfile at_end,
                    select(snapshot, {range.begin_ns, range.end_ns}, filter));
@@ -320,7 +313,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     LeakSuspect& suspect = answer.suspects.emplace_back();
     static_cast<LeakGrowth&>(suspect) = candidates[i].summary;
-    suspect.median_age_seconds = median_age_seconds(*candidates[i].growth, ages, span_ns);
+    const MedianAge age = age_of(*candidates[i].growth, ages, span_ns);
+    suspect.median_age_seconds = age.seconds;
+    suspect.median_age_limits = age.limits;
     suspect.group = std::move(groups[i]);
     suspect.group.set_callstack(rows.frames());
   }

@@ -47,6 +47,7 @@ struct LeakGrowth {
   Limits growth_limits;            // 95 %, of what has grown, in bytes
   // Half of the live bytes at the end are older; 0 when nothing is live.
   double median_age_seconds = 0;
+  Limits median_age_limits;  // 95 %, in seconds
   // That it has grown at all, 0 to 1; of this one site, however many others there are.
   double confidence = 0;
   double steadiness = 0;  // share of the range's steps in which it grew, 0 to 1

@@ -96,7 +96,7 @@ class Calibration {
                                                  "growth",           "all allocated",
                                                  "of a thread",      "all live",
                                                  "most live",        "p50 of lifetimes",
-                                                 "p90 of lifetimes"};
+                                                 "p90 of lifetimes", "median age"};
     return all;
   }
   const Calibrated& of(const std::string& quantity) { return of_[quantity]; }
@@ -221,6 +221,9 @@ class Calibration {
       const double growth = books.at(end, site).live - books.at(middle, site).live;
       of_["growth"].add(growth, leak.growth_bytes, leak.growth_limits,
                         expected(books.at(end, site).live));
+      if (books.median_age(site) == 0) continue;
+      of_["median age"].add(books.median_age(site), leak.median_age_seconds, leak.median_age_limits,
+                            expected(books.at(end, site).live));
     }
   }
 

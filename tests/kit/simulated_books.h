@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
@@ -73,6 +74,7 @@ class SimulatedBooks {
       lives.last_seen.resize(options.seconds + 1);
     }
     for (int second = 0; second < options.seconds; ++second) run_second(second);
+    for (int site = 0; site < kSites; ++site) median_ages_[site] = median_age_now(lives_[site]);
     let_go(options.seconds);
   }
 
@@ -90,6 +92,8 @@ class SimulatedBooks {
     }
     return sum;
   }
+  // The age in seconds that half of what is live at the end has at least; nothing is: 0.
+  int median_age(int site) const { return median_ages_[site]; }
   // Bytes, from thread 1 on.
   double allocated_by(int thread) const { return by_thread_[thread - 1]; }
   // The lifetime in seconds that a share of the site's words does not exceed, of all blocks whether
@@ -202,6 +206,16 @@ class SimulatedBooks {
     }
   }
 
+  static int median_age_now(const Lives& of) {
+    const double all = std::accumulate(of.alive.begin(), of.alive.end(), 0.0);
+    double older = 0;
+    for (std::size_t born = 0; born < of.alive.size() && all > 0; ++born) {
+      older += of.alive[born];
+      if (older >= all / 2) return static_cast<int>(of.alive.size() - born);
+    }
+    return 0;
+  }
+
   void allocate(int index, int second, Counts& now) {
     const Site& site = sites_[index];
     const auto words = static_cast<std::uint64_t>(
@@ -271,6 +285,7 @@ class SimulatedBooks {
   double seen_ = 0;  // samples since the rate was chosen
   std::array<double, kThreads> by_thread_{};
   std::array<Lives, kSites> lives_;
+  std::array<int, kSites> median_ages_{};
   std::array<Site, kSites> sites_;
   Recording recording_;
   std::vector<std::vector<Block>> deaths_;  // by second

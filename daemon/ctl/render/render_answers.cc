@@ -193,8 +193,10 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
                     format_estimate(leak.growth_bytes_per_second() * 3600,
                                     leak.growth_bytes_per_second_stderr() * 3600),
                     " per hour; live now ", estimate_text(leak.site().live()),
-                    ", half of it older than ", format_duration(leak.median_age_seconds()),
-                    "; grew in ", format_share(leak.steadiness(), 1),
+                    ", half of it older than ", format_duration(leak.median_age_seconds()), " (",
+                    format_duration(leak.median_age_seconds_lower()), " to ",
+                    format_duration(leak.median_age_seconds_upper()), "); grew in ",
+                    format_share(leak.steadiness(), 1),
                     " of the steps, has grown with a probability of ",
                     absl::StrFormat("%.3g %%", leak.confidence() * 100), "\n");
     append_frames(leak.site(), "       ", out);

@@ -29,6 +29,8 @@ pb::Leak to_proto(const LeakSuspect& suspect, double seconds) {
   out.set_growth_bytes_per_second_lower(suspect.growth_limits.lower / seconds);
   out.set_growth_bytes_per_second_upper(suspect.growth_limits.upper / seconds);
   out.set_median_age_seconds(suspect.median_age_seconds);
+  out.set_median_age_seconds_lower(suspect.median_age_limits.lower);
+  out.set_median_age_seconds_upper(suspect.median_age_limits.upper);
   out.set_confidence(suspect.confidence);
   out.set_steadiness(suspect.steadiness);
   return out;

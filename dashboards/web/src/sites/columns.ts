@@ -84,7 +84,9 @@ const growthColumns = (): readonly Column[] => [
     value: ({ leak }) => leak?.steadiness ?? 0, text: ({ leak }) => format.share(leak?.steadiness ?? 0, 1) },
   { key: "age", label: "Median age", title: "Half of what is live is older than this", width: "96px",
     value: ({ leak }) => leak?.median_age_seconds ?? 0,
-    text: ({ leak }) => format.duration(leak?.median_age_seconds ?? 0) },
+    text: ({ leak }) => format.duration(leak?.median_age_seconds ?? 0),
+    limits: ({ leak }) => format.interval(leak?.median_age_seconds_lower ?? 0, leak?.median_age_seconds_upper ?? 0,
+      format.duration) },
   ...measures().filter(({ name }) => name === "live").map((live) => estimateColumn(live, "At the end of the range")),
   lifetime,
 ];
