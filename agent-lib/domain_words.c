@@ -9,6 +9,15 @@ static const uint64_t *words_of(domain_state *state)
 	return (const uint64_t *)(state + memprof_agent_control.offsets.stat_words);
 }
 
+/* In the minor heap, and in none of these yet. */
+static uint64_t young_words(domain_state *state)
+{
+	uint64_t young_ptr = *(const uint64_t *)(state + DOMAIN_YOUNG_PTR);
+	uint64_t young_end = *(const uint64_t *)(state + DOMAIN_YOUNG_END);
+
+	return (young_end - young_ptr) / sizeof(value);
+}
+
 static struct memprof_domain *this_one(void) { return memprof_use_domain(memprof_domain_index()); }
 
 /* Some versions go on counting where the last domain of that index ended. */
@@ -31,10 +40,20 @@ void memprof_domain_ends(void)
 		return;
 	domain->state = 0;
 	domain->heap_bytes = 0; /* others adopt it */
+	__atomic_fetch_add(&memprof_agent_control.ended_words[0], young_words(caml_state),
+			   __ATOMIC_RELAXED);
 	for (int i = 0; i < 3; i++)
 		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
 				   words_of(caml_state)[i] - domain->base_words[i],
 				   __ATOMIC_RELAXED);
+}
+
+uint64_t memprof_domain_allocated(domain_state *state)
+{
+	const uint64_t *words = words_of(state);
+	uint64_t since_slice = *(const uint64_t *)(state + DOMAIN_ALLOCATED_WORDS);
+
+	return words[0] + young_words(state) + words[2] + since_slice - words[1];
 }
 
 void memprof_domain_collected(void)

@@ -3,11 +3,16 @@
 #ifndef MEMPROF_DOMAIN_WORDS_H
 #define MEMPROF_DOMAIN_WORDS_H
 
+#include "runtime_abi.h"
+
 /* All on the domain itself: when it begins, joins a session and ends, and at the end of a
  * minor collection. */
 void memprof_domain_begins(void);
 void memprof_domain_joins(void);
 void memprof_domain_ends(void);
 void memprof_domain_collected(void);
+
+/* Words that a domain has allocated. */
+uint64_t memprof_domain_allocated(domain_state *state);
 
 #endif

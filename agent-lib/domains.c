@@ -18,9 +18,9 @@
  *   hook      each of them passes; then the profiles are discarded. Before that, a
  *             domain could see its profile vanish in the middle.
  *
- * When another session is due by then, nothing is discarded: the runtime calls the callbacks
- * of a stopped profile for promotions and deaths until it is. What had been sampled and not
- * told yet the runtime drops, so that no sample is taken for one of the next session.
+ * When another session is due, nothing is discarded, and it begins at once: the runtime calls the
+ * callbacks of a stopped profile for promotions and deaths until it is. What had been sampled and
+ * not told yet the runtime drops, so that no sample is taken for one of the next session.
  *
  *   start()   discards profiles of sessions that are too long ago.
  *   hook      discards all that was left for a session that is not due any more.
@@ -41,7 +41,9 @@ struct domain {
 	int samples;	    /* it has done so with a profile of ours */
 	int passing;	    /* it is counted in passes */
 	int working;	    /* its hook runs */
-	atomic_int asked;   /* for the hook */
+	int in_gap;	    /* a session has ended, and it samples in no other yet */
+	uint64_t words_before_gap;
+	atomic_int asked; /* for the hook */
 };
 
 static struct domain domains[MEMPROF_DOMAINS];
@@ -90,6 +92,7 @@ static struct domain *this_domain(void)
 
 	if (domain->unique_id != unique_id) {
 		domain->session = 0;
+		domain->in_gap = 0;
 		domain->unique_id = unique_id;
 	}
 	return domain;
@@ -150,7 +153,7 @@ static int start_in_session(void)
 /* Sessions are told apart by how many there have been. */
 static uint64_t this_session(void) { return memprof_agent_control.starts; }
 
-static int samples_for_us(void)
+int memprof_domain_samples(void)
 {
 	value profile = memprof_profile_of(caml_state);
 
@@ -164,8 +167,27 @@ static int may_join(const struct domain *domain)
 	if (domain->session != this_session())
 		return 1;
 	if (domain->samples)
-		return !samples_for_us();
+		return !memprof_domain_samples();
 	return !memprof_is_sampling(memprof_profile_of(caml_state)) && memprof_profiles_have_room();
+}
+
+/* From the end of a session until the domain samples in the next one, without a sample. */
+static void begin_gap(struct domain *domain, domain_state *state)
+{
+	if (domain->in_gap)
+		return;
+	domain->in_gap = 1;
+	domain->words_before_gap = memprof_domain_allocated(state);
+}
+
+/* When nothing of the session before is followed, the next one is no change of it. */
+static void end_gap(struct domain *domain)
+{
+	uint64_t words = memprof_domain_allocated(caml_state) - domain->words_before_gap;
+
+	if (domain->in_gap && memprof_profiles_follow())
+		__atomic_fetch_add(&memprof_agent_control.unsampled_words, words, __ATOMIC_RELAXED);
+	domain->in_gap = 0;
 }
 
 static void join_session(struct domain *domain)
@@ -177,7 +199,8 @@ static void join_session(struct domain *domain)
 	domain->session = this_session();
 	memprof_domain_joins();
 	/* It samples already with the profile of the domain which spawned it. */
-	domain->samples = samples_for_us() || start_in_session();
+	domain->samples = memprof_domain_samples() || start_in_session();
+	end_gap(domain);
 }
 
 /* ------------------------------------------------------------------ hooks */
@@ -216,6 +239,8 @@ static void on_initialize(void)
 {
 	call(next.initialize);
 	memprof_domain_begins();
+	if (session_is_due())
+		begin_gap(this_domain(), caml_state);
 	if (memprof_activity.sampling)
 		ask_for_hook(caml_state);
 }
@@ -224,10 +249,11 @@ static void on_initialize(void)
  * its callback would be called back by another domain: with whose callstack? */
 static void on_stop(void)
 {
-	if (memprof_activity.sampling && samples_for_us())
+	if (memprof_activity.sampling && memprof_domain_samples())
 		(void)caml_memprof_run_callbacks_res();
 	memprof_flush_domain(memprof_domain_index());
 	pass(this_domain());
+	end_gap(this_domain());
 	memprof_domain_ends();
 	call(next.stop);
 }
@@ -294,19 +320,34 @@ static void stop_here(domain_state *state)
 	memprof_flush_domain(memprof_domain_index());
 	caml_memprof_set_trigger(state);
 	caml_reset_young_limit(state);
+	if (session_is_due())
+		begin_gap(this_domain(), state);
+	look_for_use(state);
 	if (caml_bt_is_self())
 		return;
+	if (!this_domain()->passing)
+		atomic_fetch_add(&passes, 1);
 	this_domain()->passing = 1;
-	atomic_fetch_add(&passes, 1);
 	ask_for_hook(state);
 }
 
 int memprof_domains_stop(void)
 {
+	atomic_store(&in_use, 0);
 	if (!memprof_on_all_domains(stop_here))
 		return 0;
-	atomic_store(&clearing, 1);
+	if (!session_is_due())
+		memprof_domains_clear();
 	return 1;
+}
+
+int memprof_domains_in_use_at_stop(void) { return atomic_load(&in_use); }
+
+void memprof_domains_clear(void)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&clearing, &none, 1);
 }
 
 /* In a section. A domain in a blocking section cannot be inside Memprof. */
@@ -329,6 +370,8 @@ int memprof_domains_cleared(void)
 
 void memprof_domains_forget(void)
 {
-	if (memprof_profiles_follow() && memprof_domains_cleared())
-		memprof_discard_profiles();
+	if (!memprof_profiles_follow())
+		return;
+	memprof_domains_clear();
+	(void)memprof_domains_cleared();
 }

@@ -22,12 +22,18 @@ void memprof_domains_start(void);
 /* Where the runtime may run callbacks, or in one: no domain samples when it returns. 0:
  * the world could not be stopped, and all go on. */
 int memprof_domains_stop(void);
+/* Whether the program sampled by itself when it did. */
+int memprof_domains_in_use_at_stop(void);
+/* Profiles are to be discarded once all domains have passed, unless a session is due then. */
+void memprof_domains_clear(void);
 /* Where the runtime may run callbacks: clears the last session away, if that is possible
  * already, and tells. */
 int memprof_domains_cleared(void);
 /* The same for what it has left to be followed by a session that is not due any more. */
 void memprof_domains_forget(void);
 
+/* Whether this domain samples with a profile of ours. */
+int memprof_domain_samples(void);
 /* At the end of a minor collection of this domain, in a session: it joins, if it does not
  * sample; when the session is over, has the work called soon. */
 void memprof_domains_remind(int session_is_over);

@@ -41,8 +41,10 @@ extern double caml_gc_minor_words_unboxed(void) WEAK; /* allocated so far */
 
 /* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
 typedef char domain_state;
+#define DOMAIN_YOUNG_PTR 8
 #define DOMAIN_YOUNG_START 16
 #define DOMAIN_YOUNG_END 24
+#define DOMAIN_ALLOCATED_WORDS 128 /* in the major heap, since its last slice */
 extern __thread domain_state *caml_state WEAK;
 extern value caml_ml_domain_index(value unit) WEAK;
 extern value caml_ml_domain_id(value unit) WEAK;

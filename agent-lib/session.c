@@ -54,9 +54,14 @@ static int layout_is_right(void)
 	return is_right;
 }
 
+/* Of the one whose turn it is: it has stopped a session, on all domains. */
+static int just_stopped;
+
 /* Whether the program uses Memprof itself; -1: not known, ask again later. */
 static int in_use(void)
 {
+	if (memprof_has_domains() && just_stopped)
+		return memprof_domains_in_use_at_stop();
 	if (memprof_has_domains())
 		return layout_is_right() < 0 ? 1 : memprof_domains_in_use();
 	return IS_EXCEPTION_RESULT(memprof_start_profile());
@@ -88,8 +93,18 @@ int memprof_session_follows(void)
 	return 0;
 }
 
+/* Whether one may begin. Profiles must not be discarded before all domains have passed. */
+static int may_begin(void)
+{
+	if (!memprof_has_domains())
+		return 1;
+	if (atomic_load(&untold))
+		memprof_domains_clear();
+	return memprof_domains_cleared();
+}
+
 /* Since which session blocks are followed by one that begins. Here no domain is in the middle of a
- * callback that has not been told: in_use() has stopped them all since the session is wanted. */
+ * callback that has not been told: all have been stopped since the session is wanted. */
 static uint32_t followed_since(uint32_t generation)
 {
 	if (!memprof_has_domains())
@@ -145,6 +160,13 @@ static void start_session(void)
 		begin_session(rate, generation);
 }
 
+static void start_in_turn(void)
+{
+	check_lease(memprof_now_ns());
+	if (memprof_session_due() && may_begin())
+		start_session();
+}
+
 void memprof_session_start_if_due(void)
 {
 	static atomic_int again; /* a domain has come while it was not its turn */
@@ -154,9 +176,7 @@ void memprof_session_start_if_due(void)
 	atomic_store(&again, 1);
 	while (atomic_load(&again) && take_turn()) {
 		atomic_store(&again, 0);
-		check_lease(memprof_now_ns());
-		if (memprof_session_due() && (!memprof_has_domains() || memprof_domains_cleared()))
-			start_session();
+		start_in_turn();
 		end_turn();
 	}
 }
@@ -185,8 +205,12 @@ void memprof_session_change(void)
 {
 	if (!take_turn())
 		return;
-	if (memprof_activity.sampling && stop_sampling()) /* else the next callback tries again */
+	if (memprof_activity.sampling && stop_sampling()) { /* else the next callback tries again */
 		note_stop();
+		just_stopped = 1;
+		start_in_turn();
+		just_stopped = 0;
+	}
 	end_turn();
 	memprof_session_start_if_due();
 }

@@ -62,6 +62,10 @@ static inline int in_session(void)
 /* What happens to blocks that a session goes on following is told before it begins too. */
 static inline int is_told(void) { return in_session() || memprof_session_follows(); }
 
+/* OCaml 5: a sample of the session before, whose callback has been on its way while the world was
+ * stopped for a change. */
+static inline int is_late(void) { return memprof_has_domains() && !memprof_domain_samples(); }
+
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
 /* What happened to a block that is followed. */
@@ -116,7 +120,7 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	value callstack = callstack_of(info);
 	uint32_t domain, buffer;
 
-	if (UNLIKELY(!in_session()))
+	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
 	domain = memprof_domain_index();
 	buffer = memprof_take_buffer(domain);

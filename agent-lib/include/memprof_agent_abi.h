@@ -250,6 +250,9 @@ struct memprof_agent_control {
 	 * that of the running session, whose start forgets all. Set before the announcement. */
 	__u32 followed_since;
 	__u32 reserved;
+	/* What domains have allocated at changes of the session, from the end of one until each
+	 * sampled in the next. */
+	__u64 unsampled_words;
 };
 
 /*

@@ -110,6 +110,9 @@ class Aggregator {
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
 
+  // Words that were allocated between two sessions, of which no sample was taken.
+  void unsampled(std::uint64_t words) { totals_.unsampled_words += words; }
+
   // All that happened until then has been told: what is live has got as old as that. Records tell
   // the time too.
   void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }

@@ -62,6 +62,7 @@ struct TargetCounters {
   std::uint64_t alloc_events = 0;
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
+  std::uint64_t unsampled_words = 0;  // between two sessions, of OCaml 5
 
   Estimate all_allocated() const;
   // The part of all that was allocated that is dead or no longer followed.

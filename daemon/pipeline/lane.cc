@@ -273,6 +273,9 @@ void Lane::read_gc_stats_of_target() {
 
 void Lane::count_agent_drops(const AgentStatus& agent) {
   if (!first_status_) first_status_ = agent;
+  const std::uint64_t before = std::exchange(unsampled_words_, agent.unsampled_words)
+                                   .value_or(first_status_->unsampled_words);
+  pipeline_.unsampled(agent.unsampled_words - before);
   DropCounters& drops = pipeline_.drops();
   drops.set(Drop::kAgentDomainInUse, agent.conflicts - first_status_->conflicts);
   drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);

@@ -119,7 +119,8 @@ class Lane {
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;
-  std::optional<AgentStatus> first_status_;  // of the agent; what it had counted before
+  std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
+  std::optional<std::uint64_t> unsampled_words_;  // as it said last
   std::chrono::steady_clock::time_point last_data_;
   std::chrono::steady_clock::time_point last_catch_up_;
   GcStats gc_;

@@ -80,6 +80,8 @@ class Pipeline {
   // The agent goes on telling of blocks that were sampled in sessions of this generation and later.
   // Unless called, each session that begins forgets those before it.
   void follow_since(std::uint32_t generation);
+  // What the agent says was allocated between two sessions, since the last call.
+  void unsampled(std::uint64_t words) { aggregator_.unsampled(words); }
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
   // Before the first session: where each buffer is, as an agent at rest says; nowhere yet where it

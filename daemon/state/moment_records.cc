@@ -24,6 +24,7 @@ void put_totals(const TargetCounters& totals, state::Moment& out) {
   out.set_alloc_events(totals.alloc_events);
   out.set_promote_events(totals.promote_events);
   out.set_dealloc_events(totals.dealloc_events);
+  out.set_unsampled_words(totals.unsampled_words);
 }
 
 TargetCounters get_totals(const state::Moment& message) {
@@ -39,6 +40,7 @@ TargetCounters get_totals(const state::Moment& message) {
   totals.alloc_events = message.alloc_events();
   totals.promote_events = message.promote_events();
   totals.dealloc_events = message.dealloc_events();
+  totals.unsampled_words = message.unsampled_words();
   return totals;
 }
 

@@ -14,15 +14,15 @@
 #include "snapshot_domains.h"
 
 #define DOMAINS 3
-#define INTERRUPT 8
-#define MEMPROF 16
-#define WORDS 24
-#define HEAP 48
+#define INTERRUPT 32
+#define MEMPROF 40
+#define WORDS 48
+#define HEAP 72
 #define CONFIG 64
 #define CONFIG_FIELDS 9
 
 struct fake_domain {
-  uint64_t state[16], memprof[16];
+  uint64_t state[32], memprof[16];
   int blocked; /* its backup thread stands in */
 };
 
@@ -194,8 +194,9 @@ static void hooks(void) {
 }
 
 static void say_session(const char* step) {
-  printf("%s: sampling=%d since=%u of=%u discards=%u\n", step, memprof_activity.sampling,
-         memprof_agent_control.followed_since, memprof_agent_control.running_generation, discards);
+  printf("%s: sampling=%d since=%u of=%u unsampled=%llu\n", step, memprof_activity.sampling,
+         memprof_agent_control.followed_since, memprof_agent_control.running_generation,
+         (unsigned long long)memprof_agent_control.unsampled_words);
 }
 
 static void sessions(void) {
@@ -210,18 +211,27 @@ static void sessions(void) {
   say_session("first");
   ask_for(1e-2);
   printf("told while one is over: %d\n", memprof_session_follows());
-  hooks();
+  enter(0);
+  memprof_domains_call_back();
+  caml_domain_external_interrupt_hook();
   say_session("second");
+  fakes[1].state[WORDS / 8] += 1000; /* it has not joined */
+  hooks();
+  fakes[1].state[WORDS / 8] += 500;
+  say_session("all have joined");
   ask_for(0);
   enter(0);
   memprof_domains_call_back();
   caml_domain_external_interrupt_hook();
   say_session("none wanted");
+  fakes[0].state[WORDS / 8] += 2000;
   printf("told while none is wanted: %d\n", memprof_session_follows());
   ask_for(1e-3);
   printf("told while one is due: %d\n", memprof_session_follows());
   hooks();
   say_session("third");
+  hooks();
+  say_session("all have joined it");
 }
 
 int main(void) {

@@ -14,6 +14,7 @@ CYCLES = 200 if harness.MATRIX else 25
 COLLECTIONS = 500 if harness.MATRIX else 30
 CHANGES = 14  # of the rate: fewer than what makes the first session too old
 FOLLOWED_SESSIONS = 16
+WORDS_OF_SAMPLE = 5  # what the runtime hands over to a callback, when it records no callstack
 
 
 def kept_profiles(pid):
@@ -168,6 +169,52 @@ class Domains(E2ETest):
             self.change_rate(daemon, target, (5e-3, 1e-2)[i % 2])
         target.command("rest")
         self.assert_all_die(daemon, target, self.SITES)
+        target.exit()
+
+    def counted(self, daemon, target):
+        """Words that the program has allocated, by the runtime's books and by ours, at rest."""
+        target.command("rest")
+
+        def read():
+            target.command("full")
+            return daemon.targets()[target.pid]
+
+        def quiet():
+            """Once the numbers are newer; domains at rest and what tells of them allocate a little."""
+            before = read()
+            collections = before["gc"]["major_collections"]
+            after = eventually(lambda: (now := read())["gc"]["major_collections"] > collections and now, "newer numbers")
+            return after["alloc_events"] - before["alloc_events"] < 100 and after
+
+        of = eventually(quiet, "all samples have come")
+        gc = of["gc"]
+        # What the runtime hands a sample over in has no sample itself.
+        exact = gc["minor_words"] + gc["major_words"] - gc["promoted_words"] - WORDS_OF_SAMPLE * of["alloc_events"]
+        unsampled = daemon.metrics().value("memprofd_unsampled_bytes_total", pid=target.pid) / 8
+        return exact, of["allocated_bytes"] / 8, unsampled
+
+    def test_what_is_not_sampled_while_the_rate_changes_is_counted(self):
+        """By all domains together, which others of them keep waiting."""
+        rates = (5e-3, 1e-2)
+        target = self.domains(idle=0)
+        daemon = self.sampled(target, "--capture", "kernel", rate=rates[1])
+        before = self.counted(daemon, target)
+        self.assertEqual(0, before[2])
+        target.command("work")
+        for i in range(CHANGES):
+            seen = self.samples(daemon, target)
+            eventually(lambda: self.samples(daemon, target) > seen + 1_000, "more samples")
+            self.change_rate(daemon, target, rates[i % 2])
+        exact, estimated, unsampled = (now - then for now, then in zip(self.counted(daemon, target), before))
+        self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+        error = 4 * (exact / min(rates)) ** 0.5
+        words = f"{exact} words allocated, {estimated} sampled, {unsampled} not"
+        self.assertGreater(unsampled, 0)
+        self.assertLess(estimated + unsampled, exact + error, words)
+        # Changes come here as fast as they can; what the counter does not have yet is some percent.
+        self.assertGreater(estimated + unsampled, 0.9 * exact - error, words)
+        self.assertGreater(estimated, 0.8 * exact - error, words)
+        harness.NOTES.append(f"{CHANGES} changes of the rate: {unsampled / exact:.1%} of {exact * 8 / 1e6:.0f} MB not sampled")
         target.exit()
 
     def test_profiles_are_few_and_none_is_left_behind(self):

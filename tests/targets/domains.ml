@@ -4,7 +4,7 @@
    on a condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
    "keep N" has four domains allocate as many blocks each at site_kept, which are kept until
    "drop"; "full" runs collections that find dead what is; after "rest" the domains live on and
-   allocate nothing.
+   allocate nothing until "work".
    Answers "stat" and the end with how many words each site has allocated, headers
    included, and with the checksums of a period of work, which are all the same:
 
@@ -176,6 +176,7 @@ let rec serve () =
   | [ "keep"; n ] -> keep (int_of_string n); print_counts (); serve ()
   | [ "drop" ] -> kept := []; print_counts (); serve ()
   | [ "rest" ] -> Atomic.set at_rest true; print_counts (); serve ()
+  | [ "work" ] -> Atomic.set at_rest false; print_counts (); serve ()
   | [ "full" ] -> Gc.full_major (); print_counts (); serve ()
   | [ "exit" ] -> ()
   | words -> Printf.printf "unknown command: %s\n%!" (String.concat " " words); serve ()

@@ -52,8 +52,9 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
   RETURN_IF_ERROR(check_build(block, pid_));
   AgentStatus result;
   if (block.abi_version != kInterfaceBefore) {
-    RETURN_IF_ERROR(memory_->read_value(address_ + kBytesBefore, block.followed_since));
+    RETURN_IF_ERROR(memory_->read(address_ + kBytesBefore, bytes.subspan(kBytesBefore)));
     result.followed_since = block.followed_since;
+    result.unsampled_words = block.unsampled_words;
   }
   result.state = static_cast<memprof_agent_state>(block.state);
   result.rate = block.rate;

@@ -37,6 +37,7 @@ struct AgentStatus {
   std::uint64_t domains = 0;
   // Nothing when the agent does not know (interface 5): each session forgets.
   std::optional<std::uint32_t> followed_since;
+  std::uint64_t unsampled_words = 0;
 };
 
 // As memprof_batch_format names them.

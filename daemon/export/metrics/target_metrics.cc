@@ -55,6 +55,10 @@ constexpr MetricName kDeallocated{
 constexpr MetricName kDeallocatedError{
     "memprofd_deallocated_bytes_stderr",
     "One standard error of memprofd_deallocated_bytes_total, in bytes."};
+constexpr MetricName kUnsampled{
+    "memprofd_unsampled_bytes_total",
+    "Bytes that domains of OCaml 5 allocated at changes of the sampling rate, from the end of one "
+    "session of sampling until each sampled in the next, at least: in no estimate."};
 constexpr MetricName kSamples{"memprofd_samples_total",
                               "Sampled blocks that were allocated, promoted, deallocated."};
 constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
@@ -134,6 +138,8 @@ void add_fates(const std::string& pid, const TargetSnapshot& target, MetricFamil
   const Estimate external = target.live_external();
   out.gauge(kLiveExternal, {{"pid", pid}}, external.bytes());
   out.gauge(kLiveExternalError, {{"pid", pid}}, external.stderr_bytes());
+  out.counter(kUnsampled, {{"pid", pid}},
+              static_cast<double>(counters.unsampled_words) * kBytesPerWord);
 }
 
 void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
