@@ -35,6 +35,8 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   info.pid = target.pid;
   info.container_pid = target.container_pid;
   info.comm = target.comm;
+  info.unit = target.workload.unit;
+  info.container = target.workload.container;
   info.ocamlrunparam = target.ocamlrunparam;
   info.exe = target.exe;
   info.runtime_version = target.abi.version;

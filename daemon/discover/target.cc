@@ -75,6 +75,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
   target.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!target.pidfd) return process_error(pid, errno, "hold on to the process");
   ASSIGN_OR_RETURN(target.comm, proc.comm(pid));
+  target.workload = workload_of(proc, pid);
   if (absl::IsFailedPrecondition(proc.exe(pid).status())) {
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));

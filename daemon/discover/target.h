@@ -18,6 +18,7 @@
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/discover/workload.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"
 
@@ -35,6 +36,7 @@ struct Target {
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
   std::string comm;
+  Workload workload;
   std::string ocamlrunparam;  // that environment variable, as the program was started with it
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go

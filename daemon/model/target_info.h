@@ -62,6 +62,8 @@ struct TargetInfo {
   int forked_from = 0;    // the target that it is a child of; 0: none
   std::string comm;
   std::string exe;              // as the target sees it
+  std::string unit;             // of systemd: "shop.service"; empty: of none
+  std::string container;        // the first digits of its id; empty: in none
   std::string runtime_version;  // "4.13.1"
   std::string ocamlrunparam;    // what the program was started with
   TargetMode mode = TargetMode::kAgent;

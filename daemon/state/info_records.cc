@@ -39,6 +39,8 @@ void put_info(const TargetInfo& info, state::Info& out) {
   out.set_forked_from(info.forked_from);
   out.set_comm(valid_utf8(info.comm));
   out.set_exe(valid_utf8(info.exe));
+  out.set_unit(valid_utf8(info.unit));
+  out.set_container(valid_utf8(info.container));
   out.set_runtime_version(valid_utf8(info.runtime_version));
   out.set_ocamlrunparam(valid_utf8(info.ocamlrunparam));
   out.set_mode(static_cast<int>(info.mode));
@@ -68,6 +70,8 @@ TargetInfo get_info(const state::Info& message) {
                   .forked_from = message.forked_from(),
                   .comm = message.comm(),
                   .exe = message.exe(),
+                  .unit = message.unit(),
+                  .container = message.container(),
                   .runtime_version = message.runtime_version(),
                   .ocamlrunparam = message.ocamlrunparam(),
                   .mode = one_of(message.mode(), TargetMode::kTrace),

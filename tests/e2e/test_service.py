@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import pty
 import random
 import re
@@ -297,6 +298,25 @@ class Discovery(E2ETest):
         third = self.target("busy_threads")
         daemon.wait_state(third.pid, "sampling")
         self.assertEqual("detached", daemon.state(first.pid))
+
+    def test_the_unit_that_a_program_belongs_to_is_told(self):
+        target = self.target("busy_threads")
+        v1, v2 = pathlib.Path("/sys/fs/cgroup/systemd"), pathlib.Path("/sys/fs/cgroup")
+        group = (v1 if v1.is_dir() else v2) / f"memprofd-test-{os.getpid()}.service"
+        group.mkdir()
+        self.addCleanup(eventually, lambda: not group.exists() or self.removed(group), "the group is empty")
+        self.addCleanup(target.kill)
+        (group / "cgroup.procs").write_text(str(target.pid))
+        daemon = self.watching("busy_threads")
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual((group.name, ""), tuple(daemon.targets()[target.pid][key] for key in ("unit", "container")))
+        (info,) = daemon.metrics().find("memprofd_target_info", pid=target.pid)
+        self.assertEqual((group.name, "busy_threads"), (info.labels["unit"], info.labels["program"]))
+
+    def removed(self, group):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
 
     def test_what_cannot_be_profiled_is_said_once(self):
         sleeper = self.process(Process(["sleep", "infinity"]))

@@ -93,6 +93,8 @@ Json target_object(const pb::Target& target) {
            {"forked_from", target.forked_from()},
            {"comm", target.comm()},
            {"exe", target.exe()},
+           {"unit", target.unit()},
+           {"container", target.container()},
            {"runtime_version", target.runtime_version()},
            {"mode", target.mode()},
            {"capture", target.capture()},

@@ -95,6 +95,8 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_forked_from(info.forked_from);
   out.set_comm(text(info.comm));
   out.set_exe(text(info.exe));
+  out.set_unit(text(info.unit));
+  out.set_container(text(info.container));
   out.set_runtime_version(text(info.runtime_version));
   out.set_mode(std::string(mode_name(info.mode)));
   out.set_capture(info.capture);

@@ -102,6 +102,8 @@ void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies
              {"comm", info.comm},
              {"exe", info.exe},
              {"program", info.exe.substr(info.exe.rfind('/') + 1)},
+             {"unit", info.unit},
+             {"container", info.container},
              {"runtime_version", info.runtime_version},
              {"mode", std::string(mode_name(info.mode))}},
             1);

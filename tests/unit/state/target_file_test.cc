@@ -44,6 +44,20 @@ TEST_F(TargetFileTest, WhatFailsIsTriedLessAndLess) {
   EXPECT_EQ(tried, (std::vector<int>{0, 2, 6, 14, 30, 46}));
 }
 
+TEST_F(TargetFileTest, KnowsWhatItBelongedToAndHowItEnded) {
+  program_.run_second();
+  TargetSnapshot ended = snapshot();
+  ended.info.state = TargetState::kExited;
+  ended.info.end = {EndCause::kOutOfMemory, 9};
+  ended.info.unit = "shop.service";
+  ended.info.container = "0123456789ab";
+  write(ended);
+  const TargetSnapshotPtr stored = read();
+  EXPECT_EQ(stored->info.end, ended.info.end);
+  EXPECT_EQ(stored->info.unit, ended.info.unit);
+  EXPECT_EQ(stored->info.container, ended.info.container);
+}
+
 // Before anything is known of it, that it is attached.
 TEST_F(TargetFileTest, InItsFirstSecondItIsAttachedAndHasNoCounts) {
   recording_.alloc(1, 1);

@@ -51,7 +51,8 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\",revision=\"v1.2.3-4-gabc\"}"), 1);
   EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",comm=\"server.exe\","
                   "exe=\"/srv/app/"
-                  "server.exe\",program=\"server.exe\",runtime_version=\"4.13.1\",mode=\"agent\"}"),
+                  "server.exe\",program=\"server.exe\",unit=\"\",container=\"\",runtime_version="
+                  "\"4.13.1\",mode=\"agent\"}"),
             1);
   EXPECT_EQ(value("memprofd_target_up{pid=\"4242\"}"), 1);
   EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}"),
