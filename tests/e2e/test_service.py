@@ -8,6 +8,7 @@ import pathlib
 import pty
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -260,24 +261,37 @@ class UpgradesOfOcaml5(Upgrades):
 class Discovery(E2ETest):
     """--name: programs are profiled as they start, without anybody's attach."""
 
+    def setUp(self):
+        super().setUp()
+        # Of a name that no other test's programs have.
+        self.name = self.folder.name + "-shop"
+        self.copy(harness.TARGETS / "busy_threads", self.name)
+
+    def copy(self, program, name):
+        return shutil.copy(program, self.folder / name)
+
+    def shop(self):
+        return self.target(self.name, folder=self.folder)
+
     def watching(self, *names, **options):
         more = [option for name in names for option in ("--name", name)]
         return self.daemon(*more, *options.pop("more", ()), rate=1e-3, **options)
 
     def test_what_runs_and_what_starts_later(self):
-        first, other = self.target("busy_threads"), self.target("known_alloc")
-        daemon = self.watching("busy_thr*")
+        first, other = self.shop(), self.target("known_alloc")
+        glob = self.name[:-2] + "*"
+        daemon = self.watching(glob)
         daemon.wait_state(first.pid, "sampling")
-        later = self.target("busy_threads")
+        later = self.shop()
         daemon.wait_state(later.pid, "sampling")
         self.assertNotIn(other.pid, daemon.targets())
-        eventually(lambda: f"pid {later.pid}: attached to, by --name busy_thr*" in daemon.stderr(), "it is said why")
+        eventually(lambda: f"pid {later.pid}: attached to, by --name {glob}" in daemon.stderr(), "it is said why")
         self.assert_works_on(first)
 
     def test_a_path_and_a_shell_that_becomes_the_program(self):
-        daemon = self.watching(f"{harness.TARGETS}/busy_*")
-        shell = self.process(Process(["sh", "-c", f"read line; exec {harness.TARGETS}/busy_threads"]))
-        known = self.target("busy_threads")
+        daemon = self.watching(f"{self.folder}/*-shop")
+        shell = self.process(Process(["sh", "-c", f"read line; exec {self.folder}/{self.name}"]))
+        known = self.shop()
         daemon.wait_state(known.pid, "sampling")
         self.assertNotIn(shell.pid, daemon.targets())
         shell.send("go")
@@ -285,33 +299,33 @@ class Discovery(E2ETest):
         daemon.wait_state(shell.pid, "sampling")
 
     def test_what_was_detached_stays_so(self):
-        first = self.target("busy_threads")
-        daemon = self.watching("busy_threads", more=("--state.directory", self.folder / "state"))
+        first = self.shop()
+        daemon = self.watching(self.name, more=("--state.directory", self.folder / "state"))
         daemon.wait_state(first.pid, "sampling")
         daemon.detach(first.pid)
-        second = self.target("busy_threads")
+        second = self.shop()
         daemon.wait_state(second.pid, "sampling")
         self.assertEqual("detached", daemon.state(first.pid))
         daemon.stop()
-        daemon = self.watching("busy_threads", more=("--state.directory", self.folder / "state"))
+        daemon = self.watching(self.name, more=("--state.directory", self.folder / "state"))
         daemon.wait_state(second.pid, "sampling")
-        third = self.target("busy_threads")
+        third = self.shop()
         daemon.wait_state(third.pid, "sampling")
         self.assertEqual("detached", daemon.state(first.pid))
 
     def test_the_unit_that_a_program_belongs_to_is_told(self):
-        target = self.target("busy_threads")
+        target = self.shop()
         v1, v2 = pathlib.Path("/sys/fs/cgroup/systemd"), pathlib.Path("/sys/fs/cgroup")
         group = (v1 if v1.is_dir() else v2) / f"memprofd-test-{os.getpid()}.service"
         group.mkdir()
         self.addCleanup(eventually, lambda: not group.exists() or self.removed(group), "the group is empty")
         self.addCleanup(target.kill)
         (group / "cgroup.procs").write_text(str(target.pid))
-        daemon = self.watching("busy_threads")
+        daemon = self.watching(self.name)
         daemon.wait_state(target.pid, "sampling")
         self.assertEqual((group.name, ""), tuple(daemon.targets()[target.pid][key] for key in ("unit", "container")))
         (info,) = daemon.metrics().find("memprofd_target_info", pid=target.pid)
-        self.assertEqual((group.name, "busy_threads"), (info.labels["unit"], info.labels["program"]))
+        self.assertEqual((group.name, self.name), (info.labels["unit"], info.labels["program"]))
 
     def removed(self, group):
         with contextlib.suppress(OSError):
@@ -319,9 +333,10 @@ class Discovery(E2ETest):
         return not group.exists()
 
     def test_what_cannot_be_profiled_is_said_once(self):
-        sleeper = self.process(Process(["sleep", "infinity"]))
-        daemon = self.watching("sleep")
-        said = f"pid {sleeper.pid}: left alone, though --name sleep means it: "
+        name = self.folder.name + "-sleep"
+        sleeper = self.process(Process([self.copy(shutil.which("sleep"), name), "infinity"]))
+        daemon = self.watching(name)
+        said = f"pid {sleeper.pid}: left alone, though --name {name} means it: "
         eventually(lambda: said in daemon.stderr(), "it is left alone", timeout=60)
         self.assertEqual(1, daemon.stderr().count(f"pid {sleeper.pid}: left alone"))
         self.assertEqual(0, daemon.stop())
