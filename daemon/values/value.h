@@ -49,7 +49,7 @@ struct Value {
   std::string text;
   bool is_changing = false;  // while it was read: its words may be of two moments
   bool is_cut = false;       // text or fields have not all
-  // Of a table.
+  // Tables have these.
   std::uint64_t buckets = 0;
   std::uint64_t empty_buckets = 0;
   std::uint64_t longest_chain = 0;

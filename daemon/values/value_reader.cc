@@ -152,7 +152,7 @@ void ValueReader::add_fields(const Block& block, int depth, Value& value) {
   value.is_cut = block.fields > shown;
 }
 
-// Of cells that hold an element and the next cell.
+// Follows cells that hold an element and the next cell.
 void ValueReader::add_elements(std::uint64_t cell, int depth, Value& value) {
   while (value.fields.size() < kMaxFields && !is_integer(cell)) {
     const auto block = block_at(cell, 0, 2);
@@ -230,7 +230,7 @@ std::optional<Value> ValueReader::as_table(const Block& block) {
   return table;
 }
 
-// Of a table that is too large, its first buckets have to be chains.
+// When a table is too large, only its first buckets have to be chains.
 bool ValueReader::count_chains(const Block& buckets, Value& table) {
   constexpr std::uint64_t kBucketsTried = 64;
   table.chains_counted = table.size + buckets.fields <= blocks_left_;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines: what --help says, each option in a sentence that begins with a verb, in words and not in numbers of
-enums; what is wrong with options is said in words, and what stands later counts."""
+enums; what is wrong with options is said in words, and what stands later counts. What memprofd prints and takes for
+itself: text of programs is made printable, limits are raised."""
 
 import re
 import subprocess
@@ -121,6 +122,23 @@ class Options(E2ETest):
         done = daemon.ctl("sites", "--pid", target.pid, "--out", "/dev/full", check=False)
         self.assertEqual(LIMIT, done.returncode, done.stderr)
         self.assert_one_line(done.stderr, "/dev/full", "No space left")
+
+
+class OwnWords(E2ETest):
+    def test_a_name_cannot_write_to_the_terminal(self):
+        """Neither on standard output nor in the log, and it makes no line of its own."""
+        (self.folder / '\x1b[31mE\nx"y').symlink_to(harness.TARGETS / "known_alloc")
+        target = self.target('\x1b[31mE\nx"y', folder=self.folder)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        harness.eventually(lambda: len(daemon.output) == 2, "it has said what it has attached to")
+        self.assertRegex(daemon.said(), r"\A[\n\x20-\x7e\u00a0-\uffff]*\Z")
+        self.assertRegex(daemon.output[0], rf"^pid {target.pid}: .*E.x\"y \(OCaml ")
+
+    def test_as_many_descriptors_as_it_may_have(self):
+        daemon = self.daemon(prefix=["prlimit", "--nofile=512:4096"])
+        with open(f"/proc/{daemon.pid}/limits", encoding="utf-8") as limits:
+            soft, hard = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits.read()).groups()
+        self.assertEqual(("4096", "4096"), (soft, hard))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ class ProfilerService : public SnapshotSource {
   // Returns when the snapshot is complete, or with why there is none (take_heap()).
   virtual absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                                 const HeapClient& client) = 0;
-  // Of a target, in any mode; wanted: whether somebody still waits (values/read_values.h).
+  // Reads what modules of a target hold, in any mode; wanted: whether somebody still waits
+  // (values/read_values.h).
   virtual absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
                                                    const std::function<bool()>& wanted) = 0;
   // pid 0: kernel and privileges only.
