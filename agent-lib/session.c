@@ -54,7 +54,7 @@ static int layout_is_right(void)
 	return is_right;
 }
 
-/* Of the one whose turn it is: it has stopped a session, on all domains. */
+/* Whose turn it is has stopped a session, on all domains. */
 static int just_stopped;
 
 /* Whether the program uses Memprof itself; -1: not known, ask again later. */
