@@ -147,11 +147,11 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
 
 MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
                  std::uint64_t span_ns) {
-  return median_age(LiveAges{.words = growth.now.words,
-                             .variance_words2 = growth.now_sampled.variance_words2,
-                             .ages_ns = ages,
-                             .older_words = growth.older,
-                             .span_ns = span_ns});
+  return median_age(OlderShares{.words = growth.now.words,
+                                .variance_words2 = growth.now_sampled.variance_words2,
+                                .ages_ns = ages,
+                                .older_words = growth.older,
+                                .span_ns = span_ns});
 }
 
 // If births and deaths are equally likely, chance alone gives less growth than this so often.

@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-struct LiveAges {
+struct OlderShares {
   double words = 0;                        // live
   double variance_words2 = 0;              // of them, by sampling
   std::span<const std::uint64_t> ages_ns;  // ascending, below span_ns
@@ -22,6 +22,6 @@ struct MedianAge {
   Limits limits;       // 95 %; no closer than the ages
 };
 
-MedianAge median_age(const LiveAges& live);
+MedianAge median_age(const OlderShares& live);
 
 }  // namespace memprofd

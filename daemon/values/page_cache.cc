@@ -6,9 +6,32 @@
 
 namespace memprofd {
 
+void PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRange& image) {
+  ranges_.clear();
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.readable || (mapping.inode != 0 && !image.contains(mapping.begin))) continue;
+    if (!ranges_.empty() && ranges_.back().end == mapping.begin) {
+      ranges_.back().end = mapping.end;
+    } else {
+      ranges_.push_back({mapping.begin, mapping.end});
+    }
+  }
+}
+
+bool PageCache::may_read(std::uint64_t page) const {
+  const auto after = std::upper_bound(
+      ranges_.begin(), ranges_.end(), page,
+      [](std::uint64_t address, const AddressRange& range) { return address < range.begin; });
+  return after != ranges_.begin() && (after - 1)->contains(page);
+}
+
 const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
   const auto known = pages_.find(begin);
   if (known != pages_.end()) return known->second.get();
+  if (!may_read(begin)) {
+    missed_ = true;
+    return nullptr;
+  }
   if (full()) return nullptr;
   auto page = std::make_unique<Page>();
   if (!memory_.read(begin, *page).ok()) page.reset();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a program, each page of it read once, so that what lies together costs one read.
+// Memory of a program, each page of it read once, so that what lies together costs one read. Only
+// memory of its own and its program's file are touched: a page of any other file may be one that
+// never comes.
 #pragma once
 
 #include <array>
@@ -7,10 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/target.h"
 
 namespace memprofd {
 
@@ -19,13 +24,20 @@ class PageCache final : public MemoryReader {
   // Pages kept at most; further ones cannot be read until forget().
   static constexpr std::size_t kMaxPages = 4096;
 
-  // memory outlives it.
+  // memory outlives it. Nothing can be read before set_mappings().
   explicit PageCache(const MemoryReader& memory) : memory_(memory) {}
 
+  // mappings: in order; image: where the program's own file is.
+  void set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
   // What is read from now on is of a later moment.
-  void forget() { pages_.clear(); }
+  void forget() {
+    pages_.clear();
+    missed_ = false;
+  }
   bool full() const { return pages_.size() >= kMaxPages; }
+  // Whether something else was asked for since forget(): the program may have got more memory.
+  bool missed() const { return missed_; }
 
  private:
   static constexpr std::uint64_t kPageBytes = 4096;
@@ -34,7 +46,11 @@ class PageCache final : public MemoryReader {
   // Null: it cannot be read.
   const Page* page_at(std::uint64_t begin) const;
 
+  bool may_read(std::uint64_t page) const;
+
   const MemoryReader& memory_;
+  std::vector<AddressRange> ranges_;  // in order, apart from each other
+  mutable bool missed_ = false;
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
 };
 

@@ -33,6 +33,7 @@ class ValueProgram {
 
   int pid() const { return pid_; }
   const MemoryReader& memory() const { return *memory_; }
+  absl::StatusOr<std::vector<Mapping>> mappings() const { return memory_->maps(); }
   // "Server.handle", or empty.
   std::string function_at(std::uint64_t code) const;
 

@@ -199,8 +199,14 @@ TEST_F(ValueReaderTest, TotalOnGarbage) {
 TEST(PageCache, ReadsAPageOnceUntilItForgets) {
   FakeMemory memory(0x10000);
   for (int i = 0; i < 2048; ++i) memory.put<std::uint64_t>(static_cast<std::uint64_t>(i));
-  PageCache cache(memory);
   std::uint64_t word = 0;
+  PageCache cache(memory);
+  EXPECT_FALSE(cache.read_value(0x10000, word).ok());
+  EXPECT_TRUE(cache.missed());
+  cache.forget();
+  EXPECT_FALSE(cache.missed());
+  const Mapping mapping{.begin = 0x10000, .end = 0x14000, .readable = true};
+  cache.set_mappings(std::span(&mapping, 1), {});
   for (int i = 0; i < 1024; ++i) {
     ASSERT_TRUE(cache.read_value(0x10000 + 8u * static_cast<unsigned>(i), word).ok());
     EXPECT_EQ(word, static_cast<std::uint64_t>(i));
@@ -217,6 +223,25 @@ TEST(PageCache, ReadsAPageOnceUntilItForgets) {
   EXPECT_EQ(pair[1], 512u) << "over the border of two pages";
   EXPECT_FALSE(cache.read_value(0x50000, word).ok());
   EXPECT_FALSE(cache.read_value(~0ull - 3, word).ok());
+}
+
+TEST(PageCache, TouchesNoFileButTheProgram) {
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 2048; ++i) memory.put<std::uint64_t>(1);
+  PageCache cache(memory);
+  const Mapping mappings[] = {{.begin = 0x10000, .end = 0x11000, .inode = 7, .readable = true},
+                              {.begin = 0x11000, .end = 0x12000, .readable = true},
+                              {.begin = 0x12000, .end = 0x13000, .inode = 8, .readable = true},
+                              {.begin = 0x13000, .end = 0x14000}};
+  cache.set_mappings(mappings, {0x10000, 0x11000});
+  std::uint64_t word = 0;
+  EXPECT_TRUE(cache.read_value(0x10008, word).ok()) << "the program's file";
+  EXPECT_TRUE(cache.read_value(0x11ff8, word).ok()) << "memory of its own";
+  EXPECT_FALSE(cache.missed());
+  EXPECT_FALSE(cache.read_value(0x12000, word).ok()) << "another file";
+  EXPECT_FALSE(cache.read_value(0x13000, word).ok()) << "may not be read";
+  EXPECT_TRUE(cache.missed());
+  EXPECT_EQ(memory.reads, 2);
 }
 
 }  // namespace
