@@ -23,15 +23,17 @@ def own_bytes(pid):
 
 
 def kernel_bytes(pid):
-    """Memory of the BPF maps and programs that a process holds."""
-    total = 0
+    """Memory of the BPF maps and programs that a process holds: each once, by however many descriptors."""
+    taken = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         try:
             lines = pathlib.Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines()
         except OSError:
             continue  # closed meanwhile
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("memlock:"))
-    return total
+        told = dict(line.split(":", 1) for line in lines if ":" in line)
+        if "memlock" in told:
+            taken[told.get("map_id"), told.get("prog_id")] = int(told["memlock"])
+    return sum(taken.values())
 
 
 def cpu_seconds(daemon):

@@ -45,7 +45,7 @@ class FakeMemory : public MemoryReader {
         out.size() > bytes_.size() - (address - base_)) {
       return absl::OutOfRangeError("not mapped");
     }
-    std::memcpy(out.data(), bytes_.data() + (address - base_), out.size());
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + (address - base_), out.size());
     ++reads;
     return absl::OkStatus();
   }
