@@ -122,8 +122,7 @@ static void try_to_clear(void)
 
 	if (atomic_load(&passes) != 0 || !atomic_compare_exchange_strong(&clearing, &waiting, 2))
 		return;
-	if (!session_is_due())
-		memprof_discard_profiles();
+	memprof_discard_profiles();
 	atomic_store(&clearing, 0);
 }
 

@@ -120,6 +120,12 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
     return use_agent_there(target, std::move(plan),
                            !options.no_inject && obstacle.ok() && obstacle->empty());
   }
+  if (target.abi.domains && plan.others > 0) {
+    return no_agent(
+        absl::StrCat("pid ", pid,
+                     " holds an agent of another build, which in OCaml 5 leaves no place "
+                     "for a newer one; restart the program to have one"));
+  }
   if (options.no_inject) {
     return no_agent(
         absl::StrCat("pid ", pid, " holds no agent", plan.others == 0 ? "" : " of this build",

@@ -28,6 +28,7 @@ struct AddressRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool contains(std::uint64_t address) const { return begin <= address && address < end; }
+  friend bool operator==(const AddressRange&, const AddressRange&) = default;
 };
 
 struct Target {

@@ -6,8 +6,8 @@
 
 namespace memprofd {
 
-void PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRange& image) {
-  ranges_.clear();
+bool PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRange& image) {
+  const std::vector<AddressRange> before = std::exchange(ranges_, {});
   for (const Mapping& mapping : mappings) {
     if (!mapping.readable || (mapping.inode != 0 && !image.contains(mapping.begin))) continue;
     if (!ranges_.empty() && ranges_.back().end == mapping.begin) {
@@ -16,6 +16,7 @@ void PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRan
       ranges_.push_back({mapping.begin, mapping.end});
     }
   }
+  return ranges_ != before;
 }
 
 bool PageCache::may_read(std::uint64_t page) const {

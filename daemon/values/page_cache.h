@@ -27,8 +27,9 @@ class PageCache final : public MemoryReader {
   // memory outlives it. Nothing can be read before set_mappings().
   explicit PageCache(const MemoryReader& memory) : memory_(memory) {}
 
-  // mappings: in order; image: where the program's own file is.
-  void set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
+  // mappings: in order; image: where the program's own file is. Whether more, less or other memory
+  // may be read than before.
+  bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
   // What is read from now on is of a later moment.
   void forget() {
@@ -36,7 +37,7 @@ class PageCache final : public MemoryReader {
     missed_ = false;
   }
   bool full() const { return pages_.size() >= kMaxPages; }
-  // Whether something else was asked for since forget(): the program may have got more memory.
+  // Whether other memory was asked for since forget(): the program may have got it meanwhile.
   bool missed() const { return missed_; }
 
  private:

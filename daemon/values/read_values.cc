@@ -26,8 +26,6 @@ constexpr std::chrono::microseconds kPauseBetween{200};
 constexpr std::size_t kLargestBatch = 256;
 constexpr std::size_t kFirstBatch = 32;
 constexpr std::chrono::seconds kPatience{5};
-// What is mapped is looked at again when something is not, but not so often.
-constexpr std::chrono::milliseconds kMappingsAge{20};
 constexpr std::uint64_t kMostFields = 1u << 20;
 
 struct Slot {
@@ -50,7 +48,7 @@ class Reading {
 
   absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
     ASSIGN_OR_RETURN(const std::vector<Slot> slots, choose());
-    RETURN_IF_ERROR(look_at_mappings());
+    RETURN_IF_ERROR(look_at_mappings().status());
     answer_.fields = slots.size();
     const auto until = Clock::now() + kPatience;
     for (std::size_t done = 0; done < slots.size();) {
@@ -90,25 +88,22 @@ class Reading {
     return slots;
   }
 
-  absl::Status look_at_mappings() {
+  // Whether what is mapped is not what it was.
+  absl::StatusOr<bool> look_at_mappings() {
     ASSIGN_OR_RETURN(const std::vector<Mapping> mappings, program_.mappings());
-    pages_.set_mappings(mappings, found_.image);
-    mapped_at_ = Clock::now();
-    return absl::OkStatus();
+    return pages_.set_mappings(mappings, found_.image);
   }
 
   // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
   // and the program leave time for them.
   absl::StatusOr<bool> try_batch(std::span<const Slot> batch) {
-    if (pages_.missed() && Clock::now() - mapped_at_ > kMappingsAge) {
-      RETURN_IF_ERROR(look_at_mappings());
-    }
     ASSIGN_OR_RETURN(const HeapClock::Moment before, found_.clock.now(program_.memory()));
     WhyUnread why = WhyUnread::kMoving;
     if (!before.moving) {
       std::vector<Read> read = read_twice(batch);
       ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock.now(program_.memory()));
-      if (before.still(after) && is_whole(read) && has_all(batch.size())) {
+      ASSIGN_OR_RETURN(const bool has_all, had_all(batch.size()));
+      if (before.still(after) && is_whole(read) && has_all) {
         accept(batch, std::move(read));
         batch_ = std::min(batch_ * 2, kLargestBatch);
         tries_ = 0;
@@ -127,11 +122,13 @@ class Reading {
     return true;
   }
 
-  // Whether no page was missing that could be had: memory that the program has just got, or for
-  // fewer values.
-  bool has_all(std::size_t values) const {
-    const bool may_be_new = pages_.missed() && Clock::now() - mapped_at_ > kMappingsAge;
-    return !may_be_new && (!pages_.full() || values == 1);
+  // Whether no page was missing that could be had: memory that the program has just got, or when
+  // fewer values are read at once.
+  absl::StatusOr<bool> had_all(std::size_t values) {
+    if (pages_.full() && values > 1) return false;
+    if (!pages_.missed()) return true;
+    ASSIGN_OR_RETURN(const bool is_new, look_at_mappings());
+    return !is_new;
   }
 
   // At the last try parts of two moments have to do, as long as they fit together.
@@ -197,7 +194,6 @@ class Reading {
   PageCache pages_{program_.memory()};
   std::size_t batch_ = kFirstBatch;
   int tries_ = 0;  // of a batch of one
-  Clock::time_point mapped_at_;
   ValuesAnswer answer_;
 };
 

@@ -45,7 +45,7 @@ function memory() {
     liveByAge('Live bytes by age', PROGRAM, 12).height(10),
     series('Resident memory', [
       { expr: `sum by (kind) (memprofd_target_resident_bytes{${PROGRAM}})`, legend: '{{kind}}' },
-      { expr: `sum(memprofd_target_swapped_bytes{${PROGRAM}}) > 0`, legend: 'swapped out' }],
+      { expr: `sum(memprofd_target_swapped_bytes{${PROGRAM}})`, legend: 'swapped out' }],
            { unit: UNIT.bytes, stacked: true, description: 'All memory of the process, C included, as the kernel counts it. ' +
              'memprofctl rss --pid PID says what it is for.' }),
     series('Outside of the heap', [

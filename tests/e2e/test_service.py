@@ -255,7 +255,38 @@ class Upgrades(E2ETest):
 
 
 class UpgradesOfOcaml5(Upgrades):
+    """There a newer agent got no samples where the old one had not noticed yet that nobody listens."""
+
     FOLDER = harness.TARGETS5
+
+    def check_observed(self, daemon, pid):
+        daemon.wait_state(pid, "sampling")
+        self.assertEqual("observe", daemon.targets()[pid]["mode"])
+        self.assertIn("another build", daemon.targets()[pid]["message"])
+
+    def test_a_newer_agent_beside_a_preloaded_one(self):
+        target, _ = self.holds_old_agent()
+        daemon = self.daemon(rate=1e-3)
+        daemon.attach(target.pid)
+        self.check_observed(daemon, target.pid)
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_an_upgrade_under_the_same_name(self):
+        target = self.target("busy_threads", folder=self.FOLDER)
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        self.check_sampled(daemon, target.pid)
+        daemon.stop()
+        self.assertEqual(1, harness.make_agent_old(target.pid, 4))
+        self.check_observed(self.daemon("--pid", target.pid, rate=1e-3), target.pid)
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_what_cannot_get_another_one_is_observed(self):
+        target, _ = self.holds_old_agent()
+        daemon = self.daemon()
+        refused = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
+        self.assertEqual(harness.NOT_PROFILABLE, refused.returncode)
+        self.assert_one_line(refused.stderr, target.pid, "another build", "restart the program")
+        self.assertEqual(0, target.exit()["errors"])
 
 
 class Discovery(E2ETest):

@@ -489,7 +489,7 @@ class Reading(Snapshot):
 
     def test_the_documents_queries(self):
         """Each example of docs/snapshots.md has an answer, which agrees with the other commands where they tell that, too."""
-        target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
+        target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
                                for site in daemon.sites(target.pid)), "sessions are sampled")

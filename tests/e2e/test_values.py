@@ -14,7 +14,7 @@ from test_profiles import message_modules
 
 SOURCE = (harness.ROOT / "tests/targets/values.ml").read_text()
 SOURCE5 = (harness.ROOT / "tests/targets/value_domains.ml").read_text()
-READS = 100_000 if harness.MATRIX else 1_500
+READS = 100_000 if harness.MATRIX else 300
 SECRET = "correct horse battery staple"
 
 
