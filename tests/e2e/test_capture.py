@@ -92,8 +92,9 @@ class Captures(E2ETest):
         seen = sum_sites(daemon.settled_sites(target.pid), "site_small")["allocated_bytes"]
         self.assert_estimate("site_small", seen - before, truth, RATE)
         drops = {d["reason"] for d in daemon.targets()[target.pid]["drops"]}
-        # The sample that ends a session is none; the kernel may have captured it.
-        self.assertLessEqual(drops, {"session_end", "unused_capture"})
+        # The sample that ends a session is none; the kernel may have captured it. A busy machine may lose some.
+        busy = {"batch_ring_full", "lost_records", "unknown_sample"}
+        self.assertLessEqual(drops - busy, {"session_end", "unused_capture"})
 
     def test_of_many_targets_of_a_program_the_kernel_captures_some(self):
         """Each of those costs a sample of all others something."""

@@ -20,6 +20,7 @@ import math
 import os
 import pathlib
 import queue
+import random
 import re
 import shutil
 import signal
@@ -98,9 +99,12 @@ def settled(read, what, quiet=1.0, timeout=TIMEOUT):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to who connects, and hardly one that a test beside is about to take."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def http_get(url, timeout=5.0):
