@@ -509,7 +509,7 @@ class Reading(Snapshot):
             function, _, place = row["name"].rpartition(" ")
             sites[function or place, int(place.rpartition(":")[2]) if function else None] = row["reachable"]["bytes"]
         for row in answers["What of each site is reachable, what is garbage?"]:
-            self.assertAlmostEqual(sites[row["function"], row["line"]], row["reachable"] or 0, delta=1)
+            self.assertAlmostEqual(sites[row["function"] or "(unknown)", row["line"]], row["reachable"] or 0, delta=1)
         modules = {row["name"]: row for root in self.ask("retained", path)["roots"] if root["name"] == "globals"
                    for row in root["children"]}
         for row in answers["How much does each module keep that no other does?"]:
