@@ -86,28 +86,22 @@ static struct {
 } no_callstack = {STATIC_HEADER(0, 0)};
 
 /*
- * OCaml 5.3 allocates the callstack of a sample, then `info` right below it, and the collection
- * that the second may cause leaves the first where it was: when the sample has waited for longer
- * than a minor collection, the runtime does not count it among what is young
- * (run_alloc_callback_res of runtime/memprof.c). OCaml 5.4 allocates them in that order too, or,
- * when it has kept the callstack outside the heap, `info` first. What lies in the minor heap and
- * not right beside `info` is no callstack any more, and must not be read.
+ * OCaml 5.3 and 5.4 allocate the callstack of a sample, then `info` right below it, and the
+ * collection that the second may cause leaves the first where it was: when the sample has waited
+ * for longer than a minor collection, the runtime does not count it among what is young
+ * (run_alloc_callback_res of runtime/memprof.c). What lies in the minor heap and not right above
+ * `info` is no callstack any more, and must not be read.
  */
 static value callstack_of(value info)
 {
 	value callstack = FIELD(info, 3);
-	value begin, end, words;
+	value begin, end;
 
 	if (!memprof_has_domains() || callstack == info + 5 * (value)sizeof(value))
 		return callstack;
 	begin = *(const value *)(caml_state + DOMAIN_YOUNG_START);
 	end = *(const value *)(caml_state + DOMAIN_YOUNG_END);
-	if (callstack <= begin || callstack > end)
-		return callstack;
-	words = 1 + (value)((uint64_t)FIELD(callstack, -1) >> 10);
-	if (callstack + words * (value)sizeof(value) == info)
-		return callstack;
-	return VALUE_OF(no_callstack);
+	return callstack < begin || callstack > end ? callstack : VALUE_OF(no_callstack);
 }
 
 static value on_alloc(value info, enum memprof_record_kind kind)
