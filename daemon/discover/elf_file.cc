@@ -42,8 +42,14 @@ absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::open(const std::string& path,
 
 absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::from_fd(UniqueFd fd, std::string display_name,
                                                           SharedBudget budget) {
+  return from_fd(std::make_shared<const UniqueFd>(std::move(fd)), std::move(display_name),
+                 std::move(budget));
+}
+
+absl::StatusOr<std::unique_ptr<ElfFile>> ElfFile::from_fd(SharedFd fd, std::string display_name,
+                                                          SharedBudget budget) {
   std::unique_ptr<ElfFile> file(new ElfFile);
-  file->fd_ = std::make_shared<const UniqueFd>(std::move(fd));
+  file->fd_ = std::move(fd);
   file->budget_ = budget != nullptr ? std::move(budget) : ByteBudget::for_target();
   file->functions_charge_ = ByteCharge(file->budget_);
   file->display_name_ = std::move(display_name);

@@ -60,6 +60,8 @@ class ElfFile {
                                                        SharedBudget budget = nullptr);
   static absl::StatusOr<std::unique_ptr<ElfFile>> from_fd(UniqueFd fd, std::string display_name,
                                                           SharedBudget budget = nullptr);
+  static absl::StatusOr<std::unique_ptr<ElfFile>> from_fd(SharedFd fd, std::string display_name,
+                                                          SharedBudget budget = nullptr);
 
   const std::string& display_name() const { return display_name_; }
   // The file itself, for who has to be sure that it is the one that was parsed.

@@ -12,9 +12,17 @@ inline constexpr std::uint64_t kWordBytes = 8;
 
 // Blocks of these tags and above hold no values: closed, strings, floats, custom blocks.
 inline constexpr unsigned kNoScanTag = 251;
+inline constexpr unsigned kForcingTag = 244;       // OCaml 5
 inline constexpr unsigned kContinuationTag = 245;  // OCaml 5
+inline constexpr unsigned kLazyTag = 246;
 inline constexpr unsigned kClosureTag = 247;
+inline constexpr unsigned kObjectTag = 248;
 inline constexpr unsigned kInfixTag = 249;
+inline constexpr unsigned kForwardTag = 250;
+inline constexpr unsigned kAbstractTag = 251;
+inline constexpr unsigned kStringTag = 252;
+inline constexpr unsigned kFloatTag = 253;
+inline constexpr unsigned kFloatArrayTag = 254;
 inline constexpr unsigned kCustomTag = 255;
 
 constexpr unsigned tag_of(std::uint64_t header) { return header & 0xff; }

@@ -102,14 +102,16 @@ class Reading {
     if (!before.moving) {
       std::vector<Read> read = read_twice(batch);
       ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock.now(program_.memory()));
-      ASSIGN_OR_RETURN(const bool has_all, had_all(batch.size()));
-      if (before.still(after) && is_whole(read) && has_all) {
-        accept(batch, std::move(read));
-        batch_ = std::min(batch_ * 2, kLargestBatch);
-        tries_ = 0;
-        return true;
+      if (before.still(after)) {
+        why = WhyUnread::kChanging;
+        ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
+        if (is_good) {
+          accept(batch, std::move(read));
+          batch_ = std::min(batch_ * 2, kLargestBatch);
+          tries_ = 0;
+          return true;
+        }
       }
-      if (before.still(after)) why = WhyUnread::kChanging;
     }
     ++answer_.repeated;
     batch_ = std::max<std::size_t>(batch_ / 2, 1);

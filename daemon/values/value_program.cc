@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/values/value_program.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -43,20 +42,15 @@ absl::StatusOr<const ValueProgram::Found*> ValueProgram::found() {
 }
 
 absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
-  ASSIGN_OR_RETURN(
-      const auto program,
-      ElfFile::from_fd(UniqueFd(::fcntl(file_->get(), F_DUPFD_CLOEXEC, 0)), exe_, budget_));
+  ASSIGN_OR_RETURN(const auto program, ElfFile::from_fd(file_, exe_, budget_));
   ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(*program, abi_, place_));
-  static constexpr std::string_view kNames[] = {"caml_globals", "caml_frametable"};
-  const auto symbols = program->find_symbols(kNames);
-  if (!symbols[0] || !symbols[1]) {
+  const ModuleTables tables = ModuleTables::find(*program, place_.load_bias);
+  if (tables.globals == 0) {
     return absl::FailedPreconditionError(
         fmt::format("values of pid {} cannot be read: the program does not say where its modules "
                     "are (caml_globals)",
                     pid_));
   }
-  const ModuleTables tables{place_.load_bias + symbols[0]->address,
-                            place_.load_bias + symbols[1]->address};
   ASSIGN_OR_RETURN(const auto mappings, memory_->maps());
   ASSIGN_OR_RETURN(const FrameTable frames,
                    read_frame_table(*memory_, mappings, tables.frametable, budget_));

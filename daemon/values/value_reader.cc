@@ -12,14 +12,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint32_t kForcingTag = 244;
-constexpr std::uint32_t kLazyTag = 246;
-constexpr std::uint32_t kObjectTag = 248;
-constexpr std::uint32_t kForwardTag = 250;
-constexpr std::uint32_t kAbstractTag = 251;
-constexpr std::uint32_t kStringTag = 252;
-constexpr std::uint32_t kFloatTag = 253;
-constexpr std::uint32_t kFloatArrayTag = 254;
 constexpr std::uint64_t kEmpty = 1;  // [], None, Empty: the integer 0
 // No block has more words, nor lies in the half of the kernel.
 constexpr std::uint64_t kMostFields = 1ull << 44;
@@ -176,11 +168,10 @@ std::optional<Value> ValueReader::as_collection(const Block& block, int depth) {
 }
 
 std::optional<Value> ValueReader::as_list(const Block& block, int depth) {
-  std::uint64_t length = 0;
-  const bool ends = count_cells(block.address, length);
-  if (length < 2 || (!ends && blocks_left_ > 0)) return std::nullopt;
-  Value list{.kind = ValueKind::kList, .size = length, .is_longer = !ends};
-  if (!ends) blocks_left_ = kMaxBlocks;
+  const Cells cells = follow(block.address, 2);
+  if (cells.count < 2 || (!cells.ends && blocks_left_ > 0)) return std::nullopt;
+  Value list{.kind = ValueKind::kList, .size = cells.count, .is_longer = !cells.ends};
+  if (!cells.ends) blocks_left_ = kMaxBlocks;
   add_elements(block.address, depth, list);
   return list;
 }
@@ -193,20 +184,13 @@ std::optional<Value> ValueReader::as_queue(const Block& block, int depth) {
   if (!length || !first || !last || !is_integer(*length) || integer_of(*length) < 1) {
     return std::nullopt;
   }
-  std::uint64_t cells = 0;
-  std::uint64_t cell = *first;
-  for (std::uint64_t next = cell; next != kEmpty; ++cells) {
-    cell = next;
-    const auto found = is_integer(cell) ? std::nullopt : block_at(cell, 0, 2);
-    const auto after = found ? field(*found, 1) : std::nullopt;
-    if (!after) return std::nullopt;
-    next = *after;
-  }
-  if (cell != *last || cells != static_cast<std::uint64_t>(integer_of(*length))) {
+  const Cells cells = follow(*first, 2);
+  if (!cells.ends) return std::nullopt;
+  if (cells.last != *last || cells.count != static_cast<std::uint64_t>(integer_of(*length))) {
     is_torn_ |= !is_integer(*last) && block_at(*last, 0, 2).has_value();
     return std::nullopt;
   }
-  Value queue{.kind = ValueKind::kQueue, .size = cells};
+  Value queue{.kind = ValueKind::kQueue, .size = cells.count};
   add_elements(*first, depth, queue);
   return queue;
 }
@@ -239,31 +223,28 @@ bool ValueReader::count_chains(const Block& buckets, Value& table) {
   std::uint64_t bindings = 0;
   for (std::uint64_t i = 0; i < counted; ++i) {
     const auto bucket = field(buckets, i);
-    std::uint64_t length = 0;
-    for (std::uint64_t cell = bucket.value_or(0); cell != kEmpty; ++length) {
-      const auto found = is_integer(cell) ? std::nullopt : block_at(cell, 0, 3);
-      const auto next = found ? field(*found, 2) : std::nullopt;
-      if (!next) return false;
-      cell = *next;
-    }
-    bindings += length;
-    table.empty_buckets += length == 0;
-    table.longest_chain = std::max(table.longest_chain, length);
+    const Cells chain = follow(bucket.value_or(0), 3);
+    if (!chain.ends) return false;
+    bindings += chain.count;
+    table.empty_buckets += chain.count == 0;
+    table.longest_chain = std::max(table.longest_chain, chain.count);
   }
   const bool fits = !table.chains_counted || bindings == table.size;
   is_torn_ |= !fits;
   return fits;
 }
 
-// Whether it comes to the end of a list; length: as far as it comes.
-bool ValueReader::count_cells(std::uint64_t cell, std::uint64_t& length) {
-  for (length = 0; cell != kEmpty; ++length) {
-    const auto found = is_integer(cell) ? std::nullopt : block_at(cell, 0, 2);
-    const auto next = found ? field(*found, 1) : std::nullopt;
-    if (!next) return false;
+ValueReader::Cells ValueReader::follow(std::uint64_t cell, std::uint64_t fields) {
+  Cells cells;
+  for (; cell != kEmpty; ++cells.count) {
+    const auto found = is_integer(cell) ? std::nullopt : block_at(cell, 0, fields);
+    const auto next = found ? field(*found, fields - 1) : std::nullopt;
+    if (!next) return cells;
+    cells.last = cell;
     cell = *next;
   }
-  return true;
+  cells.ends = true;
+  return cells;
 }
 
 // Map: Node of {l; v; d; r; h}; Set: Node of {l; v; r; h} (stdlib/map.ml, set.ml): balanced.

@@ -54,7 +54,13 @@ class ValueReader {
   std::optional<Value> as_queue(const Block& block, int depth);
   std::optional<Value> as_table(const Block& block);
   bool count_chains(const Block& buckets, Value& table);
-  bool count_cells(std::uint64_t cell, std::uint64_t& length);
+  // Cells of so many fields, the last of which is the next cell or an end.
+  struct Cells {
+    std::uint64_t count = 0;
+    std::uint64_t last = 0;
+    bool ends = false;  // none of them is something else
+  };
+  Cells follow(std::uint64_t cell, std::uint64_t fields);
   std::optional<Value> as_tree(const Block& block);
   // Height of a node and all below, which are added to size; nothing when they do not fit.
   std::optional<std::uint64_t> tree_height(std::uint64_t node, std::uint64_t fields, int depth,

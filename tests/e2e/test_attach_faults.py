@@ -146,6 +146,16 @@ class Nothing(Event):
     """The call itself fails."""
 
 
+def happen(event, memprofd, name):
+    """While memprofd is held at a call of that name, which fails when nothing else happens."""
+    event.begin()
+    if isinstance(event, Nothing):
+        memprofd.fail(getattr(errno, CALLS[name][1]))
+    else:
+        memprofd.go()
+    event.finish()
+
+
 EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
 
 
@@ -180,12 +190,7 @@ class Faults(E2ETest):
         attach = self.process(self.memprofd.attach_in_background(target.pid))
         self.reached = self.hold(attach, name, position)
         if self.reached:
-            event.begin()
-            if isinstance(event, Nothing):
-                self.memprofd.fail(getattr(errno, CALLS[name][1]))
-            else:
-                self.memprofd.go()
-            event.finish()
+            happen(event, self.memprofd, name)
         self.memprofd.off()
         return attach
 

@@ -3,7 +3,6 @@
 and whatever fails or ends in the middle leaves nothing behind."""
 
 import contextlib
-import errno
 import json
 import os
 import pathlib
@@ -17,7 +16,7 @@ import unittest
 import harness
 from harness import OK, TARGETS5, Process, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
-from test_attach_faults import EVENTS, Exits, Nothing
+from test_attach_faults import EVENTS, Exits, Nothing, happen
 from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, children, is_gone, undisturbed_output
 
 IMAGE = harness.BUILD / "tests" / "heap_image"
@@ -358,12 +357,7 @@ class Faults(Snapshot):
         taker = self.process(Process([*self.take_command(self.memprofd, "a.heap"), "--pid", target.pid]))
         reached = self.hold(taker, name, position)
         if reached:
-            event.begin()
-            if isinstance(event, Nothing):
-                self.memprofd.fail(getattr(errno, CALLS[name][1]))
-            else:
-                self.memprofd.go()
-            event.finish()
+            happen(event, self.memprofd, name)
         self.memprofd.off()
         if taker.wait() != 0:
             self.assert_one_line(taker.stderr(), "memprofctl:")

@@ -11,8 +11,6 @@
 namespace memprofd {
 namespace {
 
-constexpr unsigned kForcingTag = 244;  // OCaml 5
-
 struct ClassName {
   std::string text;
   std::uint64_t fields = 0;
@@ -36,21 +34,21 @@ std::string tag_text(unsigned tag, bool domains) {
   if (tag == kForcingTag && domains) return "lazy";
   if (tag == kContinuationTag && domains) return "continuation";
   switch (tag) {
-    case 246:
+    case kLazyTag:
       return "lazy";
     case kClosureTag:
       return "closure";
-    case 248:
+    case kObjectTag:
       return "object";
-    case 250:
+    case kForwardTag:
       return "forward";
-    case 251:
+    case kAbstractTag:
       return "abstract";  // a weak array or an ephemeron too
-    case 252:
+    case kStringTag:
       return "string";
-    case 253:
+    case kFloatTag:
       return "float";
-    case 254:
+    case kFloatArrayTag:
       return "float array";
     case kCustomTag:
       return "custom";

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::uint64_t kSmallestTable = 16;  // of Hashtbl, whose sizes are powers of two
 constexpr std::uint64_t kLeastArray = 64;
-constexpr unsigned kFloatTag = 253;
 
 bool is_block(const BlockShape& shape, std::uint64_t fields) {
   return shape.tag == 0 && shape.words == fields + 1;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/taking/heap_taker.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
 
@@ -47,10 +46,6 @@ absl::StatusOr<double> seconds_per_page() {
   return *measured;
 }
 
-absl::StatusOr<std::unique_ptr<ElfFile>> open_again(const SharedFd& file, std::string name) {
-  return ElfFile::from_fd(UniqueFd(::fcntl(file->get(), F_DUPFD_CLOEXEC, 0)), std::move(name));
-}
-
 class HeapTaker {
  public:
   HeapTaker(const HeapSource& source, const HeapClient& client)
@@ -84,16 +79,11 @@ class HeapTaker {
   }
 
   absl::Status look_at_program() {
-    ASSIGN_OR_RETURN(program_.file, open_again(target_.program_file, target_.exe));
+    ASSIGN_OR_RETURN(program_.file, ElfFile::from_fd(target_.program_file, target_.exe));
     ASSIGN_OR_RETURN(program_.layout,
                      find_heap_layout(*program_.file, target_.load_bias, target_.abi));
-    static constexpr std::string_view kNames[] = {"caml_globals", "caml_frametable"};
-    const auto symbols = program_.file->find_symbols(kNames);
-    if (symbols[0] && symbols[1]) {
-      program_.modules = {target_.load_bias + symbols[0]->address,
-                          target_.load_bias + symbols[1]->address};
-    }
-    ASSIGN_OR_RETURN(const auto agent, open_again(ticket_.agent_file, "the agent"));
+    program_.modules = ModuleTables::find(*program_.file, target_.load_bias);
+    ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket_.agent_file, "the agent"));
     ASSIGN_OR_RETURN(agent_, find_copy_agent(*agent, ticket_.control_address));
     return absl::OkStatus();
   }

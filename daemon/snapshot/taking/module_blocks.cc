@@ -47,6 +47,13 @@ std::string name_at(std::uint64_t table, const ByPlace& places, Symbolizer& symb
 
 }  // namespace
 
+ModuleTables ModuleTables::find(const ElfFile& program, std::uint64_t load_bias) {
+  static constexpr std::string_view kNames[] = {"caml_globals", "caml_frametable"};
+  const auto symbols = program.find_symbols(kNames);
+  if (!symbols[0] || !symbols[1]) return {};
+  return {load_bias + symbols[0]->address, load_bias + symbols[1]->address};
+}
+
 ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& tables,
                                 const FrameTable& frames, Symbolizer& symbolizer) {
   ModuleBlocks found;

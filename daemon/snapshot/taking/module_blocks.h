@@ -12,14 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {
 
-// Addresses in the process.
+// Addresses in the process; both are 0 where the program does not say.
 struct ModuleTables {
+  static ModuleTables find(const ElfFile& program, std::uint64_t load_bias);
+
   std::uint64_t globals = 0;     // caml_globals
   std::uint64_t frametable = 0;  // caml_frametable
 };
