@@ -26,6 +26,7 @@ def kernel_objects(pid):
 
 class Forks(E2ETest):
     FOLDER = harness.TARGETS
+    DROPS = {"unused_capture", "session_end"}
 
     def attached(self, *options):
         target = self.target("forks", folder=self.FOLDER)
@@ -57,7 +58,7 @@ class Forks(E2ETest):
         self.assertEqual((target.pid, 0), (info[child]["forked_from"], info[target.pid]["forked_from"]))
         self.assertIn(f"{child} < {target.pid}", daemon.ctl("targets").stdout)
         lost = {d["reason"] for t in info.values() for d in t["drops"]}
-        self.assertLessEqual(lost, {"unused_capture", "session_end"})
+        self.assertLessEqual(lost, self.DROPS)
         os.kill(child, signal.SIGKILL)
         daemon.wait_state(child, "exited")
         self.assertEqual("sampling", daemon.state(target.pid))
@@ -127,6 +128,7 @@ class Forks(E2ETest):
 
 class ForksOfOcaml5(Forks):
     FOLDER = harness.TARGETS5
+    DROPS = harness.DROPS_OF_BEFORE
 
 
 class ShortLives(E2ETest):

@@ -9,7 +9,8 @@
  *
  *   stop N NR[,NR...]        at the Nth of these calls from now on, of all threads, says
  *                            "at NR ARGUMENT1 ARGUMENT2 TID" and holds the calling thread;
- *                            answers "stopping"
+ *                            answers "stopping". One is held at a time: what other threads
+ *                            call meanwhile takes place, and does not count towards N.
  *   go                       the held call takes place
  *   fail ERRNO               it does not, and the program sees that error
  *   off                      no call is stopped; says "seen NR:N ...", how many of each there were
@@ -124,7 +125,7 @@ static void take_notification(int listener)
 	/* Memory that is asked for has to be there. */
 	if (chosen[call.data.nr & 1023] && (call.data.nr != SYS_mmap || (int)call.data.args[4] != -1)) {
 		seen[call.data.nr & 1023]++;
-		if (left > 0 && --left == 0) {
+		if (held == 0 && left > 0 && --left == 0) {
 			held = call.id;
 			printf("at %d %lld %lld %u\n", call.data.nr, (long long)call.data.args[0],
 			       (long long)call.data.args[1], call.pid);
