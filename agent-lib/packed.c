@@ -3,6 +3,7 @@
 
 #include <cpuid.h>
 
+#include "callstacks.h"
 #include "clock.h"
 
 /* A thread, an allocation with a wide size, and frames that are all far. */
@@ -36,17 +37,6 @@ static uint32_t *put_wide(uint32_t *to, uint64_t number)
 
 /* ------------------------------------------------------------------ callstacks */
 
-/* A slot of a callstack is an address with bit 0 set: a frame descriptor, whose first
- * word is the return address, or, with bit 1 set too, a debuginfo. */
-static int is_debuginfo(value slot) { return (slot & 2) != 0; }
-
-static uint64_t address_of(value slot)
-{
-	uintptr_t address = (uintptr_t)slot & ~(uintptr_t)3;
-
-	return is_debuginfo(slot) ? address : *(const uint64_t *)address;
-}
-
 static uint32_t *put_frame(uint32_t *to, uint64_t address, uint64_t base)
 {
 	int64_t distance = (int64_t)(address - base);
@@ -72,9 +62,10 @@ static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 	return n;
 }
 
-/* Appends the frames that the callstack before did not have; *bits: what the head says. */
-static uint32_t *put_callstack(uint32_t *to, struct packer *packer, uint64_t base, value callstack,
-			       uint32_t *bits)
+/* Appends the frames that the callstack before did not have; *bits: what the head says. What is
+ * no callstack becomes an empty one. */
+static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t base,
+			       value callstack, uint32_t *bits)
 {
 	uint64_t length = *((const uint64_t *)callstack - 1) >> 10;
 	uint32_t depth = length < MEMPROF_PACKED_FRAMES ? (uint32_t)length : MEMPROF_PACKED_FRAMES;
@@ -82,14 +73,23 @@ static uint32_t *put_callstack(uint32_t *to, struct packer *packer, uint64_t bas
 	const value *end = (const value *)callstack + depth;
 	value *slots_end = packer->slots + MEMPROF_PACKED_FRAMES;
 	uint32_t shared = same_before(end, slots_end, both);
+	uint32_t *to = begin;
 
 	for (uint32_t i = shared + 1; i <= depth; i++) {
-		slots_end[-(intptr_t)i] = end[-(intptr_t)i];
-		to = put_frame(to, address_of(end[-(intptr_t)i]), base);
+		value slot = end[-(intptr_t)i];
+
+		if (UNLIKELY(!memprof_is_slot(slot))) {
+			memprof_count_moved_callstack();
+			packer->depth = 0;
+			*bits = 0;
+			return begin;
+		}
+		slots_end[-(intptr_t)i] = slot;
+		to = put_frame(to, memprof_address_of(slot), base);
 	}
 	packer->depth = depth;
 	*bits = MEMPROF_PACKED_SHARED(shared) | MEMPROF_PACKED_NEW(depth - shared);
-	if (depth > 0 && is_debuginfo(*(const value *)callstack))
+	if (depth > 0 && memprof_is_debuginfo(*(const value *)callstack))
 		*bits |= MEMPROF_PACKED_DEBUGINFO;
 	if (depth == MEMPROF_PACKED_FRAMES)
 		*bits |= MEMPROF_PACKED_CUT;

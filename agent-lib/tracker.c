@@ -2,6 +2,7 @@
 #include "tracker.h"
 
 #include "batch.h"
+#include "callstacks.h"
 #include "domains.h"
 #include "session.h"
 #include "static_value.h"
@@ -81,29 +82,6 @@ static void append_follow(uint32_t domain, value id, enum memprof_record_kind ki
 	memprof_give_back_buffer(buffer);
 }
 
-static struct {
-	uint64_t header;
-} no_callstack = {STATIC_HEADER(0, 0)};
-
-/*
- * OCaml 5.3 and 5.4 allocate the callstack of a sample, then `info` right below it, and the
- * collection that the second may cause leaves the first where it was: when the sample has waited
- * for longer than a minor collection, the runtime does not count it among what is young
- * (run_alloc_callback_res of runtime/memprof.c). What lies in the minor heap and not right above
- * `info` is no callstack any more, and must not be read.
- */
-static value callstack_of(value info)
-{
-	value callstack = FIELD(info, 3);
-	value begin, end;
-
-	if (!memprof_has_domains() || callstack == info + 5 * (value)sizeof(value))
-		return callstack;
-	begin = *(const value *)(caml_state + DOMAIN_YOUNG_START);
-	end = *(const value *)(caml_state + DOMAIN_YOUNG_END);
-	return callstack < begin || callstack > end ? callstack : VALUE_OF(no_callstack);
-}
-
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
 	struct memprof_record record = {
@@ -111,11 +89,12 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 		.n_samples = saturated((uint64_t)LONG_VAL(FIELD(info, 0))),
 		.origin = MEMPROF_ORIGIN(0, LONG_VAL(FIELD(info, 2)), kind),
 	};
-	value callstack = callstack_of(info);
 	uint32_t domain, buffer;
+	value callstack;
 
 	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
+	callstack = memprof_callstack_of(info);
 	domain = memprof_domain_index();
 	buffer = memprof_take_buffer(domain);
 	record.sample_id = memprof_new_sample_id(buffer);

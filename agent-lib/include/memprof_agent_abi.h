@@ -183,7 +183,8 @@ struct memprof_runtime_offsets {
 	__u32 memprof_config;	  /* a domain's Memprof: the profile it uses */
 	__u32 stat_words;	  /* domain state: stat_minor_words, promoted, major follow */
 	__u32 shared_heap;	  /* domain state: its part of the major heap */
-	__u32 reserved;
+	__u32 callstacks_stay; /* 1: the collection that a sample's block causes keeps its callstack
+				*/
 };
 
 /* What the domain that has an index now has allocated. */
@@ -249,7 +250,7 @@ struct memprof_agent_control {
 	 * told of as long as they live; those of sessions before are forgotten. In OCaml 4 it is
 	 * that of the running session, whose start forgets all. Set before the announcement. */
 	__u32 followed_since;
-	__u32 reserved;
+	__u32 callstacks_moved; /* samples whose callstack was none any more */
 	/* What domains have allocated at changes of the session, from the end of one until each
 	 * sampled in the next. */
 	__u64 unsampled_words;

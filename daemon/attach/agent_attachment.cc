@@ -156,7 +156,7 @@ absl::Status AgentAttachment::request(const AgentControl& control,
                                   .memprof_config = abi.memprof_config,
                                   .stat_words = abi.stats,
                                   .shared_heap = abi.shared_heap,
-                                  .reserved = 0}));
+                                  .callstacks_stay = abi.callstacks_stay}));
   }
   return control.request(session);
 }

@@ -46,16 +46,17 @@ struct DomainLayout {
   std::uint32_t memprof;
   std::uint32_t memprof_config;
   bool end_lines;
+  bool callstacks_stay;
 };
 
 // The same of OCaml 5, and struct memprof_domain_s of runtime/memprof.c; without a
 // Memprof that works, its places are 0.
 constexpr DomainLayout kDomainLayouts[] = {
-    {"5.0", 8, 24, 32, 160, 248, 272, 376, 0, 0, false},
-    {"5.1", 8, 24, 40, 152, 248, 272, 376, 0, 0, false},
-    {"5.2", 8, 24, 40, 152, 248, 272, 376, 0, 0, true},
-    {"5.3", 8, 24, 40, 160, 256, 280, 384, 464, 64, true},
-    {"5.4", 8, 24, 40, 192, 288, 312, 416, 496, 64, true},
+    {"5.0", 8, 24, 32, 160, 248, 272, 376, 0, 0, false, false},
+    {"5.1", 8, 24, 40, 152, 248, 272, 376, 0, 0, false, false},
+    {"5.2", 8, 24, 40, 152, 248, 272, 376, 0, 0, true, false},
+    {"5.3", 8, 24, 40, 160, 256, 280, 384, 464, 64, true, false},
+    {"5.4", 8, 24, 40, 192, 288, 312, 416, 496, 64, true, true},
 };
 constexpr std::string_view kSupported = "4.11 to 4.14 and 5.0 to 5.4";
 
@@ -72,6 +73,9 @@ std::string_view series_of(std::string_view version) {
   const std::size_t minor = digits(major + 1);
   return minor == 0 || minor > 2 ? std::string_view() : version.substr(0, major + 1 + minor);
 }
+
+// "5.4.0~rc1"; "5.4.1+flambda" is none.
+bool is_prerelease(std::string_view version) { return version.find('~') != version.npos; }
 
 // Whether it looks like Sys.ocaml_version: "4.13.1", "5.3.0~beta1", "4.14.0+flambda".
 bool is_full_version(std::string_view text) {
@@ -160,7 +164,8 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .memprof = layout.memprof,
                       .memprof_config = layout.memprof_config,
                       .shared_heap = layout.shared_heap,
-                      .end_lines = layout.end_lines};
+                      .end_lines = layout.end_lines,
+                      .callstacks_stay = layout.callstacks_stay && !is_prerelease(version)};
   }
   return absl::FailedPreconditionError(
       fmt::format("OCaml {} is not supported yet, only {} are", version, kSupported));

@@ -47,6 +47,8 @@ struct RuntimeAbi {
   std::uint32_t memprof_config = 0;  // in the domain's Memprof
   std::uint32_t shared_heap = 0;     // 8 bytes before the domain's number
   bool end_lines = false;            // debuginfo has end lines (since 5.2)
+  // A collection moves the callstack of a sample that is about to be called back (since 5.4).
+  bool callstacks_stay = false;
 };
 
 // The layout of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line,

@@ -44,6 +44,7 @@ constexpr std::array<DropRow, kDrops> kRows = {{
     {Drop::kAgentDomainInUse, {"agent", "domain_in_use"}},
     {Drop::kAgentDomainsFull, {"agent", "domains_full"}},
     {Drop::kAgentStoppedByProgram, {"agent", "stopped_by_program"}},
+    {Drop::kAgentCallstackMoved, {"agent", "callstack_moved", true}},
     {Drop::kDiscoverMemoryFull, {"discover", "memory_full"}},
     {Drop::kSymbolizeMemoryFull, {"symbolize", "memory_full"}},
 }};

@@ -53,6 +53,7 @@ enum class Drop {
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
+  kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
   // Looking at the program, its files and its plugins.
   kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
   // Names of code.

@@ -1,30 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's protocol of domains, step by step, against a runtime that does what it is told to (fake_domains.c)."""
 
-import pathlib
 import re
-import subprocess
-import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-AGENT = HERE.parents[1] / "agent-lib"
+import fake_runtime
+
 PARTS = ("session.c", "pauses.c", "domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
-         "packed.c", "snapshot_domains.c")
+         "packed.c", "callstacks.c", "snapshot_domains.c")
 
 
 def steps():
     """What fake_domains says: (step, numbers) for each line."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = pathlib.Path(folder) / "fake_domains"
-        stubs = pathlib.Path(folder) / "stubs.S"
-        # The probe and its semaphore only: nothing of OCaml is linked.
-        source = (AGENT / "stubs_x86_64.S").read_text()
-        stubs.write_text(re.sub(r"(?m)^\tOCAML5?_TO_C memprof_\w+, memprof_on_\w+$", "", source))
-        sources = [HERE / "fake_domains.c", *(AGENT / part for part in PARTS), stubs]
-        subprocess.run(["gcc", "-std=gnu11", "-O1", "-g", f"-I{AGENT}", f"-I{AGENT / 'include'}", *map(str, sources),
-                        "-o", str(program)], check=True)
-        said = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60).stdout
+    said = fake_runtime.said_by("fake_domains.c", PARTS)
     return [(line.split(":")[0], {key: int(n) for key, n in re.findall(r"(\w+)=(-?\d+)", line)} or line.split(": ")[-1])
             for line in said.splitlines()]
 

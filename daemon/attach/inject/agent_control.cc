@@ -55,6 +55,7 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
     RETURN_IF_ERROR(memory_->read(address_ + kBytesBefore, bytes.subspan(kBytesBefore)));
     result.followed_since = block.followed_since;
     result.unsampled_words = block.unsampled_words;
+    result.callstacks_moved = block.callstacks_moved;
   }
   result.state = static_cast<memprof_agent_state>(block.state);
   result.rate = block.rate;

@@ -38,6 +38,7 @@ struct AgentStatus {
   // Nothing when the agent does not know (interface 5): each session forgets.
   std::optional<std::uint32_t> followed_since;
   std::uint64_t unsampled_words = 0;
+  std::uint32_t callstacks_moved = 0;  // wraps
 };
 
 // As memprof_batch_format names them.

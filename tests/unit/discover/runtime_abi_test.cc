@@ -70,6 +70,13 @@ TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
   EXPECT_FALSE(runtime_abi_for("4.14.1")->domains);
 }
 
+TEST(RuntimeAbi, KnowsWhereACollectionMovesTheCallstackOfASample) {
+  EXPECT_TRUE(runtime_abi_for("5.4.0")->callstacks_stay);
+  EXPECT_TRUE(runtime_abi_for("5.4.1+flambda")->callstacks_stay);
+  for (const char* version : {"5.3.0", "5.4.0~rc1", "5.4.0~beta2", "5.3"})
+    EXPECT_FALSE(runtime_abi_for(version)->callstacks_stay) << version;
+}
+
 // caml_c_call of Debian 13's OCaml 5.3.0.
 const std::vector<std::byte> kCall53 =
     bytes_of({0x4d, 0x8b, 0x56, 0x28, 0x49, 0x89, 0x22, 0x4d, 0x8b, 0x5e, 0x40, 0x49,
