@@ -29,7 +29,7 @@ def checks(version):
     if version == PROGRAMS:
         return [("real programs", "e2e/test_real_programs"), ("servers", "e2e/test_cycles:BusyServer")]
     if version == UNIT:
-        return [("unit tests", "unit")]
+        return [("unit tests", "unit"), ("many programs", "plain")]
     five = version.startswith("5.")
     stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
     always = [("stacks", f"kernel:{stacks}"),

@@ -5,7 +5,7 @@
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
 
 Suites: unit-asan (GoogleTest, with sanitizers), plain (tests that sanitizers would
-disturb), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
+disturb or make last), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
 run by default), agent, e2e, hostile, dashboards, bench, runner
 (Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
@@ -40,7 +40,7 @@ NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 5  # on two processors: most modules wait most of the time
-SHARDS = {"unit": 4, "unit-asan": 4}  # so many processes share the tests of a program
+SHARDS = {"unit": 4, "unit-asan": 4, "plain": 2}  # so many processes share the tests of a program
 ALONE = {"e2e/test_budget", "e2e/test_crowd", "bench/test_bench"}
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_looks", "e2e/test_limits", "e2e/test_injection", "dashboards/test_page", "dashboards/test_alerts",

@@ -47,7 +47,8 @@ $(foreach folder,$(UNIT_FOLDERS),$(eval $(call folder_tests,$(folder))))
 $(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(UNIT_OBJ))
 
-# Unit tests that sanitizers would disturb: they count allocations.
+# Unit tests that sanitizers would disturb: they count allocations, or take many simulated programs to
+# find out what they are about, of which sanitizers see nothing that the other tests do not show them.
 PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
 PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
 $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
@@ -131,7 +132,7 @@ MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
 .PHONY: test-matrix
 test-matrix:
 	$(Q)deploy/install-deps.sh build run test matrix
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image kernel_tests unit_tests)
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image kernel_tests unit_tests plain_tests)
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
 # ---------------------------------------------------------------- benchmarks

@@ -26,7 +26,7 @@
 //
 // The larger of the two chances has to be low for the number of sites looked at (Benjamini and
 // Hochberg), so that of twenty answers about a program without a leak one names a site.
-// tests/unit/query/leak_calibration_test.cc holds the search to that.
+// tests/plain/leak_calibration_test.cc holds the search to that.
 //
 // Suspects are ranked by what they have grown at least, with 95 % confidence:
 // growth - 1.64 standard errors.
