@@ -3,7 +3,7 @@
    Every answer is checked, so that a disturbed target shows as errors. A thousand requests
    in a row have always the same answers, so there is one checksum of them.
 
-   Between requests they rest, so that programs beside them find a processor: about a quarter of one is
+   Between requests they rest, so that programs beside them find a processor: about a tenth of one is
    taken. With the argument "busy" they do not.
 
    Commands: "stat", "fork" (a child that ends at once) and "exit", all answered by
@@ -13,7 +13,7 @@ let pairs = 4
 let period = 1_000
 let rests = not (Array.mem "busy" Sys.argv)
 let requests_between_rests = 20
-let rest_s = 0.002
+let rest_s = 0.005
 let stopping = ref false
 let requests = ref 0
 let errors = ref 0

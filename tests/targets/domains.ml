@@ -4,7 +4,8 @@
    on a condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
    "keep N" has four domains allocate as many blocks each at site_kept, which are kept until
    "drop"; "full" runs collections that find dead what is; after "rest" the domains live on and
-   allocate nothing until "work".
+   allocate nothing until "work"; after "calm" they work a tenth of the time, for tests that only
+   need them at work.
    Answers "stat" and the end with how many words each site has allocated, headers
    included, and with the checksums of a period of work, which are all the same:
 
@@ -33,6 +34,11 @@ let new_counts () =
 
 let stop = Atomic.make false
 let at_rest = Atomic.make false
+let calm = Atomic.make false
+let rounds_between_rests = 20
+
+(* After so many rounds. *)
+let rest_when_calm () = if Atomic.get calm then Unix.sleepf 0.01
 let use counts n = counts.checksum <- ((counts.checksum * 31) + n) land 0xffffff
 
 (* The different ones. *)
@@ -118,7 +124,8 @@ let work () =
     else begin
       round counts !i;
       i := (!i + 1) mod period;
-      if !i = 0 then end_period counts
+      if !i = 0 then end_period counts;
+      if !i mod rounds_between_rests = 0 then rest_when_calm ()
     end
   done
 
@@ -131,10 +138,12 @@ let with_thread () =
 let spawn_short_lived () =
   while not (Atomic.get stop) do
     if Atomic.get at_rest then Unix.sleepf 0.01
-    else
+    else begin
       Domain.join (Domain.spawn (fun () ->
           let counts = new_counts () in
-          for i = 1 to 20 do round counts i done))
+          for i = 1 to rounds_between_rests do round counts i done));
+      rest_when_calm ()
+    end
   done
 
 (* Blocks that outlive the domains which have allocated them. *)
@@ -177,6 +186,7 @@ let rec serve () =
   | [ "drop" ] -> kept := []; print_counts (); serve ()
   | [ "rest" ] -> Atomic.set at_rest true; print_counts (); serve ()
   | [ "work" ] -> Atomic.set at_rest false; print_counts (); serve ()
+  | [ "calm" ] -> Atomic.set calm true; print_counts (); serve ()
   | [ "full" ] -> Gc.full_major (); print_counts (); serve ()
   | [ "exit" ] -> ()
   | words -> Printf.printf "unknown command: %s\n%!" (String.concat " " words); serve ()
