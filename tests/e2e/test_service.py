@@ -31,18 +31,20 @@ def waits_unread(socket):
 
 
 class ClientsThatDoNotRead(E2ETest):
-    def frozen_client(self, daemon, *command):
-        client = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, *command]))
-        client.read_line()
+    def frozen_client(self, daemon, target, wake="stat"):
+        """Of a stream of the target's events, which has begun."""
+        client = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "events", "--pid",
+                                       target.pid, "-o", "json"]))
+        eventually(lambda: target.command(wake) and client.output, "the client is told of events")
         client.send_signal(signal.SIGSTOP)
         eventually(lambda: proc_status(client.pid, "State").startswith("T"), "the client is stopped")
         return client
 
     def test_do_not_hold_up_the_end(self):
-        target, expected = self.busy_target()
+        target, expected = self.busy_target(harness.RESTING_PROGRAM)
         daemon = self.daemon("--pid", target.pid, rate=RATE)
         daemon.wait_state(target.pid, "sampling")
-        self.frozen_client(daemon, "events", "--pid", target.pid, "-o", "json")
+        self.frozen_client(daemon, target)
         self.assertGreater(settled(lambda: waits_unread(daemon.socket) // 4096, "what the client does not read"), 0)
         began = time.monotonic()
         self.assertEqual(0, daemon.stop())
@@ -54,13 +56,15 @@ class ClientsThatDoNotRead(E2ETest):
         self.assert_same_output(target, expected)
 
     def test_are_cut_off(self):
-        target = self.target("busy_threads")
+        """Once there is more for them than the connection holds; the program is idle from then on."""
+        target = self.target("known_alloc")
         daemon = self.daemon("--pid", target.pid, rate=RATE)
-        daemon.wait_state(target.pid, "sampling")
-        self.frozen_client(daemon, "events", "--pid", target.pid, "-o", "json")
+        self.sample_on_command(daemon, target)
+        self.frozen_client(daemon, target, wake="go 1")
+        target.command("go 1")
         eventually(lambda: "has not read for 30 s" in daemon.stderr(), "the client is cut off", timeout=120)
         self.assertEqual("sampling", daemon.state(target.pid))
-        self.assert_works_on(target)
+        target.command("go 1")
 
 
 class Signals(E2ETest):
@@ -398,7 +402,7 @@ class Restarts(E2ETest):
 
     def test_killed_at_any_moment(self):
         """What was scraped, or written down once, is never taken back; nothing is counted twice."""
-        known, (busy, expected) = self.target("known_alloc"), self.busy_target()
+        known, (busy, expected) = self.target("known_alloc"), self.busy_target(harness.RESTING_PROGRAM)
         options = ["--pid", known.pid, "--pid", busy.pid]
         words = lambda answer: answer["minor_words"] + answer["major_words"] - answer["promoted_words"]
         begun_at = words(known.command("stat"))
@@ -526,7 +530,7 @@ class Restarts(E2ETest):
         with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
-        target, expected = self.busy_target()
+        target, expected = self.busy_target(harness.RESTING_PROGRAM)
         daemon = self.memprofd("--pid", target.pid, rate=1e-4)
         daemon.wait_state(target.pid, "sampling")
         errors = lambda: daemon.metrics().value("memprofd_state_write_errors_total")

@@ -42,6 +42,7 @@ TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).re
 TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "targets-trixie").resolve()
 # The program that the tests disturb most, with its arguments.
 BUSY_PROGRAM = ("domains",) if (TARGETS / "domains").exists() else ("busy_threads", "busy")
+RESTING_PROGRAM = BUSY_PROGRAM[:1]  # the same, which leaves time to others where it can
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
 NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
@@ -525,9 +526,9 @@ class E2ETest(unittest.TestCase):
     def daemon(self, *arguments, **options):
         return self.process(Daemon(self.folder, *arguments, **options))
 
-    def busy_target(self):
+    def busy_target(self, program=BUSY_PROGRAM):
         """The program that the tests disturb most, and what it says that it computed when nobody disturbs it."""
-        return self.target(*BUSY_PROGRAM), undisturbed_output()
+        return self.target(*program), undisturbed_output(program)
 
     def assert_works_on(self, target):
         before = target.work_done()
