@@ -167,7 +167,7 @@ class Faults(E2ETest):
 
     def counts(self):
         """How many calls of each kind there are in an attach that nobody disturbs."""
-        target = self.target("busy_threads", "busy")
+        target = self.target("busy_threads")
         self.memprofd.stop_at(1_000_000_000, *CALLS)
         self.memprofd.attach(target.pid)
         self.memprofd.wait_state(target.pid, "sampling")
@@ -247,7 +247,7 @@ class Faults(E2ETest):
         self.assertFalse([link for _, link in descriptors(pid) if "memprof_agent" in link])
 
     def trial(self, name, position, kind):
-        target = self.target("busy_threads", "busy")
+        target = self.target("busy_threads")
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
         event = kind(target)
         with self.subTest(call=name, position=position, event=kind.__name__):
@@ -299,12 +299,12 @@ class Faults(E2ETest):
         return seen
 
     def test_what_is_lost_before_anything_is_borrowed_is_tried_again(self):
-        target = self.target("busy_threads", "busy")
+        target = self.target("busy_threads")
         links = self.attach_losing(target, "bpf", BPF_LINK_CREATE, position=1_000)
         self.memprofd.detach(target.pid)
         for name, request, position in (("bpf", BPF_LINK_CREATE, links), ("ptrace", PTRACE_GETREGS, 1),
                                         ("ptrace", PTRACE_GETREGS, 2)):
-            target = self.target("busy_threads", "busy")
+            target = self.target("busy_threads")
             with self.subTest(call=name, position=position):
                 self.assertEqual(position, self.attach_losing(target, name, request, position))
                 self.assert_works_on(target)
@@ -317,7 +317,7 @@ class Faults(E2ETest):
         other = self.target("steady")
         self.memprofd.attach(other.pid)
         self.memprofd.wait_state(other.pid, "sampling")
-        target = self.target("busy_threads", "busy")
+        target = self.target("busy_threads")
         self.memprofd.stop_at(6, "ptrace")
         attach = self.process(self.memprofd.attach_in_background(target.pid))
         self.assertTrue(self.memprofd.held(timeout=harness.TIMEOUT))
