@@ -29,7 +29,7 @@ def agent_state(pid):
 class AgentStops(E2ETest):
     def setUp(self):
         super().setUp()
-        self.target_process = self.target("busy_threads", "busy")
+        self.target_process = self.target("busy_threads")
         self.pid = self.target_process.pid
         self.memprofd = self.daemon("--pid", self.pid, rate=1e-3)
         self.memprofd.wait_state(self.pid, "sampling")
