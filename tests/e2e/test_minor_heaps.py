@@ -6,8 +6,8 @@ import unittest
 import harness
 from harness import TARGETS, TARGETS5, E2ETest, eventually
 
-WAKES = 200 if harness.MATRIX else 20  # seen by the program, which looks half of the time
-CYCLES = 50 if harness.MATRIX else 5
+WAKES = 200 if harness.MATRIX else 10  # seen by the program, which looks half of the time
+CYCLES = 50 if harness.MATRIX else 3
 
 
 class MovingMinorHeap(E2ETest):
