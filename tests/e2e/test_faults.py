@@ -13,7 +13,7 @@ import unittest
 import harness
 from harness import E2ETest, eventually, proc_status, sum_sites
 
-SEEDS = range(12)
+SEEDS = range(8)
 KILLS = range(50) if harness.MATRIX else SEEDS
 LONGEST = 0.6  # seconds; attaching takes a few tenths, so both before and after are met
 
