@@ -331,7 +331,7 @@ class Faults(Snapshot):
         self.memprofd = self.process(SteppedDaemon(self.folder, rate=1e-3))
 
     def sampled(self):
-        target = self.target("busy_threads", "busy", folder=self.programs)
+        target = self.target("busy_threads", folder=self.programs)
         self.memprofd.attach(target.pid)
         self.memprofd.wait_state(target.pid, "sampling")
         return target
