@@ -202,8 +202,6 @@ class HostileTest(E2ETest):
         return folder
 
     def guest(self, name="busy_threads", *arguments, **options):
-        if name == "busy_threads":
-            arguments = ("busy", *arguments)
         return self.process(Guest(name, *arguments, go=self.go_file, **options))
 
     def attach_in_background(self, pid, *options):
