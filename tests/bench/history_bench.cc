@@ -3,10 +3,10 @@
 // questions about it take. The model: simulated_day.h. Two cases: sites as busy as
 // Zipf's law says, which is what the goals are for, and all equally busy, the worst.
 //
-// history_bench [zipf|equal]...: these cases, else both. Prints JSON. Exit code 1 when
-// the first case misses a goal: all memory within kMaxBytes, each answer within kMaxMs
-// of CPU time (median). An answer counts from the daemon's counters to the bytes that
-// are sent.
+// history_bench [zipf|equal|once]...: these cases, else both; each question is asked
+// kRuns times, or once. Prints JSON. Exit code 1 when the first case misses a goal: all
+// memory within kMaxBytes, each answer within kMaxMs of CPU time (median). An answer
+// counts from the daemon's counters to the bytes that are sent.
 //
 // On a machine that others use as well CPU time is longer than it has to be; what a
 // fixed piece of work took meanwhile is told with each answer (reference_ms).
@@ -32,7 +32,7 @@ namespace pb = ::memprof::v1;
 
 constexpr std::size_t kMaxBytes = 128u << 20;
 constexpr double kMaxMs = 100;
-constexpr int kRuns = 9;
+constexpr std::size_t kRuns = 9;
 
 double cpu_ms() {
   timespec time{};
@@ -181,10 +181,10 @@ struct Timing {
   std::size_t answer_bytes;
 };
 
-Timing measure(const Question& question, QueryService& service) {
+Timing measure(const Question& question, QueryService& service, std::size_t runs) {
   std::vector<double> times, references;
   std::size_t bytes = 0;
-  for (int run = 0; run < kRuns; ++run) {
+  for (std::size_t run = 0; run < runs; ++run) {
     const double begin = cpu_ms();
     bytes = question.ask(service).size();
     times.push_back(cpu_ms() - begin);
@@ -192,7 +192,7 @@ Timing measure(const Question& question, QueryService& service) {
   }
   std::sort(times.begin(), times.end());
   std::sort(references.begin(), references.end());
-  return {times[kRuns / 2], times.front(), times.back(), references[kRuns / 2], bytes};
+  return {times[runs / 2], times.front(), times.back(), references[runs / 2], bytes};
 }
 
 // ---------------------------------------------------------------- output
@@ -255,7 +255,8 @@ double hours_within_limit(SimulatedDay& day) {
 }
 
 // Names of the goals that were missed.
-std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, Json& json) {
+std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, std::size_t runs,
+                             Json& json) {
   const double begin = cpu_ms();
   SimulatedDay day(shares);
   std::vector<std::string> missed;
@@ -270,7 +271,7 @@ std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, Json
   QueryService service(source);
   json.open("queries");
   for (const Question& question : questions(day)) {
-    const Timing timing = measure(question, service);
+    const Timing timing = measure(question, service, runs);
     if (timing.answer_bytes == 0 || timing.median_ms > kMaxMs) missed.push_back(question.name);
     json.open(question.name);
     json.number("median_ms", timing.median_ms);
@@ -291,6 +292,7 @@ std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, Json
 }
 
 int bench(std::vector<std::string> cases) {
+  const std::size_t runs = std::erase(cases, "once") > 0 ? 1 : kRuns;
   if (cases.empty()) cases = {"zipf", "equal"};
   Json json;
   json.open();
@@ -301,7 +303,8 @@ int bench(std::vector<std::string> cases) {
     const bool zipf = name == "zipf";
     if (!zipf && name != "equal") return 2;
     auto of_case =
-        run(name.c_str(), zipf ? SimulatedDay::Shares::kZipf : SimulatedDay::Shares::kEqual, json);
+        run(name.c_str(), zipf ? SimulatedDay::Shares::kZipf : SimulatedDay::Shares::kEqual, runs,
+            json);
     if (zipf) missed = std::move(of_case);
   }
   json.open("missed", '[');

@@ -19,7 +19,8 @@
 //   9 %     70 %       1 min to 3 h
 //   1 %     0.1 %      for ever: leaks
 //
-// Speed: the first 22 h go by the minute, then 10 s, the last 10 min by the second,
+// Speed: the first 22 h go by the minute (or by longer steps, where what is recorded of them
+// may be as coarse), then 10 s, the last 10 min by the second,
 // and cells are counted as the aggregator would, without its events: what is made
 // of 173 million samples is what is measured here, not how they come.
 #pragma once
@@ -71,7 +72,10 @@ class SimulatedDay {
 
   enum class Shares { kZipf, kEqual };
 
-  explicit SimulatedDay(Shares shares) {
+  explicit SimulatedDay(Shares shares, std::uint64_t early_step_ns = 60 * kSecondNs)
+      : phases_{{{22 * kHourNs, early_step_ns},
+                 {kDayNs - 600 * kSecondNs, 10 * kSecondNs},
+                 {kDayNs, kSecondNs}}} {
     add_callstacks();
     add_classes(shares);
     run();
@@ -200,16 +204,11 @@ class SimulatedDay {
     std::uint64_t end_ns;  // since the begin
     std::uint64_t step_ns;
   };
-  static constexpr std::array<Phase, 3> kPhases = {{
-      {22 * kHourNs, 60 * kSecondNs},
-      {kDayNs - 600 * kSecondNs, 10 * kSecondNs},
-      {kDayNs, kSecondNs},
-  }};
   // Number of the step with that time since the begin.
-  static std::size_t step_of(std::uint64_t ns) {
+  std::size_t step_of(std::uint64_t ns) const {
     std::size_t before = 0;
     std::uint64_t begin = 0;
-    for (const Phase& phase : kPhases) {
+    for (const Phase& phase : phases_) {
       if (ns < phase.end_ns) return before + (ns - begin) / phase.step_ns;
       before += (phase.end_ns - begin) / phase.step_ns;
       begin = phase.end_ns;
@@ -220,7 +219,7 @@ class SimulatedDay {
   void run() {
     pending_.resize(step_of(kDayNs));
     std::size_t step = 0;
-    for (const Phase& phase : kPhases) {
+    for (const Phase& phase : phases_) {
       const double seconds = static_cast<double>(phase.step_ns) / static_cast<double>(kSecondNs);
       for (Class& one : classes_) one.none = std::exp(-one.samples_per_second * seconds);
       while (now_ns_ < kBeginNs + phase.end_ns) {
@@ -323,6 +322,7 @@ class SimulatedDay {
     return buckets;
   }
 
+  const std::array<Phase, 3> phases_;
   Random random_;
   std::normal_distribution<double> normal_;
   std::shared_ptr<TableSymbolizer> symbolizer_ = std::make_shared<TableSymbolizer>();

@@ -22,7 +22,7 @@ OBSERVE = """(() => { window.reactions = [];
 
 class DayServer(harness.Process):
     def __init__(self):
-        super().__init__([harness.BUILD / "tests" / "day_server"])
+        super().__init__([harness.BUILD / "tests" / "day_server", *([] if harness.TIMES else ["coarse"])])
         words = self.read_line(DAY_TIMEOUT).split()
         self.url = f"http://127.0.0.1:{words[1]}"
 
