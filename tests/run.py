@@ -12,7 +12,7 @@ kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of what failed is shown; all of it is in FOLDER/test-logs. A test that was skipped
 is no test that passed: each is listed with its reason before the closing line. Most tests wait for
 something most of the time, so several modules run at once (--lanes); those that hold
-memprofd to a time or a cost run alone, at the end.
+memprofd to a time or a cost run with few others or alone, at the end.
 """
 
 import argparse
@@ -39,14 +39,17 @@ SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards
 NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
-LANES = 5  # on two processors: most modules wait most of the time
+LANES = 6  # on two processors: most modules wait most of the time
+QUIET_LANES = 3
 SHARDS = {"unit": 4, "unit-asan": 4, "plain": 2}  # so many processes share the tests of a program
-ALONE = {"e2e/test_budget", "e2e/test_crowd", "bench/test_bench"}
+ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go on
+# With few others: what memprofd does in time is judged, and it must be seen who takes the processors from it.
+QUIET = {"e2e/test_budget", "bench/test_bench"}
+QUIET_SUITES = {"hostile"}
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_looks", "e2e/test_limits", "e2e/test_injection", "dashboards/test_page", "dashboards/test_alerts",
          "dashboards/test_page_sites", "e2e/test_real_programs", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4",
          "e2e/test_queries", "e2e/test_losses", "e2e/test_domains", "e2e/test_history", "e2e/test_accuracy"]
-ALONE_SUITES = {"hostile"}  # attackers take every processor, and must not pass for memprofd standing still
 
 
 @dataclasses.dataclass
@@ -271,16 +274,23 @@ def close(total):
     return 0 if total.failed == 0 and total.passed > 0 else 1
 
 
+def lanes_of(name, lanes):
+    """How many may run at once where this one does."""
+    if name in ALONE:
+        return 1
+    return min(lanes, QUIET_LANES) if name in QUIET or name.partition("/")[0] in QUIET_SUITES else lanes
+
+
 def run_suites(build, suites, prefix="", lanes=1):
     """The outcomes of all their programs and modules, added up."""
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     units = [unit for suite in suites for unit in units_of(suite)]
     units.sort(key=lambda unit: FIRST.index(unit[0]) if unit[0] in FIRST else len(FIRST))
-    alone = [unit for unit in units if unit[0] in ALONE or unit[0].partition("/")[0] in ALONE_SUITES]
-    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
-        outcomes = list(pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),
-                                 [unit for unit in units if unit not in alone]))
-    outcomes += [run_unit(build, prefix + name, function) for name, function in alone]
+    outcomes = []
+    for at_once in sorted({lanes, min(lanes, QUIET_LANES), 1}, reverse=True):
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            outcomes += pool.map(lambda unit: run_unit(build, prefix + unit[0], unit[1]),
+                                 [unit for unit in units if lanes_of(unit[0], lanes) == at_once])
     return added_up(outcomes)
 
 
