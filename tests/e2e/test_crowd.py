@@ -50,7 +50,7 @@ class Crowd(E2ETest):
         self.assertGreater(target.command("go 1")["domains"], BUFFERS)
         # All; then few who meet in a buffer, if two do, again and again.
         self.assert_estimate(daemon, target, "go 2000")
-        self.assert_estimate(daemon, target, "few 400000")
+        self.assert_estimate(daemon, target, "few 200000")
         self.assert_all_dies(daemon, target)
         self.assert_nothing_lost(daemon, target)
         target.exit()

@@ -44,13 +44,13 @@ class RealProgram(E2ETest):
         self.check_sites(daemon, process.pid, *modules)
         return daemon
 
-    def check_batch(self, kind, count, *modules, ready=lambda process: True):
+    def check_batch(self, kind, count, *modules, ready=lambda process: True, **size):
         """A program that ends by itself: its result is the same with memprofd as without."""
-        undisturbed = self.process(kind(self.folder / "work"))
+        undisturbed = self.process(kind(self.folder / "work", **size))
         self.assertEqual(0, undisturbed.wait(timeout=300), undisturbed.stderr())
         expected = undisturbed.result.read_bytes()
         undisturbed.result.unlink()
-        profiled = self.process(kind(self.folder / "work"))
+        profiled = self.process(kind(self.folder / "work", **size))
         eventually(lambda: ready(profiled), f"{profiled.pid} is at work")
         daemon = self.sampled(profiled, count, *modules, rate=1e-5)
         daemon.detach(profiled.pid)
@@ -76,7 +76,7 @@ class Servers(RealProgram):
 
     def check_server(self, server, *modules):
         load = self.process(Wrk(server.url))
-        daemon = self.sampled(server, 3_000, *modules)
+        daemon = self.sampled(server, 3_000 if MATRIX else 1_000, *modules)
         self.check_snapshot(daemon, server, *modules)
         daemon.detach(server.pid)
         self.assertEqual(harness.OK, daemon.stop())
@@ -127,7 +127,7 @@ class Servers(RealProgram):
 
 class Batch(RealProgram):
     def test_ocamlopt(self):
-        self.check_batch(Ocamlopt, 1_000, "Typecore", "Ctype")
+        self.check_batch(Ocamlopt, 500, "Typecore", "Ctype", functions=3_000 if MATRIX else 1_500)
 
     @only_in_matrix
     def test_coqc(self):
