@@ -480,7 +480,7 @@ class Changes(HistoryTest):
 
 class Memory(HistoryTest):
     def test_the_limit_is_kept(self):
-        program = self.target("stacks", "0")
+        program = self.target("many_sites")
         daemon = self.daemon("--pid", program.pid, "--history.memory", "64KiB", "--max-frames", "64", rate=RATE)
         api = Api(self.pb, daemon)
         self.addCleanup(api.close)
@@ -488,6 +488,7 @@ class Memory(HistoryTest):
 
         def shed():
             nonlocal largest
+            program.command("go 4")
             largest = max(largest, daemon.metrics().value("memprofd_history_bytes"))
             history = api.GetHistory(selection=self.pb.Selection(pid=program.pid), points=1_000)
             attached = api.ListTargets().targets[0].attached_unix_ns
@@ -496,7 +497,7 @@ class Memory(HistoryTest):
         eventually(shed, "the oldest windows go", timeout=LIMIT_OF_A_TEST)
         self.assertGreater(largest, MEMORY_LIMIT / 4)
         self.assertLessEqual(largest, MEMORY_LIMIT)
-        answer = api.ListSites(pid=program.pid)
+        answer = api.ListSites(pid=program.pid, limit=1)
         self.assertEqual(answer.target.allocated.samples, answer.total.allocated.samples)
         program.exit()
 
