@@ -51,7 +51,7 @@ class PageTest(unittest.TestCase):
 
     @classmethod
     def start_server(cls):
-        cls.server = cls.start(harness.Target("demo_server", "--self-load", "1", "--rate", "700"))
+        cls.server = cls.start(harness.Target("demo_server", "--self-load", "1"))
         cls.other = cls.start(harness.Target("demo_server", "--self-load", "1", "--rate", "300"))
         cls.daemon = cls.start(harness.Daemon(cls.folder, "--pid", cls.server.pid, "--pid", cls.other.pid,
                                               *cls.arguments, rate=RATE))
