@@ -47,9 +47,10 @@ ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go 
 QUIET = {"e2e/test_budget", "bench/test_bench"}
 QUIET_SUITES = {"hostile"}
 # Begun before all others, as they wait longest: lanes should end together.
-FIRST = ["e2e/test_looks", "e2e/test_limits", "e2e/test_injection", "dashboards/test_page", "dashboards/test_alerts",
-         "dashboards/test_page_sites", "e2e/test_real_programs", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4",
-         "e2e/test_queries", "e2e/test_losses", "e2e/test_domains", "e2e/test_history", "e2e/test_accuracy"]
+FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
+         "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
+         "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
+         "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains"]
 
 
 @dataclasses.dataclass

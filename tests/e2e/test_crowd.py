@@ -6,6 +6,7 @@ from harness import TARGETS5, E2ETest, eventually
 
 DOMAINS = 140  # and the main one
 BUFFERS = 128
+PATIENCE = 120  # seconds; each collection waits until all domains have had a processor
 
 
 class Crowd(E2ETest):
@@ -16,15 +17,16 @@ class Crowd(E2ETest):
 
     def sampled(self, target, capture):
         daemon = self.daemon("--pid", target.pid, "--capture", capture, rate=self.RATE)
-        eventually(lambda: target.command("go 1") and daemon.targets()[target.pid]["state"] == "sampling", "sampling")
+        eventually(lambda: target.command("go 1", PATIENCE) and daemon.targets()[target.pid]["state"] == "sampling", "sampling",
+                   timeout=PATIENCE)
         return daemon
 
     def estimate(self, daemon, target):
         return harness.sum_sites(daemon.sites(target.pid), "site_triple")["allocated_bytes"] / 8
 
     def assert_estimate(self, daemon, target, command):
-        words, estimate = target.command("go 1")["words"], self.estimate(daemon, target)
-        grown = target.command(command)["words"] - words
+        words, estimate = target.command("go 1", PATIENCE)["words"], self.estimate(daemon, target)
+        grown = target.command(command, PATIENCE)["words"] - words
         error = (grown / self.RATE) ** 0.5
         eventually(lambda: abs(self.estimate(daemon, target) - estimate - grown) < 6 * error, "the right estimate")
         self.assertGreater(grown, 100 * error)
@@ -33,9 +35,10 @@ class Crowd(E2ETest):
         def kept():
             return harness.sum_sites(daemon.sites(target.pid), "site_kept")["live_bytes"]
         self.assertGreater(kept(), 0)
-        target.command("drop")
+        target.command("drop", PATIENCE)
         # Each domain tells of its own blocks, when it runs.
-        eventually(lambda: target.command("go 1") and kept() == 0, "nothing is live any longer")
+        eventually(lambda: target.command("go 1", PATIENCE) and kept() == 0, "nothing is live any longer",
+                   timeout=PATIENCE)
 
     def assert_nothing_lost(self, daemon, target):
         """The outer frames of a callstack are the walk's to find, whatever the agent does."""
@@ -44,10 +47,10 @@ class Crowd(E2ETest):
 
     def check(self, capture):
         target = self.crowd()
-        self.assertEqual(1 + DOMAINS // 2, target.command(f"spawn {DOMAINS // 2}")["domains"])
+        self.assertEqual(1 + DOMAINS // 2, target.command(f"spawn {DOMAINS // 2}", PATIENCE)["domains"])
         daemon = self.sampled(target, capture)
-        target.command(f"spawn {DOMAINS - DOMAINS // 2}")  # these inherit the main domain's profile
-        self.assertGreater(target.command("go 1")["domains"], BUFFERS)
+        target.command(f"spawn {DOMAINS - DOMAINS // 2}", PATIENCE)  # these inherit the main domain's profile
+        self.assertGreater(target.command("go 1", PATIENCE)["domains"], BUFFERS)
         # All; then few who meet in a buffer, if two do, again and again.
         self.assert_estimate(daemon, target, "go 2000")
         self.assert_estimate(daemon, target, "few 200000")
