@@ -6,10 +6,10 @@
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
-#include "daemon/ctl/new_file.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {

@@ -4,9 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/message_json.h"
@@ -19,27 +17,6 @@ Style stdout_style() {
   winsize size{};
   ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
   return {true, size.ws_col};
-}
-
-absl::Status cannot_write(const std::string& what) {
-  const int error = errno;
-  const std::string message = absl::StrCat("cannot write ", what, ": ", std::strerror(error));
-  switch (error) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return absl::ResourceExhaustedError(message);
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-      return absl::InvalidArgumentError(message);
-    default:
-      return absl::InternalError(message);
-  }
 }
 
 absl::Status print(const std::string& text) {

@@ -10,14 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/snapshot/file/new_file.h"
 #include "google/protobuf/message.h"
 
 namespace memprofd::ctl {
 
 // Colours and width of stdout, if it is a terminal.
 Style stdout_style();
-// What errno says of it.
-absl::Status cannot_write(const std::string& what);
 absl::Status print(const std::string& text);
 // As the HTTP API says it; ends in a newline. To stdout when there is no file.
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "daemon/ctl/commands.h"
-#include "daemon/ctl/new_file.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/ctl/snapshot/whole_image.h"
@@ -16,6 +15,7 @@
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 

@@ -9,7 +9,10 @@
 #include "absl/status/statusor.h"
 #include "daemon/util/fd.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
+
+// What errno says of it.
+absl::Status cannot_write(const std::string& what);
 
 class NewFile {
  public:
@@ -52,4 +55,4 @@ class NamelessFile {
   UniqueFd file_;
 };
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

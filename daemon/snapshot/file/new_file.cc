@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ctl/new_file.h"
+#include "daemon/snapshot/file/new_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,12 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/output.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 namespace {
 
 constexpr char kEnding[] = ".XXXXXX.part";
@@ -30,6 +30,27 @@ absl::Status write_all(int file, std::string_view bytes, const std::string& what
 }
 
 }  // namespace
+
+absl::Status cannot_write(const std::string& what) {
+  const int error = errno;
+  const std::string message = absl::StrCat("cannot write ", what, ": ", std::strerror(error));
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+      return absl::InvalidArgumentError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
 
 absl::StatusOr<NewFile> NewFile::create(std::string path) {
   struct stat there {};
@@ -70,4 +91,4 @@ absl::Status NamelessFile::write(std::string_view bytes) const {
 
 std::string NamelessFile::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
 
-}  // namespace memprofd::ctl
+}  // namespace memprofd

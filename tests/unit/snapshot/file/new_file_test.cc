@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ctl/new_file.h"
+#include "daemon/snapshot/file/new_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "tests/kit/temp_dir.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(NamelessFile, IsReadBackAndNowhereToBeFound) {
 }
 
 }  // namespace
-}  // namespace memprofd::ctl
+}  // namespace memprofd
