@@ -109,9 +109,11 @@ __attribute__((constructor)) static void load(void)
 	memprof_set_hook(&caml_minor_gc_end_hook, on_minor_gc_end);
 }
 
-/* The last records, when the program ends normally. */
+/* The last records and, where that is wanted, a last snapshot, when the program ends normally. */
 __attribute__((destructor)) static void unload(void)
 {
-	if (memprof_activity.sampling)
-		memprof_flush_all();
+	if (!memprof_activity.sampling)
+		return;
+	memprof_flush_all();
+	memprof_snapshot_at_exit();
 }

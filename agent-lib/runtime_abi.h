@@ -12,6 +12,8 @@
 typedef intptr_t value;
 
 #define VAL_UNIT ((value)1)
+#define VAL_FALSE ((value)1)
+#define VAL_TRUE ((value)3)
 #define VAL_LONG(n) ((value)(((uintptr_t)(n) << 1) | 1))
 #define LONG_VAL(v) ((intptr_t)(v) >> 1)
 #define IS_BLOCK(v) (((v)&1) == 0)

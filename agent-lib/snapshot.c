@@ -144,10 +144,10 @@ static long copy_with_domains(domain_state **domains, int count)
 	return make_copy();
 }
 
-static long copy_program(void)
+static long copy_program(uint64_t until_ns)
 {
 	if (memprof_can_scan_ocaml5())
-		return memprof_copy_domains(copy_with_domains);
+		return memprof_copy_domains(copy_with_domains, until_ns);
 	return memprof_can_scan_ocaml4() ? make_copy() : -ENOSYS;
 }
 
@@ -165,7 +165,7 @@ __attribute__((visibility("default"))) void memprof_agent_snapshot(void)
 		return;
 	memprof_snapshot_reap();
 	if (memprof_snapshot_child == 0)
-		child = copy_program();
+		child = copy_program(begin_ns + snapshot->patience_ns);
 	if (child > 0)
 		memprof_snapshot_child = (int)child;
 	snapshot->child = child;

@@ -28,6 +28,7 @@
 static domain_state *leader; /* the domain of the borrowed thread */
 static long (*make_copy)(domain_state **, int);
 static long child; /* 0: no copy has been tried */
+static uint64_t patient_until_ns;
 /* Static: others may look when the leader has gone on. */
 static uint32_t made;
 
@@ -71,7 +72,9 @@ static void in_section(domain_state *state, void *data, int participants, domain
 {
 	(void)data;
 	if (state == leader) {
-		if (others_have_ended((uintptr_t)participants))
+		if (memprof_now_ns() > patient_until_ns)
+			child = -ETIME;
+		else if (others_have_ended((uintptr_t)participants))
 			child = make_copy(all, participants);
 		let_others_go();
 		return;
@@ -80,17 +83,17 @@ static void in_section(domain_state *state, void *data, int participants, domain
 		raw_syscall(SYS_futex, (long)&made, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
-long memprof_copy_domains(long (*copy)(domain_state **domains, int count))
+/* Domains that come too late have cost the program that wait; the copy is not added to it. */
+long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns)
 {
-	uint64_t began_ns = memprof_now_ns();
-
 	leader = caml_state;
+	patient_until_ns = until_ns;
 	make_copy = copy;
 	child = 0;
 	if (caml_num_domains_running == 1)
 		return copy(&leader, 1);
 	while (!caml_try_run_on_all_domains(in_section, 0, before_section) || child == 0) {
-		if (memprof_now_ns() - began_ns > MEMPROF_SECTION_PATIENCE_NS)
+		if (memprof_now_ns() > until_ns)
 			return -ETIME;
 		nap();
 	}

@@ -128,6 +128,45 @@ void add_grpc_access_options(CLI::App& app, Config& config) {
       ->type_name("NAME");
 }
 
+std::string check_heap_rule(const std::string& text) {
+  return std::string(parse_heap_rule(text).status().message());
+}
+
+void add_heap_watch_options(CLI::App& app, Config& config) {
+  HeapWatchOptions& watch = config.heap_watch;
+  auto* directory = app.add_option("--snapshot.directory", watch.files.directory,
+                                   "Take snapshots of heaps by itself, into this directory, when "
+                                   "--snapshot.when says so (off by default)")
+                        ->type_name("DIR");
+  app.add_option_function<std::vector<std::string>>(
+         "--snapshot.when",
+         [&watch](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) watch.rules.push_back(*parse_heap_rule(text));
+         },
+         "Take one of each program when its live memory comes above live>2GiB or has grown by "
+         "live+500MiB, after majors=100 major collections, daily at=03:00, at a point in its code "
+         "(Memprof_agent.snapshot), at its end; may be given several times")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Validator(check_heap_rule, ""))
+      ->needs(directory)
+      ->type_name("CONDITION");
+  add_parsed(app, "--snapshot.interval", parse_duration, watch.rest_seconds,
+             "Let so much time pass from one to the next of a program")
+      ->default_str("1m")
+      ->type_name("DURATION");
+  app.add_option("--snapshot.keep", watch.files.keep, "Keep so many in the directory")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str()
+      ->type_name("N");
+  add_size(app, "--snapshot.max-bytes", watch.files.max_bytes, kMinStateBytes, kMaxTraceBytes,
+           "Let all there take at most so much; none is taken beyond")
+      ->default_str("10GiB");
+  add_parsed(app, "--snapshot.max-pause", parse_duration, watch.max_pause_seconds,
+             "Take none for which a program would be stopped for longer")
+      ->default_str("50ms")
+      ->type_name("DURATION");
+}
+
 void add_output_options(CLI::App& app, Config& config) {
   app.add_option("--web.listen-address", config.web_listen_address,
                  "Serve the page and /metrics here")
@@ -183,6 +222,7 @@ void add_output_options(CLI::App& app, Config& config) {
   add_size(app, "--trace.max-bytes", config.trace_max_bytes, kMinStateBytes, kMaxTraceBytes,
            "Let all traces there take at most so much; one that reaches it ends")
       ->default_str("10GiB");
+  add_heap_watch_options(app, config);
   app.add_option("--log.level", config.log_level,
                  "Log from this level on: debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

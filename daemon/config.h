@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/control/heap_watch.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/grpc_tls.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
@@ -35,6 +36,7 @@ struct Config {
   std::uint64_t state_max_bytes = 1u << 30;  // of its files
   std::string trace_directory;               // empty: traces are only streamed
   std::uint64_t trace_max_bytes = kUsualTraceBytes;  // of all in it
+  HeapWatchOptions heap_watch;                       // without rules: none is taken but on request
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;
   bool web_enable_control = false;

@@ -132,6 +132,17 @@ std::unique_ptr<ProgramWatch> watch_for_names(Daemon& daemon, const Config& conf
       }});
 }
 
+// Null: there are no rules.
+std::unique_ptr<HeapWatch> watch_heaps(Daemon& daemon, const Config& config) {
+  if (config.heap_watch.rules.empty()) return nullptr;
+  HeapWatchOptions options = config.heap_watch;
+  options.count = [outcomes = daemon.heap_outcomes()](const absl::Status& outcome) {
+    outcomes->count(outcome);
+  };
+  options.points = [&daemon](int pid) { return daemon.heap_points(pid); };
+  return std::make_unique<HeapWatch>(daemon, std::move(options));
+}
+
 const char* name_of(Signal signal) {
   switch (signal) {
     case Signal::kInterrupt:
@@ -223,7 +234,8 @@ DaemonOptions daemon_options(const Config& config) {
 struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
-        exporter(daemon, program_version(), config.top_sites, stats, process_stats),
+        exporter(daemon, program_version(), config.top_sites, stats, process_stats,
+                 daemon.heap_outcomes()),
         queries(daemon),
         control(daemon),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
@@ -255,9 +267,12 @@ struct Services {
   std::atomic<bool> ready = false;
 };
 
-absl::Status check_directory(const Config& config) {
-  if (config.trace_directory.empty()) return absl::OkStatus();
-  const absl::Status status = check_trace_directory(config.trace_directory);
+absl::Status check_directories(const Config& config) {
+  absl::Status status;
+  if (!config.trace_directory.empty()) status = check_trace_directory(config.trace_directory);
+  if (status.ok() && !config.heap_watch.files.directory.empty()) {
+    status = HeapFiles(config.heap_watch.files).check();
+  }
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
@@ -279,6 +294,7 @@ void say_ready(const std::string& url, const Config& config) {
 struct Running {
   std::unique_ptr<Daemon> daemon;
   std::unique_ptr<ProgramWatch> watch;
+  std::unique_ptr<HeapWatch> heap_watch;
   std::unique_ptr<Services> services;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
@@ -288,6 +304,7 @@ struct Running {
     services->stop();
     const auto let_go = [this] {
       watch.reset();
+      heap_watch.reset();
       daemon->stop();
     };
     if (!ends_in_time(let_go, kDetachPatience, signals)) {
@@ -330,7 +347,7 @@ int run(const Config& config) {
   raise_descriptor_limit();
   const Signals signals;
   if (auto status = check_machine(); !status.ok()) return fail(status);
-  if (auto status = check_directory(config); !status.ok()) return fail(status);
+  if (auto status = check_directories(config); !status.ok()) return fail(status);
 
   auto state = open_state(config);
   if (!state.ok()) return fail(state.status());
@@ -344,6 +361,7 @@ int run(const Config& config) {
   if (attached && attached->ok()) {
     running.services->ready = true;
     running.watch = watch_for_names(*running.daemon, config);
+    running.heap_watch = watch_heaps(*running.daemon, config);
     say_ready(running.http->url(), config);
     while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
     }

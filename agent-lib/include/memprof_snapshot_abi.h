@@ -23,7 +23,7 @@
 #include "memprof_agent_abi.h"
 
 #define MEMPROF_SNAPSHOT_MAGIC 0x70616e734d50524dULL /* "MRPMsnap" read as bytes */
-#define MEMPROF_SNAPSHOT_ABI 2u
+#define MEMPROF_SNAPSHOT_ABI 3u
 
 /* Who holds a value from outside of the heap, by the scanner that found it. */
 enum memprof_root_kind {
@@ -68,6 +68,18 @@ struct memprof_state_layout {
 	__u32 local_roots;
 };
 
+/* Where the program waits for a snapshot of it, of its own accord; bits of points_wanted. */
+enum memprof_point_kind {
+	MEMPROF_POINT_OF_PROGRAM = 1, /* Memprof_agent.snapshot */
+	MEMPROF_POINT_EXIT = 2,
+};
+
+#define MEMPROF_POINT_NAME_BYTES 64
+
+/*
+ * Points: while points_until_ns (CLOCK_MONOTONIC) is to come, a thread that reaches a wanted one
+ * tells its number and waits, at memprof_agent_at_point(), until that is answered.
+ */
 struct memprof_snapshot {
 	__u64 magic;
 	__u32 abi_version;
@@ -75,7 +87,8 @@ struct memprof_snapshot {
 
 	/* Written by the watcher, the request last. */
 	struct memprof_state_layout layout;
-	__u64 request; /* not 0, and another one each time */
+	__u64 patience_ns; /* from the call on; what could be copied later only is not */
+	__u64 request;	   /* not 0, and another one each time */
 
 	/* Written by the agent. */
 	__u64 answered; /* the request that child answers */
@@ -90,6 +103,17 @@ struct memprof_snapshot {
 	__u64 roots;	/* address of struct memprof_root */
 	__u64 domains;	/* address of the addresses of their states, in OCaml 5 */
 	__u64 domain_count;
+
+	/* Points. Written by the watcher. */
+	__u64 points_until_ns;
+	__u64 point_answered; /* the number of the last one that need not wait any more */
+	__u32 points_wanted;  /* bits of enum memprof_point_kind */
+	__u32 point_taken;    /* whether there is a snapshot of it */
+	/* Written by the agent, the number last. */
+	__u64 point; /* at which a thread waits; 0: none */
+	__u32 point_kind;
+	__u32 reserved;
+	char point_name[MEMPROF_POINT_NAME_BYTES]; /* ends in a 0 */
 };
 
 #endif

@@ -20,7 +20,11 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
         "stack); attach without what forbids that");
   }
   if (!control_ || injector_) return refused("its agent is not ready yet; try again in a moment");
-  if (copying()) return refused("another one is being taken; wait for its end");
+  if (copying()) {
+    return absl::AlreadyExistsError(fmt::format(
+        "no snapshot can be taken of pid {}: another one is being taken; wait for its end",
+        target_.pid));
+  }
   const auto ticket = std::make_shared<CopyTicket>(
       target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
       agent_.control_address, plan_.libc, paused_for_copies_);

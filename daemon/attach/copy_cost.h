@@ -35,7 +35,7 @@ absl::StatusOr<CopyCost> predict_copy_cost(int pid, double seconds_per_page,
 // kResourceExhausted when that cannot be had.
 absl::StatusOr<double> measure_seconds_per_page();
 
-// kFailedPrecondition, in one line with the remedy, when that is longer than is allowed.
+// kOutOfRange, in one line with the remedy, when that is longer than is allowed.
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds);
 
 }  // namespace memprofd

@@ -376,15 +376,26 @@ absl::Status Daemon::set_rate(int pid, const RateRequest& request) {
 }
 
 // On the caller's thread, once the control thread has given the ticket.
+absl::StatusOr<HeapSource> Daemon::heap_source(int pid) {
+  using Source = absl::StatusOr<HeapSource>;
+  return queue_->ask<Source>([this, pid](Answer<Source> answer) {
+    const auto session = find_attached(pid);
+    answer.give(session.ok() ? (*session)->heap_source() : session.status());
+  });
+}
+
+absl::StatusOr<HeapPoints> Daemon::heap_points(int pid) {
+  ASSIGN_OR_RETURN(const HeapSource source, heap_source(pid));
+  return points_of(*source.ticket);
+}
+
 absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
                                               const HeapClient& client) {
-  using Source = absl::StatusOr<HeapSource>;
-  ASSIGN_OR_RETURN(const HeapSource source,
-                   queue_->ask<Source>([this, pid = request.pid](Answer<Source> answer) {
-                     const auto session = find_attached(pid);
-                     answer.give(session.ok() ? (*session)->heap_source() : session.status());
-                   }));
-  return memprofd::take_heap(source, request, client);
+  const auto source = heap_source(request.pid);
+  const auto summary = source.ok() ? memprofd::take_heap(*source, request, client)
+                                   : absl::StatusOr<HeapSummary>(source.status());
+  heap_outcomes_->count(summary.status());
+  return summary;
 }
 
 absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,

@@ -29,6 +29,7 @@
 #include "daemon/control/left_alone.h"
 #include "daemon/control/rss_desk.h"
 #include "daemon/control/target_session.h"
+#include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
 #include "daemon/pipeline/ingest_thread.h"
@@ -75,6 +76,10 @@ class Daemon : public ProfilerService {
   std::vector<Finding> diagnose(int pid) override;
   absl::StatusOr<RssReport> account_rss(int pid) override { return rss_desk_.ask(pid); }
   SelfStats self_stats() override;
+  // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
+  absl::StatusOr<HeapPoints> heap_points(int pid);
+  // What has become of snapshots, counted by whoever refuses one too.
+  std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 
  private:
   using Sessions = std::map<int, std::unique_ptr<TargetSession>>;
@@ -104,6 +109,7 @@ class Daemon : public ProfilerService {
   bool give_up_going_on(int pid);
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(int pid);
+  absl::StatusOr<HeapSource> heap_source(int pid);
   void do_detach(int pid, SessionAnswer answer);
   void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
@@ -126,6 +132,7 @@ class Daemon : public ProfilerService {
   std::set<int> going_on_;                  // constant once this is there
   std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
   RssDesk rss_desk_;
+  const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
   std::thread control_;
 };
 

@@ -13,7 +13,7 @@ enum class ExitCode : int {
   kNoProcess = 3,      // no such process or target
   kNotProfilable = 4,  // not an OCaml program that can be profiled
   kPrivileges = 5,     // privileges or kernel feature missing
-  kBusy = 6,           // already profiled
+  kBusy = 6,           // already profiled, or another snapshot is being taken
   kAgent = 7,          // agent file missing, unusable or of another build
   kUnavailable = 8,    // address in use; daemon not reachable, ending, or older than asked for
   kLimit = 9,          // a limit is reached, or a disk is full: try again later
@@ -22,8 +22,8 @@ enum class ExitCode : int {
 // Lines for the end of --help.
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n"
-    "5 privileges or kernel, 6 already profiled, 7 agent, 8 address in use or daemon unreachable,\n"
-    "9 a limit is reached.";
+    "5 privileges or kernel, 6 already profiled (or a snapshot of it is being taken), 7 agent,\n"
+    "8 address in use or daemon unreachable, 9 a limit is reached.";
 
 inline ExitCode exit_code_of(absl::StatusCode code) {
   switch (code) {

@@ -100,7 +100,7 @@ absl::Status run(int pid, bool is_held) {
   ASSIGN_OR_RETURN(const CopyAgent agent, find_copy_agent(*file, target.agents[0].control_address));
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
-  RETURN_IF_ERROR(HeapCopy::prepare(target, agent));
+  RETURN_IF_ERROR(HeapCopy::prepare(target, agent, std::chrono::seconds(3)));
   ProbeRemoval removal;
   Injection injection{.target = &target, .removal = &removal, .libc = libc};
   injection.errand = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {

@@ -56,6 +56,14 @@ class Snapshot(HeapCopy):
             return daemon.state(target.pid) == "sampling"
         eventually(sampling, "it is sampled")
 
+    def take_while(self, daemon, work):
+        """The taker, at its end; the program does something meanwhile."""
+        taker = self.taker(daemon, "a.heap")
+        work()
+        while taker.running():
+            work()
+        return taker
+
     def take_while_stepping(self, target, daemon):
         taker = self.taker(daemon, "a.heap")
         told = target.command(f"step {self.folder / 'own'}")
@@ -103,6 +111,69 @@ class Taking(Snapshot):
 
 class Taking5(Taking):
     programs = TARGETS5
+
+
+class ByItself(Snapshot):
+    """memprofd takes them when its rules say so."""
+
+    def watched(self, name, *rules):
+        self.taken = self.folder / "auto"
+        self.taken.mkdir()
+        options = [word for rule in rules for word in ("--snapshot.when", rule)]
+        return self.attached(name, "--snapshot.directory", self.taken, "--snapshot.max-pause", "10s", *options)
+
+    def files(self):
+        return sorted(self.taken.glob("*.heap"), key=lambda path: path.stat().st_mtime_ns)
+
+    def outcomes(self, daemon, outcome):
+        return daemon.metrics().value("memprofd_heap_snapshots_total", outcome=outcome)
+
+    def test_after_major_collections_and_at_the_programs_end(self):
+        target, daemon = self.watched("heap_shapes", "majors=2", "end")
+        self.stepping(target, daemon)
+
+        def taken():
+            target.command(f"step {self.folder / 'own'}")
+            return self.files()
+        [first] = eventually(taken, "one is taken after major collections")
+        self.assertRegex(first.name, rf"^auto-heap_shapes-{target.pid}-\d+T\d+Z\.heap$")
+        self.assertEqual(0o600, first.stat().st_mode & 0o777)
+        target.send("end")
+        self.assertEqual(0, target.wait(), target.stderr())
+        eventually(lambda: len(self.files()) == 2, "one is taken at its end")
+        for path in self.files():
+            found = image(path)
+            self.assertTrue(found["complete"])
+            self.assertEqual(OLD, {key: found["rows"].get(key) for key in OLD})
+        self.assertRegex(daemon.said(), r"snapshot \(majors=2\) by memprofd itself: done, stood still .*, in .*auto-heap_shapes")
+        self.assertRegex(daemon.said(), r"snapshot \(end\) by memprofd itself: done")
+        self.assertEqual(2, self.outcomes(daemon, "taken"))
+
+
+class ByItself5(ByItself):
+    programs = TARGETS5
+
+
+class Points(ByItself):
+    """Where the program's code says so; the agent's library is linked in."""
+
+    programs = harness.TARGETS
+    test_after_major_collections_and_at_the_programs_end = None
+
+    def test_at_a_point_of_the_program(self):
+        target, daemon = self.watched("points", "point")
+        self.stepping(target, daemon, "work")
+        eventually(lambda: target.command("point after-load")["taken"], "it waits for its snapshot")
+        [path] = self.files()
+        found = image(path)
+        self.assertTrue(found["complete"])
+        self.assertLessEqual(1000, found["rows"][0, 3], "what is there at the point alone")
+        self.assertRegex(daemon.said(), r"snapshot \(point after-load\) by memprofd itself: done")
+        self.assertFalse(target.command("point again")["taken"], "too soon")
+        self.assertEqual(1, self.outcomes(daemon, "too_soon"))
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assertEqual(0, daemon.stop())
+        self.assertFalse(target.command("point alone")["taken"], "nobody is there")
 
 
 class Names(Snapshot):
@@ -156,10 +227,7 @@ class Names5(Names):
     def test_of_domains(self):
         target, daemon = self.attached("heap_domains")
         self.stepping(target, daemon, "stat")
-        taker = self.taker(daemon, "a.heap")
-        while taker.running():
-            target.command("stat")
-        self.assertEqual(0, taker.wait(), taker.stderr())
+        self.assertEqual(0, self.take_while(daemon, lambda: target.command("stat")).wait())
         roots = image(self.folder / "a.heap")["roots"]
         frames = {(owner, function) for kind, owner, _, function, _ in roots if kind == 2}
         workers = {owner for owner, function in frames if function == "Heap_domains.work"}
@@ -224,6 +292,25 @@ class Refused(Snapshot):
         self.check_unharmed(target)
 
 
+class Refused5(Snapshot):
+    programs = TARGETS5
+
+    def test_domains_that_do_not_stand_still_in_time(self):
+        """One is in C code for seconds: the others do not wait for it longer than is allowed, and then for a copy."""
+        target, daemon = self.attached("heap_domains")
+        self.stepping(target, daemon, "stat")
+
+        def refused():
+            taker = self.process(Process([*self.take_command(daemon, "a.heap")[:-1], "500ms"]))
+            target.command("stuck")
+            return taker if taker.wait() != 0 else None
+        taker = eventually(refused, "it is refused")
+        self.assertEqual(harness.LIMIT, taker.wait())
+        self.assertRegex(taker.stderr(), r"could not be stopped together in .* ms .*--max-pause")
+        self.assertEqual([], children(target.pid))
+        self.assertEqual(OK, self.take_while(daemon, lambda: target.command("stat")).wait())
+
+
 class Ends(Snapshot):
     def test_of_memprofd_at_a_random_moment(self):
         target, expected = self.target("busy_threads", folder=self.programs), undisturbed_output()
@@ -277,6 +364,7 @@ class Ends(Snapshot):
         eventually(lambda: not all(taker.running() for taker in pair), "one is refused")
         refused, waits = sorted(pair, key=lambda taker: taker.running())
         self.assertIn("another one is being taken", refused.stderr())
+        self.assertEqual(harness.BUSY, refused.wait())
         return waits
 
     def test_while_it_waits_for_an_idle_program(self):

@@ -4,7 +4,8 @@
 
    Commands: "stat" collects everything and answers with Gc.stat and the addresses of the domains' states;
    "end" has a further domain end, and answers the same without any collection; "short" has one allocate
-   much, keep nothing and end; "park" suspends fibers that hold blocks of two tags on their stacks. *)
+   much, keep nothing and end; "stuck" has one be in C code for seconds, again and again, which no other can
+   stop; "park" suspends fibers that hold blocks of two tags on their stacks. *)
 
 external state : unit -> string = "heap_shapes_state"
 
@@ -36,6 +37,15 @@ let answer (s : Gc.stat) =
     s.live_blocks s.live_words s.heap_words
 
 let end_one tag = Domain.join (Domain.spawn (fun () -> make tag))
+
+external hold : int -> unit = "heap_shapes_hold"
+
+(* The others go on allocating meanwhile, without a collection. *)
+let be_stuck () =
+  let is_over = Atomic.make false in
+  let stuck = Domain.spawn (fun () -> for _ = 1 to 3 do hold 2_000 done; Atomic.set is_over true) in
+  while not (Atomic.get is_over) do ignore (Sys.opaque_identity (ref 0)); hold 1 done;
+  Domain.join stuck
 
 let allocate_much () = for i = 1 to 3_000_000 do ignore (Sys.opaque_identity (ref i)) done
 
@@ -80,6 +90,7 @@ let rec serve left =
     answer (Gc.quick_stat ());
     serve (more :: left)
   | [ "park" ] -> park (); answer (Gc.stat ()); serve left
+  | [ "stuck" ] -> be_stuck (); answer (Gc.quick_stat ()); serve left
   | [ "short" ] -> Domain.join (Domain.spawn allocate_much); answer (Gc.quick_stat ()); serve left
   | _ -> ignore (Sys.opaque_identity left)
 

@@ -3,6 +3,7 @@
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
 #include <stdio.h>
+#include <time.h>
 
 #include <caml/alloc.h>
 #include <caml/domain_state.h>
@@ -16,6 +17,15 @@ value heap_shapes_state(value unit) {
   (void)unit;
   snprintf(text, sizeof text, "0x%lx", (unsigned long)Caml_state);
   return caml_copy_string(text);
+}
+
+/* Time in C code that does not let go of its domain. */
+value heap_shapes_hold(value milliseconds) {
+  long left = Long_val(milliseconds);
+  struct timespec time = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
+
+  while (nanosleep(&time, &time) != 0) continue;
+  return Val_unit;
 }
 
 #if OCAML_VERSION < 50000

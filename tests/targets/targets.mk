@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -100,6 +100,13 @@ targets: $(TARGETS_DIR)/linked_agent
 $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib/memprof-agent/META
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
+
+# It calls the agent's library.
+targets: $(TARGETS_DIR)/points
+$(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx $(BUILD)/findlib/memprof-agent/META
+	$(call say,OCAML,$@)
+	$(Q)cp $< $(TARGETS_DIR)/obj/
+	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg -I $(TARGETS_DIR)/obj $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/obj/points.ml -o $@
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench

@@ -20,6 +20,7 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
@@ -74,10 +75,11 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
   if (block.child > 0) return block.child;
   if (block.child == -EBUSY) return cannot(target, "the copy before has not been cleaned up yet");
   if (block.child == -ETIME) {
-    return absl::UnavailableError(absl::StrCat(
-        "the domains of pid ", target.pid,
-        " could not be stopped together in 3 s (too few processors for them, or one that begins or "
-        "ends all the time); try again"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the domains of pid ", target.pid, " could not be stopped together in ",
+        format_duration(static_cast<double>(block.patience_ns) * 1e-9),
+        " (too few processors for them, or one that begins or ends all the time); try again, or "
+        "allow more (--max-pause)"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
@@ -166,21 +168,28 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience) {
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
   static constexpr std::string_view kNames[] = {"memprof_agent_control", "memprof_snapshot",
-                                                "memprof_agent_snapshot"};
+                                                "memprof_agent_snapshot", "memprof_agent_at_point"};
   const auto symbols = file.find_symbols(kNames);
-  if (!symbols[0] || !symbols[1] || !symbols[2]) {
+  const auto offset = symbols[3] ? file.offset_of(symbols[3]->address) : std::nullopt;
+  if (!symbols[0] || !symbols[1] || !symbols[2] || !offset) {
     return absl::FailedPreconditionError(
         "the agent in the program is of a version that takes no snapshots; restart the program");
   }
   const std::uint64_t bias = control_address - symbols[0]->address;
-  return CopyAgent{bias + symbols[1]->address, bias + symbols[2]->address};
+  return CopyAgent{.block = bias + symbols[1]->address,
+                   .function = bias + symbols[2]->address,
+                   .point = bias + symbols[3]->address,
+                   .point_offset = *offset};
 }
 
-absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent) {
+absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,
+                               std::chrono::nanoseconds patience) {
   RETURN_IF_ERROR(check_program(target));
   ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
                                              layout_of(target.abi)));
+  RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, patience_ns),
+                                             static_cast<std::uint64_t>(patience.count())));
   return target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
                                     block.answered + 1);
 }

@@ -41,8 +41,10 @@ namespace memprofd {
 
 // What of an agent takes part; addresses in the process.
 struct CopyAgent {
-  std::uint64_t block = 0;     // memprof_snapshot
-  std::uint64_t function = 0;  // memprof_agent_snapshot
+  std::uint64_t block = 0;         // memprof_snapshot
+  std::uint64_t function = 0;      // memprof_agent_snapshot
+  std::uint64_t point = 0;         // memprof_agent_at_point
+  std::uint64_t point_offset = 0;  // of that, in the agent's file
 };
 
 // In the agent's file, whose memprof_agent_control is at that address in the process.
@@ -81,8 +83,10 @@ struct RootSection {
 class HeapCopy {
  public:
   // Before the thread is borrowed: tells the agent what it has to know. kFailedPrecondition, in one
-  // line, when no copy can be made of this target.
-  static absl::Status prepare(const Target& target, const CopyAgent& agent);
+  // line, when no copy can be made of this target. patience: for which the program may stand still
+  // before it is copied.
+  static absl::Status prepare(const Target& target, const CopyAgent& agent,
+                              std::chrono::nanoseconds patience);
 
   // On the thread that traces the borrowed one, which is let go in any case, unless the error is
   // kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of Injection::errand.

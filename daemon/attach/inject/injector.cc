@@ -177,7 +177,8 @@ class Injector::Round {
     const auto ours = [this](const SignalStop& stop) {
       if (stop.signal != kSignal || stop.code != SI_KERNEL) return false;
       const auto state = session_.state();
-      const std::uint64_t begin = target_.safe_point.address;
+      const std::uint64_t begin =
+          injection_.place ? injection_.place->address : target_.safe_point.address;
       return state.ok() && begin <= state->regs.rip && state->regs.rip < begin + kSafePointBytes;
     };
     const milliseconds hold =
@@ -267,9 +268,10 @@ class Injector::Round {
 
 absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   const Target& target = *injection.target;
+  const ProbeSite site =
+      injection.place ? injection.place->site : site_in_program(target, target.safe_point);
   std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
-  ASSIGN_OR_RETURN(injector->safe_point_,
-                   SafePoint::attach(target.pid, site_in_program(target, target.safe_point)));
+  ASSIGN_OR_RETURN(injector->safe_point_, SafePoint::attach(target.pid, site));
   injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!injector->cancel_) {
     return file_error(errno, absl::StrCat("cannot create an eventfd for pid ", target.pid));

@@ -43,6 +43,12 @@
 
 namespace memprofd {
 
+// Where a thread is caught in place of the target's safe point.
+struct CatchingPlace {
+  ProbeSite site;
+  std::uint64_t address = 0;  // in the process
+};
+
 struct Injection {
   const Target* target = nullptr;   // outlives the Injector
   ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
@@ -54,6 +60,7 @@ struct Injection {
   BorrowedThread::OnCopied on_copied;
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
+  std::optional<CatchingPlace> place;
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
   // case, and may take longer than that.

@@ -86,20 +86,33 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
 
 namespace {
 
-// A time that is over is a limit that is reached: it may be different later. Of who has gone in the
-// meantime, no snapshot can be taken any more.
+// A pause that is too long is one reason of many for which none can be. A time that is over is a
+// limit that is reached: it may be different later. Of who has gone in the meantime, no snapshot
+// can be taken any more.
 absl::Status as_clients_see_it(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
       return absl::ResourceExhaustedError(status.message());
     case absl::StatusCode::kAborted:
       return absl::NotFoundError(status.message());
+    case absl::StatusCode::kOutOfRange:
+      return absl::FailedPreconditionError(status.message());
     default:
       return status;
   }
 }
 
 }  // namespace
+
+pb::SnapshotSummary to_proto(const HeapSummary& summary) {
+  pb::SnapshotSummary out;
+  out.set_pause_seconds(summary.pause_seconds);
+  out.set_predicted_pause_seconds(summary.predicted_pause_seconds);
+  out.set_heap_bytes(summary.heap_words * kWordBytes);
+  out.set_blocks(summary.blocks);
+  out.set_file_bytes(summary.file_bytes);
+  return out;
+}
 
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
     const pb::TakeSnapshotRequest& request, const HeapClient& client) {
@@ -113,14 +126,7 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
   if (pause != 0) asked.max_pause_seconds = pause;
   const absl::StatusOr<HeapSummary> taken = service_.take_heap(asked, client);
   if (!taken.ok()) return as_clients_see_it(taken.status());
-  const HeapSummary& summary = *taken;
-  pb::SnapshotSummary out;
-  out.set_pause_seconds(summary.pause_seconds);
-  out.set_predicted_pause_seconds(summary.predicted_pause_seconds);
-  out.set_heap_bytes(summary.heap_words * kWordBytes);
-  out.set_blocks(summary.blocks);
-  out.set_file_bytes(summary.file_bytes);
-  return out;
+  return to_proto(*taken);
 }
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {

@@ -9,6 +9,9 @@
 
 namespace memprofd {
 
+// As clients are told of a snapshot.
+::memprof::v1::SnapshotSummary to_proto(const HeapSummary& summary);
+
 // Thread-safe. All calls: kInvalidArgument when a request makes no sense, else what
 // ProfilerService says.
 class ControlService {

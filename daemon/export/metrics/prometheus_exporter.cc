@@ -27,6 +27,9 @@ constexpr MetricName kState{"memprofd_state_bytes",
 constexpr MetricName kStateErrors{
     "memprofd_state_write_errors_total",
     "Times that a target could not be written to its file; what it has is older then."};
+constexpr MetricName kHeapSnapshots{
+    "memprofd_heap_snapshots_total",
+    "Snapshots of heaps that were asked for, by users or rules, by what became of them."};
 constexpr MetricName kAbandoned{
     "memprofd_abandoned_memory_servers",
     "Processes that read the memory of targets that have gone, held by file systems that do not "
@@ -86,12 +89,14 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
                                        SiteLimits limits,
                                        std::shared_ptr<const ServerStats> servers,
-                                       std::function<ProcessStats()> process)
+                                       std::function<ProcessStats()> process,
+                                       std::shared_ptr<const HeapOutcomes> heaps)
     : service_(service),
       version_(std::move(version)),
       limits_(limits),
       servers_(std::move(servers)),
-      process_(std::move(process)) {}
+      process_(std::move(process)),
+      heaps_(std::move(heaps)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
   const auto known = targets_.find(target.info.pid);
@@ -170,6 +175,9 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
   out.gauge(kState, {}, static_cast<double>(self.state_bytes));
   out.counter(kStateErrors, {}, static_cast<double>(self.state_write_errors));
+  for (const auto& [outcome, count] : heaps_->all()) {
+    out.counter(kHeapSnapshots, {{"outcome", outcome}}, static_cast<double>(count));
+  }
   out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
   out.counter(kEvents, {}, static_cast<double>(self.events));
   out.counter(kProcessCpu, {}, self.cpu_seconds);

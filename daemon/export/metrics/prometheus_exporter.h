@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/metrics/metric_families.h"
@@ -44,7 +45,8 @@ class PrometheusExporter : public prometheus::Collectable {
   PrometheusExporter(
       ProfilerService& service, ProgramVersion version, SiteLimits limits = {},
       std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
-      std::function<ProcessStats()> process = [] { return ProcessStats{}; });
+      std::function<ProcessStats()> process = [] { return ProcessStats{}; },
+      std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>());
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   // The exposition in text format 0.0.4, UTF-8.
@@ -74,6 +76,7 @@ class PrometheusExporter : public prometheus::Collectable {
   const SiteLimits limits_;
   const std::shared_ptr<const ServerStats> servers_;
   const std::function<ProcessStats()> process_;
+  const std::shared_ptr<const HeapOutcomes> heaps_;
 
   mutable std::mutex mutex_;  // guards all below
   mutable std::map<int, TargetMemory> targets_;

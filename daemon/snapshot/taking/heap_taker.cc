@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "daemon/attach/copy_cost.h"
 #include "daemon/attach/copy_room.h"
 #include "daemon/attach/inject/heap_copy.h"
+#include "daemon/attach/inject/heap_points.h"
 #include "daemon/attach/inject/injector.h"
 #include "daemon/attach/inject/trip_young_limit.h"
 #include "daemon/attach/kernel/probe_removal.h"
@@ -33,6 +35,10 @@ constexpr std::chrono::seconds kPatience{30};
 // How long the copy waits for who takes its pieces.
 constexpr milliseconds kTakerPatience{5000};
 constexpr milliseconds kPoll{20};
+// How long it may wait for its domains to come together: an idle one takes so long to wake up, and
+// those that have not come after the other will not.
+constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
+constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
 // An idle program is made to look up so often.
 constexpr milliseconds kTripInterval{100};
 
@@ -46,6 +52,11 @@ absl::StatusOr<double> seconds_per_page() {
   return *measured;
 }
 
+absl::StatusOr<CopyAgent> agent_of(const CopyTicket& ticket) {
+  ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket.agent_file, "the agent"));
+  return find_copy_agent(*agent, ticket.control_address);
+}
+
 class HeapTaker {
  public:
   HeapTaker(const HeapSource& source, const HeapClient& client)
@@ -54,12 +65,17 @@ class HeapTaker {
   absl::StatusOr<HeapSummary> run(const HeapRequest& request) {
     RETURN_IF_ERROR(check_cost(request));
     RETURN_IF_ERROR(look_at_program());
-    RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_));
+    RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request)));
     ProbeRemoval removal;
     Injection injection{.target = &target_, .removal = &removal, .libc = ticket_.libc};
     injection.errand = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
       return make_and_write(thread, stopped_at_ns);
     };
+    waits_at_point_ = HeapPoints(target_.memory, agent_.block).waiting().has_value();
+    if (waits_at_point_) {
+      injection.place =
+          CatchingPlace{{.file = ticket_.agent_file, .offset = agent_.point_offset}, agent_.point};
+    }
     ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
     const absl::Status handed_on = hand_on(*injector);
     pipe_.close();
@@ -78,13 +94,20 @@ class HeapTaker {
     return check_room(target_.pid, cost);
   }
 
+  // What the copy itself takes is left of what is allowed for its domains to come together.
+  std::chrono::nanoseconds patience_for(const HeapRequest& request) const {
+    const double seconds = request.max_pause_seconds - summary_.predicted_pause_seconds;
+    return std::clamp(
+        std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)),
+        kLeastDomainPatience, kMostDomainPatience);
+  }
+
   absl::Status look_at_program() {
     ASSIGN_OR_RETURN(program_.file, ElfFile::from_fd(target_.program_file, target_.exe));
     ASSIGN_OR_RETURN(program_.layout,
                      find_heap_layout(*program_.file, target_.load_bias, target_.abi));
     program_.modules = ModuleTables::find(*program_.file, target_.load_bias);
-    ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket_.agent_file, "the agent"));
-    ASSIGN_OR_RETURN(agent_, find_copy_agent(*agent, ticket_.control_address));
+    ASSIGN_OR_RETURN(agent_, agent_of(ticket_));
     return absl::OkStatus();
   }
 
@@ -115,7 +138,7 @@ class HeapTaker {
       if (ended) return absl::OkStatus();
       if (began_) continue;
       if (Clock::now() - begin > kPatience) return late(injector);
-      if (Clock::now() < trip_at) continue;
+      if (waits_at_point_ || Clock::now() < trip_at) continue;
       trip_young_limit(target_, ticket_.kernel);
       trip_at = Clock::now() + kTripInterval;
     }
@@ -150,11 +173,17 @@ class HeapTaker {
   HeapProgram program_;
   CopyAgent agent_;
   PiecePipe pipe_{kTakerPatience};
+  bool waits_at_point_ = false;  // holding the runtime lock: nobody comes to the safe point
   std::atomic<bool> began_{false};
   HeapSummary summary_;  // of the thread that runs the round, until that has ended
 };
 
 }  // namespace
+
+absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket) {
+  ASSIGN_OR_RETURN(const CopyAgent agent, agent_of(ticket));
+  return HeapPoints(ticket.target.memory, agent.block);
+}
 
 absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
                                       const HeapClient& client) {

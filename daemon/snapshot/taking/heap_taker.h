@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/copy_ticket.h"
+#include "daemon/attach/inject/heap_points.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/sample_sites.h"
 #include "daemon/symbolize/symbolizer.h"
@@ -35,9 +36,12 @@ struct HeapSource {
   std::function<SampleSites(std::vector<SampleId> numbers)> sites;
 };
 
+// Where a target waits for a snapshot of it.
+absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket);
+
 // Hands out a heap file (snapshot/file/), in pieces, as it is made. In one line:
-// kFailedPrecondition when it would cost too much, or cannot be; then nothing was done to the
-// target.
+// kOutOfRange when the target would stand still for too long, kResourceExhausted when there is no
+// room for the copy, kFailedPrecondition when it cannot be; then nothing was done to the target.
 absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
                                       const HeapClient& client);
 

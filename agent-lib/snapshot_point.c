@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Points at which the program waits until a snapshot of it has been taken, if the watcher wants
+ * those: where its code says so, and where it exits. Who waits holds the runtime lock, in a
+ * function that OCaml code has called: all roots are where the scanners look, so the copy
+ * is made at memprof_agent_at_point(), which is passed again and again, in place of the safe point.
+ */
+#include "snapshot.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "buffers.h"
+#include "domains.h"
+#include "raw_syscall.h"
+#include "runtime_abi.h"
+
+#define NAP_NS 500000
+#define PATIENCE_NS 10000000000u
+
+static volatile int somebody_waits;
+
+/* Where the watcher's probe stands. */
+__attribute__((visibility("default"), noinline, naked)) void memprof_agent_at_point(void)
+{
+	__asm__("nop\n\tnop\n\tret");
+}
+
+static int is_wanted(uint32_t kind)
+{
+	const struct memprof_snapshot *snapshot = &memprof_snapshot;
+
+	return (snapshot->points_wanted & kind) != 0 &&
+	       memprof_now_ns() < snapshot->points_until_ns;
+}
+
+static void nap(void)
+{
+	struct timespec time = {.tv_nsec = NAP_NS};
+
+	raw_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+}
+
+static int wait_for_answer(uint32_t kind, uint64_t number)
+{
+	const struct memprof_snapshot *snapshot = &memprof_snapshot;
+	uint64_t began_ns = memprof_now_ns();
+
+	while (__atomic_load_n(&snapshot->point_answered, __ATOMIC_ACQUIRE) != number) {
+		if (!is_wanted(kind) || memprof_now_ns() - began_ns > PATIENCE_NS)
+			return 0;
+		memprof_agent_at_point();
+		nap();
+	}
+	return snapshot->point_taken != 0;
+}
+
+int memprof_snapshot_point(uint32_t kind, const char *name)
+{
+	static uint64_t last;
+	struct memprof_snapshot *snapshot = &memprof_snapshot;
+	int taken;
+
+	if (!is_wanted(kind) || !__sync_bool_compare_and_swap(&somebody_waits, 0, 1))
+		return 0;
+	memset(snapshot->point_name, 0, sizeof snapshot->point_name);
+	strncpy(snapshot->point_name, name, sizeof snapshot->point_name - 1);
+	snapshot->point_kind = kind;
+	__atomic_store_n(&snapshot->point, ++last, __ATOMIC_RELEASE);
+	taken = wait_for_answer(kind, last);
+	__atomic_store_n(&snapshot->point, 0, __ATOMIC_RELEASE);
+	__sync_lock_release(&somebody_waits);
+	return taken;
+}
+
+/* Of the findlib package: Memprof_agent.snapshot. */
+__attribute__((visibility("default"))) value memprof_agent_snapshot_point(value name)
+{
+	return memprof_snapshot_point(MEMPROF_POINT_OF_PROGRAM, (const char *)name) ? VAL_TRUE
+										    : VAL_FALSE;
+}
+
+/* C code may exit without the runtime lock, which in OCaml 5 shows in that no domain is this
+ * thread's. In OCaml 4 it does not show; a copy that another thread spoils does not add up. */
+void memprof_snapshot_at_exit(void)
+{
+	if (!memprof_has_domains() || caml_state != 0)
+		memprof_snapshot_point(MEMPROF_POINT_EXIT, "exit");
+}

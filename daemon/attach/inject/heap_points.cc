@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/heap_points.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "agent-lib/include/memprof_snapshot_abi.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+
+absl::Status HeapPoints::want(std::uint32_t kinds) const {
+  const WritableMemory& memory = memory_->quick();
+  RETURN_IF_ERROR(memory.write_value(block_ + offsetof(memprof_snapshot, points_wanted), kinds));
+  return memory.write_value(block_ + offsetof(memprof_snapshot, points_until_ns),
+                            monotonic_ns() + kLeaseNs);
+}
+
+std::optional<WaitingPoint> HeapPoints::waiting() const {
+  memprof_snapshot block{};
+  if (!memory_->quick().read_value(block_, block).ok()) return std::nullopt;
+  if (block.point == 0 || block.point == block.point_answered) return std::nullopt;
+  return WaitingPoint{
+      .number = block.point,
+      .name = std::string(block.point_name, ::strnlen(block.point_name, sizeof block.point_name)),
+      .at_exit = block.point_kind == MEMPROF_POINT_EXIT};
+}
+
+void HeapPoints::answer(const WaitingPoint& point, bool is_taken) const {
+  const WritableMemory& memory = memory_->quick();
+  (void)memory.write_value(block_ + offsetof(memprof_snapshot, point_taken),
+                           std::uint32_t{is_taken});
+  (void)memory.write_value(block_ + offsetof(memprof_snapshot, point_answered), point.number);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The directory into which memprofd takes snapshots by itself: auto-NAME-PID-TIME.heap, each for
+// its owner alone, there when it is complete.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/snapshot/file/new_file.h"
+
+namespace memprofd {
+
+struct HeapFilesOptions {
+  std::string directory;
+  std::size_t keep = 10;  // complete ones; the oldest are removed
+  std::uint64_t max_bytes = 10ull << 30;
+};
+
+class HeapFiles {
+ public:
+  explicit HeapFiles(HeapFilesOptions options) : options_(std::move(options)) {}
+
+  // kFailedPrecondition: no directory, or no files can be created in it.
+  absl::Status check() const;
+
+  // One that is being written.
+  class File {
+   public:
+    const std::string& path() const { return path_; }
+    // kResourceExhausted: what is in the directory would take too much.
+    absl::Status write(std::string_view bytes);
+    // Removes the oldest, when there are more than are kept.
+    absl::Status finish();
+
+   private:
+    friend class HeapFiles;
+    File(const HeapFiles& files, std::string path, NewFile file, std::uint64_t room)
+        : files_(files), path_(std::move(path)), file_(std::move(file)), room_(room) {}
+
+    const HeapFiles& files_;
+    std::string path_;
+    NewFile file_;
+    std::uint64_t room_;
+  };
+  // program: its name, of which letters, digits and hyphens are kept.
+  absl::StatusOr<File> create(std::string_view program, int pid, std::time_t now) const;
+
+ private:
+  absl::Status full() const;
+  void remove_oldest() const;
+
+  const HeapFilesOptions options_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What has become of snapshots of heaps that were asked for, by users or by rules: counted by the
+// code of the answer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace memprofd {
+
+class HeapOutcomes {
+ public:
+  // Any thread.
+  void count(const absl::Status& outcome) {
+    const std::lock_guard lock(mutex_);
+    ++counts_[place_of(outcome.code())];
+  }
+  // All names, with their counts.
+  std::vector<std::pair<std::string, std::uint64_t>> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::pair<std::string, std::uint64_t>> all;
+    for (std::size_t i = 0; i < kNames.size(); ++i) all.emplace_back(kNames[i].name, counts_[i]);
+    return all;
+  }
+
+ private:
+  struct Name {
+    absl::StatusCode code;
+    const char* name;
+  };
+  static constexpr std::array<Name, 10> kNames{
+      {{absl::StatusCode::kOk, "taken"},
+       {absl::StatusCode::kOutOfRange, "pause_too_long"},
+       {absl::StatusCode::kResourceExhausted, "no_room"},
+       {absl::StatusCode::kFailedPrecondition, "cannot_be"},
+       {absl::StatusCode::kAlreadyExists, "another_runs"},
+       {absl::StatusCode::kUnavailable, "too_soon"},
+       {absl::StatusCode::kDeadlineExceeded, "in_vain"},
+       {absl::StatusCode::kNotFound, "program_gone"},
+       {absl::StatusCode::kCancelled, "not_wanted"},
+       {absl::StatusCode::kUnknown, "failed"}}};
+
+  static std::size_t place_of(absl::StatusCode code) {
+    // Of who was let go of in the middle, as of who ended.
+    if (code == absl::StatusCode::kAborted) code = absl::StatusCode::kNotFound;
+    std::size_t place = 0;
+    while (place + 1 < kNames.size() && kNames[place].code != code) ++place;
+    return place;
+  }
+
+  mutable std::mutex mutex_;
+  std::array<std::uint64_t, kNames.size()> counts_{};  // guarded by mutex_
+};
+
+}  // namespace memprofd
