@@ -631,6 +631,41 @@ class Reading(Snapshot):
         self.assertEqual(after - before, diff["heap"][0]["change_bytes"])
 
 
+class CaseStudies(Snapshot):
+    """Programs like those of the thesis on ocp-memprof, told from a snapshot."""
+
+    programs = harness.TARGETS
+    ask = Reading.ask
+
+    def retained(self, case):
+        """What each root keeps of all that is reachable, by its full name."""
+        target, daemon = self.attached("case_studies")
+        self.stepping(target, daemon, "work")
+        target.command(f"begin {case}")
+        self.assertEqual(0, self.take_while(daemon, lambda: target.command("work")).wait())
+        answer = self.ask("retained", self.folder / "a.heap")
+        shares = {}
+
+        def note(rows, above):
+            for row in rows:
+                name = f"{above} / {row['name']}" if above else row["name"]
+                shares[name] = row["bytes"] / answer["reachable"]["bytes"]
+                note(row["children"], name)
+        note(answer["roots"], "")
+        return shares
+
+    def test_a_parsers_environment_keeps_the_last_tree(self):
+        self.assertGreater(self.retained("parser")["globals / Stdlib__Parsing"], 0.9)
+
+    def test_finalisers_keep_what_they_are_to_free(self):
+        self.assertGreater(self.retained("finalisers")["finalisers"], 0.8)
+
+    def test_a_renaming_table_is_never_emptied(self):
+        shares = self.retained("renaming")
+        self.assertGreater(max(share for name, share in shares.items()
+                               if re.fullmatch(r"globals / Case_studies / field \d+", name)), 0.9, shares)
+
+
 class Reading5(Reading):
     programs = TARGETS5
 

@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points case_studies domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -107,6 +107,15 @@ $(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx 
 	$(call say,OCAML,$@)
 	$(Q)cp $< $(TARGETS_DIR)/obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg -I $(TARGETS_DIR)/obj $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/obj/points.ml -o $@
+
+# With a parser that ocamlyacc makes.
+CASES_DIR := $(TARGETS_DIR)/cases
+targets: $(TARGETS_DIR)/case_studies
+$(TARGETS_DIR)/case_studies: tests/targets/case_studies.ml tests/targets/case_parser.mly $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
+	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/case_parser.mly
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench
