@@ -218,6 +218,21 @@ class Controlling(PageTest):
         harness.eventually(lambda: self.target(self.server.pid)["paused_seconds"] >= shown["snapshot"]["pause_seconds"],
                            "its pause is counted")
 
+    def test_what_is_in_a_heap(self):
+        """The page shows what gRPC answers: what a program's heap is made of, and what holds it."""
+        self.open()
+        self.browser.click_on(f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type(3)')
+        self.wait_element("#overview .heap .holders li")
+        self.assertRegex(self.text("#overview .heap p"), r" reachable, in [\d,.]+.* blocks; .* The program stood still for ")
+        self.assertRegex(self.text("#overview .heap .holders summary"), r"^\d+ % globals .* blocks")
+        modules = self.js("[...document.querySelectorAll('#overview .holders > ul > li > details > ul > li')].map((li) => li.textContent)")
+        self.assertTrue(any(" Demo_server " in module for module in modules), modules)
+        classes = self.js("[...document.querySelectorAll('#overview .classes tbody td:first-child')].map((td) => td.textContent)")
+        self.assertLessEqual({"string", "array", "block(2)"}, set(classes))
+        self.assertRegex(self.daemon.said(), "snapshot to describe by .*: done")
+        self.press("Close", "#overview .heap")
+        self.assertTrue(self.js("document.querySelector('#overview .heap').hidden"))
+
     def test_what_keeps_a_site_alive(self):
         harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
                                        for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
@@ -230,7 +245,7 @@ class Controlling(PageTest):
         self.wait_element(".site-detail .why button")
         self.press("Take a snapshot and look", ".site-detail .why")
         self.wait_element(".site-detail .why li")
-        self.assertRegex(self.text(".site-detail .why p"), r"reachable, in \d+ sampled blocks; .* The program stood still for")
+        self.assertRegex(self.text(".site-detail .why p"), r"reachable, in [\d,]+ sampled blocks; .* The program stood still for")
         self.assertRegex(self.text(".site-detail .why li"),
                          r"^100 % .* global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\] → block\(3\)")
 

@@ -13,10 +13,13 @@ import subprocess
 import time
 import unittest
 
+import grpc
+
 import harness
 from harness import OK, TARGETS5, Process, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
 from test_attach_faults import EVENTS, Exits, Nothing, happen
+from test_profiles import message_modules
 from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, children, is_gone, undisturbed_output
 
 IMAGE = harness.BUILD / "tests" / "heap_image"
@@ -518,6 +521,30 @@ class Reading(Snapshot):
         self.assertEqual(reachable["bytes"], sum(root["bytes"] for root in retained["roots"]))
         self.assertIn(8 * told["kept_words"], set(self.sizes(retained["roots"])), "what only one global keeps")
         self.ask("waste", path)
+        self.check_description(target, daemon, told["kept_words"])
+
+    def check_description(self, target, daemon, kept_words):
+        """gRPC tells the same of a snapshot that nobody keeps."""
+        pb, = message_modules(self.folder, "memprof/v1/heaps.proto")
+        with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
+            call = channel.unary_unary("/memprof.v1.Heaps/DescribeHeap",
+                                       request_serializer=pb.DescribeHeapRequest.SerializeToString,
+                                       response_deserializer=pb.DescribeHeapResponse.FromString)
+            answer = call.future(pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
+                                 timeout=harness.TIMEOUT)
+            while not answer.done():
+                target.command(f"step {self.folder / 'own'}")
+            heap = answer.result()
+        classes = {one.name: one.reachable.blocks for one in heap.classes}
+        self.assertEqual(OLD, {(tag, fields): classes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
+        self.assertEqual(heap.all.reachable.bytes, sum(holder.bytes for holder in heap.holders))
+        sizes, rows = set(), list(heap.holders)
+        while rows:
+            row = rows.pop()
+            sizes.add(row.bytes)
+            rows += row.children
+        self.assertIn(8 * kept_words, sizes, "what only one global keeps")
+        self.assertRegex(daemon.said(), "snapshot to describe by user 0, process .*: done")
 
     def test_why_what_a_site_allocated_is_there(self):
         target = self.target("demo_server", "--self-load", "2", folder=self.programs)

@@ -1,38 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/heap_why.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <string_view>
-
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/heap_json.h"
+#include "daemon/export/api/inner_heap.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/why.h"
-#include "daemon/snapshot/file/heap_file_reader.h"
-#include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
-#include "daemon/util/units.h"
 
 namespace memprofd {
-namespace {
 
 namespace pb = ::memprof::v1;
-
-// A file in memory.
-bool append(const UniqueFd& file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-}  // namespace
 
 absl::Status check_site_pattern(const std::string& pattern) {
   return Patterns::compile("site", {pattern}).status();
@@ -72,35 +50,26 @@ absl::Status check_live_sites(const pb::ListSitesResponse& answer, const std::st
                                           "\"; memprofctl sites lists sites"));
 }
 
-absl::StatusOr<HeapImage> HeapWhy::take(const pb::AskWhyRequest& request) {
-  const UniqueFd file(::memfd_create("memprofd-heap", MFD_CLOEXEC));
-  if (!file) return absl::ResourceExhaustedError("no memory for the snapshot's file");
-  pb::TakeSnapshotRequest asked;
-  asked.set_pid(request.pid());
-  asked.set_max_pause_seconds(request.max_pause_seconds());
-  const HeapClient client{.take = [&](std::string_view bytes) { return append(file, bytes); },
-                          .waits = [this] { return stop_.wait({}); }};
-  ASSIGN_OR_RETURN(const pb::SnapshotSummary summary, control_.take_snapshot(asked, client));
-  if (summary.blocks() > kMostBlocks) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the heap of pid ", request.pid(), " has ", format_count(summary.blocks()),
-        " blocks, more than memprofd looks at within itself; ask memprofctl why --pid ",
-        request.pid()));
-  }
-  return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()));
-}
-
 absl::StatusOr<std::string> HeapWhy::answer(const pb::AskWhyRequest& request) {
   RETURN_IF_ERROR(check_site_pattern(request.site()));
   ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
                    queries_.list_sites(live_sites_request(request.pid(), request.site())));
   RETURN_IF_ERROR(check_live_sites(sites, request.site()));
-  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
-  if (!alone.owns_lock()) {
-    return absl::ResourceExhaustedError(
-        "another snapshot is being looked at, and memprofd has memory for one; ask again later");
-  }
-  ASSIGN_OR_RETURN(const HeapImage image, take(request));
+  pb::TakeSnapshotRequest asked;
+  asked.set_pid(request.pid());
+  asked.set_max_pause_seconds(request.max_pause_seconds());
+  std::string answer;
+  RETURN_IF_ERROR(look_at_heap(
+      control_, asked, [this] { return stop_.wait({}); },
+      [&](const HeapImage& image) -> absl::Status {
+        ASSIGN_OR_RETURN(answer, answer_from(image, request));
+        return absl::OkStatus();
+      }));
+  return answer;
+}
+
+absl::StatusOr<std::string> HeapWhy::answer_from(const HeapImage& image,
+                                                 const pb::AskWhyRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<bool> wanted, sites_matching(image, request.site()));
   const Why why(image, wanted);
   if (why.sites().empty()) {

@@ -3,7 +3,6 @@
 // taken for it.
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,24 +30,21 @@ absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,
 // Takes snapshots and answers from them, within memprofd: the image of a heap takes memory there.
 class HeapWhy {
  public:
-  // Blocks of a heap, about 40 bytes each.
-  static constexpr std::uint64_t kMostBlocks = 10'000'000;
-
   // All must outlive this.
   HeapWhy(ControlService& control, QueryService& queries, StopSignal& stop)
       : control_(control), queries_(queries), stop_(stop) {}
 
-  // The JSON of memprofctl why. Errors as of taking one; kNotFound: no such site has anything
-  // alive; kResourceExhausted: the heap has too many blocks, or another one is being looked at.
+  // The JSON of memprofctl why. Errors as of look_at_heap(); kNotFound: no such site has anything
+  // alive.
   absl::StatusOr<std::string> answer(const ::memprof::v1::AskWhyRequest& request);
 
  private:
-  absl::StatusOr<HeapImage> take(const ::memprof::v1::AskWhyRequest& request);
+  static absl::StatusOr<std::string> answer_from(const HeapImage& image,
+                                                 const ::memprof::v1::AskWhyRequest& request);
 
   ControlService& control_;
   QueryService& queries_;
   StopSignal& stop_;
-  std::mutex one_at_a_time_;
 };
 
 }  // namespace memprofd

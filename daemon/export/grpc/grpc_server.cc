@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/grpc_heaps_service.h"
 #include "daemon/export/grpc/grpc_memory_service.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
@@ -66,7 +67,8 @@ struct GrpcServer::Impl {
         traces(traces),
         trace_service(traces, access, streams),
         values_service(profiler, access),
-        memory_service(profiler, access) {}
+        memory_service(profiler, access),
+        heaps_service(profiler, access) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -79,6 +81,7 @@ struct GrpcServer::Impl {
   GrpcTraceService trace_service;
   GrpcValuesService values_service;
   GrpcMemoryService memory_service;
+  GrpcHeapsService heaps_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -97,6 +100,7 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.RegisterService(&trace_service);
   builder.RegisterService(&values_service);
   builder.RegisterService(&memory_service);
+  builder.RegisterService(&heaps_service);
 }
 
 void GrpcServer::Impl::set_serving(bool serving) {
@@ -106,6 +110,7 @@ void GrpcServer::Impl::set_serving(bool serving) {
   health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Memory::service_full_name(), serving);
+  health->SetServingStatus(::memprof::v1::Heaps::service_full_name(), serving);
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
+#include "daemon/export/api/heap_service.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/same_site.h"
@@ -87,6 +88,17 @@ HttpHandler why(ControlService& control, QueryService& queries, StopSignal& stop
   };
 }
 
+HttpHandler heap(ControlService& control, StopSignal& stop) {
+  return [&control, &stop](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<::memprof::v1::DescribeHeapRequest>(http.body);
+    if (!request.ok()) return http_failure(request.status());
+    const auto answer = describe_heap(control, *request, [&stop] { return stop.wait({}); });
+    audit(request->pid(), "snapshot to describe", http.caller, answer.status());
+    return http_answer(answer);
+  };
+}
+
 }  // namespace
 
 void add_control_routes(ControlService& control, QueryService& queries, StopSignal& stop,
@@ -97,6 +109,7 @@ void add_control_routes(ControlService& control, QueryService& queries, StopSign
   routes["POST /api/v1/attach"] = allowed ? command(control, &ControlService::attach) : off;
   routes["POST /api/v1/detach"] = allowed ? command(control, &ControlService::detach) : off;
   routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, stop) : off;
+  routes["POST /api/v1/heap"] = allowed ? heap(control, stop) : off;
   routes["POST /api/v1/why"] = allowed ? why(control, queries, stop) : off;
   routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }

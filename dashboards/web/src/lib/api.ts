@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapHolder, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -16,6 +16,7 @@ export type DiffAnswer = With<pb.DiffSitesResponse, "base_range" | "other_range"
 export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "range">;
 export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
 export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
+export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 // As `memprofctl why -o json` says it.
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
@@ -118,6 +119,11 @@ export class Api {
   // The file of a heap snapshot, for memprofctl.
   async snapshot(pid: number): Promise<Blob> {
     return (await this.post("snapshot", { pid })).blob();
+  }
+
+  // What is in a heap and what holds it, likewise.
+  async heap(pid: number): Promise<HeapAnswer> {
+    return (await (await this.post("heap", { pid })).json()) as HeapAnswer;
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.

@@ -95,6 +95,16 @@ export class Control {
     }
   }
 
+  heapButton(target: Target, look: () => Promise<void>): HTMLButtonElement {
+    const out = button("Heap", () => {
+      out.disabled = true;
+      void look().finally(() => { out.disabled = false; });
+    }, { className: "button small", "aria-label": `What is in the heap of pid ${target.pid}` });
+    out.disabled = !this.isAllowed;
+    out.title = this.reason() || "Stops the program for a moment and shows what is in its heap and what holds it";
+    return out;
+  }
+
   // Fields for another program.
   attachForm(): HTMLElement {
     const pid = make("input", { className: "field", type: "text", inputMode: "numeric", size: 8, placeholder: "pid", name: "pid",

@@ -7,6 +7,7 @@ import { button, make } from "../lib/dom";
 import { bytes, count, duration, estimate, interval, share } from "../lib/format";
 import type { View } from "../lib/state";
 import { Control } from "./control";
+import { HeapCard } from "./heap";
 import { RateMeter } from "./rates";
 
 const HEADS = ["Program", "State", "Live", "Allocates", "Heap", "Collections", "Pauses, 99 %", "Rate per word", "Lost", ""];
@@ -20,6 +21,7 @@ class Overview implements Panel {
   private readonly control: Control;
   private readonly title = make("h2", { id: "overview-title" }, "Programs");
   private readonly body = make("tbody");
+  private readonly heap = new HeapCard();
   private readonly empty = make("p", { className: "empty", hidden: true });
   private readonly table: HTMLElement;
   private form: HTMLElement;
@@ -34,7 +36,7 @@ class Overview implements Panel {
       make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text)))), this.body));
     container.append(make("div", { className: "card" },
       make("div", { className: "overview-head" }, this.title, make("span", { className: "space" }), this.form),
-      this.table, this.empty));
+      this.table, this.empty, this.heap.element));
   }
 
   update(view: View): void {
@@ -72,7 +74,7 @@ class Overview implements Panel {
   private row(target: Target, index: number): Row {
     let row = this.rows.get(target.pid);
     if (!row) {
-      row = new Row(target, this.app, this.control);
+      row = new Row(target, this.app, this.control, this.heap);
       this.rows.set(target.pid, row);
     }
     if (this.body.children[index] !== row.element) this.body.insertBefore(row.element, this.body.children[index] ?? null);
@@ -105,15 +107,17 @@ class Row {
   private readonly budget = make("span", { className: "budget" });
   private readonly detach: HTMLButtonElement;
   private readonly snapshot: HTMLButtonElement;
+  private readonly heap: HTMLButtonElement;
 
-  constructor(target: Target, private readonly app: App, control: Control) {
+  constructor(target: Target, private readonly app: App, control: Control, card: HeapCard) {
     this.rate = control.rateField(target);
     this.detach = control.detachButton(target);
     this.snapshot = control.snapshotButton(target);
+    this.heap = control.heapButton(target, () => card.ask(target.pid, target.comm));
     const open = button(target.comm, () => this.choose(target.pid), { className: "link", title: `${target.exe}, OCaml ${target.runtime_version}` });
     this.cells[0]!.append(open, make("span", { className: "muted" }, ` ${target.pid}`));
     this.cells[7]!.append(this.rate, this.budget);
-    this.cells[9]!.append(this.detach, this.snapshot);
+    this.cells[9]!.append(this.detach, this.snapshot, this.heap);
     this.element.dataset["pid"] = String(target.pid);
     this.element.append(...this.cells);
     this.element.addEventListener("click", (event) => {
@@ -158,7 +162,7 @@ class Row {
     this.cells[8]!.className = lost === 0 ? "" : "lost";
     this.showBudget(runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
-    this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
+    this.heap.hidden = this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
     this.rate.hidden = !runs || target.mode === "observe";
   }
 

@@ -174,7 +174,7 @@ TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
 TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
   add_control_routes(control_, queries_, stop_, false, off);
-  for (const char* what : {"attach", "detach", "rate", "snapshot", "why"}) {
+  for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in a target's heap and what holds it, as the API's messages.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "daemon/export/api/control_service.h"
+#include "daemon/snapshot/heap_image.h"
+#include "memprof/v1/heaps.pb.h"
+
+namespace memprofd {
+
+// Of one that is there. The image is of no use afterwards.
+::memprof::v1::DescribeHeapResponse describe_heap(
+    HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
+
+// Of one that is taken for it; waits: whether somebody still waits for the answer. Errors as of
+// look_at_heap().
+absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
+    ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
+    const std::function<bool()>& waits);
+
+}  // namespace memprofd

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in a program's heap and what holds it, of a snapshot that is taken when it is asked for.
+import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/api";
+import { button, make } from "../lib/dom";
+import { bytes, count, duration, share } from "../lib/format";
+
+const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
+
+export class HeapCard {
+  readonly element = make("section", { className: "heap", hidden: true, "aria-label": "What is in a heap" });
+  private readonly api = new Api();
+
+  async ask(pid: number, comm: string): Promise<void> {
+    const waits = make("p", { className: "muted" }, `Taking a snapshot of ${comm} (pid ${pid}) …`);
+    this.element.hidden = false;
+    this.element.replaceChildren(waits);
+    try {
+      const answer = await this.api.heap(pid);
+      if (waits.isConnected) this.show(`${comm} (pid ${pid})`, answer);
+    } catch (error) {
+      if (waits.isConnected) this.element.replaceChildren(make("p", { className: "error" }, (error as Error).message));
+    }
+  }
+
+  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders }: HeapAnswer): void {
+    const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
+    const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
+      `that the collector does not know yet, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
+      `The program stood still for ${duration(pause_seconds)}.`;
+    this.element.replaceChildren(
+      make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),
+      make("p", {}, sum),
+      make("div", { className: "heap-parts" },
+        make("div", { className: "holders" }, make("h4", {}, "What holds it"), tree(holders, size(all.reachable), true)),
+        make("div", {}, make("h4", {}, "What it is"), table(classes, Number(more_classes)))));
+  }
+}
+
+// Kinds of roots are open; what they lead to unfolds.
+function tree(rows: readonly HeapHolder[], all: number, isOpen = false): HTMLElement {
+  return make("ul", {}, ...rows.map((row) => {
+    if (Number(row.more) > 0) return make("li", { className: "muted" }, `… ${count(Number(row.more))} more, ${bytes(size(row))}`);
+    const line = [make("span", { className: "part" }, share(size(row), all)), ` ${row.name} `,
+      make("span", { className: "muted" }, `${bytes(size(row))}, ${count(Number(row.blocks))} blocks`)];
+    return row.children.length === 0 ? make("li", {}, ...line)
+      : make("li", {}, make("details", { open: isOpen }, make("summary", {}, ...line), tree(row.children, all)));
+  }));
+}
+
+function table(classes: readonly HeapClass[], more: number): HTMLElement {
+  const row = ({ name, reachable, garbage }: HeapClass): HTMLElement => make("tr", {}, make("td", {}, name),
+    make("td", {}, bytes(size(reachable))), make("td", {}, count(Number(reachable?.blocks ?? 0))), make("td", {}, bytes(size(garbage))));
+  return make("table", { className: "classes" },
+    make("thead", {}, make("tr", {}, ...["Class", "Reachable", "Blocks", "Garbage"].map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...classes.map(row)),
+    ...(more > 0 ? [make("tfoot", {}, make("tr", {}, make("td", { colSpan: 4, className: "muted" }, `… ${count(more)} more`)))] : []));
+}
