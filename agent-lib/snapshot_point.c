@@ -73,7 +73,7 @@ int memprof_snapshot_point(uint32_t kind, const char *name)
 	return taken;
 }
 
-/* Of the findlib package: Memprof_agent.snapshot. */
+/* The findlib package has it as Memprof_agent.snapshot. */
 __attribute__((visibility("default"))) value memprof_agent_snapshot_point(value name)
 {
 	return memprof_snapshot_point(MEMPROF_POINT_OF_PROGRAM, (const char *)name) ? VAL_TRUE

@@ -42,7 +42,7 @@ class HeapWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Of one target, as long as it is profiled.
+  // One target, as long as it is profiled.
   struct Watched {
     std::uint64_t attached_ns = 0;
     std::vector<HeapRuleState> rules;

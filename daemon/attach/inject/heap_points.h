@@ -19,7 +19,7 @@ struct WaitingPoint {
   bool at_exit = false;
 };
 
-// Of one program. Any thread, one at a time.
+// One program's. Any thread, one at a time.
 class HeapPoints {
  public:
   // block: address of memprof_snapshot in the process.

@@ -11,11 +11,11 @@
 
 namespace memprofd {
 
-// Of one that is there. The image is of no use afterwards.
+// The heap is there; its image is of no use afterwards.
 ::memprof::v1::DescribeHeapResponse describe_heap(
     HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
 
-// Of one that is taken for it; waits: whether somebody still waits for the answer. Errors as of
+// A snapshot is taken for it; waits: whether somebody still waits for the answer. Errors as of
 // look_at_heap().
 absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
     ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
