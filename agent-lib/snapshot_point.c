@@ -73,8 +73,8 @@ int memprof_snapshot_point(uint32_t kind, const char *name)
 	return taken;
 }
 
-/* The findlib package has it as Memprof_agent.snapshot. */
-__attribute__((visibility("default"))) value memprof_agent_snapshot_point(value name)
+/* The findlib package, which links the agent in, has it as Memprof_agent.snapshot. */
+value memprof_agent_snapshot_point(value name)
 {
 	return memprof_snapshot_point(MEMPROF_POINT_OF_PROGRAM, (const char *)name) ? VAL_TRUE
 										    : VAL_FALSE;

@@ -10,6 +10,7 @@
 #include "buffers.h"
 #include "domains.h"
 #include "profiles.h"
+#include "sections.h"
 #include "session.h"
 #include "snapshot_domains.h"
 
@@ -158,16 +159,22 @@ static long copy(domain_state** domains, int count) {
   return domains[count - 1] == (domain_state*)fakes[count - 1].state ? 4242 : 0;
 }
 
-static void copy_all(const char* step) {
+static void copy_until(const char* step, uint64_t until_ns) {
   long child;
 
   sections = 0;
-  child = memprof_copy_domains(copy);
+  copied = 0;
+  child = memprof_copy_domains(copy, until_ns);
   printf("%s: child=%ld domains=%d sections=%u\n", step, child, copied, sections);
+}
+
+static void copy_all(const char* step) {
+  copy_until(step, memprof_now_ns() + MEMPROF_SECTION_PATIENCE_NS);
 }
 
 static void copies(void) {
   copy_all("copy of all");
+  copy_until("copy too late", 1);
   ends_in = 3;
   caml_num_domains_running = DOMAINS + 1;
   copy_all("copy while one ends");

@@ -39,7 +39,7 @@ class ElfContract(unittest.TestCase):
         out = subprocess.run(["nm", "-D", "--defined-only", AGENT], capture_output=True, text=True)
         self.assertEqual(
             sorted(line.split()[2] for line in out.stdout.splitlines()),
-            ["memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll",
+            ["memprof_agent_at_point", "memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll",
              "memprof_agent_snapshot", "memprof_snapshot"])
 
     def test_hooks_are_there_after_what_they_call(self):
@@ -70,7 +70,7 @@ class ElfContract(unittest.TestCase):
 
     def test_is_small(self):
         """Where it has to be copied into a container, the program waits for the copy."""
-        self.assertLess(os.path.getsize(AGENT), 100_000)
+        self.assertLess(os.path.getsize(AGENT), 110_000)
 
     def test_runs_with_old_c_libraries(self):
         out = subprocess.run(["objdump", "-T", AGENT], capture_output=True, text=True).stdout

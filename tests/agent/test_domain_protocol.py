@@ -96,8 +96,10 @@ class Protocol(unittest.TestCase):
         self.assertEqual((1, of), (sampling, since))
 
     def test_a_copy_is_made_of_all_domains_or_of_none(self):
-        """One that has left the sections, and still counts as running, may be giving away its heap."""
-        self.assertEqual([("copy of all", 4242, 3, 1), ("copy while one ends", 4242, 3, 3), ("copy of one", 4242, 1, 0)],
+        """One that has left the sections, and still counts as running, may be giving away its heap. When all have come
+        too late, there is no copy (ETIME)."""
+        self.assertEqual([("copy of all", 4242, 3, 1), ("copy too late", -62, 0, 1), ("copy while one ends", 4242, 3, 3),
+                          ("copy of one", 4242, 1, 0)],
                          [(step, *(said[key] for key in ("child", "domains", "sections"))) for step, said in self.copies])
 
 
