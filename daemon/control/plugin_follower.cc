@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/discover/frame_table.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 
@@ -53,7 +54,7 @@ void PluginFollower::start_look(const AttachedTarget& target, const std::functio
   seen_.reset();  // again when threads are free
   next_look_ = std::chrono::steady_clock::now() + kLookBudget;
   log_warning("pid {}: its plugins are not looked for: {}", target.target().pid,
-              std::string(look.status().message()));
+              without_pid(target.target().pid, std::string(look.status().message())));
 }
 
 // On the look's thread.
@@ -115,7 +116,8 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
                                   AttachedTarget& target) {
   const int pid = target.target().pid;
   const absl::Status status = target.kernel().add_frames(table);
-  if (!status.ok()) log_warning("pid {}: {}: {}", pid, name, std::string(status.message()));
+  if (!status.ok())
+    log_warning("pid {}: {}: {}", pid, name, without_pid(pid, std::string(status.message())));
   if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
   log_warning(
       "pid {}: {}: {} of its frame descriptors are no addresses or have no room in the {} that are "

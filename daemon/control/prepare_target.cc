@@ -3,12 +3,11 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/agent_plan.h"
 #include "daemon/attach/observe_attachment.h"
 #include "daemon/attach/target_lock.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -56,18 +55,10 @@ absl::StatusOr<PreparedTarget> prepare_observation(FoundProgram found, TargetLoc
   return with_code(std::move(target), std::move(found), std::move(why));
 }
 
-// What is said of a pid without the pid.
-std::string reason(int pid, absl::string_view text) {
-  if (absl::ConsumePrefix(&text, absl::StrCat("pid ", pid))) {
-    if (!absl::ConsumePrefix(&text, ": ")) absl::ConsumePrefix(&text, " ");
-  }
-  return std::string(text);
-}
-
 absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lock,
                                                const AttachOptions& options,
                                                const std::string& why_no_agent) {
-  std::string why = reason(found.target.pid, why_no_agent);
+  std::string why = without_pid(found.target.pid, why_no_agent);
   auto prepared = prepare_observation(std::move(found), std::move(lock), options, std::move(why));
   if (!absl::IsFailedPrecondition(prepared.status())) return prepared;
   return absl::FailedPreconditionError(why_no_agent);

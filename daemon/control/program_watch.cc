@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -102,7 +103,7 @@ void ProgramWatch::take_result(int pid, Found& found) {
   found.done = found.refused >= kTries;
   if (!found.done || absl::IsNotFound(result)) return;
   log_warning("pid {}: left alone, though --name {} means it: {}", pid, found.pattern,
-              std::string(result.message()));
+              without_pid(pid, std::string(result.message())));
 }
 
 }  // namespace memprofd

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 
@@ -49,9 +49,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
 
 // Whoever asked for several targets is to know which one an answer is about.
 absl::Status TargetSession::about(const absl::Status& status) const {
-  const std::string pid = absl::StrCat("pid ", options_.pid);
-  if (absl::StrContains(status.message(), pid)) return status;
-  return absl::Status(status.code(), absl::StrCat(pid, ": ", status.message()));
+  return about_pid(options_.pid, status);
 }
 
 // ---------------------------------------------------------------------- looks
@@ -221,7 +219,7 @@ absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
     return about(absl::FailedPreconditionError(info.message));
   }
   if (info.state == TargetState::kExited || info.state == TargetState::kDetached) {
-    return absl::NotFoundError(absl::StrCat("pid ", info.pid, ": ", info.message));
+    return about(absl::NotFoundError(info.message));
   }
   return info;
 }
@@ -322,9 +320,9 @@ void TargetSession::stop(TargetState state, std::string message, milliseconds pa
 TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
   const int pid = options_.pid;
   if (state == TargetState::kFailed) {
-    log_warning("pid {}: {}", pid, message);
+    log_warning("{}", about_pid(pid, message));
   } else {
-    log_info("pid {}: {}", pid, message);
+    log_info("{}", about_pid(pid, message));
   }
   context_.leases.drop(pid);
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {

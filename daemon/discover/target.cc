@@ -19,6 +19,7 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/program_check.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/status_macros.h"
 
@@ -37,12 +38,6 @@ absl::Status gone(int pid) {
 absl::Status exec_seen(int pid) {
   return absl::FailedPreconditionError(fmt::format(
       "pid {} started another program (exec) while it was being looked at: try again", pid));
-}
-
-// "pid 4242 " and what is wrong with it.
-absl::Status about_pid(int pid, const absl::Status& status, std::string_view separator) {
-  return absl::Status(status.code(),
-                      fmt::format("pid {}{}{}", pid, separator, std::string(status.message())));
 }
 
 absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
@@ -96,7 +91,7 @@ absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const ProcFs& proc, const 
   if (absl::IsPermissionDenied(program.status())) {
     return process_error(target.pid, EACCES, "read the program");
   }
-  return about_pid(target.pid, program.status(), ": ");
+  return about_pid(target.pid, program.status());
 }
 
 absl::Status find_probe_point(const ElfFile& program, const ElfSymbol& function,
@@ -204,7 +199,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   target.track_interned = range_of(symbols.track_interned, *load_bias);
   absl::StatusOr<FrameTable> frames = read_frame_table(
       *target.memory, maps, *load_bias + symbols.frametable.address, target.budget);
-  if (!frames.ok()) return about_pid(pid, frames.status(), ": ");
+  if (!frames.ok()) return about_pid(pid, frames.status());
   target.frames = *std::move(frames);
   find_plugins(proc, maps, stop, target);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget, stop);
@@ -220,7 +215,11 @@ bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status
 absl::Status look_at_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
   ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
   absl::StatusOr<OcamlProgram> program = check_program(*file);
-  if (!program.ok()) return about_pid(target.pid, program.status(), " ");
+  if (!program.ok()) {
+    return absl::Status(
+        program.status().code(),
+        fmt::format("pid {} {}", target.pid, std::string(program.status().message())));
+  }
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
   target.why_no_observe = program->why_no_observe;

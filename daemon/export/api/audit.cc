@@ -2,6 +2,7 @@
 #include "daemon/export/api/audit.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -16,7 +17,8 @@ void audit(int pid, std::string_view what, std::string_view who, const absl::Sta
   if (outcome.ok()) {
     log_info("{}: done{}{}", line, done.empty() ? "" : ", ", done);
   } else {
-    log_warning("{}: refused: {}", line, printable(std::string(outcome.message())));
+    log_warning("{}: refused: {}", line,
+                printable(without_pid(pid, std::string(outcome.message()))));
   }
 }
 

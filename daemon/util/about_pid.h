@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages about a program begin with "pid 4242: " or "pid 4242 has ...", once, however many
+// callers pass them on.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+
+namespace memprofd {
+
+// The length of "pid 4242" at the text's front; 0: it does not begin so.
+inline std::size_t pid_length(int pid, std::string_view text) {
+  const std::string begin = fmt::format("pid {}", pid);
+  const bool found = text.starts_with(begin) && text.size() > begin.size() &&
+                     (text[begin.size()] == ' ' || text[begin.size()] == ':');
+  return found ? begin.size() : 0;
+}
+
+// "pid 4242: " and the text, which may say that already.
+inline std::string about_pid(int pid, std::string_view text) {
+  return pid_length(pid, text) != 0 ? std::string(text) : fmt::format("pid {}: {}", pid, text);
+}
+
+inline absl::Status about_pid(int pid, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), about_pid(pid, std::string(status.message())));
+}
+
+// The text without that, for a line that has said of whom it is.
+inline std::string without_pid(int pid, std::string_view text) {
+  if (const std::size_t length = pid_length(pid, text); length != 0) {
+    text.remove_prefix(length);
+    text.remove_prefix(text.starts_with(": ") ? 2 : 1);
+  }
+  return std::string(text);
+}
+
+}  // namespace memprofd
