@@ -3,6 +3,7 @@
 #include "daemon/ctl/commands.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -11,7 +12,6 @@
 #include "daemon/ctl/doctor.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
-#include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_rss.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/util/status_macros.h"
@@ -20,8 +20,11 @@
 namespace memprofd::ctl {
 namespace {
 
-absl::Status print_target(const Options& options, const pb::Target& target) {
-  return print(options.json() ? target_json(target) : target_line(target));
+absl::Status print_target(const Options& options, pb::Target target) {
+  if (!options.json()) return print(target_line(target));
+  pb::AttachResponse response;  // those of Detach and SetRate look the same
+  *response.mutable_target() = std::move(target);
+  return print_json(response);
 }
 
 absl::StatusOr<int> pid_to_use(Client& client, int asked) {
@@ -52,7 +55,7 @@ void leave_ended(google::protobuf::RepeatedPtrField<pb::Target>& targets) {
 absl::Status run_targets(const Options& options) {
   ASSIGN_OR_RETURN(pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());
   if (options.ended) leave_ended(*targets.mutable_targets());
-  if (options.json()) return print(targets_json(targets));
+  if (options.json()) return print_json(targets);
   if (!options.ended) return print(targets_table(targets, stdout_style()));
   return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }
@@ -104,8 +107,8 @@ absl::Status run_doctor(const Options& options) {
   absl::StatusOr<pb::DiagnoseResponse> response = client.diagnose(options.pid);
   const absl::Status unreachable = response.status();
   if (!response.ok()) response = local_findings(unreachable, options.pid);
-  RETURN_IF_ERROR(
-      print(options.json() ? findings_json(*response) : findings_text(*response, stdout_style())));
+  RETURN_IF_ERROR(options.json() ? print_json(*response)
+                                 : print(findings_text(*response, stdout_style())));
   return unreachable.ok() ? verdict(*response, options.pid) : unreachable;
 }
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/message_json.h"
+#include "daemon/ctl/render/render_json.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -27,7 +27,7 @@ absl::Status print(const std::string& text) {
 }
 
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file) {
-  ASSIGN_OR_RETURN(const std::string text, message_json(message, true));
+  ASSIGN_OR_RETURN(const std::string text, answer_json(message));
   return write_result(text, file);
 }
 

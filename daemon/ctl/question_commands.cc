@@ -7,7 +7,6 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
-#include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_report.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
@@ -132,7 +131,7 @@ absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Q
 absl::Status run_sites(const Options& options) {
   ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
                    ask_sites(options, options.json() ? 0 : kTableLimit));
-  if (options.json()) return write_result(sites_json(response), options.out);
+  if (options.json()) return print_json(response, options.out);
   return write_result(
       sites_table(response, options.query.group_by, options.callstacks, stdout_style()),
       options.out);
@@ -143,9 +142,8 @@ absl::Status run_report(const Options& options) {
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, report_format(options.format));
   if (format != nullptr) return report_profile(options, *format);
   ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit));
-  return write_result(options.json()
-                          ? sites_json(response)
-                          : report_text(response, options.query.order, options.query.group_by),
+  if (options.json()) return print_json(response, options.out);
+  return write_result(report_text(response, options.query.order, options.query.group_by),
                       options.out);
 }
 

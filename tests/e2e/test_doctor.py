@@ -5,6 +5,7 @@ import os
 import subprocess
 import unittest
 
+import answers
 import harness
 from harness import E2ETest, NOT_PROFILABLE, OK, Process, eventually, proc_status
 
@@ -29,7 +30,7 @@ class Doctor(E2ETest):
         """(level, detail, remedy) by subject."""
         done = self.memprofd.ctl("doctor", "--pid", pid, "-o", "json", check=False)
         self.assertEqual(code, done.returncode, done.stdout + done.stderr)
-        found = harness.json.loads(done.stdout)["findings"]
+        found = answers.answer(done.stdout)["findings"]
         for finding in found:
             self.assertNotIn("\n", finding["detail"])
         return {f["subject"]: (f["level"], f["detail"], f.get("remedy", "")) for f in found}

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 
+import answers
 import harness
 from harness import E2ETest, eventually, memprofctl
 
@@ -141,7 +142,7 @@ class HttpTrace(E2ETest):
         path = self.folder / "a.ctf"
         path.write_bytes(response.read())
         self.assertGreaterEqual(time.monotonic() - began, 4)
-        sites = json.loads(memprofctl("sites", path, "-n", 0, "-o", "json").stdout)["sites"]
+        sites = answers.answer(memprofctl("sites", path, "-n", 0, "-o", "json").stdout)["sites"]
         self.assertEqual("", memprofctl("report", path).stderr)
         live = harness.sum_sites(sites, "site_live")["allocated_bytes"]
         self.assert_estimate("site_live", live, 200_000 * 5, self.RATE)

@@ -17,13 +17,13 @@ import unittest
 import grpc
 from google.protobuf import json_format
 
+import answers
 import harness
 from api import Api
 from harness import E2ETest, eventually, memprofctl
 from test_outputs import protobuf_module
 
 RATE = 1e-3
-ESTIMATES = ("allocated", "promoted", "live", "died_young", "died_old")
 GROUPS = ("site", "function", "file", "module", "library", "callstack", "thread", "domain")
 ORDERS = ("live", "allocated", "promoted", "samples", "lifetime", "died-young", "died-old", "allocated-objects",
           "live-objects")
@@ -63,31 +63,12 @@ def name_of(site, group):
     return tuple(site[key] for key in ("function", "file", "line", "module", "library", "thread", "domain"))
 
 
-PARTS = ("", "_stderr", "_lower", "_upper")  # of an estimate
-
-
 def of_message(message):
-    """A Site of gRPC, or of HTTP's JSON, as the command line's JSON has it."""
+    """A Site of gRPC, or of HTTP's JSON, in the form in which tests compare the command line's."""
     if not isinstance(message, dict):
         message = json_format.MessageToDict(message, preserving_proto_field_name=True,
                                             including_default_value_fields=True)
-    site = {key: message[key] for key in ("function", "file", "line", "module", "library", "thread", "domain",
-                                          "callstack")}
-    for objects in ("allocated_objects", "live_objects"):
-        site |= {f"{objects}{part}": message[f"{objects}{part}"] for part in PARTS}
-    site["samples"] = int(message["samples"])
-    for measure in ESTIMATES:
-        site |= {f"{measure}_bytes{part}": message[measure][f"bytes{part}"] for part in PARTS}
-    lifetime = message["lifetime"]
-    known = lifetime.get("watched_seconds", 0) > 0
-    site["lifetime_seconds"] = {"watched": lifetime.get("watched_seconds", 0), "samples": int(lifetime["samples"]),
-                                "alive_ratio": lifetime["alive_ratio"] if known else None}
-    for name in ("p50", "p90", "p99"):
-        limits = lifetime.get(f"{name}_limits", {})
-        site["lifetime_seconds"] |= {name: lifetime.get(f"{name}_seconds"),
-                                     f"{name}_lower": limits.get("lower_seconds", 0),
-                                     f"{name}_upper": limits.get("upper_seconds")}
-    return site
+    return answers.answer(json.dumps(message))
 
 
 def rounded(value):
@@ -199,7 +180,7 @@ class OneModel(QueryTest):
             if "--source" in options:
                 continue  # Memtrace's format knows the heap instead
             with self.subTest(" ".join(options)):
-                sites = json.loads(memprofctl("sites", self.file, "-o", "json", *options).stdout)["sites"]
+                sites = answers.answer(memprofctl("sites", self.file, "-o", "json", *options).stdout)["sites"]
                 if wanted is not None:
                     self.assertEqual(wanted, self.site_functions(sites))
 
@@ -246,16 +227,26 @@ class OneModel(QueryTest):
     # ------------------------------------------------------------ the other questions
 
     def assert_same_json(self, command, path, **parameters):
-        """What the command prints is what HTTP answers; both end at another "now", but in the same second."""
+        """What the command prints is what HTTP answers; both are of another "now", but in the same second."""
         def same():
             done = self.memprofd.ctl(*command, "-o", "json")
-            answers = [json.loads(done.stdout), self.api.json(path, **parameters)]
-            for answer in answers:
-                for key in ("range", "base_range", "other_range"):
+            both = [json.loads(done.stdout), self.api.json(path, **parameters)]
+            self.assertEqual("v1", both[0].pop("api_version"))
+            for answer in both:
+                for key in ("range", "base_range", "other_range", "time_unix_ns", "target"):
                     answer.pop(key, None)
-            self.assertEqual(rounded(answers[0]), rounded(answers[1]))
-            return answers[0]
+            self.assertEqual(rounded(both[0]), rounded(both[1]))
+            return both[0]
         return eventually(same, "both agree")
+
+    def test_sites_are_those_of_http(self):
+        for command, path in (("sites", "sites"), ("report", "sites")):
+            with self.subTest(command):
+                limit = {"limit": 20} if command == "report" else {}
+                answer = self.assert_same_json(
+                    (command, "--pid", self.pid, "-s", "allocated", "--fate", "dead"), path, pid=self.pid,
+                    order="allocated", fate="dead", **limit)
+                self.assertIn("bytes_stderr", answer["sites"][0]["allocated"])
 
     def test_callers(self):
         answer = self.assert_same_json(

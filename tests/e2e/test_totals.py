@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import unittest
 
+import answers
 import harness
 from api import Api
 from harness import E2ETest, eventually, memprofctl, proc_status
@@ -263,7 +264,7 @@ class Totals(E2ETest):
     # ------------------------------------------------------------ what was recorded meanwhile
 
     def test_trace_file(self):
-        report = json.loads(memprofctl("report", self.file, "-o", "json", "-n", 0).stdout)
+        report = answers.answer(memprofctl("report", self.file, "-o", "json", "-n", 0).stdout)
         self.assert_same(from_ctl(report["sites"]))
         for measure in MEASURES:
             self.assertAlmostEqual(self.truth.total[measure], report["target"][f"{measure}_bytes"], delta=ROUNDING)

@@ -2,7 +2,6 @@
 """Traces of a real target: recorded over gRPC, by memprofctl and by the daemon."""
 
 import collections
-import json
 import pathlib
 import re
 import signal
@@ -14,6 +13,7 @@ import time
 
 import grpc
 
+import answers
 import harness
 from harness import E2ETest, eventually, memprofctl
 from test_outputs import protobuf_module
@@ -131,7 +131,7 @@ class Traces(E2ETest):
             self.known.command(command)
 
     def file_sites(self, path):
-        return json.loads(memprofctl("sites", path, "-n", 0, "-o", "json").stdout)["sites"]
+        return answers.answer(memprofctl("sites", path, "-n", 0, "-o", "json").stdout)["sites"]
 
     def assert_file_has(self, path, stats, counts=None):
         """The file is whole, says what the stats say, and no event is missing."""

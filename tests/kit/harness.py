@@ -35,6 +35,8 @@ import urllib.error
 import urllib.request
 import weakref
 
+import answers
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
@@ -365,7 +367,7 @@ class Daemon(Process):
         return memprofctl("--grpc.socket", self.socket, *arguments, check=check, timeout=timeout)
 
     def ctl_json(self, *arguments):
-        return json.loads(self.ctl(*arguments, "-o", "json").stdout)
+        return answers.answer(self.ctl(*arguments, "-o", "json").stdout)
 
     def attach(self, pid, rate=None, check=True):
         options = [] if rate is None else ["--sampling-rate", f"{rate:g}"]

@@ -38,9 +38,12 @@ absl::Status run_plain_top(Questions& source, const TopOptions& options, bool js
     RETURN_IF_ERROR(answer.status);
     // An empty line before each frame but the first: who clears his screen at it shows the frame
     // until there is another.
-    const std::string frame =
-        json ? top_json(answer) : absl::StrCat(i > 1 ? "\n" : "", top_text(answer, charset));
-    if (absl::Status status = print(frame); !status.ok()) {
+    const absl::StatusOr<std::string> frame =
+        json ? top_json(answer)
+             : absl::StatusOr<std::string>(
+                   absl::StrCat(i > 1 ? "\n" : "", top_text(answer, charset)));
+    RETURN_IF_ERROR(frame.status());
+    if (absl::Status status = print(*frame); !status.ok()) {
       return reader_leaves(0) ? absl::OkStatus() : status;
     }
     const bool last = i == options.iterations || (options.iterations == 0 && ended(answer));

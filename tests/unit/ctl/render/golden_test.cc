@@ -71,8 +71,10 @@ TEST(Golden, Metrics) {
       PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}).text());
 }
 
-TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::sites_json(sites_response())); }
-TEST(Golden, TargetsJson) { expect_golden("targets.json", ctl::targets_json(targets_response())); }
+TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::answer_json(sites_response()).value()); }
+TEST(Golden, TargetsJson) {
+  expect_golden("targets.json", ctl::answer_json(targets_response()).value());
+}
 TEST(Golden, Report) {
   expect_golden("report.txt",
                 ctl::report_text(sites_response(), pb::MEASURE_LIVE, pb::GROUP_BY_SITE));
