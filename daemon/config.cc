@@ -2,6 +2,7 @@
 #include "daemon/config.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMinRingBytes = 256u << 10, kMaxRingBytes = 1u << 30;
 constexpr std::uint64_t kMinStateBytes = 64u << 10;
+constexpr std::uint64_t kMinMemoryBytes = 128u << 20;
 constexpr std::uint64_t kMinHistoryBytes = 64u << 10, kMaxHistoryBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxTraceBytes = std::uint64_t{1} << 50;
 
@@ -205,6 +207,10 @@ void add_output_options(CLI::App& app, Config& config) {
   add_size(app, "--history.memory", config.history_bytes, kMinHistoryBytes, kMaxHistoryBytes,
            "Keep at most so much of what happened when, of all targets together")
       ->default_str("128MiB");
+  add_size(app, "--memory.max", config.memory_max, kMinMemoryBytes, kMaxHistoryBytes,
+           "Take at most so much memory in all, shared by need; a target for which none is left is "
+           "followed less closely")
+      ->default_str("1.5GiB");
   add_parsed(app, "--history.retention", parse_duration, config.retention_seconds,
              "Keep the counts of a target that has ended for so long, such as 90s, 5m or 2h")
       ->default_str("1h")
@@ -232,7 +238,22 @@ void add_output_options(CLI::App& app, Config& config) {
       ->capture_default_str();
 }
 
+// What this process takes by itself: code, threads, requests that are answered.
+constexpr std::uint64_t kOwnBytes = 64u << 20;
+// With a usual history and what memprofd takes by itself 1.5 GiB.
+constexpr std::uint64_t kUsualTargetBytes = 1344u << 20;
+
 }  // namespace
+
+absl::StatusOr<std::uint64_t> target_memory(const Config& config) {
+  if (config.memory_max == 0) return kUsualTargetBytes;
+  if (config.memory_max >= 2 * config.history_bytes) {
+    return config.memory_max - std::min(config.memory_max, config.history_bytes + kOwnBytes);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--history.memory is more than half of --memory.max: give that at least ",
+                   format_bytes(2.0 * static_cast<double>(config.history_bytes))));
+}
 
 ParsedConfig parse_config(int argc, char** argv) {
   ParsedConfig parsed;

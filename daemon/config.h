@@ -31,6 +31,7 @@ struct Config {
   std::uint32_t ring_bytes = 0;              // per target; 0: by the rate it is attached with
   SiteLimits top_sites;                      // with series of their own
   std::size_t history_bytes = 128u << 20;    // of all targets together
+  std::uint64_t memory_max = 0;              // of this process; 0: not said
   double retention_seconds = 3600;           // of targets that ended
   std::string state_directory;               // empty: nothing outlives this memprofd
   std::uint64_t state_max_bytes = 1u << 30;  // of its files
@@ -57,5 +58,9 @@ struct ParsedConfig {
   int exit_code = 0;
 };
 ParsedConfig parse_config(int argc, char** argv);
+
+// What is kept of targets may take so many bytes, beside history and memprofd itself.
+// kInvalidArgument: history would take most of --memory.max.
+absl::StatusOr<std::uint64_t> target_memory(const Config& config);
 
 }  // namespace memprofd

@@ -33,6 +33,7 @@
 #include "daemon/signals.h"
 #include "daemon/state/state_keeper.h"
 #include "daemon/trace/trace_files.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
 #include "daemon/util/process_stats.h"
@@ -348,6 +349,9 @@ int run(const Config& config) {
   const Signals signals;
   if (auto status = check_machine(); !status.ok()) return fail(status);
   if (auto status = check_directories(config); !status.ok()) return fail(status);
+  const auto memory = target_memory(config);
+  if (!memory.ok()) return fail(memory.status());
+  ByteBudget::of_process()->set_limit(*memory);
 
   auto state = open_state(config);
   if (!state.ok()) return fail(state.status());

@@ -30,6 +30,7 @@ struct AggregatorLimits {
   std::size_t live_samples = 3'600'000;
   AllocClassLimits classes;
   std::uint64_t sample_id_step = 1;  // how far the numbers of a buffer's blocks are apart
+  SharedBudget memory;               // what the live set is charged to; null: nobody
 };
 
 // A hit of observe mode: a block that stands for many words.
@@ -70,7 +71,7 @@ class Aggregator {
   Aggregator(const AggregatorLimits& limits, DropCounters& drops)
       : drops_(drops),
         classes_(limits.classes),
-        live_(limits.live_samples),
+        live_(limits.live_samples, limits.memory),
         let_go_(limits.sample_id_step) {}
 
   // Before the first session: goes on where another aggregator of the same program has ended, of
@@ -109,6 +110,9 @@ class Aggregator {
                     int stands_for_log2 = 0);
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
+
+  // Gives back the memory of what is followed, of which nobody will ask any more.
+  void release_live() { live_.clear(); }
 
   // Words that were allocated between two sessions, of which no sample was taken.
   void unsampled(std::uint64_t words) { totals_.unsampled_words += words; }

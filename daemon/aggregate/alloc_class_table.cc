@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include "daemon/aggregate/counters.h"
+
 namespace memprofd {
 namespace {
 
@@ -19,6 +21,10 @@ constexpr Coarsen kCoarsen[] = {
 };
 constexpr std::size_t kSteps = std::size(kCoarsen);
 
+// With its counters and its place in the tables, which may be half empty.
+constexpr std::uint64_t kClassBytes =
+    2 * (sizeof(AllocClass) + sizeof(Counters)) + 2 * (sizeof(AllocClass) + sizeof(ClassId) + 1);
+
 // How many classes there may be while new ones are told apart as at that step: half of the
 // table, and half of the rest at each further one.
 std::size_t room_at(std::size_t step, std::size_t limit) {
@@ -27,7 +33,8 @@ std::size_t room_at(std::size_t step, std::size_t limit) {
 
 }  // namespace
 
-AllocClassTable::AllocClassTable(const AllocClassLimits& limits) : limits_(limits) {
+AllocClassTable::AllocClassTable(const AllocClassLimits& limits)
+    : limits_(limits), charge_(limits.memory) {
   classes_.emplace_back();
 }
 
@@ -37,7 +44,10 @@ AllocClassTable::Interned AllocClassTable::intern(AllocClass alloc_class) {
     if (const auto known = ids_.find(alloc_class); known != ids_.end()) {
       return {known->second, step == 0};
     }
-    if (size() < room_at(step, limits_.classes)) return {add(alloc_class), step == 0};
+    if (size() < room_at(step, limits_.classes)) {
+      if (!charge_.grow_or_count(kClassBytes)) return {};
+      return {add(alloc_class), step == 0};
+    }
     if (step == kSteps) return {};
     kCoarsen[step](alloc_class);
   }
@@ -48,6 +58,7 @@ void AllocClassTable::keep(ClassId id, const AllocClass& alloc_class) {
   if (id.value() < classes_.size()) return;
   classes_.resize(id.value());
   told_apart(alloc_class.thread);
+  charge_.grow_anyway(kClassBytes);
   add(alloc_class);
 }
 

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "daemon/model/alloc_class.h"
+#include "daemon/util/byte_budget.h"
 
 namespace memprofd {
 
@@ -24,6 +25,7 @@ struct AllocClassLimits {
   std::size_t classes = 131072;  // the unknown one not counted
   // Threads told apart; the blocks of all later ones have AllocClass::kAnyThread.
   std::size_t threads = 64;
+  SharedBudget memory;  // what they are charged to; null: nobody
 };
 
 // Ids are dense, start at 1 and are never reused.
@@ -52,6 +54,7 @@ class AllocClassTable {
   absl::flat_hash_set<std::uint32_t> threads_;
   std::uint32_t last_thread_ = AllocClass::kAnyThread;  // one told apart
   std::vector<AllocClass> classes_;                     // by id
+  ByteCharge charge_;
 };
 
 }  // namespace memprofd

@@ -19,10 +19,18 @@ Callstack copy_of(CallstackId id, const CallstackView& view) {
           .broken = view.broken};
 }
 
+// With its place in the tables, which may be half empty.
+std::uint64_t bytes_of(std::size_t entries) {
+  constexpr std::size_t kHashSlot = sizeof(StackHash) + sizeof(CallstackId) + 1;
+  return 2 * (sizeof(Callstack) + kHashSlot) + entries * sizeof(std::uint64_t);
+}
+
 }  // namespace
 
 CallstackTable::CallstackTable(const CallstackTableLimits& limits)
-    : limits_(limits), callstacks_(std::make_shared<StableVector<Callstack>>()) {
+    : limits_(limits),
+      callstacks_(std::make_shared<StableVector<Callstack>>()),
+      charge_(limits.memory) {
   callstacks_->push_back({});
 }
 
@@ -42,8 +50,10 @@ std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
   return id;
 }
 
-bool CallstackTable::has_room_for(const CallstackView& view) const {
-  return size() < limits_.callstacks && view.entries.size() <= limits_.entries - entries_;
+// A callstack that has room is added.
+bool CallstackTable::has_room_for(const CallstackView& view) {
+  return size() < limits_.callstacks && view.entries.size() <= limits_.entries - entries_ &&
+         charge_.grow_or_count(bytes_of(view.entries.size()));
 }
 
 std::optional<CallstackId> CallstackTable::intern_cut(const CallstackView& view) {
@@ -53,7 +63,10 @@ std::optional<CallstackId> CallstackTable::intern_cut(const CallstackView& view)
   const auto entries = absl::MakeConstSpan(cut.entries.data(), cut.entries.size());
   cut.hash = StackHash(absl::HashOf(entries, cut.alloc_idx));
   if (const auto known = find(cut.hash)) return known;
-  if (callstacks_->size() - first_cut_->value() >= limits_.cut_callstacks) return std::nullopt;
+  if (callstacks_->size() - first_cut_->value() >= limits_.cut_callstacks ||
+      !charge_.grow_or_count(bytes_of(cut.entries.size()))) {
+    return std::nullopt;
+  }
   return add(cut);
 }
 
@@ -69,6 +82,7 @@ void CallstackTable::keep(const Callstack& callstack) {
   if (callstack.id.value() < callstacks_->size()) return;
   while (callstacks_->size() < callstack.id.value()) callstacks_->push_back({});
   callstacks_->push_back(callstack);
+  charge_.grow_anyway(bytes_of(callstack.entries.size()));
   entries_ += callstack.entries.size();
   ids_.emplace(callstack.hash, callstack.id);
 }

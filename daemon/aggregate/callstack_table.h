@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/model/callstack.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 #include "daemon/util/stable_vector.h"
@@ -28,6 +29,7 @@ struct CallstackTableLimits {
   std::size_t entries = 8u << 20;      // over all whole ones, 8 bytes each
   std::size_t cut_callstacks = 16384;  // of at most kCutEntries
   std::size_t cut_hashes = 262144;     // remembered of whole ones that were cut
+  SharedBudget memory;                 // what they are charged to; null: nobody
 };
 
 // Ids are dense, start at 1 and are never reused; id 0 is the unknown
@@ -60,7 +62,7 @@ class CallstackTable {
   std::size_t size() const { return callstacks_->size() - 1; }
 
  private:
-  bool has_room_for(const CallstackView& view) const;
+  bool has_room_for(const CallstackView& view);
   std::optional<CallstackId> intern_cut(const CallstackView& view);
   CallstackId add(const CallstackView& view);
 
@@ -69,6 +71,7 @@ class CallstackTable {
   const std::shared_ptr<StableVector<Callstack>> callstacks_;  // by id
   std::size_t entries_ = 0;
   std::optional<CallstackId> first_cut_;  // this and all ids behind it
+  ByteCharge charge_;
 };
 
 }  // namespace memprofd

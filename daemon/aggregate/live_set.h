@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "daemon/model/alloc_class.h"
+#include "daemon/util/byte_budget.h"
 #include "daemon/util/ids.h"
 
 namespace memprofd {
@@ -52,7 +54,9 @@ class LiveSet {
  public:
   enum class Inserted { kYes, kAlreadyThere, kFull };
 
-  explicit LiveSet(std::size_t max_samples) : max_samples_(max_samples) {}
+  // memory: what the table is charged to; null: nobody.
+  explicit LiveSet(std::size_t max_samples, SharedBudget memory = nullptr)
+      : max_samples_(max_samples), charge_(std::move(memory)) {}
 
   Inserted insert(SampleId id, const LiveSample& sample);
   // Valid until the next insert; null when not followed.
@@ -89,9 +93,13 @@ class LiveSet {
   };
   using Table = absl::flat_hash_map<SampleId, LiveSample, Hash>;
   static_assert(sizeof(Table::value_type) == 24);
+  static constexpr std::size_t kSlotBytes = sizeof(Table::value_type) + 1;
+
+  bool has_room();
 
   std::size_t max_samples_;
   Table samples_;
+  ByteCharge charge_;
 };
 
 }  // namespace memprofd

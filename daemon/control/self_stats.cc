@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "daemon/discover/memory_channel.h"
+#include "daemon/util/byte_budget.h"
 
 namespace memprofd {
 
@@ -23,6 +24,8 @@ SelfStats read_self_stats() {
   if (statm >> total_pages >> resident_pages) {
     stats.resident_bytes = resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   }
+  stats.target_bytes = ByteBudget::of_process()->used();
+  stats.target_bytes_max = ByteBudget::of_process()->limit();
   stats.abandoned_memory_servers = MemoryChannel::abandoned();
   return stats;
 }

@@ -167,6 +167,7 @@ class TargetSession {
     std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     bool said_exhausted = false;
+    bool said_memory_full = false;
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
     TimePoint kept_alive_at;

@@ -44,6 +44,15 @@ void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
       pid, overhead_text(overhead), format_rate(rate));
 }
 
+void say_memory_full(int pid) {
+  log_warning(
+      "pid {}: the memory for all targets (--memory.max) is used up: new blocks of it are not "
+      "followed, new callstacks cut (memprofd_given_up_events_total, "
+      "memprofd_dropped_events_total); "
+      "raise it, lower sampling rates, or detach from other programs",
+      pid);
+}
+
 }  // namespace
 
 void TargetSession::tick() {
@@ -66,6 +75,10 @@ void TargetSession::tick() {
   if (running() && !attached_->target->injecting()) {
     attached_->plugins.follow(lane_->signals().frametables_registered, *attached_->target,
                               context_.wake);
+  }
+  if (running() && lane_->memory_refused() > 0 &&
+      !std::exchange(attached_->said_memory_full, true)) {
+    say_memory_full(options_.pid);
   }
   if (running()) keep_alive();
 }

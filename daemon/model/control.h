@@ -72,6 +72,8 @@ struct SelfStats {
   std::uint64_t resident_bytes = 0;
   std::uint64_t events = 0;         // ring buffer records consumed, all targets
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
+  // What else is kept of targets takes, and may take.
+  std::uint64_t target_bytes = 0, target_bytes_max = 0;
   // Memory servers of targets that have gone which a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;
   std::uint64_t state_bytes = 0;         // of the files in which targets are kept

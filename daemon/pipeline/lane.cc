@@ -21,9 +21,10 @@ std::uint64_t captures_lost(const KernelCounters& counters) {
          counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
 }
 
-PipelineLimits pipeline_limits(const AttachedTarget& attachment) {
+PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
   const RuntimeAbi& abi = attachment.target().abi;
   PipelineLimits limits;
+  limits.memory = limits.callstacks.memory = limits.classes.memory = memory;
   if (attachment.observes()) {
     limits.observe = abi.domains ? HeapMeter::Format::kIntegers : HeapMeter::Format::kDoubles;
   }
@@ -66,7 +67,7 @@ Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolize
            TargetInfo info, TargetSnapshotPtr before)
     : attachment_(std::move(attachment)),
       ring_(attachment_->kernel().take_ring()),
-      pipeline_(pipeline_limits(*attachment_)),
+      pipeline_(pipeline_limits(*attachment_, memory_)),
       tap_(pipeline_, std::make_shared<EventLog>()),
       symbolizer_(std::move(symbolizer)),
       began_ns_(begin_after(before.get())),
@@ -375,6 +376,7 @@ void Lane::finish() {
   end_records();
   close_window();
   final_ = snapshot();
+  pipeline_.release_live();
   tap_.close();
   ring_.reset();
   attachment_.reset();

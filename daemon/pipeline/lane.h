@@ -82,6 +82,8 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
+  // How often there was no memory left for what samples take.
+  std::uint64_t memory_refused() const { return memory_->refused(); }
   // To be called by the control thread before the agent is asked for that session: what it tells
   // belongs to the rate.
   void request_session(std::uint32_t generation, double rate);
@@ -116,6 +118,7 @@ class Lane {
 
   std::shared_ptr<AttachedTarget> attachment_;
   std::unique_ptr<EventRing> ring_;
+  SharedBudget memory_ = ByteBudget::for_samples();
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;

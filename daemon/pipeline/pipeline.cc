@@ -8,7 +8,8 @@ namespace memprofd {
 Pipeline::Pipeline(const PipelineLimits& limits)
     : callstacks_(limits.callstacks),
       pairer_(limits.pairing, drops_),
-      aggregator_({limits.max_live_samples, limits.classes, limits.sample_id_step}, drops_),
+      aggregator_({limits.max_live_samples, limits.classes, limits.sample_id_step, limits.memory},
+                  drops_),
       lost_allocations_(limits.sample_id_step) {
   if (limits.observe) meter_.emplace(*limits.observe, drops_);
 }

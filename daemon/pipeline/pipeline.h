@@ -51,6 +51,7 @@ struct PipelineLimits {
   PairerLimits pairing;
   // How far the numbers of a buffer's sampled blocks are apart.
   std::uint64_t sample_id_step = 1;
+  SharedBudget memory;  // what the live set is charged to; null: nobody
   // Observe mode: captures come with hits instead of records, and counters like these.
   std::optional<HeapMeter::Format> observe;
 };
@@ -106,6 +107,8 @@ class Pipeline {
   // No more records come: what is still to be made up for never is, and is counted. What was live
   // stays so.
   void end();
+  // After the last snapshot: gives back the memory of blocks that were followed.
+  void release_live() { aggregator_.release_live(); }
 
   // The number of a buffer's next record; 0 where none is known yet.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }

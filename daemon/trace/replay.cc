@@ -21,9 +21,9 @@ namespace memprofd {
 namespace {
 
 // A file is read once, by a program that does nothing else.
-constexpr CallstackTableLimits kCallstackLimits{.callstacks = 1u << 20, .entries = 32u << 20};
-constexpr AggregatorLimits kAggregatorLimits{.live_samples = 14'680'064,
-                                             .classes = {.classes = 1u << 20}};
+const CallstackTableLimits kCallstackLimits{.callstacks = 1u << 20, .entries = 32u << 20};
+const AggregatorLimits kAggregatorLimits{.live_samples = 14'680'064,
+                                         .classes = {.classes = 1u << 20}};
 constexpr std::size_t kHistoryBytes = 256u << 20;
 constexpr std::size_t kReorderedEvents = 1u << 20;
 // Far beyond any clock, and no overflow in nanoseconds.

@@ -13,29 +13,53 @@ ByteBudget::~ByteBudget() {
   if (total_ != nullptr) total_->give_back(used());
 }
 
+const SharedBudget& ByteBudget::of_process() {
+  static const auto process = std::make_shared<ByteBudget>(kNoLimit);
+  return process;
+}
+
 SharedBudget ByteBudget::for_target() {
-  static const auto all = std::make_shared<ByteBudget>(kAllTargetsBytes);
+  static const auto all = std::make_shared<ByteBudget>(kAllTargetsBytes, of_process(), 0);
   return std::make_shared<ByteBudget>(kTargetBytes, all, kAssuredBytes);
 }
 
-bool ByteBudget::take(std::uint64_t bytes, std::uint64_t spare) {
+SharedBudget ByteBudget::for_samples() {
+  return std::make_shared<ByteBudget>(kNoLimit, of_process(), kAssuredSampleBytes);
+}
+
+bool ByteBudget::take_of_own(std::uint64_t bytes, std::uint64_t spare) {
   std::uint64_t used = used_.load(std::memory_order_relaxed);
   do {
-    const std::uint64_t left = used < limit_ ? limit_ - used : 0;
+    const std::uint64_t left = used < limit() ? limit() - used : 0;
     if (bytes > left || spare > left - bytes) return false;
   } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+bool ByteBudget::take(std::uint64_t bytes, std::uint64_t spare) {
+  if (!take_of_own(bytes, spare)) return false;
   if (total_ != nullptr && !total_->take(bytes)) {
-    if (used + bytes > assured_) {
+    if (used() > assured_) {
       used_.fetch_sub(bytes, std::memory_order_relaxed);
       return false;
     }
-    total_->used_.fetch_add(bytes, std::memory_order_relaxed);
+    total_->take_anyway(bytes);
   }
-  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
-  while (peak < used + bytes &&
-         !peak_.compare_exchange_weak(peak, used + bytes, std::memory_order_relaxed)) {
-  }
+  note_peak();
   return true;
+}
+
+void ByteBudget::take_anyway(std::uint64_t bytes) {
+  used_.fetch_add(bytes, std::memory_order_relaxed);
+  if (total_ != nullptr) total_->take_anyway(bytes);
+  note_peak();
+}
+
+void ByteBudget::note_peak() {
+  const std::uint64_t now = used();
+  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < now && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
 }
 
 void ByteBudget::give_back(std::uint64_t bytes) {
@@ -55,6 +79,17 @@ bool ByteCharge::grow(std::uint64_t bytes, std::uint64_t spare) {
   if (budget_ != nullptr && !budget_->take(bytes, spare)) return false;
   bytes_ += bytes;
   return true;
+}
+
+bool ByteCharge::grow_or_count(std::uint64_t bytes) {
+  if (grow(bytes)) return true;
+  budget_->count_refused(1);
+  return false;
+}
+
+void ByteCharge::grow_anyway(std::uint64_t bytes) {
+  if (budget_ != nullptr) budget_->take_anyway(bytes);
+  bytes_ += bytes;
 }
 
 void ByteCharge::shrink_to(std::uint64_t bytes) {

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much memory what is kept of one target may take: whatever grows with what a program, its
-// files or its memory say is charged here before it is allocated, and refused when it does not
-// fit. What samples take (live set, callstacks, history) has limits of its own.
+// files, its memory or its samples say is charged here before it is allocated, and refused when it
+// does not fit.
+//
+//   process (--memory.max) <- programs (1 GiB) <- program of a target (256 MiB, 32 assured)
+//                          <- samples of a target (2 MiB assured)
+//
+// Who needs more takes it, as long as there is some; what is assured each target has in any case.
+// History has a share of its own.
 #pragma once
 
 #include <atomic>
@@ -18,6 +24,8 @@ namespace memprofd {
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
+inline constexpr std::uint64_t kAssuredSampleBytes = 2ull << 20;
+inline constexpr std::uint64_t kNoLimit = ~0ull;
 
 // Thread-safe.
 class ByteBudget {
@@ -30,12 +38,21 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
+  // Of all that is charged in this process.
+  static const std::shared_ptr<ByteBudget>& of_process();
   // One of kTargetBytes, under the kAllTargetsBytes of this process.
   static std::shared_ptr<ByteBudget> for_target();
+  // For what samples of a target take, each table of which has a limit of its own too.
+  static std::shared_ptr<ByteBudget> for_samples();
 
   // False, and nothing is charged, unless `spare` bytes are left over after it.
   bool take(std::uint64_t bytes, std::uint64_t spare = 0);
+  // Whether or not that fits: what has been taken already.
+  void take_anyway(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
+
+  // What is used stays used.
+  void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   // Notes that so many things, of whatever size, were left out as they did not fit.
   void count_refused(std::uint64_t things) {
@@ -43,13 +60,16 @@ class ByteBudget {
   }
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  std::uint64_t limit() const { return limit_; }
+  std::uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   // The most that was used at any time.
   std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
  private:
-  const std::uint64_t limit_;
+  bool take_of_own(std::uint64_t bytes, std::uint64_t spare);
+  void note_peak();
+
+  std::atomic<std::uint64_t> limit_;
   const std::uint64_t assured_;
   const std::shared_ptr<ByteBudget> total_;
   std::atomic<std::uint64_t> used_{0};
@@ -73,6 +93,9 @@ class ByteCharge {
 
   // False when that does not fit; nothing has changed then.
   bool grow(std::uint64_t bytes, std::uint64_t spare = 0);
+  // The same, counting a refusal.
+  bool grow_or_count(std::uint64_t bytes);
+  void grow_anyway(std::uint64_t bytes);
   void shrink_to(std::uint64_t bytes);
 
   std::uint64_t bytes() const { return bytes_; }

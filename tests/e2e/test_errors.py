@@ -65,6 +65,9 @@ class DaemonStart(E2ETest):
     def test_unknown_option(self):
         self.refused("--no-such-option", code=USAGE, words=["no-such-option"])
 
+    def test_history_leaves_memory_for_targets(self):
+        self.refused("--memory.max", "128MiB", "--history.memory", "65MiB", code=USAGE, words=["--memory.max", "130 MiB"])
+
     def test_vanished_pid(self):
         pid = vanished_pid()
         self.refused("--pid", pid, code=NO_PROCESS, words=[pid, "no process"])

@@ -70,6 +70,32 @@ class Targets(harness.E2ETest):
         if harness.TIMES:
             self.assertLessEqual(cost["cpu_percent"], daemon_cost.MAX_IDLE_CPU_PERCENT, cost)
 
+    def test_a_program_for_which_no_memory_is_left_is_followed_less_closely(self):
+        daemon = self.daemon("--memory.max", "128MiB", "--history.memory", "64MiB", rate=0.2)
+        target = self.target("known_alloc")
+        daemon.attach(target.pid)
+        self.sample_on_command(daemon, target)
+        before = daemon.metrics().value("memprofd_target_memory_bytes")
+        self.assertEqual(0, daemon.metrics().value("memprofd_target_memory_max_bytes"), "all is spoken for")
+        target.command("go 1")
+
+        def full():
+            drops = daemon.targets()[target.pid]["drops"]
+            return sum(drop["count"] for drop in drops if drop["reason"] == "live_set_full")
+        harness.eventually(full, "there is no room for more blocks")
+        harness.eventually(lambda: "--memory.max" in daemon.said(), "it is logged")
+        self.assertEqual(1, daemon.said().count("--memory.max"), daemon.said())
+        shown = harness.sum_sites(daemon.settled_sites(target.pid), "site_live")
+        self.assert_estimate("site_live", shown["allocated_bytes"], 200_000 * 5, 0.2)
+        self.assertLess(shown["live_bytes"], shown["allocated_bytes"])
+        self.assertGreater(shown["live_bytes"], 0)
+        taken = daemon.metrics().value("memprofd_target_memory_bytes") - before
+        self.assertGreater(taken, 2**20)
+        self.assertLess(taken, 2 * 2**20 + 2**16)
+        daemon.detach(target.pid)
+        harness.eventually(lambda: daemon.metrics().value("memprofd_target_memory_bytes") - before < taken / 2,
+                           "the memory of followed blocks comes back")
+
     @unittest.skipUnless(harness.MATRIX, "coqc comes with make test-matrix")
     def test_attach_to_a_program_of_coqs_size(self):
         daemon = self.daemon()

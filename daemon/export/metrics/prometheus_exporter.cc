@@ -22,6 +22,11 @@ constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has u
 constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
                               "Memory taken by the histories of all targets."};
+constexpr MetricName kTargetMemory{"memprofd_target_memory_bytes",
+                                   "Memory taken by what else is kept of all targets: blocks that "
+                                   "are followed, callstacks, names."};
+constexpr MetricName kTargetMemoryMax{"memprofd_target_memory_max_bytes",
+                                      "What it may take, by --memory.max."};
 constexpr MetricName kState{"memprofd_state_bytes",
                             "Size of the files in which targets are kept for the next memprofd."};
 constexpr MetricName kStateErrors{
@@ -173,6 +178,8 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.counter(kCpu, {}, self.cpu_seconds);
   out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
+  out.gauge(kTargetMemory, {}, static_cast<double>(self.target_bytes));
+  out.gauge(kTargetMemoryMax, {}, static_cast<double>(self.target_bytes_max));
   out.gauge(kState, {}, static_cast<double>(self.state_bytes));
   out.counter(kStateErrors, {}, static_cast<double>(self.state_write_errors));
   for (const auto& [outcome, count] : heaps_->all()) {

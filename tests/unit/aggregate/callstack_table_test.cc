@@ -123,5 +123,22 @@ TEST(CallstackTest, GarbageRunsAreSkippedAndBounded) {
   EXPECT_EQ(callstack.expand(10).size(), 10u);
 }
 
+TEST(CallstackTableTest, WithoutMemoryCallstacksAreCutAndThenUnknown) {
+  const auto memory = std::make_shared<ByteBudget>(20'000);
+  CallstackTable table({.memory = memory});
+  DropCounters drops;
+  std::uint64_t hash = 0;
+  while (!table.overflowed()) table.intern(view(++hash, entries_up_to(500)));
+  const std::uint64_t whole = hash - 1;
+  EXPECT_GE(whole, 2u);
+  EXPECT_EQ(memory->refused(), 1u);
+  std::vector<std::uint64_t> entries = entries_up_to(500);
+  while (table.intern(view(++hash, entries))) entries.front() = hash;
+  EXPECT_EQ(table.counted(table.intern(view(++hash, entries)), drops), CallstackId());
+  EXPECT_EQ(drops.get(Drop::kFollowCallstacksFull), 1u);
+  EXPECT_LE(memory->used(), 20'000u);
+  EXPECT_EQ(table.intern(view(1, {})), CallstackId(1)) << "known ones stay";
+}
+
 }  // namespace
 }  // namespace memprofd

@@ -37,6 +37,35 @@ TEST(LiveSetTest, SecondInsertOfAnIdChangesNothing) {
   EXPECT_EQ(live.find(SampleId(1))->alloc_class(), ClassId(1));
 }
 
+TEST(LiveSetTest, TakesNoMoreThanItsMemory) {
+  const auto memory = std::make_shared<ByteBudget>(100'000);
+  LiveSet live(1'000'000, memory);
+  std::uint32_t id = 0;
+  while (live.insert(SampleId(id), sample(id)) == LiveSet::Inserted::kYes) ++id;
+  EXPECT_GT(id, 1000u);
+  EXPECT_LE(live.memory_bytes(), 100'000u);
+  EXPECT_EQ(memory->used(), live.memory_bytes());
+  EXPECT_EQ(memory->refused(), 1u);
+  EXPECT_EQ(live.insert(SampleId(id), sample(id)), LiveSet::Inserted::kFull);
+  EXPECT_EQ(live.insert(SampleId(3), sample(3)), LiveSet::Inserted::kAlreadyThere);
+  live.take(SampleId(3));
+  EXPECT_EQ(live.insert(SampleId(id), sample(id)), LiveSet::Inserted::kYes) << "one has gone";
+  memory->set_limit(1'000'000);
+  EXPECT_EQ(live.insert(SampleId(id + 1), sample(id)), LiveSet::Inserted::kYes);
+  live.clear();
+  EXPECT_EQ(memory->used(), 0u);
+}
+
+TEST(LiveSetTest, ChargesWhatItTakesWhenBlocksComeAndGo) {
+  const auto memory = std::make_shared<ByteBudget>(kNoLimit);
+  LiveSet live(10'000, memory);
+  for (std::uint32_t id = 0; id < 200'000; ++id) {
+    live.insert(SampleId(id), sample(id));
+    if (id >= 5000) live.take(SampleId(id - 5000 + id % 7));
+    ASSERT_GE(memory->used(), live.memory_bytes());
+  }
+}
+
 TEST(LiveSetTest, Cap) {
   LiveSet live(2);
   live.insert(SampleId(1), sample(1));

@@ -74,6 +74,23 @@ TEST(ByteBudget, OthersDoNotTakeWhatIsAssured) {
   EXPECT_EQ(all->used(), 100u);
 }
 
+TEST(ByteBudget, AChainOfBudgetsIsChargedToItsEnd) {
+  const auto process = std::make_shared<ByteBudget>(100);
+  const auto programs = std::make_shared<ByteBudget>(80, process);
+  const auto program = std::make_shared<ByteBudget>(80, programs, 10);
+  EXPECT_TRUE(process->take(95));
+  EXPECT_TRUE(program->take(10)) << "is assured, whoever has used up all";
+  EXPECT_EQ(process->used(), 105u);
+  EXPECT_FALSE(program->take(1));
+  EXPECT_EQ(programs->used(), 10u);
+  program->take_anyway(7);
+  EXPECT_EQ(process->used(), 112u);
+  program->give_back(17);
+  EXPECT_EQ(process->used(), 95u);
+  process->set_limit(200);
+  EXPECT_TRUE(program->take(70));
+}
+
 TEST(ByteBudget, HoldsBetweenThreads) {
   const auto all = std::make_shared<ByteBudget>(1000);
   const auto budget = std::make_shared<ByteBudget>(900, all);
