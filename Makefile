@@ -206,15 +206,25 @@ $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-# The findlib package: ocamlfind ocamlopt -package memprof-agent -linkpkg ...
+# The findlib package: ocamlfind ocamlopt -package memprof-agent -linkpkg ... What a program says about itself is a package
+# within it, memprof-agent.values, whose archive has the functions of memprof_values.h too.
 FINDLIB := $(BUILD)/findlib/memprof-agent
-$(FINDLIB)/META: agent-lib/findlib/META.in agent-lib/findlib/memprof_agent.ml $(BUILD)/libmemprof_agent.a
+VALUES_C := registry c_values ocaml_values
+VALUES_OCAML = memprof_values_point.ml memprof_values.mli memprof_values.ml
+$(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h $(BUILD)/libmemprof_agent.a
 	$(call say,OCAML,$(FINDLIB))
 	$(Q)mkdir -p $(FINDLIB)
 	$(Q)cp agent-lib/findlib/memprof_agent.ml $(BUILD)/libmemprof_agent.a $(FINDLIB)/
 	$(Q)cd $(FINDLIB) && ocamlfind ocamlopt -c memprof_agent.ml && \
 	  ocamlfind ocamlopt -a -linkall -o memprof_agent.cmxa memprof_agent.cmx -cclib -lmemprof_agent && \
 	  rm -f memprof_agent.o memprof_agent.ml
+	$(Q)cp agent-lib/findlib/memprof_values.ml* agent-lib/values/memprof_values.h $(FINDLIB)/
+	$(Q)cp agent-lib/findlib/memprof_values_point$(if $(filter 4.%,$(shell ocamlfind ocamlopt -version)),4,5).ml $(FINDLIB)/memprof_values_point.ml
+	$(Q)for name in $(VALUES_C); do $(CC) $(AGENT_CFLAGS) -I$(shell ocamlfind ocamlopt -where) -c agent-lib/values/$$name.c -o $(FINDLIB)/$$name.o || exit 1; done
+	$(Q)cd $(FINDLIB) && rm -f libmemprof_values.a && ar rcs libmemprof_values.a $(VALUES_C:%=%.o) && \
+	  ocamlfind ocamlopt -g -c $(VALUES_OCAML) && \
+	  ocamlfind ocamlopt -a -o memprof_values.cmxa memprof_values_point.cmx memprof_values.cmx -cclib -lmemprof_values && \
+	  rm -f *.o memprof_values.ml memprof_values_point.ml
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@
 
 # ---------------------------------------------------------------- the rest
@@ -237,7 +247,7 @@ uninstall:
 grafana-dashboards:
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
-SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h tests/hostile/*.c tests/hostile/*/*.c)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c)
 format:
 	$(Q)clang-format -i $(SOURCES)
 format-check:

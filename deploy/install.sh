@@ -25,6 +25,7 @@ put 755 "$build/memprofd" sbin/memprofd
 put 755 "$build/memprofctl" bin/memprofctl
 put 755 "$build/libmemprof_agent.so" lib/memprofd/libmemprof_agent.so
 put 644 agent-lib/include/memprof_agent_abi.h include/memprof_agent_abi.h
+put 644 agent-lib/include/memprof_values_abi.h include/memprof_values_abi.h
 if [ -d "$build/findlib/memprof-agent" ]; then put_all "$build/findlib/memprof-agent" lib/ocaml/memprof-agent; fi
 put 644 deploy/memprofd.service.in lib/systemd/system/memprofd.service
 put_all dashboards/grafana share/memprofd/grafana

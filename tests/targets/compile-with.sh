@@ -6,7 +6,7 @@
 #
 # RELEASE: one of debian-prefix.sh or of ocaml-from-npm.sh. Sources:
 # tests/targets/handshake.ml and SOURCE.ml... in their order. The program runs on the host; one that needs a
-# newer C library than the host's brings its own.
+# newer C library than the host's brings its own. Headers among the sources are for C files.
 set -eu
 
 release=$1
@@ -24,7 +24,7 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2086
 cp "$here/handshake.ml" $sources "$work/"
 # shellcheck disable=SC2086
-sources=$(basename -a $sources)
+sources=$(basename -a $sources | grep -v '\.h$')
 
 with_npm() {
 	(cd "$work" && exec "$prefix/bin/ocamlrun" "$prefix/bin/ocamlopt" -I +threads unix.cmxa threads.cmxa "$@")

@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points case_studies domains crowd heap_domains value_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points case_studies domains crowd heap_domains value_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -116,6 +116,20 @@ $(TARGETS_DIR)/case_studies: tests/targets/case_studies.ml tests/targets/case_pa
 	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
 	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
+# Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
+REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains)
+VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
+targets: $(TARGETS_DIR)/reports $(REPORTS5)
+$(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $(TARGETS_DIR)/obj/handshake.cmx $(FINDLIB)/META
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/reports-obj && cp tests/targets/reports.ml $(TARGETS_DIR)/reports-obj/
+	$(Q)$(CC) -O2 -Wall -Werror -Iagent-lib/values -I$(shell ocamlc -where) -c tests/targets/reports_stubs.c -o $(TARGETS_DIR)/reports-obj/stubs.o
+	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/reports-obj/reports.ml $(TARGETS_DIR)/reports-obj/stubs.o -o $@
+$(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c
+$(REPORTS5): $(BUILD)/targets-trixie/%: tests/targets/%.ml $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp agent-lib/findlib/memprof_values_point5.ml $@-source/memprof_values_point.ml
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml tests/targets/$(*F).ml' -g -ccopt -O2
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a program says about itself (points, timers, values, phases, log lines), in its own memory,
+ * and how a watcher reads it from outside.
+ *
+ * Finding it: the USDT note memprof:values of the program's file; the address of its semaphore is
+ * that of `semaphore` in struct memprof_values_head, with which struct memprof_values begins.
+ * Nobody has to raise it, and no probe is ever hit.
+ *
+ * Names are keys: a second point of the same name and labels is the same slot. Slots are never
+ * taken back, so what the first slots_used of them hold stays. When all are used, points and
+ * timers count in a slot "other", and refused counts.
+ *
+ * Lanes: a cell for each point and timer and each domain (by its index; OCaml 4 has one domain),
+ * which that domain alone writes. The last lane is written by all others, atomically: C code and
+ * domains of a higher index. Sums over lanes are exact.
+ *
+ *     slot "requests" --+-- lanes[0].points[slot]    hits of domain 0
+ *                       +-- lanes[1].points[slot]    hits of domain 1
+ *                       +-- lanes[127].points[slot]  hits of C code
+ *
+ * Torn reads: a word is whole. What is of several words (timer cells, values, log entries) stands
+ * between `done` and `seq`. A writer makes seq odd, writes, then sets done and then seq to the next
+ * even number. A reader that reads upwards and finds both the same and even has what was written
+ * last.
+ *
+ * The watcher writes observed_until_ns and nothing else: until then functions are evaluated and log
+ * lines formatted.
+ */
+#ifndef MEMPROF_VALUES_ABI_H
+#define MEMPROF_VALUES_ABI_H
+
+#include <linux/types.h>
+
+#define MEMPROF_VALUES_MAGIC 0x65756c617650524dULL /* "MRPvalue" read as bytes */
+#define MEMPROF_VALUES_ABI 1u
+
+#define MEMPROF_VALUES_SLOTS 512u
+#define MEMPROF_VALUES_TIMERS 128u
+#define MEMPROF_VALUES_LANES 128u
+#define MEMPROF_VALUES_SHARED_LANE (MEMPROF_VALUES_LANES - 1)
+#define MEMPROF_VALUES_LOG 256u
+
+/* Slots that are there before any is made: for what has no place. */
+#define MEMPROF_VALUES_OTHER_POINTS (MEMPROF_VALUES_SLOTS - 1)
+#define MEMPROF_VALUES_OTHER_TIMERS (MEMPROF_VALUES_SLOTS - 2)
+#define MEMPROF_VALUES_OTHER_VALUES (MEMPROF_VALUES_SLOTS - 3) /* forgets */
+#define MEMPROF_VALUES_OWN_SLOTS MEMPROF_VALUES_OTHER_VALUES
+
+enum memprof_slot_kind {
+	MEMPROF_SLOT_NONE = 0,
+	MEMPROF_SLOT_POINT = 1, /* its cells: points[its own index] */
+	MEMPROF_SLOT_TIMER = 2, /* its cells: timers[slot.cell] */
+	MEMPROF_SLOT_PHASE = 3, /* a timer, too */
+	MEMPROF_SLOT_VALUE = 4,
+};
+
+enum memprof_value_type {
+	MEMPROF_VALUE_INT = 1,
+	MEMPROF_VALUE_FLOAT = 2,
+	MEMPROF_VALUE_BOOL = 3,
+	MEMPROF_VALUE_STRING = 4,
+	MEMPROF_VALUE_ANY = 5, /* an OCaml value as it is */
+};
+
+/* Where a value is. */
+enum memprof_value_source {
+	MEMPROF_VALUE_SET = 0,	    /* in the slot: a function's result, or set by C code */
+	MEMPROF_VALUE_OCAML = 1,    /* root is an OCaml value: a reference, or what type ANY has */
+	MEMPROF_VALUE_ADDRESS = 2,  /* root is the address of an int64_t or double */
+	MEMPROF_VALUE_FUNCTION = 3, /* as SET, once it was evaluated; root is a closure */
+};
+
+enum memprof_value_state {
+	MEMPROF_VALUE_NEVER = 0, /* no function's result yet */
+	MEMPROF_VALUE_THERE = 1,
+	MEMPROF_VALUE_RAISED = 2, /* the function has raised an exception */
+};
+
+#define MEMPROF_SLOT_NAME 64u
+#define MEMPROF_SLOT_UNIT 16u
+#define MEMPROF_SLOT_LABELS 104u
+#define MEMPROF_SLOT_TEXT 256u
+
+struct memprof_slot {
+	/* Texts end with a 0 when there is room for one. */
+	char name[MEMPROF_SLOT_NAME];
+	char unit[MEMPROF_SLOT_UNIT];
+	char labels[MEMPROF_SLOT_LABELS]; /* key=value, each with a line of its own */
+	__u32 kind;			  /* enum memprof_slot_kind */
+	__u32 cell;			  /* of a timer or phase */
+	/* The rest is of values. */
+	__u64 done;
+	__u32 type, source, state; /* enums above */
+	__u32 period_ms;	   /* of a function */
+	__u64 root;
+	__u64 number;	  /* int or bool, or the bits of a double */
+	__u64 changed_ns; /* CLOCK_MONOTONIC when it was set */
+	__u32 text_bytes; /* that the string has; the first MEMPROF_SLOT_TEXT are in text */
+	__u32 reserved;
+	char text[MEMPROF_SLOT_TEXT];
+	__u64 seq;
+};
+
+struct memprof_point_cell {
+	__u64 header; /* in OCaml 4 a point is an OCaml record with one field */
+	__u64 hits;   /* twice as many, and perhaps one more: hits >> 1 */
+};
+
+/* Time so far: sum_ticks + (starts - stops) * now, over all lanes, modulo 2^64. */
+struct memprof_timer_cell {
+	__u64 done;
+	__u64 starts, stops;
+	__u64 sum_ticks;
+	__u64 max_ticks; /* of those stopped with the token of their start */
+	__u64 reserved[2];
+	__u64 seq;
+};
+
+struct memprof_lane {
+	struct memprof_point_cell points[MEMPROF_VALUES_SLOTS];
+	struct memprof_timer_cell timers[MEMPROF_VALUES_TIMERS];
+};
+
+enum memprof_log_kind {
+	MEMPROF_LOG_LINE = 0,
+	MEMPROF_LOG_PHASE_ENTER = 1, /* slot has the phase */
+	MEMPROF_LOG_PHASE_LEAVE = 2,
+};
+
+#define MEMPROF_LOG_TEXT 216u
+
+/* Entry n is log[n % MEMPROF_VALUES_LOG]. */
+struct memprof_log_entry {
+	__u64 done; /* 2 * (n + 1) */
+	__u64 ticks;
+	__u32 kind;
+	__u32 slot;
+	__u32 text_bytes; /* of the line; the first MEMPROF_LOG_TEXT are in text */
+	__u32 reserved;
+	char text[MEMPROF_LOG_TEXT];
+	__u64 seq;
+};
+
+/* What ticks are. */
+enum memprof_values_clock {
+	MEMPROF_VALUES_TSC = 0,
+	MEMPROF_VALUES_MONOTONIC_NS = 1,
+};
+
+struct memprof_values_head {
+	__u64 magic;
+	__u32 abi;
+	__u16 semaphore, reserved;
+	__u32 slot_bytes, lane_bytes, log_entry_bytes;
+	__u32 clock; /* enum memprof_values_clock */
+	__u64 reserved_line[4];
+
+	/* Written by the program. */
+	__u32 slots_used, timers_used;
+	__u32 lanes_used;  /* from the first on */
+	__u32 shared_used; /* the last lane */
+	__u64 refused;	   /* slots for which there was no place */
+	__u64 log_next;	   /* number of the next entry */
+	__u64 log_lost;	   /* lines whose entry was being written */
+	__u64 forks;	   /* of this process from its parent: counts began anew */
+	__u64 reserved_line2[2];
+
+	/* Written by the watcher. */
+	__u64 observed_until_ns; /* CLOCK_MONOTONIC */
+	__u64 reserved_line3[7];
+};
+
+struct memprof_values {
+	union {
+		struct memprof_values_head head;
+		char page[4096];
+	};
+	struct memprof_slot slots[MEMPROF_VALUES_SLOTS];
+	struct memprof_log_entry log[MEMPROF_VALUES_LOG];
+	struct memprof_lane lanes[MEMPROF_VALUES_LANES];
+};
+
+#endif

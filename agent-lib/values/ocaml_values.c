@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Module Memprof_values: compiled with the headers of the OCaml that it is for.
+ *
+ * OCaml 4 has one lane, which only who holds the runtime lock writes; a point is an OCaml record
+ * in it, which OCaml code counts up itself. OCaml 5 has a lane for each domain, whose state is in
+ * r14 when OCaml code calls C code that does not allocate.
+ */
+#define CAML_INTERNALS
+#include <caml/alloc.h>
+#include <caml/callback.h>
+#include <caml/memory.h>
+#include <caml/mlvalues.h>
+#include <caml/version.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memprof_values.h"
+#include "registry.h"
+
+#define HEAD memprof_values_registry.head
+#define DEFAULT_PERIOD_MS 1000
+
+#if OCAML_VERSION >= 50000
+#include <caml/domain_state.h>
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+register caml_domain_state *domain __asm__("r14");
+#else
+#define domain Caml_state
+#endif
+static inline uint32_t lane_here(void)
+{
+	uint32_t lane = (uint32_t)domain->id;
+
+	return __builtin_expect(lane < HEAD.lanes_used, 1) ? lane : memprof_values_lane(lane);
+}
+#else
+static inline uint32_t lane_here(void) { return 0; }
+#endif
+
+static struct memprof_text text_of(value text)
+{
+	return (struct memprof_text){String_val(text), caml_string_length(text)};
+}
+
+value memprof_values_ml_point(value name, value labels, value unit)
+{
+	uint32_t slot = memprof_values_slot(MEMPROF_SLOT_POINT, text_of(name), text_of(labels),
+					    text_of(unit));
+#if OCAML_VERSION >= 50000
+	return Val_long(slot);
+#else
+	struct memprof_point_cell *cell =
+		&memprof_values_registry.lanes[memprof_values_lane(0)].points[slot];
+
+	if (cell->header == 0) {
+		cell->header = (uint64_t)1 << 10 | 0x300; /* black: not the collector's */
+		cell->hits = Val_long(0);
+	}
+	return (value)&cell->hits;
+#endif
+}
+
+#if OCAML_VERSION >= 50000
+static inline __u64 *hits_of(uint32_t lane, intnat point)
+{
+	return &memprof_values_registry.lanes[lane].points[point & (MEMPROF_VALUES_SLOTS - 1)].hits;
+}
+
+/* A domain that has no lane yet, or shares one. */
+static __attribute__((noinline)) value add_elsewhere(intnat point, uint64_t words)
+{
+	uint32_t lane = memprof_values_lane((uint32_t)domain->id);
+
+	if (lane == MEMPROF_VALUES_SHARED_LANE)
+		__atomic_fetch_add(hits_of(lane, point), words, __ATOMIC_RELAXED);
+	else
+		*hits_of(lane, point) += words;
+	return Val_unit;
+}
+
+static inline value add(intnat point, uint64_t words)
+{
+	uint32_t lane = (uint32_t)domain->id;
+
+	if (__builtin_expect(lane >= HEAD.lanes_used, 0))
+		return add_elsewhere(point, words);
+	*hits_of(lane, point) += words;
+	return Val_unit;
+}
+
+value memprof_values_ml_hit(intnat point) { return add(point, 2); }
+value memprof_values_ml_add(intnat point, intnat hits) { return add(point, 2 * (uint64_t)hits); }
+#endif
+
+value memprof_values_ml_timer(value kind, value name, value labels)
+{
+	uint32_t slot = memprof_values_slot((enum memprof_slot_kind)Long_val(kind), text_of(name),
+					    text_of(labels), (struct memprof_text){"", 0});
+
+	memprof_values_lane(0);
+	return Val_long(memprof_values_registry.slots[slot].cell | slot << 16);
+}
+
+intnat memprof_values_ml_start(value unit)
+{
+	(void)unit;
+	return (intnat)memprof_values_ticks();
+}
+
+/* Who writes a lane of its own need not wait for others, but tells readers. */
+static inline struct memprof_timer_cell *open_cell(intnat timer, uint32_t lane)
+{
+	struct memprof_timer_cell *cell = memprof_values_timer(lane, (uint32_t)timer & 0xffff);
+
+	if (__builtin_expect(lane == MEMPROF_VALUES_SHARED_LANE, 0)) {
+		memprof_values_lock(&cell->seq);
+	} else {
+		__atomic_store_n(&cell->seq, cell->seq + 1, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+	}
+	return cell;
+}
+
+value memprof_values_ml_stop(intnat timer, intnat started)
+{
+	uint64_t now = memprof_values_ticks();
+	struct memprof_timer_cell *cell = open_cell(timer, lane_here());
+
+	memprof_cell_stop(cell, (uint64_t)started, now);
+	memprof_values_unlock(&cell->done, &cell->seq);
+	return Val_unit;
+}
+
+value memprof_values_ml_enter(intnat timer)
+{
+	struct memprof_timer_cell *cell = open_cell(timer, lane_here());
+
+	cell->starts++;
+	cell->sum_ticks -= memprof_values_ticks();
+	memprof_values_unlock(&cell->done, &cell->seq);
+	return Val_unit;
+}
+
+value memprof_values_ml_leave(intnat timer)
+{
+	struct memprof_timer_cell *cell = open_cell(timer, lane_here());
+
+	cell->stops++;
+	cell->sum_ticks += memprof_values_ticks();
+	memprof_values_unlock(&cell->done, &cell->seq);
+	return Val_unit;
+}
+
+value memprof_values_ml_phase(intnat timer, value is_begin)
+{
+	memprof_values_add_line(is_begin == Val_true ? MEMPROF_LOG_PHASE_ENTER
+						     : MEMPROF_LOG_PHASE_LEAVE,
+				(uint32_t)timer >> 16, (struct memprof_text){"", 0});
+	return Val_unit;
+}
+
+static uint32_t usual_period_ms(void)
+{
+	const char *text = getenv("MEMPROFD_PERIOD");
+	long ms = text ? strtol(text, NULL, 10) : 0;
+
+	return ms > 0 && ms <= 86400000 ? (uint32_t)ms : DEFAULT_PERIOD_MS;
+}
+
+/* root: the value itself, or the function that gives it. The registry keeps it alive. */
+value memprof_values_ml_watch(value name, value labels, value unit, value type, value source,
+			      value period_ms, value root)
+{
+	uint32_t index = memprof_values_slot(MEMPROF_SLOT_VALUE, text_of(name), text_of(labels),
+					     text_of(unit));
+	struct memprof_slot *slot = &memprof_values_registry.slots[index];
+	uint32_t was = slot->source;
+
+	if (index == MEMPROF_VALUES_OTHER_VALUES)
+		return Val_unit;
+	memprof_values_lock(&slot->seq);
+	slot->type = (uint32_t)Long_val(type);
+	slot->source = (uint32_t)Long_val(source);
+	slot->period_ms =
+		Long_val(period_ms) > 0 ? (uint32_t)Long_val(period_ms) : usual_period_ms();
+	if (was != MEMPROF_VALUE_OCAML && was != MEMPROF_VALUE_FUNCTION) {
+		slot->root = (__u64)root;
+		caml_register_generational_global_root((value *)&slot->root);
+	} else {
+		caml_modify_generational_global_root((value *)&slot->root, root);
+	}
+	memprof_values_unlock(&slot->done, &slot->seq);
+	return Val_unit;
+}
+
+value memprof_values_ml_watch_bytes(value *arguments, int count)
+{
+	(void)count;
+	return memprof_values_ml_watch(arguments[0], arguments[1], arguments[2], arguments[3],
+				       arguments[4], arguments[5], arguments[6]);
+}
+
+static void set(uint32_t index, value result)
+{
+	struct memprof_slot *slot = &memprof_values_registry.slots[index];
+	struct memprof_text text = {"", 0};
+	double number = 0;
+	uint64_t bits = 0;
+
+	if (Is_exception_result(result)) {
+		memprof_values_lock(&slot->seq);
+		slot->state = MEMPROF_VALUE_RAISED;
+		slot->changed_ns = memprof_values_ns(CLOCK_MONOTONIC_COARSE);
+		memprof_values_unlock(&slot->done, &slot->seq);
+		return;
+	}
+	if (slot->type == MEMPROF_VALUE_FLOAT) {
+		number = Double_val(result);
+		memcpy(&bits, &number, sizeof bits);
+	} else if (slot->type == MEMPROF_VALUE_STRING) {
+		text = text_of(result);
+	} else {
+		bits = (uint64_t)Long_val(result);
+	}
+	memprof_values_set(index, (enum memprof_value_type)slot->type, bits, text);
+}
+
+/* Evaluates what is due. The functions may allocate, raise, or let other threads run. */
+static void evaluate(uint64_t *due_ns)
+{
+	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
+		struct memprof_slot *slot = &memprof_values_registry.slots[i];
+		uint64_t now_ns = memprof_values_ns(CLOCK_MONOTONIC_COARSE);
+
+		if (slot->kind != MEMPROF_SLOT_VALUE || slot->source != MEMPROF_VALUE_FUNCTION ||
+		    now_ns < due_ns[i])
+			continue;
+		due_ns[i] = now_ns + (uint64_t)slot->period_ms * 1000000u;
+		set(i, caml_callback_exn((value)slot->root, Val_unit));
+	}
+}
+
+value memprof_values_ml_poll(value unit)
+{
+	static uint64_t due_ns[MEMPROF_VALUES_SLOTS];
+	static char is_busy;
+
+	if (memprof_values_observed() && !__atomic_test_and_set(&is_busy, __ATOMIC_ACQUIRE)) {
+		evaluate(due_ns);
+		__atomic_clear(&is_busy, __ATOMIC_RELEASE);
+	}
+	return unit;
+}
+
+/* Whether nobody has asked before. */
+value memprof_values_ml_first(value unit)
+{
+	static char is_armed;
+
+	(void)unit;
+	return Val_bool(!__atomic_test_and_set(&is_armed, __ATOMIC_RELAXED));
+}
+
+value memprof_values_ml_observed(value unit)
+{
+	(void)unit;
+	return Val_bool(memprof_values_observed());
+}
+
+value memprof_values_ml_line(value line)
+{
+	memprof_values_add_line(MEMPROF_LOG_LINE, 0, text_of(line));
+	return Val_unit;
+}
+
+/* What bytecode would call: the package is of native code. */
+value memprof_values_no_bytecode(value unit) { return unit; }

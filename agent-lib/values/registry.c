@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The registry: its slots, its life, and what all writers share. It does nothing by itself. */
+#define _GNU_SOURCE
+#include "registry.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#define HEAD memprof_values_registry.head
+
+/* In .bss, so that what is never used takes no memory. */
+struct memprof_values memprof_values_registry __attribute__((aligned(4096)));
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+_Static_assert(sizeof(struct memprof_slot) == 512, "a slot's size");
+_Static_assert(sizeof(struct memprof_log_entry) == 256, "a log entry's size");
+_Static_assert(sizeof(struct memprof_timer_cell) == 64, "a cache line");
+_Static_assert(sizeof(struct memprof_values_head) == 192, "three cache lines");
+_Static_assert(offsetof(struct memprof_values_head, semaphore) == 12, "the note says 12");
+
+/* The note by which watchers find the registry. */
+__asm__(".pushsection .text\n"
+	".Lmemprof_values_probe: nop\n"
+	".popsection\n"
+	".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"
+	".weak _.stapsdt.base\n"
+	".hidden _.stapsdt.base\n"
+	"_.stapsdt.base: .space 1\n"
+	".size _.stapsdt.base, 1\n"
+	".popsection\n"
+	".pushsection .note.stapsdt, \"\", \"note\"\n"
+	".balign 4\n"
+	".4byte 2f - 1f, 4f - 3f, 3\n"
+	"1: .asciz \"stapsdt\"\n"
+	"2: .balign 4\n"
+	"3: .8byte .Lmemprof_values_probe\n"
+	".8byte _.stapsdt.base\n"
+	".8byte memprof_values_registry + 12\n"
+	".asciz \"memprof\"\n"
+	".asciz \"values\"\n"
+	".asciz \"\"\n"
+	"4: .balign 4\n"
+	".popsection\n");
+
+void memprof_values_lock(__u64 *seq)
+{
+	for (unsigned int tries = 1;; tries++) {
+		__u64 now = __atomic_load_n(seq, __ATOMIC_RELAXED);
+
+		if (now % 2 == 0 && __atomic_compare_exchange_n(seq, &now, now + 1, 0,
+								__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			break;
+		if (tries % 64 == 0)
+			sched_yield();
+	}
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void put_text(char *out, size_t room, struct memprof_text text)
+{
+	memcpy(out, text.bytes, text.count < room ? text.count : room);
+}
+
+static int is_text(const char *kept, size_t room, struct memprof_text text)
+{
+	size_t count = text.count < room ? text.count : room;
+
+	return memcmp(kept, text.bytes, count) == 0 && (count == room || kept[count] == 0);
+}
+
+static uint32_t find(enum memprof_slot_kind kind, struct memprof_text name,
+		     struct memprof_text labels)
+{
+	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
+		const struct memprof_slot *slot = &memprof_values_registry.slots[i];
+
+		if (slot->kind == kind && is_text(slot->name, sizeof slot->name - 1, name) &&
+		    is_text(slot->labels, sizeof slot->labels - 1, labels))
+			return i;
+	}
+	return MEMPROF_VALUES_SLOTS;
+}
+
+static int has_cell(enum memprof_slot_kind kind)
+{
+	return kind == MEMPROF_SLOT_TIMER || kind == MEMPROF_SLOT_PHASE;
+}
+
+/* Texts last: the slot counts only when it is complete. */
+static uint32_t add(enum memprof_slot_kind kind, struct memprof_text name,
+		    struct memprof_text labels, struct memprof_text unit)
+{
+	uint32_t index = HEAD.slots_used;
+	struct memprof_slot *slot = &memprof_values_registry.slots[index];
+
+	if (index == MEMPROF_VALUES_OWN_SLOTS ||
+	    (has_cell(kind) && HEAD.timers_used == MEMPROF_VALUES_TIMERS - 1)) {
+		HEAD.refused++;
+		return kind == MEMPROF_SLOT_POINT ? MEMPROF_VALUES_OTHER_POINTS
+		       : has_cell(kind)		  ? MEMPROF_VALUES_OTHER_TIMERS
+						  : MEMPROF_VALUES_OTHER_VALUES;
+	}
+	if (has_cell(kind))
+		slot->cell = HEAD.timers_used++;
+	slot->kind = kind;
+	put_text(slot->name, sizeof slot->name - 1, name);
+	put_text(slot->labels, sizeof slot->labels - 1, labels);
+	put_text(slot->unit, sizeof slot->unit - 1, unit);
+	__atomic_store_n(&HEAD.slots_used, index + 1, __ATOMIC_RELEASE);
+	return index;
+}
+
+uint32_t memprof_values_slot(enum memprof_slot_kind kind, struct memprof_text name,
+			     struct memprof_text labels, struct memprof_text unit)
+{
+	uint32_t index;
+
+	pthread_mutex_lock(&making);
+	index = find(kind, name, labels);
+	if (index == MEMPROF_VALUES_SLOTS)
+		index = add(kind, name, labels, unit);
+	pthread_mutex_unlock(&making);
+	return index;
+}
+
+uint32_t memprof_values_lane(uint32_t domain)
+{
+	__u32 used = __atomic_load_n(&HEAD.lanes_used, __ATOMIC_RELAXED);
+
+	if (domain >= MEMPROF_VALUES_SHARED_LANE) {
+		__atomic_store_n(&HEAD.shared_used, 1, __ATOMIC_RELAXED);
+		return MEMPROF_VALUES_SHARED_LANE;
+	}
+	while (used <= domain &&
+	       !__atomic_compare_exchange_n(&HEAD.lanes_used, &used, domain + 1, 0,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		continue;
+	return domain;
+}
+
+/* Whoever finds an entry being written, by one whom 256 others have overtaken, leaves it. */
+void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text)
+{
+	__u64 number = __atomic_fetch_add(&HEAD.log_next, 1, __ATOMIC_RELAXED);
+	struct memprof_log_entry *entry = &memprof_values_registry.log[number % MEMPROF_VALUES_LOG];
+	__u64 seq = __atomic_load_n(&entry->seq, __ATOMIC_RELAXED);
+
+	if (seq % 2 != 0 || !__atomic_compare_exchange_n(&entry->seq, &seq, seq | 1, 0,
+							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		__atomic_fetch_add(&HEAD.log_lost, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	entry->ticks = memprof_values_ticks();
+	entry->kind = kind;
+	entry->slot = slot;
+	entry->text_bytes = (uint32_t)text.count;
+	put_text(entry->text, sizeof entry->text, text);
+	memprof_values_unlock_as(&entry->done, &entry->seq, 2 * (number + 1));
+}
+
+static void clear_lane(uint32_t index)
+{
+	struct memprof_lane *lane = &memprof_values_registry.lanes[index];
+
+	for (uint32_t i = 0; i < MEMPROF_VALUES_SLOTS; i++)
+		if (lane->points[i].hits != 0)
+			lane->points[i].hits &= 1;
+	for (uint32_t i = 0; i < MEMPROF_VALUES_TIMERS; i++)
+		if (lane->timers[i].seq != 0)
+			memset(&lane->timers[i], 0, sizeof lane->timers[i]);
+}
+
+/* The child counts for itself, and whoever wrote while it came to be is not there. */
+static void in_forked_child(void)
+{
+	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
+	making = unlocked;
+	HEAD.forks++;
+	HEAD.observed_until_ns = 0;
+	for (uint32_t i = 0; i < HEAD.lanes_used; i++)
+		clear_lane(i);
+	if (HEAD.shared_used)
+		clear_lane(MEMPROF_VALUES_SHARED_LANE);
+	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
+		struct memprof_slot *slot = &memprof_values_registry.slots[i];
+
+		if (slot->seq % 2 != 0)
+			memprof_values_unlock(&slot->done, &slot->seq);
+	}
+	if (HEAD.log_next != 0)
+		memset(memprof_values_registry.log, 0, sizeof memprof_values_registry.log);
+	HEAD.log_next = HEAD.log_lost = 0;
+}
+
+/* A counter of cycles that is a clock in all states of the processor, or none. */
+static enum memprof_values_clock choose_clock(void)
+{
+#ifdef __x86_64__
+	unsigned int a, b, c, d;
+
+	if (__get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8))
+		return MEMPROF_VALUES_TSC;
+#endif
+	return MEMPROF_VALUES_MONOTONIC_NS;
+}
+
+static void name_slot(uint32_t index, enum memprof_slot_kind kind)
+{
+	struct memprof_slot *slot = &memprof_values_registry.slots[index];
+
+	memcpy(slot->name, "other", sizeof "other");
+	slot->kind = kind;
+	slot->cell = MEMPROF_VALUES_TIMERS - 1;
+}
+
+/* Before other constructors, which may make points. */
+__attribute__((constructor(101))) static void load(void)
+{
+	HEAD.clock = choose_clock();
+	HEAD.slot_bytes = sizeof(struct memprof_slot);
+	HEAD.lane_bytes = sizeof(struct memprof_lane);
+	HEAD.log_entry_bytes = sizeof(struct memprof_log_entry);
+	HEAD.abi = MEMPROF_VALUES_ABI;
+	name_slot(MEMPROF_VALUES_OTHER_POINTS, MEMPROF_SLOT_POINT);
+	name_slot(MEMPROF_VALUES_OTHER_TIMERS, MEMPROF_SLOT_TIMER);
+	pthread_atfork(NULL, NULL, in_forked_child);
+	__atomic_store_n(&HEAD.magic, MEMPROF_VALUES_MAGIC, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry of this program, for the two that write it: C code and OCaml stubs. */
+#ifndef MEMPROF_VALUES_REGISTRY_H
+#define MEMPROF_VALUES_REGISTRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "memprof_values_abi.h"
+
+extern struct memprof_values memprof_values_registry __attribute__((visibility("hidden")));
+
+/* A text of a program, which need not end with a 0. */
+struct memprof_text {
+	const char *bytes;
+	size_t count;
+};
+
+/* The slot of that name and labels, made at the first call; the "other" one when there is no
+ * place. */
+uint32_t memprof_values_slot(enum memprof_slot_kind kind, struct memprof_text name,
+			     struct memprof_text labels, struct memprof_text unit);
+/* The lane of a domain that has none yet, or shares one. */
+uint32_t memprof_values_lane(uint32_t domain);
+void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text);
+
+/* Sets a value: its type, number, or the bits of a double, and text. */
+void memprof_values_set(uint32_t slot, enum memprof_value_type type, uint64_t number,
+			struct memprof_text text);
+
+/* Around what is written of several words by any thread; unlock takes what it is to be next. */
+void memprof_values_lock(__u64 *seq);
+
+static inline void memprof_values_unlock_as(__u64 *done, __u64 *seq, __u64 next)
+{
+	__atomic_store_n(done, next, __ATOMIC_RELEASE);
+	__atomic_store_n(seq, next, __ATOMIC_RELEASE);
+}
+
+static inline void memprof_values_unlock(__u64 *done, __u64 *seq)
+{
+	memprof_values_unlock_as(done, seq, *seq + 1);
+}
+
+static inline uint64_t memprof_values_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t memprof_values_ticks(void)
+{
+#ifdef __x86_64__
+	if (__builtin_expect(memprof_values_registry.head.clock == MEMPROF_VALUES_TSC, 1))
+		return __builtin_ia32_rdtsc();
+#endif
+	return memprof_values_ns(CLOCK_MONOTONIC);
+}
+
+static inline struct memprof_timer_cell *memprof_values_timer(uint32_t lane, uint32_t cell)
+{
+	return &memprof_values_registry.lanes[lane].timers[cell % MEMPROF_VALUES_TIMERS];
+}
+
+static inline void memprof_cell_stop(struct memprof_timer_cell *cell, uint64_t started,
+				     uint64_t now)
+{
+	uint64_t ticks = now > started ? now - started : 0; /* counters may differ by a little */
+
+	cell->starts++;
+	cell->stops++;
+	cell->sum_ticks += ticks;
+	if (ticks > cell->max_ticks)
+		cell->max_ticks = ticks;
+}
+
+#endif

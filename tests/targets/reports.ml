@@ -1,0 +1,109 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Says something about itself in each way that Memprof_values has, and its C code in each of memprof_values.h.
+
+   Commands, each answered by a line of JSON:
+     hit N      N hits in each of 4 threads, and in each of 2 threads of C code
+     time N     starts and stops a timer N times, in two functions; enters another one once more
+     phase X    "enter" or "leave"
+     set N      gives values that follow from N
+     log TEXT   a line
+     minor      a minor collection
+     many N     N points of new names
+     fork       a child that hits 3 times and waits
+     words N    words that N points, timers and lines allocate
+     spin S     times without an end, for S seconds *)
+open Memprof_values
+
+external c_setup : unit -> unit = "reports_setup"
+external c_hit : int -> unit = "reports_hit"
+external c_set : int -> unit = "reports_set"
+
+let requests = Point.create ~labels:[ ("route", "/a") ] ~unit:"requests" "requests"
+let others = Point.create ~labels:[ ("route", "/b") ] ~unit:"requests" "requests"
+let handling = Timer.create "handling"
+let waiting = Timer.create ~labels:[ ("queue", "in") ] "waiting"
+let load = Phase.create "load"
+let count = ref 0
+let ratio = ref 0.0
+let flag = ref false
+let word = ref ""
+let table : (int, string) Hashtbl.t = Hashtbl.create 16
+let evaluated = ref 0
+
+let () =
+  c_setup ();
+  Value.int ~unit:"things" "count" count;
+  Value.float "ratio" ratio;
+  Value.bool "flag" flag;
+  Value.string "word" word;
+  Value.any "table" table;
+  Value.int_of ~period_ms:1 "twice" (fun () -> incr evaluated; 2 * !count);
+  Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
+  Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);
+  Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no")
+
+let set n =
+  count := n;
+  ratio := float_of_int n /. 4.0;
+  flag := n mod 2 = 1;
+  word := String.make (n mod 100) 'w';
+  Hashtbl.reset table;
+  for i = 1 to n mod 1000 do Hashtbl.replace table i "x" done;
+  c_set n
+
+let hit n =
+  let work () = for _ = 1 to n do Point.hit requests done in
+  List.iter Thread.join (List.init 4 (fun _ -> Thread.create work ()));
+  Point.add others (-n);
+  c_hit n
+
+let[@inline never] stop started = Timer.stop handling started
+let time n = for _ = 1 to n do stop (Timer.start handling) done
+
+let words n =
+  let before = Gc.minor_words () in
+  for _ = 1 to n do
+    Point.hit others;
+    Timer.stop handling (Timer.start handling);
+    Phase.enter load;
+    Phase.leave load;
+    Log.line "a line"
+  done;
+  Gc.minor_words () -. before
+
+let fork () =
+  match Unix.fork () with
+  | 0 ->
+    for _ = 1 to 3 do Point.hit requests done;
+    Unix.sleep 1000;
+    exit 0
+  | pid -> pid
+
+let spin seconds =
+  let until = Unix.gettimeofday () +. seconds in
+  while Unix.gettimeofday () < until do time 1000 done
+
+let answer text = Printf.printf "{%s}\n%!" text
+
+let run = function
+  | [ "hit"; n ] -> hit (int_of_string n); answer ""
+  | [ "time"; n ] -> time (int_of_string n); Timer.enter waiting; answer ""
+  | [ "phase"; "enter" ] -> Phase.enter load; answer ""
+  | [ "phase"; _ ] -> Phase.leave load; answer ""
+  | [ "set"; n ] -> set (int_of_string n); answer ""
+  | "log" :: text -> Log.printf "%s" (String.concat " " text); answer (Printf.sprintf "\"on\": %b" (Log.is_on ()))
+  | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d" !evaluated)
+  | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
+  | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))
+  | [ "words"; n ] -> answer (Printf.sprintf "\"words\": %.0f" (words (int_of_string n)))
+  | [ "spin"; seconds ] -> spin (float_of_string seconds); answer ""
+  | other -> failwith (String.concat " " other)
+
+let rec serve () =
+  match Handshake.command () with
+  | [ "exit" ] -> ()
+  | command -> run command; serve ()
+
+let () =
+  Handshake.ready ();
+  serve ()
