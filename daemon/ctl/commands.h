@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/ctl/client.h"
@@ -49,6 +50,10 @@ struct Options {
   bool with_constants = false;
   bool with_contents = false;
   std::uint32_t value_limit = 1000;
+  // watch
+  std::vector<std::string> watched;  // names
+  double watch_period = 1;           // seconds
+  std::uint64_t watch_times = 0;     // 0: until it is ended
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
@@ -87,6 +92,7 @@ absl::Status run_top_command(const Options& options);
 
 // Values of a program's modules.
 absl::Status run_values(const Options& options);
+absl::Status run_watch(const Options& options);
 
 // Traces and events.
 absl::Status run_record(const Options& options);

@@ -48,6 +48,7 @@ class CommandLine {
           return add_to(parent, name, help, command);
         });
     add_values();
+    add_watch();
   }
 
   ExitCode run(int argc, char** argv) {
@@ -264,7 +265,8 @@ class CommandLine {
 
   void add_values() {
     CLI::App* values =
-        add("values", "Show what the modules of a running program hold", &ctl::run_values);
+        add("values", "Show what a running program says about itself, and what its modules hold",
+            &ctl::run_values);
     values
         ->add_option("pattern", options_.value_pattern,
                      "Show only names that match, such as 'Cache'")
@@ -279,6 +281,25 @@ class CommandLine {
         ->check(CLI::Range(1, 100'000))
         ->capture_default_str();
     add_format(values, {ctl::kTable, ctl::kJson});
+  }
+
+  void add_watch() {
+    CLI::App* watch =
+        add("watch", "Show what changes of some values, again and again", &ctl::run_watch);
+    watch
+        ->add_option("names", options_.watched,
+                     "Name them as `memprofctl values` does; patterns are possible")
+        ->type_name("REGEX")
+        ->required();
+    watch->add_option("--pid", options_.pid,
+                      "Name the process; may be omitted when there is one target");
+    watch->add_option("-d,--interval", options_.watch_period, "Look each so many seconds")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    watch->add_option("-n,--count", options_.watch_times, "End after so many looks");
+    watch->add_flag("--contents", options_.with_contents,
+                    "Show what is in strings, which may be secret");
+    add_format(watch, {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {

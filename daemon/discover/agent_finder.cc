@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "agent-lib/include/memprof_values_abi.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/regular_file.h"
 #include "daemon/util/status_macros.h"
@@ -44,6 +46,14 @@ void move_by(std::uint64_t load_bias, AgentLocation& agent) {
 }
 
 }  // namespace
+
+std::uint64_t find_registry(const ElfFile& program, std::uint64_t load_bias) {
+  for (const StapProbe& probe : program.stap_probes()) {
+    if (probe.provider != "memprof" || probe.name != "values" || probe.semaphore == 0) continue;
+    return load_bias + probe.semaphore - offsetof(memprof_values_head, semaphore);
+  }
+  return 0;
+}
 
 absl::StatusOr<MappedFile> open_mapping(const ProcFs& proc, int pid, const Mapping& mapping,
                                         const SharedBudget& budget) {

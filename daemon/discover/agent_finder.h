@@ -31,6 +31,10 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const SharedBudget& budget = nullptr,
                                        const std::stop_token& stop = {});
 
+// Where the program has what it says about itself (struct memprof_values) in the process; 0: it
+// says nothing.
+std::uint64_t find_registry(const ElfFile& program, std::uint64_t load_bias);
+
 // A file that the process has mapped, and the path that it was opened by.
 struct MappedFile {
   std::string path;

@@ -203,6 +203,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   target.frames = *std::move(frames);
   find_plugins(proc, maps, stop, target);
   target.agents = find_agents(proc, pid, maps, *program, *load_bias, target.budget, stop);
+  target.registry = find_registry(*program, *load_bias);
   target.program_file = program->descriptor();
   target.program = std::move(program);
   target.load_bias = *load_bias;

@@ -66,6 +66,7 @@ struct Target {
   std::shared_ptr<TargetMemory> memory;  // shared with looks at the running program
   std::unique_ptr<ElfFile> program;      // kept open: it outlives the process
   std::uint64_t load_bias = 0;           // from the file's addresses to the process's
+  std::uint64_t registry = 0;            // where the program says something of itself; 0: nowhere
   std::vector<AgentLocation> agents;     // more than one: of other builds, or by mistake
 };
 

@@ -12,6 +12,7 @@
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/values/page_cache.h"
+#include "daemon/values/read_reported.h"
 #include "daemon/values/value_reader.h"
 
 namespace memprofd {
@@ -25,11 +26,13 @@ constexpr std::chrono::microseconds kPauseBetween{200};
 // Read between two looks at the heap's clock, so that they are few.
 constexpr std::size_t kLargestBatch = 256;
 constexpr std::size_t kFirstBatch = 32;
-constexpr std::chrono::seconds kPatience{5};
 constexpr std::uint64_t kMostFields = 1u << 20;
 
+constexpr std::size_t kReported = static_cast<std::size_t>(-1);
+
+// A word of a module, or of the registry.
 struct Slot {
-  std::size_t module = 0;
+  std::size_t module = 0;  // or kReported: field is the place in Report::all
   std::uint32_t field = 0;
   std::uint64_t address = 0;
 };
@@ -40,17 +43,19 @@ std::string name_of(const std::string& module, std::uint32_t field) {
 
 class Reading {
  public:
-  Reading(ValueProgram& program, const ValueProgram::Found& found, const ValuesRequest& request)
+  // found: with a clock.
+  Reading(ValueProgram& program, const ValueProgram::Found& found, const ValuesRequest& request,
+          ValuesAnswer answer)
       : program_(program),
         found_(found),
         request_(request),
-        names_([&program](std::uint64_t code) { return program.function_at(code); }) {}
+        names_([&program](std::uint64_t code) { return program.function_at(code); }),
+        answer_(std::move(answer)) {}
 
   absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
     ASSIGN_OR_RETURN(const std::vector<Slot> slots, choose());
     RETURN_IF_ERROR(look_at_mappings().status());
-    answer_.fields = slots.size();
-    const auto until = Clock::now() + kPatience;
+    const auto until = Clock::now() + request_.patience;
     for (std::size_t done = 0; done < slots.size();) {
       if (!wanted()) return absl::CancelledError("nobody waits for the values any more");
       if (Clock::now() > until) {
@@ -73,10 +78,15 @@ class Reading {
     Value value;
   };
 
-  absl::StatusOr<std::vector<Slot>> choose() const {
+  absl::StatusOr<std::vector<Slot>> choose() {
     ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
     std::vector<Slot> slots;
-    for (std::size_t i = 0; i < found_.modules.size(); ++i) {
+    for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
+      const Reported& one = answer_.report.all[i];
+      if (one.is_on_heap()) slots.push_back({kReported, i, root_address(program_, one)});
+    }
+    const std::size_t reported = slots.size();
+    for (std::size_t i = 0; i < found_.modules.size() && !request_.only_reported; ++i) {
       const ModuleBlocks::Module& module = found_.modules[i];
       for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
         const auto index = static_cast<std::uint32_t>(field);
@@ -85,6 +95,7 @@ class Reading {
         }
       }
     }
+    answer_.fields = slots.size() - reported;
     return slots;
   }
 
@@ -97,11 +108,11 @@ class Reading {
   // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
   // and the program leave time for them.
   absl::StatusOr<bool> try_batch(std::span<const Slot> batch) {
-    ASSIGN_OR_RETURN(const HeapClock::Moment before, found_.clock.now(program_.memory()));
+    ASSIGN_OR_RETURN(const HeapClock::Moment before, found_.clock->now(program_.memory()));
     WhyUnread why = WhyUnread::kMoving;
     if (!before.moving) {
       std::vector<Read> read = read_twice(batch);
-      ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock.now(program_.memory()));
+      ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock->now(program_.memory()));
       if (before.still(after)) {
         why = WhyUnread::kChanging;
         ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
@@ -168,6 +179,7 @@ class Reading {
     if (!pages_.read_value(slot.address, word).ok()) {
       return {.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped}};
     }
+    if (slot.module == kReported) return read_reported(answer_.report.all[slot.field], word);
     // Integers are set once, and what lies in the program's image is made by the compiler.
     const bool is_constant = word % 2 != 0 || found_.image.contains(word);
     if (is_constant && !request_.with_constants) return {.is_constant = true};
@@ -176,8 +188,19 @@ class Reading {
     return {.is_constant = is_constant, .is_torn = reader.is_torn(), .value = std::move(value)};
   }
 
+  Read read_reported(const Reported& one, std::uint64_t word) const {
+    const bool is_string = one.type == MEMPROF_VALUE_STRING;  // published on purpose
+    ValueReader reader(pages_, names_, request_.with_contents || is_string);
+    Value value = reader.read(word);
+    return {.is_torn = reader.is_torn(), .value = std::move(value)};
+  }
+
   void accept(std::span<const Slot> batch, std::vector<Read> read) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch[i].module == kReported) {
+        set_value(answer_.report.all[batch[i].field], std::move(read[i].value));
+        continue;
+      }
       const bool is_constant = read[i].is_constant || read[i].value.kind == ValueKind::kFunction;
       if (is_constant && !request_.with_constants) continue;
       if (answer_.values.size() >= request_.limit) {
@@ -205,8 +228,23 @@ std::string NamedValue::name() const { return name_of(module, field); }
 
 absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
                                          const std::function<bool()>& wanted) {
-  ASSIGN_OR_RETURN(const ValueProgram::Found* const found, program.found());
-  return Reading(program, *found, request).run(wanted);
+  if (request.only_reported && program.registry() == 0) return ValuesAnswer();
+  ASSIGN_OR_RETURN(const auto found, program.found());
+  if (!found->clock.ok() && program.registry() == 0) return found->clock.status();
+  ValuesAnswer answer;
+  answer.says_something = program.registry() != 0;
+  absl::StatusOr<Report> report = read_reported(program, *found, request, wanted);
+  if (absl::IsFailedPrecondition(report.status())) {
+    answer.why_no_report = std::string(report.status().message());
+  } else {
+    RETURN_IF_ERROR(report.status());
+    answer.report = *std::move(report);
+  }
+  if (found->clock.ok()) return Reading(program, *found, request, std::move(answer)).run(wanted);
+  for (Reported& one : answer.report.all) {
+    if (one.is_on_heap()) one.value.why = WhyUnread::kNoClock;
+  }
+  return answer;
 }
 
 }  // namespace memprofd

@@ -5,16 +5,21 @@
 //
 //     Cache[3]  ->  the word that module Cache keeps for its fourth name  ->  what it means
 //
+// Before those comes what the program says about itself (report.h), of which values of its heap are
+// read in the same way.
+//
 // A program whose collector works most of the time leaves less time for it: what could not be read
 // within a few tries is told as such.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/values/report.h"
 #include "daemon/values/value.h"
 #include "daemon/values/value_program.h"
 
@@ -25,7 +30,13 @@ struct ValuesRequest {
   // Also what never changes: functions, constants.
   bool with_constants = false;
   bool with_contents = false;  // of strings, which may be secret
-  std::size_t limit = 1000;    // of values
+  std::size_t limit = 1000;    // of values of modules
+  // No modules: only what the program says of itself.
+  bool only_reported = false;
+  // Does not wait for functions that the program evaluates for who has just begun to look, and not
+  // long for memory that does not answer.
+  bool in_a_hurry = false;
+  std::chrono::milliseconds patience{5000};
 };
 
 struct NamedValue {
@@ -36,6 +47,9 @@ struct NamedValue {
 };
 
 struct ValuesAnswer {
+  bool says_something = false;     // of itself: there is a registry
+  Report report;                   // of names that the pattern finds
+  std::string why_no_report;       // one line: it says something that cannot be read
   std::vector<NamedValue> values;  // by module's address, then field
   std::uint64_t fields = 0;        // of modules that the pattern finds
   std::uint64_t left_out = 0;      // beyond the limit
@@ -43,7 +57,8 @@ struct ValuesAnswer {
   std::uint64_t not_reached = 0;   // fields for which there was no time
 };
 
-// wanted: whether somebody still waits. kNotFound when the program has ended.
+// wanted: whether somebody still waits. kNotFound when the program has ended; kFailedPrecondition
+// when neither its heap can be read nor does it say something of itself.
 absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
                                          const std::function<bool()>& wanted);
 

@@ -34,6 +34,9 @@ enum class WhyUnread {
   kNotMapped,  // no block is where the value says
   kDeep,       // it is within others: look at those
   kChanging,   // the program changed it in place at each try
+  kNotYet,     // the function that gives it has not been evaluated
+  kRaised,     // it has raised an exception
+  kNoClock,    // its runtime is not understood
 };
 
 struct Value {

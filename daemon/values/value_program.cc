@@ -31,20 +31,32 @@ ValueProgram::ValueProgram(const Target& target, std::shared_ptr<Symbolizer> sym
       place_{.load_bias = target.load_bias,
              .caml_state = target.caml_state_address,
              .counters = target.gc_counters},
+      registry_(target.registry),
       budget_(target.budget),
       symbolizer_(std::move(symbolizer)) {}
 
-absl::StatusOr<const ValueProgram::Found*> ValueProgram::found() {
+absl::StatusOr<std::shared_ptr<const ValueProgram::Found>> ValueProgram::found() {
   const std::lock_guard lock(mutex_);
-  if (!found_ || !found_->ok()) found_ = look();
-  if (!found_->ok()) return found_->status();
-  return &**found_;
+  if (found_ == nullptr || !found_->clock.ok()) {
+    ASSIGN_OR_RETURN(Found found, look());
+    found_ = std::make_shared<const Found>(std::move(found));
+  }
+  return found_;
 }
 
 absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
   ASSIGN_OR_RETURN(const auto program, ElfFile::from_fd(file_, exe_, budget_));
-  ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(*program, abi_, place_));
-  const ModuleTables tables = ModuleTables::find(*program, place_.load_bias);
+  std::vector<ModuleBlocks::Module> modules;
+  auto clock = find_modules(*program, modules);
+  return Found{.clock = std::move(clock),
+               .modules = std::move(modules),
+               .image = image_of(*program, place_.load_bias)};
+}
+
+absl::StatusOr<HeapClock> ValueProgram::find_modules(
+    const ElfFile& program, std::vector<ModuleBlocks::Module>& modules) const {
+  ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(program, abi_, place_));
+  const ModuleTables tables = ModuleTables::find(program, place_.load_bias);
   if (tables.globals == 0) {
     return absl::FailedPreconditionError(
         fmt::format("values of pid {} cannot be read: the program does not say where its modules "
@@ -54,9 +66,8 @@ absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
   ASSIGN_OR_RETURN(const auto mappings, memory_->maps());
   ASSIGN_OR_RETURN(const FrameTable frames,
                    read_frame_table(*memory_, mappings, tables.frametable, budget_));
-  return Found{.clock = std::move(clock),
-               .modules = ModuleBlocks::read(*memory_, tables, frames, *symbolizer_).modules(),
-               .image = image_of(*program, place_.load_bias)};
+  modules = ModuleBlocks::read(*memory_, tables, frames, *symbolizer_).modules();
+  return clock;
 }
 
 std::string ValueProgram::function_at(std::uint64_t code) const {

@@ -23,22 +23,27 @@ class ValueProgram {
   ValueProgram(const Target& target, std::shared_ptr<Symbolizer> symbolizer);
 
   struct Found {
-    HeapClock clock;
-    std::vector<ModuleBlocks::Module> modules;
-    AddressRange image;  // of the program's own code and data
+    absl::StatusOr<HeapClock> clock;            // or why no value of the heap can be read
+    std::vector<ModuleBlocks::Module> modules;  // none without a clock
+    AddressRange image;                         // of the program's own code and data
   };
-  // Looks at the first call, which takes as long as the program has modules. kFailedPrecondition,
-  // in one line, when its values cannot be read.
-  absl::StatusOr<const Found*> found();
+  // Looks at the first call, which takes as long as the program has modules. Fails when the file of
+  // the program cannot be read.
+  absl::StatusOr<std::shared_ptr<const Found>> found();
 
   int pid() const { return pid_; }
-  const MemoryReader& memory() const { return *memory_; }
+  const WritableMemory& memory() const { return *memory_; }
+  // Where the program says something of itself; 0: nowhere. Gives up soon on memory that hangs.
+  std::uint64_t registry() const { return registry_; }
+  const WritableMemory& quick_memory() const { return memory_->quick(); }
   absl::StatusOr<std::vector<Mapping>> mappings() const { return memory_->maps(); }
   // "Server.handle", or empty.
   std::string function_at(std::uint64_t code) const;
 
  private:
   absl::StatusOr<Found> look() const;
+  absl::StatusOr<HeapClock> find_modules(const ElfFile& program,
+                                         std::vector<ModuleBlocks::Module>& modules) const;
 
   const int pid_;
   const std::shared_ptr<TargetMemory> memory_;
@@ -46,11 +51,12 @@ class ValueProgram {
   const std::string exe_;
   const RuntimeAbi abi_;
   const HeapClock::Place place_;
+  const std::uint64_t registry_;
   const SharedBudget budget_;
   const std::shared_ptr<Symbolizer> symbolizer_;
 
   std::mutex mutex_;
-  std::optional<absl::StatusOr<Found>> found_;  // guarded by mutex_
+  std::shared_ptr<const Found> found_;  // guarded by mutex_; null: not yet
 };
 
 }  // namespace memprofd

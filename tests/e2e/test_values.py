@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What modules hold is told as it is: equal to what the program has set, never a mix of two moments."""
 
+import json
 import re
 import subprocess
 import tempfile
@@ -188,6 +189,200 @@ class Asking(ValuesTest):
         done = daemon.ctl("values", "--pid", target.pid, check=False)
         self.assertNotEqual(0, done.returncode)
         self.assert_one_line(done.stderr, str(target.pid))
+
+
+class Reported(ValuesTest):
+    """What programs say about themselves, by Memprof_values and memprof_values.h."""
+
+    def reported(self, daemon, pid, *arguments):
+        """By name, labels behind it."""
+        answer = daemon.ctl_json("values", *arguments, "--pid", str(pid))
+        return {"".join([one["name"], *(f" {label['value']}" for label in one["labels"])]): one
+                for one in answer["reported"]}, answer
+
+    def check_version(self, folder):
+        target = self.target("reports", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.command("hit 100000")
+        target.command("time 1000")
+        target.command("phase enter")
+        target.command("set 1235")
+        found, _ = self.reported(daemon, target.pid)
+        self.assertEqual("400000", found["requests /a"]["hits"], "of four threads")
+        self.assertEqual("requests", found["requests /a"]["unit"])
+        self.assertEqual("-100000", found["requests /b"]["hits"])
+        self.assertEqual("200000", found["c_requests /c get"]["hits"], "of two threads of C code")
+        handling, waiting, load = found["handling"], found["waiting in"], found["load"]
+        self.assertEqual(("1000", "1000"), (handling["starts"], handling["stops"]))
+        self.assertLess(handling["max_seconds"], handling["seconds"])
+        self.assertEqual(("1", "0"), (waiting["starts"], waiting["stops"]))
+        self.assertEqual(("REPORTED_KIND_PHASE", "1", "0"), (load["kind"], load["starts"], load["stops"]))
+        self.assertGreater(self.reported(daemon, target.pid)[0]["waiting in"]["seconds"], waiting["seconds"])
+        held = {name: one["value"] for name, one in found.items() if one["kind"] == "REPORTED_KIND_VALUE"}
+        self.assertEqual("1235", held["count"]["integer"])
+        self.assertEqual(1235 / 4, held["ratio"]["number"])
+        self.assertEqual((True, "1"), (found["flag"]["is_bool"], held["flag"]["integer"]))
+        self.assertEqual("w" * 35, held["word"]["text"])
+        self.assertEqual(("VALUE_KIND_TABLE", "235"), (held["table"]["kind"], held["table"]["size"]))
+        self.assertEqual("1235", held["c_whole"]["integer"])
+        self.assertEqual(1235 / 8, held["c_real"]["number"])
+        self.assertEqual("it's set", held["c_text"]["text"])
+        self.assertEqual((True, "1"), (found["c_truth"]["is_bool"], held["c_truth"]["integer"]))
+        self.check_functions(daemon, target)
+        self.check_log(daemon, target)
+
+    def check_functions(self, daemon, target):
+        """They are evaluated at a minor collection, while somebody looks: somebody has."""
+        def evaluated():
+            target.command("minor")
+            found, _ = self.reported(daemon, target.pid)
+            return found if found["twice"]["value"].get("integer") == "2470" else None
+        found = harness.eventually(evaluated, "functions are evaluated")
+        self.assertEqual(1235 / 2, found["half"]["value"]["number"])
+        self.assertEqual("1235", found["text"]["value"]["text"])
+        self.assertIn("exception", found["failing"]["value"]["why_unread"])
+
+    def check_log(self, daemon, target):
+        self.assertTrue(target.command("log it's told")["on"])
+        target.command("phase leave")
+        lines = self.reported(daemon, target.pid)[1]["lines"]
+        told = [(line["text"], line["phase_begins"], line["phase_ends"]) for line in lines]
+        self.assertEqual([("load", True, False), ("it's told", False, False), ("load", False, True)], told)
+        self.assertGreaterEqual(lines[0]["seconds_ago"], lines[2]["seconds_ago"])
+        self.assertRegex(daemon.ctl("values").stdout, r"(?s)LOG\n.* ago  phase load begins\n.* ago  it's told\n")
+
+    def test_ocaml4(self):
+        self.check_version(TARGETS)
+
+    def test_ocaml5(self):
+        self.check_version(TARGETS5)
+
+    def test_nobody_looks(self):
+        """No function is evaluated, no line is kept, and nothing is allocated on the heap."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                target = self.target("reports", folder=folder)
+                self.assertFalse(target.command("log nobody")["on"])
+                for _ in range(3):
+                    self.assertEqual(0, target.command("minor")["evaluated"])
+                self.assertLess(target.command("words 10000")["words"], 100)
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                self.assertFalse(target.command("log still nobody")["on"], "an attach is no look")
+                lines = self.reported(daemon, target.pid)[1]["lines"]
+                self.assertEqual({"load"}, {line["text"] for line in lines})
+
+    def test_domains_lose_nothing(self):
+        target = self.target("report_domains", folder=TARGETS5)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        for _ in range(3):
+            words = target.command("hit 4 1000000")["words"]
+            self.assertLess(words, 100, "words that 1,000,000 hits and 10,000 times allocate")
+        found, _ = self.reported(daemon, target.pid)
+        self.assertEqual("12000000", found["requests"]["hits"])
+        self.assertEqual(("120000", "120000"), (found["handling"]["starts"], found["handling"]["stops"]))
+
+    def test_all_is_whole(self):
+        """At full speed: all letters of a text are the same, and each stop of a timer counts a start as well."""
+        target = self.target("reports")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.send("spin 100000")
+        answers = self.ask(daemon, target.pid, pattern="^handling$|^c_text$", only_reported=True)
+        texts, stops = [], []
+        for _ in range(READS):
+            timer, text = next(answers).reported
+            if not timer.is_changing:
+                self.assertEqual(timer.starts, timer.stops)
+                stops.append(timer.stops)
+            if not text.is_changing and text.value.text:
+                self.assertEqual(text.value.text[0] * 200, text.value.text)
+                texts.append(text.value.text)
+        self.assertEqual(stops, sorted(stops))
+        for read in (texts, stops):
+            self.assertGreater(len(set(read)), 3, "whole, and of several moments")
+
+    def test_a_child_counts_for_itself(self):
+        target = self.target("reports")
+        target.command("hit 1000")
+        target.command("time 10")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        child = target.command("fork")["pid"]
+        self.addCleanup(harness.kill, child)
+        daemon.ctl("attach", "--pid", child, "--mode", "observe")
+        found = harness.eventually(lambda: (f := self.reported(daemon, child)[0])["requests /a"]["hits"] == "3" and f,
+                                   "the child's hits")
+        self.assertEqual("0", found["c_requests /c get"]["hits"])
+        self.assertEqual(("0", 0), (found["handling"]["stops"], found["handling"]["seconds"]))
+        self.assertEqual("4000", self.reported(daemon, target.pid)[0]["requests /a"]["hits"])
+
+    def test_too_many_names(self):
+        target = self.target("reports")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.command("many 1000")
+        found, answer = self.reported(daemon, target.pid)
+        refused = int(answer["refused_names"])
+        self.assertGreater(refused, 490)
+        self.assertEqual(str(refused), found["other"]["hits"])
+        own = [one for one in found.values() if one["name"].isdigit()]
+        self.assertEqual((1000 - refused, {"1"}), (len(own), {one["hits"] for one in own}))
+        self.assertIn(f"{refused} times the program made", daemon.ctl("values").stdout)
+        metrics = daemon.metrics()
+        self.assertLessEqual(len(metrics.find("memprofd_point_hits_total")), 200)
+        self.assertEqual(len(answer["reported"]) - 200, metrics.value("memprofd_reported_names_without_series"))
+        self.assertEqual(refused, metrics.value("memprofd_reported_refused_names_total"))
+
+    def test_metrics(self):
+        target = self.target("reports")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.command("hit 10")
+        target.command("set 42")
+        target.command("time 5")
+        metrics = daemon.metrics()
+        for name, labels, value in (
+                ("memprofd_point_hits_total", {"point": "requests", "unit": "requests", "route": "/a"}, 40),
+                ("memprofd_timer_stops_total", {"timer": "handling"}, 5),
+                ("memprofd_timer_running", {"timer": "waiting", "queue": "in"}, 1),
+                ("memprofd_value", {"value": "count", "unit": "things"}, 42),
+                ("memprofd_value", {"value": "ratio"}, 10.5),
+                ("memprofd_value", {"value": "flag"}, 0),
+                ("memprofd_value", {"value": "c_whole", "unit": "things"}, 42),
+                ("memprofd_table_bindings", {"table": "table"}, 42),
+                ("memprofd_reported_names_without_series", {}, 0)):
+            with self.subTest(name=name, labels=labels):
+                self.assertEqual(value, metrics.value(name, pid=target.pid, **labels))
+
+    def test_watch(self):
+        target = self.target("reports")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.command("set 7")
+        looks = [json.loads(line) for line in
+                 daemon.ctl("watch", "^count$", "^requests", r"^Reports\[", "-n", "2", "-d", "0.1", "-o", "json")
+                 .stdout.splitlines()]
+        self.assertEqual(2, len(looks))
+        self.assertEqual({"count", "requests"}, {one["name"] for one in looks[1]["reported"]})
+        self.assertIn("Reports", {one["module"] for one in looks[1]["values"]})
+        lines = daemon.ctl("watch", "^count$", "-n", "3", "-d", "0.1").stdout.splitlines()
+        self.assertEqual(1, len(lines), "what does not change is shown once")
+        self.assertRegex(lines[0], r"^\d\d:\d\d:\d\d  count  7 things$")
+        done = daemon.ctl("watch", "nothing", check=False)
+        self.assertEqual(3, done.returncode)
+        self.assert_one_line(done.stderr, "no value of pid", "nothing")
+
+    def test_a_damaged_registry(self):
+        """What a program writes there by mistake costs a message."""
+        target = self.target("reports")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        self.reported(daemon, target.pid)
+        with open(f"/proc/{target.pid}/maps") as maps:
+            base = int(next(maps).split("-")[0], 16)
+        notes = subprocess.run(["readelf", "-n", TARGETS / "reports"], capture_output=True, text=True).stdout
+        semaphore = int(re.search(r"Name: values\n.*Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
+        with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(base + semaphore - 12 + 64)
+            memory.write(b"\xff" * 4)
+        self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^what the program says cannot be read: ")
+        metrics = daemon.metrics()
+        self.assertEqual([], metrics.find("memprofd_point_hits_total"))
+        self.assertEqual(1, metrics.value("memprofd_reported_refusals_total"))
 
 
 if __name__ == "__main__":

@@ -186,6 +186,34 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
   return target;
 }
 
+// One of each kind that a program can say of itself.
+inline ValuesAnswer fixed_report() {
+  using Kind = Reported::Kind;
+  const Value table{.kind = ValueKind::kTable,
+                    .size = 5,
+                    .buckets = 8,
+                    .empty_buckets = 6,
+                    .longest_chain = 3,
+                    .chains_counted = true};
+  Report report{.all = {{.kind = Kind::kPoint, .name = "requests", .unit = "requests", .hits = 12},
+                        {.kind = Kind::kTimer,
+                         .name = "handling",
+                         .starts = 4,
+                         .stops = 3,
+                         .seconds = 1.5,
+                         .max_seconds = 0.75},
+                        {.kind = Kind::kValue,
+                         .name = "queue",
+                         .unit = "jobs",
+                         .type = MEMPROF_VALUE_INT,
+                         .value = {.kind = ValueKind::kInteger, .integer = 7},
+                         .changed_ns = ~std::uint64_t{0}},
+                        {.kind = Kind::kValue, .name = "sessions", .value = table}},
+                .lines = {{.number = 8, .seconds_ago = 2.5, .text = "it's full"}},
+                .refused = 2};
+  return {.says_something = true, .report = std::move(report)};
+}
+
 class FakeService : public ProfilerService {
  public:
   FakeService() = default;

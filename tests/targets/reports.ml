@@ -11,12 +11,13 @@
      many N     N points of new names
      fork       a child that hits 3 times and waits
      words N    words that N points, timers and lines allocate
-     spin S     times without an end, for S seconds *)
+     spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
 open Memprof_values
 
 external c_setup : unit -> unit = "reports_setup"
 external c_hit : int -> unit = "reports_hit"
 external c_set : int -> unit = "reports_set"
+external c_spin : int -> unit = "reports_spin"
 
 let requests = Point.create ~labels:[ ("route", "/a") ] ~unit:"requests" "requests"
 let others = Point.create ~labels:[ ("route", "/b") ] ~unit:"requests" "requests"
@@ -81,7 +82,7 @@ let fork () =
 
 let spin seconds =
   let until = Unix.gettimeofday () +. seconds in
-  while Unix.gettimeofday () < until do time 1000 done
+  while Unix.gettimeofday () < until do time 100; c_spin 10_000 done
 
 let answer text = Printf.printf "{%s}\n%!" text
 

@@ -2,6 +2,7 @@
 /* What C code of the program reports.ml says about itself. */
 #include <caml/mlvalues.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "memprof_values.h"
 
@@ -35,6 +36,19 @@ value reports_hit(value count)
 		pthread_create(&threads[i], NULL, hit, (void *)Long_val(count));
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+	return Val_unit;
+}
+
+/* Sets a text at full speed, all of whose letters are the same. */
+value reports_spin(value sets)
+{
+	char letters[201];
+
+	for (intptr_t i = 0; i < Long_val(sets); i++) {
+		memset(letters, 'a' + i % 26, 200);
+		letters[200] = 0;
+		memprof_value_set_string(text, letters);
+	}
 	return Val_unit;
 }
 

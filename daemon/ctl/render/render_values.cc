@@ -3,11 +3,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/ctl/render/render_reported.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/util/utf8.h"
@@ -57,6 +59,32 @@ std::string block_text(const pb::Value& value) {
   return value.is_cut() ? fmt::format("{}, {} fields", all, value.size()) : all;
 }
 
+constexpr int kShownLines = 20;
+
+// The last lines, and what the program could not say.
+void append_log(const pb::ListValuesResponse& values, std::string& text) {
+  if (values.lines_size() > 0) absl::StrAppend(&text, "\nLOG\n");
+  for (int i = std::max(0, values.lines_size() - kShownLines); i < values.lines_size(); ++i) {
+    absl::StrAppend(&text, line_text(values.lines(i)), "\n");
+  }
+  if (!values.why_nothing_reported().empty()) {
+    absl::StrAppend(&text, values.why_nothing_reported(), "\n");
+  }
+  if (values.lost_lines() > 0) {
+    absl::StrAppend(&text, values.lost_lines(), " lines were lost: threads wrote at once\n");
+  }
+  if (values.refused_names() > 0) {
+    absl::StrAppend(&text, values.refused_names(),
+                    " times the program made a point, timer or value for which it has no place; "
+                    "points and timers of those count in 'other'\n");
+  }
+  if (values.malformed_names() > 0) {
+    absl::StrAppend(&text, values.malformed_names(),
+                    " names of the program make no sense and are left out: it may have written "
+                    "there by mistake\n");
+  }
+}
+
 }  // namespace
 
 std::string value_text(const pb::Value& value) {
@@ -100,6 +128,9 @@ std::string value_text(const pb::Value& value) {
 
 std::string render_values(const pb::ListValuesResponse& values, const Style& style) {
   TextTable table({{"NAME"}, {"VALUE"}});
+  for (const pb::Reported& one : values.reported()) {
+    table.add_row({reported_name(one), reported_text(one)});
+  }
   for (const pb::NamedValue& named : values.values()) {
     table.add_row({printable(named.name()),
                    value_text(named.value()) + (named.value().is_changing() ? " (changing)" : "")});
@@ -112,6 +143,7 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
     absl::StrAppend(&text, values.not_reached(), " names were not reached: the collector works so ",
                     "often that there was no time; ask for fewer by a pattern\n");
   }
+  append_log(values, text);
   return text;
 }
 

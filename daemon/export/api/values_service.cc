@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/values_service.h"
 
+#include <algorithm>
+
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -61,10 +63,58 @@ const char* text_of(WhyUnread why) {
       return "the program changed it at each try";
     case WhyUnread::kNotMapped:
       return "there is no block";
+    case WhyUnread::kNotYet:
+      return "not evaluated yet; the program does it after its next minor collection";
+    case WhyUnread::kRaised:
+      return "the function has raised an exception";
+    case WhyUnread::kNoClock:
+      return "the runtime is not understood";
     case WhyUnread::kDeep:
       return "";  // as what is beyond the first fields
   }
   return "";
+}
+
+pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
+  pb::Reported out;
+  out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(one.kind) + 1));
+  out.set_name(valid_utf8(one.name));
+  for (const auto& [key, value] : one.labels) {
+    pb::ReportedLabel& label = *out.add_labels();
+    label.set_key(valid_utf8(key));
+    label.set_value(valid_utf8(value));
+  }
+  out.set_unit(valid_utf8(one.unit));
+  out.set_hits(one.hits);
+  out.set_starts(one.starts);
+  out.set_stops(one.stops);
+  out.set_seconds(one.seconds);
+  out.set_max_seconds(one.max_seconds);
+  if (one.kind == Reported::Kind::kValue) *out.mutable_value() = to_proto(one.value);
+  out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
+  if (one.changed_ns) {
+    const std::uint64_t age_ns = now_ns - std::min(now_ns, *one.changed_ns);
+    out.set_age_seconds(static_cast<double>(age_ns) / 1e9);
+  }
+  out.set_is_changing(one.is_torn);
+  return out;
+}
+
+void add_report(const Report& report, pb::ListValuesResponse& out) {
+  const std::uint64_t now_ns = tick_now().ns;
+  for (const Reported& one : report.all) *out.add_reported() = to_proto(one, now_ns);
+  for (const ReportedLine& line : report.lines) {
+    pb::ReportedLine& to = *out.add_lines();
+    to.set_number(line.number);
+    to.set_seconds_ago(line.seconds_ago);
+    to.set_text(valid_utf8(line.text));
+    to.set_is_cut(line.is_cut);
+    to.set_phase_begins(line.kind == MEMPROF_LOG_PHASE_ENTER);
+    to.set_phase_ends(line.kind == MEMPROF_LOG_PHASE_LEAVE);
+  }
+  out.set_refused_names(report.refused);
+  out.set_lost_lines(report.lost_lines);
+  out.set_malformed_names(report.malformed);
 }
 
 }  // namespace
@@ -99,9 +149,12 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
   const ValuesRequest asked{.pattern = request.pattern(),
                             .with_constants = request.with_constants(),
                             .with_contents = request.with_contents(),
-                            .limit = request.limit() == 0 ? kUsualLimit : request.limit()};
+                            .limit = request.limit() == 0 ? kUsualLimit : request.limit(),
+                            .only_reported = request.only_reported()};
   ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(request.pid(), asked, wanted));
   pb::ListValuesResponse response;
+  add_report(answer.report, response);
+  response.set_why_nothing_reported(answer.why_no_report);
   for (const NamedValue& named : answer.values) {
     pb::NamedValue& out = *response.add_values();
     out.set_module(valid_utf8(named.module));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/metrics/gc_metrics.h"
 #include "daemon/export/metrics/memory_metrics.h"
+#include "daemon/export/metrics/reported_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
 #include "prometheus/text_serializer.h"
@@ -68,6 +69,12 @@ constexpr MetricName kGrpcRefused{
     "Connections to the Unix socket that were refused because their user has too many."};
 constexpr MetricName kGrpcStreams{"memprofd_grpc_streams", "Streams over gRPC that are open."};
 
+constexpr MetricName kRefusals{"memprofd_reported_refusals_total",
+                               "Scrapes for which what the program says could not be read."};
+
+// What a busy collector may take of a scrape, for each target.
+constexpr std::chrono::milliseconds kReportPatience{200};
+
 // One of each pid, the latest attach.
 std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> targets) {
   std::map<int, TargetSnapshotPtr> latest;
@@ -114,7 +121,8 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnaps
   }
   const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
   return targets_
-      .emplace(target.info.pid, TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}})
+      .emplace(target.info.pid,
+               TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}, false, 0})
       .first->second;
 }
 
@@ -158,6 +166,23 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   add_gc_metrics(pid, memory.gc, follows_blocks, out);
   if (target.memory) add_memory_metrics(pid, *target.memory, out);
   add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
+}
+
+// A program that cannot be read now has no series in this scrape.
+void PrometheusExporter::collect_reported(const TargetSnapshot& target, std::size_t& room,
+                                          MetricFamilies& out) const {
+  TargetMemory& memory = remember(target);
+  if (memory.says_nothing || !is_active(target.info.state)) return;
+  const auto answer = service_.read_values(
+      target.info.pid, {.only_reported = true, .in_a_hurry = true, .patience = kReportPatience},
+      [] { return true; });
+  if (!answer.ok()) return;
+  memory.says_nothing = !answer->says_something;
+  if (memory.says_nothing) return;
+  memory.refusals += answer->why_no_report.empty() ? 0 : 1;
+  out.counter(kRefusals, {{"pid", absl::StrCat(target.info.pid)}},
+              static_cast<double>(memory.refusals));
+  add_reported_metrics(absl::StrCat(target.info.pid), answer->report, tick_now().ns, room, out);
 }
 
 void PrometheusExporter::collect_drops(MetricFamilies& out) const {
@@ -212,7 +237,11 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   collect_self(out);
   collect_servers(out);
   retire_forgotten(targets);
-  for (const TargetSnapshotPtr& target : targets) collect_target(*target, out);
+  std::size_t room = kAllReportedNames;
+  for (const TargetSnapshotPtr& target : targets) {
+    collect_target(*target, out);
+    collect_reported(*target, room, out);
+  }
   collect_drops(out);
   return out.take();
 }

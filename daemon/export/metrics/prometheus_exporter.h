@@ -60,6 +60,8 @@ class PrometheusExporter : public prometheus::Collectable {
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
+    bool says_nothing = false;   // of itself: it need not be asked again
+    std::uint64_t refusals = 0;  // what it says could not be read
   };
 
   TargetMemory& remember(const TargetSnapshot& target) const;
@@ -67,6 +69,7 @@ class PrometheusExporter : public prometheus::Collectable {
   void retire(const TargetMemory& memory) const;
   void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const;
   void collect_target(const TargetSnapshot& target, MetricFamilies& out) const;
+  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const;
   void collect_drops(MetricFamilies& out) const;
   void collect_self(MetricFamilies& out) const;
   void collect_servers(MetricFamilies& out) const;

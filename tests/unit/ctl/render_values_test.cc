@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/ctl/render/render_reported.h"
+#include "daemon/ctl/render/render_watch.h"
 #include "daemon/export/api/values_service.h"
 #include "tests/kit/fake_service.h"
 
@@ -74,6 +76,75 @@ TEST(ValuesService, AsksAndAnswers) {
             "for fewer by a pattern\n");
   request.set_limit(1'000'000);
   EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
+}
+
+pb::ListValuesResponse reported(Reported one) {
+  testing::FakeService service;
+  service.values.report.all = {std::move(one)};
+  pb::ListValuesRequest request;
+  request.set_pid(1);
+  return ValuesService(service).list_values(request, [] { return true; }).value();
+}
+
+std::string text(Reported one) { return ctl::reported_text(reported(std::move(one)).reported(0)); }
+
+TEST(ReportedText, SaysWhatItIs) {
+  using Kind = Reported::Kind;
+  EXPECT_EQ(text({.kind = Kind::kPoint, .unit = "requests", .hits = 12}), "12 requests");
+  EXPECT_EQ(
+      text({.kind = Kind::kTimer, .starts = 4, .stops = 4, .seconds = 2, .max_seconds = 0.25}),
+      "4 times, 2.00 s, mean 500 ms, longest 250 ms");
+  EXPECT_EQ(text({.kind = Kind::kPhase, .starts = 1, .seconds = 0.0025}),
+            "0 times, 2.5 ms; 1 runs");
+  EXPECT_EQ(text({.kind = Kind::kTimer, .starts = 0, .stops = 2, .is_torn = true}),
+            "2 times, 0 ns, mean 0 ns (changing)");
+  EXPECT_EQ(text({.kind = Kind::kValue, .type = MEMPROF_VALUE_BOOL, .value = integer(0)}), "false");
+  EXPECT_EQ(text({.kind = Kind::kValue,
+                  .unit = "jobs",
+                  .type = MEMPROF_VALUE_INT,
+                  .value = integer(7),
+                  .changed_ns = 0})
+                .substr(0, 8),
+            "7 jobs, ");
+  EXPECT_EQ(text({.kind = Kind::kValue, .unit = "jobs", .value = {.why = WhyUnread::kRaised}}),
+            "not read: the function has raised an exception");
+}
+
+TEST(ReportedText, NamesCannotMoveTheCursor) {
+  const auto values = reported({.name = "a\x1b[2J", .labels = {{"k", "v\n"}}});
+  EXPECT_EQ(ctl::reported_name(values.reported(0)), "a?[2J{k=v?}");
+}
+
+TEST(ReportedText, TheLastLinesAndWhatIsMissing) {
+  testing::FakeService service;
+  service.values = testing::fixed_report();
+  service.values.report.all[0].labels = {{"route", "/a"}, {"pid", "own"}};
+  service.values.report.lines.push_back(
+      {.number = 9, .seconds_ago = 0.5, .kind = MEMPROF_LOG_PHASE_LEAVE, .text = "load"});
+  service.values.report.lost_lines = 3;
+  service.values.report.malformed = 4;
+  pb::ListValuesRequest request;
+  request.set_pid(1);
+  const auto values = ValuesService(service).list_values(request, [] { return true; }).value();
+  const std::string text = ctl::render_values(values, {});
+  for (const char* line :
+       {"requests{route=/a,pid=own}  12 requests\n", "\nLOG\n2.50 s ago  it's full\n",
+        "500 ms ago  phase load ends\n", "3 lines were lost", "2 times the program made",
+        "4 names of the program make no sense"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+  }
+}
+
+TEST(WatchedValues, ShowsWhatHasChanged) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  ctl::WatchedValues watched;
+  const auto look = [&](std::int64_t hits, std::int64_t seconds) {
+    return watched.update(reported({.name = "requests", .hits = hits}), seconds * kSecond);
+  };
+  EXPECT_EQ(look(5, 0), "00:00:00  requests  5\n");
+  EXPECT_EQ(look(5, 1), "");
+  EXPECT_EQ(look(25, 3), "00:00:03  requests  25, 10 a second\n");
+  EXPECT_EQ(look(24, 4), "00:00:04  requests  24, -1 a second\n");
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
   FakeService service({with_budget, failed_target(), quiet_target()});
+  service.values = testing::fixed_report();
   expect_golden(
       "metrics.txt",
       PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}).text());

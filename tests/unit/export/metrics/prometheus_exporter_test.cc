@@ -107,6 +107,47 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   EXPECT_EQ(found[changes + "\"below_budget\"}"], 2);
 }
 
+TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
+  FakeService service({fixed_target()});
+  service.values = testing::fixed_report();
+  service.values.report.all[0].labels = {{"route", "/a"}, {"pid", "own"}, {"ro ute", "b"}};
+  const PrometheusExporter exporter(service, {"1.2.3"});
+  auto found = scrape(exporter);
+  EXPECT_EQ(found["memprofd_point_hits_total{pid=\"4242\",point=\"requests\",unit=\"requests\","
+                  "route=\"/a\",exported_pid=\"own\",ro_ute=\"b\"}"],
+            12);
+  EXPECT_EQ(found["memprofd_timer_running{pid=\"4242\",timer=\"handling\"}"], 1);
+  EXPECT_EQ(found["memprofd_value{pid=\"4242\",value=\"queue\",unit=\"jobs\"}"], 7);
+  EXPECT_EQ(found["memprofd_table_longest_chain{pid=\"4242\",table=\"sessions\"}"], 3);
+}
+
+// Names that become the same, and more names than there is room for, cost no scrape.
+TEST(PrometheusText, BearsAnyNames) {
+  FakeService service({fixed_target()});
+  auto& all = service.values.report.all;
+  service.values.says_something = true;
+  for (const char* name : {"a\xff", "a\xfe", "b"}) {
+    all.push_back({.name = name, .labels = {{"x y", "1"}, {"x_y", "2"}, {"", "3"}, {"9", "4"}}});
+  }
+  auto found = scrape(PrometheusExporter(service, {"1.2.3"}));
+  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\"}"], 1);
+  EXPECT_EQ(found.count("memprofd_point_hits_total{pid=\"4242\",point=\"b\",x_y=\"1\","
+                        "exported_=\"3\",exported_9=\"4\"}"),
+            1u);
+  for (int i = 0; i < 500; ++i) all.push_back({.name = absl::StrCat(i)});
+  const std::string text = PrometheusExporter(service, {"1.2.3"}).text();
+  found = parse(text);
+  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\"}"], 303 + 1);
+}
+
+// One that says nothing is not asked at each scrape.
+TEST(PrometheusText, AsksOnce) {
+  FakeService service({fixed_target()});
+  const PrometheusExporter exporter(service, {"1.2.3"});
+  for (int i = 0; i < 3; ++i) exporter.text();
+  EXPECT_EQ(service.calls(), std::vector<std::string>{"values 4242 '' 1000"});
+}
+
 TEST(PrometheusText, SitesAddUpToTheTarget) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"}, {.each = 2});  // two of four in `other`

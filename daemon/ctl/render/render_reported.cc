@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/render/render_reported.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/ctl/render/render_values.h"
+#include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd::ctl {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-6) return fmt::format("{:.3g} ns", seconds * 1e9);
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.{}f} s", seconds, seconds < 100 ? 2 : 0);
+}
+
+std::string timer_text(const pb::Reported& timer) {
+  std::string text = fmt::format("{} times, {}", timer.stops(), seconds_text(timer.seconds()));
+  const std::uint64_t running = timer.starts() - std::min(timer.starts(), timer.stops());
+  if (timer.stops() > 0 && running == 0) {
+    absl::StrAppend(&text, ", mean ",
+                    seconds_text(timer.seconds() / static_cast<double>(timer.stops())));
+  }
+  if (timer.max_seconds() > 0) {
+    absl::StrAppend(&text, ", longest ", seconds_text(timer.max_seconds()));
+  }
+  if (running > 0) absl::StrAppend(&text, "; ", running, running == 1 ? " runs" : " run");
+  return text;
+}
+
+std::string with_unit(const std::string& text, const pb::Reported& reported) {
+  return reported.unit().empty() ? text : absl::StrCat(text, " ", printable(reported.unit()));
+}
+
+std::string text_of_value(const pb::Reported& reported) {
+  const pb::Value& value = reported.value();
+  std::string text = reported.is_bool() && value.kind() == pb::VALUE_KIND_INTEGER
+                         ? (value.integer() != 0 ? "true" : "false")
+                         : value_text(value);
+  if (value.kind() != pb::VALUE_KIND_UNREAD) text = with_unit(text, reported);
+  if (reported.age_seconds() >= 2) {
+    absl::StrAppend(&text, ", ", seconds_text(reported.age_seconds()), " ago");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string reported_name(const pb::Reported& reported) {
+  if (reported.labels().empty()) return printable(reported.name());
+  std::vector<std::string> labels;
+  for (const pb::ReportedLabel& label : reported.labels()) {
+    labels.push_back(absl::StrCat(label.key(), "=", label.value()));
+  }
+  return printable(absl::StrCat(reported.name(), "{", absl::StrJoin(labels, ","), "}"));
+}
+
+std::string reported_text(const pb::Reported& reported) {
+  const std::string changing = reported.is_changing() ? " (changing)" : "";
+  switch (reported.kind()) {
+    case pb::REPORTED_KIND_POINT:
+      return with_unit(std::to_string(reported.hits()), reported);
+    case pb::REPORTED_KIND_TIMER:
+    case pb::REPORTED_KIND_PHASE:
+      return timer_text(reported) + changing;
+    case pb::REPORTED_KIND_VALUE:
+      return text_of_value(reported) + changing;
+    default:
+      return "(a kind that this memprofctl does not know)";
+  }
+}
+
+std::string line_text(const pb::ReportedLine& line) {
+  const std::string text = printable(line.text()) + (line.is_cut() ? ".." : "");
+  const std::string what = line.phase_begins() ? fmt::format("phase {} begins", text)
+                           : line.phase_ends() ? fmt::format("phase {} ends", text)
+                                               : text;
+  return fmt::format("{} ago  {}", seconds_text(line.seconds_ago()), what);
+}
+
+}  // namespace memprofd::ctl

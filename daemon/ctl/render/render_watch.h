@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that are watched: what has changed since one looked last, a line each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "memprof/v1/values.pb.h"
+
+namespace memprofd::ctl {
+
+class WatchedValues {
+ public:
+  // "12:00:05  requests{route=/a}  1234 requests, 12.5 a second"; all at the first call, and empty
+  // when nothing has changed. unix_ns: of the answer.
+  std::string update(const ::memprof::v1::ListValuesResponse& values, std::int64_t unix_ns);
+
+ private:
+  struct Shown {
+    std::string text;
+    std::int64_t hits = 0;  // of a point
+    std::int64_t unix_ns = 0;
+  };
+
+  std::map<std::string, Shown> shown_;  // by name
+};
+
+}  // namespace memprofd::ctl

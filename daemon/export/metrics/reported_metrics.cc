@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/metrics/reported_metrics.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+constexpr MetricName kHits{"memprofd_point_hits_total", "Hits of a point of the program."};
+constexpr MetricName kTimerSeconds{
+    "memprofd_timer_seconds_total",
+    "Time of a timer or phase of the program, what runs included; intervals that overlap add up."};
+constexpr MetricName kTimerStops{"memprofd_timer_stops_total",
+                                 "Intervals of a timer or phase that have ended."};
+constexpr MetricName kTimerRunning{
+    "memprofd_timer_running",
+    "Intervals of a phase, or of a timer without tokens, that have not ended."};
+constexpr MetricName kValue{"memprofd_value",
+                            "A number that the program shows; 0 and 1 of what is false and true."};
+constexpr MetricName kAge{"memprofd_value_age_seconds",
+                          "Time since the program has set or evaluated a value."};
+constexpr MetricName kBindings{"memprofd_table_bindings", "Bindings of a Hashtbl."};
+constexpr MetricName kBuckets{"memprofd_table_buckets", "Buckets of a Hashtbl."};
+constexpr MetricName kEmpty{"memprofd_table_empty_buckets",
+                            "Buckets of a Hashtbl that are empty; not of one that is too large."};
+constexpr MetricName kLongest{
+    "memprofd_table_longest_chain",
+    "Bindings in the fullest bucket of a Hashtbl; not of one that is too large."};
+constexpr MetricName kRefused{
+    "memprofd_reported_refused_names_total",
+    "Times that the program made a point, timer or value for which its registry had no place."};
+constexpr MetricName kLeftOut{"memprofd_reported_names_without_series",
+                              "Points, timers and values of the program beyond the limit, or whose "
+                              "labels are those of another."};
+
+// A name that Prometheus takes, and that none of ours is: "exported_" goes before those.
+std::string label_name(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  static const std::set<std::string_view> kOwn = {"pid",   "point", "timer",    "phase", "value",
+                                                  "table", "unit",  "instance", "job",   ""};
+  const bool is_free = !kOwn.contains(out) &&
+                       !absl::ascii_isdigit(static_cast<unsigned char>(out[0])) &&
+                       !out.starts_with("__");
+  return is_free ? out : "exported_" + out;
+}
+
+std::string text_of(const MetricLabels& labels) {
+  std::string text;
+  for (const auto& label : labels) {
+    absl::StrAppend(&text, label.name, "=", absl::CEscape(valid_utf8(label.value)), "\n");
+  }
+  return text;
+}
+
+MetricLabels labels_of(const std::string& pid, const char* kind, const Reported& one) {
+  MetricLabels labels = {{"pid", pid}, {kind, one.name}};
+  if (!one.unit.empty()) labels.push_back({"unit", one.unit});
+  for (const auto& [key, value] : one.labels) {
+    const std::string name = label_name(key);
+    const bool is_there = std::any_of(labels.begin(), labels.end(),
+                                      [&](const auto& label) { return label.name == name; });
+    if (!is_there) labels.push_back({name, value});
+  }
+  return labels;
+}
+
+const char* kind_of(const Reported& one) {
+  switch (one.kind) {
+    case Reported::Kind::kPoint:
+      return "point";
+    case Reported::Kind::kTimer:
+      return "timer";
+    case Reported::Kind::kPhase:
+      return "phase";
+    case Reported::Kind::kValue:
+      break;
+  }
+  return one.value.kind == ValueKind::kTable ? "table" : "value";
+}
+
+void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t now_ns,
+               MetricFamilies& out) {
+  const Value& value = one.value;
+  if (value.kind == ValueKind::kTable) {
+    out.gauge(kBindings, labels, static_cast<double>(value.size));
+    out.gauge(kBuckets, labels, static_cast<double>(value.buckets));
+    if (!value.chains_counted) return;
+    out.gauge(kEmpty, labels, static_cast<double>(value.empty_buckets));
+    out.gauge(kLongest, labels, static_cast<double>(value.longest_chain));
+    return;
+  }
+  if (value.kind == ValueKind::kInteger) {
+    out.gauge(kValue, labels, static_cast<double>(value.integer));
+  } else if (value.kind == ValueKind::kFloat) {
+    out.gauge(kValue, labels, value.number);
+  }
+  if (one.changed_ns) {
+    const std::uint64_t age_ns = now_ns - std::min(now_ns, *one.changed_ns);
+    out.gauge(kAge, labels, static_cast<double>(age_ns) / 1e9);
+  }
+}
+
+void add_timer(const MetricLabels& labels, const Reported& one, MetricFamilies& out) {
+  out.counter(kTimerSeconds, labels, one.seconds);
+  out.counter(kTimerStops, labels, static_cast<double>(one.stops));
+  const std::uint64_t running = one.starts - std::min(one.starts, one.stops);
+  out.gauge(kTimerRunning, labels, static_cast<double>(running));
+}
+
+}  // namespace
+
+void add_reported_metrics(const std::string& pid, const Report& report, std::uint64_t now_ns,
+                          std::size_t& room, MetricFamilies& out) {
+  const std::size_t count = std::min({report.all.size(), kReportedNames, room});
+  room -= count;
+  // A series that is there twice costs a scrape of all targets: names that differ may have become
+  // the same.
+  std::set<std::string> known;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Reported& one = report.all[i];
+    const MetricLabels labels = labels_of(pid, kind_of(one), one);
+    if (!known.insert(text_of(labels)).second) continue;
+    if (one.kind == Reported::Kind::kPoint) {
+      out.counter(kHits, labels, static_cast<double>(one.hits));
+    } else if (one.kind == Reported::Kind::kValue) {
+      add_value(labels, one, now_ns, out);
+    } else {
+      add_timer(labels, one, out);
+    }
+  }
+  out.counter(kRefused, {{"pid", pid}}, static_cast<double>(report.refused));
+  out.gauge(kLeftOut, {{"pid", pid}}, static_cast<double>(report.all.size() - known.size()));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program says about itself, under its own names.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/values/report.h"
+
+namespace memprofd {
+
+// Names that get series of their own: of one target, and of all in one scrape.
+inline constexpr std::size_t kReportedNames = 200;
+inline constexpr std::size_t kAllReportedNames = 1000;
+
+// room: names that may still come in this scrape; what is taken is taken off. The first ones made
+// get series, and how many do not is told.
+void add_reported_metrics(const std::string& pid, const Report& report, std::uint64_t now_ns,
+                          std::size_t& room, MetricFamilies& out);
+
+}  // namespace memprofd

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program says about itself, but for values of its heap, which take a clock to be read.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "daemon/values/read_values.h"
+#include "daemon/values/report.h"
+#include "daemon/values/value_program.h"
+
+namespace memprofd {
+
+// Empty when it says nothing. Errors as of read_report(); kInvalidArgument: a bad pattern.
+absl::StatusOr<Report> read_reported(const ValueProgram& program, const ValueProgram::Found& found,
+                                     const ValuesRequest& request,
+                                     const std::function<bool()>& wanted);
+
+// Where the registry keeps the root of a value.
+std::uint64_t root_address(const ValueProgram& program, const Reported& value);
+// A value of the heap is what its reference holds.
+void set_value(Reported& reported, Value value);
+
+}  // namespace memprofd

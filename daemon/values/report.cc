@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// How often what is being written is read again, one record and all together.
+constexpr int kTries = 100;
+constexpr int kAllTries = 5000;
+constexpr std::uint64_t kObservedNs = 60'000'000'000;
+constexpr std::uint64_t kUntil = offsetof(memprof_values_head, observed_until_ns);
+
+template <std::size_t kRoom>
+std::string text_of(const char (&text)[kRoom]) {
+  return std::string(text, strnlen(text, kRoom));
+}
+
+template <typename Record>
+bool is_whole(const Record& record) {
+  return record.done == record.seq && record.seq % 2 == 0;
+}
+
+bool is_sound(const memprof_slot& slot) {
+  switch (slot.kind) {
+    case MEMPROF_SLOT_POINT:
+      return true;
+    case MEMPROF_SLOT_TIMER:
+    case MEMPROF_SLOT_PHASE:
+      return slot.cell < MEMPROF_VALUES_TIMERS;
+    case MEMPROF_SLOT_VALUE:
+      return slot.type <= MEMPROF_VALUE_ANY && slot.source <= MEMPROF_VALUE_FUNCTION &&
+             slot.state <= MEMPROF_VALUE_RAISED;
+    default:
+      return false;
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> labels_of(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> labels;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    labels.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return labels;
+}
+
+// What the program has put into the slot itself.
+Value set_value(const memprof_slot& slot) {
+  Value value;
+  if (slot.state == MEMPROF_VALUE_NEVER) {
+    value.why = WhyUnread::kNotYet;
+  } else if (slot.state == MEMPROF_VALUE_RAISED) {
+    value.why = WhyUnread::kRaised;
+  } else if (slot.type == MEMPROF_VALUE_FLOAT) {
+    value.kind = ValueKind::kFloat;
+    value.number = std::bit_cast<double>(slot.number);
+  } else if (slot.type == MEMPROF_VALUE_STRING) {
+    value.kind = ValueKind::kString;
+    value.size = slot.text_bytes;
+    value.text.assign(slot.text, std::min<std::size_t>(slot.text_bytes, sizeof slot.text));
+    value.is_cut = value.text.size() < value.size;
+  } else {
+    value.kind = ValueKind::kInteger;
+    value.integer = static_cast<std::int64_t>(slot.number);
+  }
+  return value;
+}
+
+class Reading {
+ public:
+  Reading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now)
+      : memory_(memory), address_(address), now_(now) {}
+
+  absl::StatusOr<Report> run() {
+    RETURN_IF_ERROR(read_head());
+    RETURN_IF_ERROR(read_slots(0, head_.slots_used));
+    if (head_.refused > 0) {
+      RETURN_IF_ERROR(read_slots(MEMPROF_VALUES_OTHER_TIMERS, 2));
+    }
+    for (std::uint32_t lane = 0; lane < head_.lanes_used; ++lane) {
+      RETURN_IF_ERROR(add_lane(lane));
+    }
+    if (head_.shared_used != 0) RETURN_IF_ERROR(add_lane(MEMPROF_VALUES_SHARED_LANE));
+    finish_timers();
+    RETURN_IF_ERROR(read_lines());
+    return std::move(report_);
+  }
+
+ private:
+  absl::Status read_head() {
+    RETURN_IF_ERROR(memory_.read_value(address_, head_));
+    if (head_.magic != MEMPROF_VALUES_MAGIC || head_.abi != MEMPROF_VALUES_ABI ||
+        head_.slot_bytes != sizeof(memprof_slot) || head_.lane_bytes != sizeof(memprof_lane) ||
+        head_.log_entry_bytes != sizeof(memprof_log_entry)) {
+      return absl::FailedPreconditionError(
+          "what the program says cannot be read: it was built with another memprof-agent.values; "
+          "build it with this memprofd's");
+    }
+    if (head_.slots_used > MEMPROF_VALUES_OWN_SLOTS || head_.timers_used >= MEMPROF_VALUES_TIMERS ||
+        head_.lanes_used > MEMPROF_VALUES_SHARED_LANE) {
+      return absl::FailedPreconditionError(
+          "what the program says cannot be read: its registry is damaged, the program may have "
+          "written there by mistake");
+    }
+    if (head_.clock != MEMPROF_VALUES_TSC) now_ = now_.in_ns();
+    report_.refused = head_.refused;
+    report_.lost_lines = head_.log_lost;
+    return absl::OkStatus();
+  }
+
+  template <typename Record>
+  absl::Status read_whole(std::uint64_t address, Record& record, bool& is_torn) {
+    for (int tries = 0; !is_whole(record) && tries < kTries && tries_left_ > 0; ++tries) {
+      --tries_left_;
+      RETURN_IF_ERROR(memory_.read_value(address, record));
+    }
+    is_torn |= !is_whole(record);
+    return absl::OkStatus();
+  }
+
+  template <typename Record>
+  absl::Status read_all(std::uint64_t address, std::vector<Record>& records) const {
+    return records.empty() ? absl::OkStatus()
+                           : memory_.read(address, std::as_writable_bytes(std::span(records)));
+  }
+
+  absl::Status read_slots(std::uint32_t first, std::uint32_t count) {
+    std::vector<memprof_slot> slots(count);
+    const std::uint64_t begin =
+        address_ + offsetof(memprof_values, slots) + first * sizeof(memprof_slot);
+    RETURN_IF_ERROR(read_all(begin, slots));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      bool is_torn = false;
+      RETURN_IF_ERROR(read_whole(begin + i * sizeof(memprof_slot), slots[i], is_torn));
+      if (!is_sound(slots[i])) {
+        ++report_.malformed;
+        continue;
+      }
+      add_slot(slots[i], first + i);
+      report_.all.back().is_torn = is_torn;
+    }
+    return absl::OkStatus();
+  }
+
+  void add_slot(const memprof_slot& slot, std::uint32_t index) {
+    Reported& out = report_.all.emplace_back();
+    out.kind = static_cast<Reported::Kind>(slot.kind - MEMPROF_SLOT_POINT);
+    out.name = text_of(slot.name);
+    out.unit = text_of(slot.unit);
+    out.labels = labels_of(text_of(slot.labels));
+    out.slot = index;
+    cells_.push_back(slot.cell);
+    sums_.push_back(0);
+    if (out.kind != Reported::Kind::kValue) return;
+    out.type = static_cast<memprof_value_type>(slot.type);
+    out.source = static_cast<memprof_value_source>(slot.source);
+    out.root = slot.root;
+    if (out.source != MEMPROF_VALUE_SET && out.source != MEMPROF_VALUE_FUNCTION) return;
+    out.value = set_value(slot);
+    if (slot.state != MEMPROF_VALUE_NEVER) out.changed_ns = slot.changed_ns;
+  }
+
+  // Only cells that are in use: a page that the program has not touched yet stays untouched.
+  absl::Status add_lane(std::uint32_t lane) {
+    const std::uint64_t begin =
+        address_ + offsetof(memprof_values, lanes) + lane * sizeof(memprof_lane);
+    const bool has_others = head_.refused > 0;
+    std::vector<memprof_point_cell> points(has_others ? MEMPROF_VALUES_SLOTS : head_.slots_used);
+    std::vector<memprof_timer_cell> timers(has_others ? MEMPROF_VALUES_TIMERS : head_.timers_used);
+    const std::uint64_t timers_begin = begin + offsetof(memprof_lane, timers);
+    RETURN_IF_ERROR(read_all(begin, points));
+    RETURN_IF_ERROR(read_all(timers_begin, timers));
+    for (std::size_t i = 0; i < report_.all.size(); ++i) {
+      Reported& out = report_.all[i];
+      if (out.kind == Reported::Kind::kPoint) {
+        if (out.slot < points.size())
+          out.hits += static_cast<std::int64_t>(points[out.slot].hits) >> 1;
+      } else if (out.kind != Reported::Kind::kValue && cells_[i] < timers.size()) {
+        memprof_timer_cell& cell = timers[cells_[i]];
+        RETURN_IF_ERROR(read_whole(timers_begin + cells_[i] * sizeof cell, cell, out.is_torn));
+        add_cell(cell, i);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void add_cell(const memprof_timer_cell& cell, std::size_t i) {
+    Reported& out = report_.all[i];
+    out.starts += cell.starts;
+    out.stops += cell.stops;
+    sums_[i] += cell.sum_ticks;
+    out.max_seconds =
+        std::max(out.max_seconds, static_cast<double>(cell.max_ticks) * now_.ns_per_tick / 1e9);
+  }
+
+  // What has begun since now was looked at counts as nothing.
+  void finish_timers() {
+    for (std::size_t i = 0; i < report_.all.size(); ++i) {
+      Reported& out = report_.all[i];
+      const auto ticks =
+          static_cast<std::int64_t>(sums_[i] + (out.starts - out.stops) * now_.ticks);
+      out.seconds = static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;
+    }
+  }
+
+  absl::Status read_lines() {
+    std::vector<memprof_log_entry> entries(
+        std::min<std::uint64_t>(head_.log_next, MEMPROF_VALUES_LOG));
+    RETURN_IF_ERROR(read_all(address_ + offsetof(memprof_values, log), entries));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const memprof_log_entry& entry = entries[i];
+      const std::uint64_t number = entry.seq / 2 - 1;
+      if (!is_whole(entry) || entry.seq == 0 || number % MEMPROF_VALUES_LOG != i) continue;
+      add_line(entry, number);
+    }
+    std::sort(report_.lines.begin(), report_.lines.end(),
+              [](const ReportedLine& a, const ReportedLine& b) { return a.number < b.number; });
+    return absl::OkStatus();
+  }
+
+  void add_line(const memprof_log_entry& entry, std::uint64_t number) {
+    const std::uint64_t ticks = now_.ticks - std::min(now_.ticks, std::uint64_t{entry.ticks});
+    ReportedLine line{.number = number,
+                      .seconds_ago = static_cast<double>(ticks) * now_.ns_per_tick / 1e9};
+    if (entry.kind == MEMPROF_LOG_LINE) {
+      line.text.assign(entry.text, std::min<std::size_t>(entry.text_bytes, sizeof entry.text));
+      line.is_cut = line.text.size() < entry.text_bytes;
+    } else {
+      const auto phase =
+          std::find_if(report_.all.begin(), report_.all.end(), [&](const Reported& one) {
+            return one.kind == Reported::Kind::kPhase && one.slot == entry.slot;
+          });
+      if (entry.kind > MEMPROF_LOG_PHASE_LEAVE || phase == report_.all.end()) return;
+      line.kind = static_cast<memprof_log_kind>(entry.kind);
+      line.text = phase->name;
+    }
+    report_.lines.push_back(std::move(line));
+  }
+
+  const MemoryReader& memory_;
+  const std::uint64_t address_;
+  TickMoment now_;
+  memprof_values_head head_{};
+  int tries_left_ = kAllTries;
+  // By place in report_.all, of timers: the cell and its ticks, modulo 2^64.
+  std::vector<std::uint32_t> cells_;
+  std::vector<std::uint64_t> sums_;
+  Report report_;
+};
+
+}  // namespace
+
+std::string Reported::full_name() const {
+  if (labels.empty()) return name;
+  return fmt::format("{}{{{}}}", name, absl::StrJoin(labels, ",", absl::PairFormatter("=")));
+}
+
+absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
+                                   const TickMoment& now) {
+  return Reading(memory, address, now).run();
+}
+
+absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
+                                    std::uint64_t now_ns) {
+  memprof_values_head head{};
+  RETURN_IF_ERROR(memory.read_value(address, head));
+  if (head.magic != MEMPROF_VALUES_MAGIC || head.abi != MEMPROF_VALUES_ABI) return false;
+  if (head.observed_until_ns < now_ns + kObservedNs / 2) {
+    RETURN_IF_ERROR(memory.write_value(address + kUntil, now_ns + kObservedNs));
+  }
+  return head.observed_until_ns <= now_ns;
+}
+
+}  // namespace memprofd

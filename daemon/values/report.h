@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program says about itself, in a registry in its memory (memprof_values_abi.h): points,
+// timers, phases, values and log lines, read from outside while it goes on writing. Total on
+// whatever that memory holds; nothing in the program is changed but how long it is observed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent-lib/include/memprof_values_abi.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/values/tick_clock.h"
+#include "daemon/values/value.h"
+
+namespace memprofd {
+
+struct Reported {
+  enum class Kind { kPoint, kTimer, kPhase, kValue };
+  Kind kind = Kind::kPoint;
+  std::string name;
+  std::string unit;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::uint32_t slot = 0;
+  std::int64_t hits = 0;  // of a point
+  // A timer or phase has these.
+  std::uint64_t starts = 0;
+  std::uint64_t stops = 0;
+  double seconds = 0;      // what runs included, up to now
+  double max_seconds = 0;  // of what was stopped with its token
+  // A value has these.
+  memprof_value_type type = MEMPROF_VALUE_ANY;
+  memprof_value_source source = MEMPROF_VALUE_SET;
+  std::uint64_t root = 0;
+  Value value;                              // of kOcaml and kAddress: still to be read
+  std::optional<std::uint64_t> changed_ns;  // CLOCK_MONOTONIC, of what the program has set
+
+  // Whether its value is the collector's, and still to be read.
+  bool is_on_heap() const { return kind == Kind::kValue && source == MEMPROF_VALUE_OCAML; }
+  // "requests{route=/a}"
+  std::string full_name() const;
+
+  bool is_torn = false;  // written at each try: its words may be of two moments
+};
+
+struct ReportedLine {
+  std::uint64_t number = 0;
+  double seconds_ago = 0;
+  memprof_log_kind kind = MEMPROF_LOG_LINE;
+  std::string text;  // the line, or the phase's name
+  bool is_cut = false;
+};
+
+struct Report {
+  std::vector<Reported> all;        // in the order in which they were made
+  std::vector<ReportedLine> lines;  // the last ones, in order
+  std::uint64_t refused = 0;        // names for which there was no place
+  std::uint64_t lost_lines = 0;     // that could not be written
+  std::uint64_t malformed = 0;      // slots that make no sense
+};
+
+// address: of struct memprof_values. kFailedPrecondition, in one line, when there is no registry,
+// or one of another build; else errors of the memory.
+absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
+                                   const TickMoment& now);
+
+// Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
+absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
+                                    std::uint64_t now_ns);
+
+}  // namespace memprofd

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processor's counter, which programs time with, as time. All processors of a machine count
+// alike where programs use it (enum memprof_values_clock).
+#pragma once
+
+#include <cstdint>
+
+namespace memprofd {
+
+// One moment.
+struct TickMoment {
+  std::uint64_t ticks = 0;
+  std::uint64_t ns = 0;  // CLOCK_MONOTONIC
+  double ns_per_tick = 1;
+
+  // The same for who counts nanoseconds of that clock.
+  TickMoment in_ns() const { return {ns, ns, 1}; }
+};
+
+// The first call waits some milliseconds, to see how fast the counter is. Any thread.
+TickMoment tick_now();
+
+}  // namespace memprofd

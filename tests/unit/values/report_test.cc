@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/report.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kAddress = 0x7f0000001000;
+constexpr TickMoment kNow{.ticks = 10'000, .ns = 5'000, .ns_per_tick = 0.5};
+
+// A program's registry, which it may change while it is read.
+class Registry : public WritableMemory {
+ public:
+  Registry() {
+    it->head.magic = MEMPROF_VALUES_MAGIC;
+    it->head.abi = MEMPROF_VALUES_ABI;
+    it->head.slot_bytes = sizeof(memprof_slot);
+    it->head.lane_bytes = sizeof(memprof_lane);
+    it->head.log_entry_bytes = sizeof(memprof_log_entry);
+    it->head.lanes_used = 1;
+  }
+  memprof_slot& add(memprof_slot_kind kind, const std::string& name) {
+    memprof_slot& slot = it->slots[it->head.slots_used++];
+    slot.kind = kind;
+    std::strncpy(slot.name, name.c_str(), sizeof slot.name);
+    return slot;
+  }
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    if (address < kAddress || out.size() > sizeof *it ||
+        address - kAddress > sizeof *it - out.size()) {
+      ADD_FAILURE() << "outside of the registry";
+      return absl::OutOfRangeError("not mapped");
+    }
+    std::memcpy(out.data(), reinterpret_cast<const std::byte*>(it.get()) + (address - kAddress),
+                out.size());
+    ++reads;
+    if (after_read) after_read();
+    return absl::OkStatus();
+  }
+  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
+    EXPECT_EQ(address, kAddress + offsetof(memprof_values_head, observed_until_ns));
+    std::memcpy(&it->head.observed_until_ns, bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+  Report report() const {
+    auto report = read_report(*this, kAddress, kNow);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *std::move(report) : Report();
+  }
+
+  std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
+  mutable int reads = 0;
+  std::function<void()> after_read;
+};
+
+TEST(Report, SumsUpLanes) {
+  Registry registry;
+  registry.add(MEMPROF_SLOT_POINT, "requests");
+  std::strcpy(registry.it->slots[0].labels, "route=/a=b\nmethod=get\nnonsense");
+  std::strcpy(registry.it->slots[0].unit, "requests");
+  registry.it->head.lanes_used = 2;
+  registry.it->head.shared_used = 1;
+  registry.it->lanes[0].points[0].hits = 2 * 5 + 1;  // OCaml 4 has an integer there
+  registry.it->lanes[1].points[0].hits = static_cast<std::uint64_t>(-4);
+  registry.it->lanes[MEMPROF_VALUES_SHARED_LANE].points[0].hits = 200;
+  registry.it->lanes[2].points[0].hits = 2000;  // not in use
+  const Report report = registry.report();
+  ASSERT_EQ(report.all.size(), 1u);
+  EXPECT_EQ(report.all[0].hits, 5 - 2 + 100);
+  EXPECT_EQ(report.all[0].full_name(), "requests{route=/a=b,method=get}");
+  EXPECT_EQ(report.all[0].unit, "requests");
+}
+
+TEST(Report, TimersCountWhatRuns) {
+  Registry registry;
+  registry.add(MEMPROF_SLOT_TIMER, "t").cell = 0;
+  registry.add(MEMPROF_SLOT_PHASE, "p").cell = 1;
+  registry.it->head.timers_used = 2;
+  registry.it->head.lanes_used = 2;
+  registry.it->lanes[0].timers[0] = {
+      .starts = 3, .stops = 2, .sum_ticks = 500 - std::uint64_t{9'000}, .max_ticks = 400};
+  registry.it->lanes[1].timers[0] = {.starts = 1, .stops = 1, .sum_ticks = 100, .max_ticks = 50};
+  // It has begun after the look at the clock.
+  registry.it->lanes[0].timers[1] = {.starts = 1, .sum_ticks = 0 - std::uint64_t{10'001}};
+  const Report report = registry.report();
+  ASSERT_EQ(report.all.size(), 2u);
+  EXPECT_EQ(report.all[0].starts, 4u);
+  EXPECT_EQ(report.all[0].stops, 3u);
+  EXPECT_DOUBLE_EQ(report.all[0].seconds, (500 + 100 + 1000) * 0.5e-9);
+  EXPECT_DOUBLE_EQ(report.all[0].max_seconds, 200e-9);
+  EXPECT_EQ(report.all[1].kind, Reported::Kind::kPhase);
+  EXPECT_EQ(report.all[1].seconds, 0);
+  registry.it->head.clock = MEMPROF_VALUES_MONOTONIC_NS;
+  EXPECT_DOUBLE_EQ(registry.report().all[0].max_seconds, 400e-9);
+}
+
+TEST(Report, ReadsAgainWhatIsBeingWritten) {
+  Registry registry;
+  registry.add(MEMPROF_SLOT_TIMER, "t").cell = 0;
+  registry.it->head.timers_used = 1;
+  memprof_timer_cell& cell = registry.it->lanes[0].timers[0];
+  cell = {.done = 6, .starts = 1, .stops = 1, .sum_ticks = 7, .seq = 7};
+  registry.after_read = [&] {
+    if (registry.reads == 6) cell = {.done = 8, .starts = 2, .stops = 2, .sum_ticks = 8, .seq = 8};
+  };
+  Report report = registry.report();
+  EXPECT_EQ(report.all[0].stops, 2u);
+  EXPECT_FALSE(report.all[0].is_torn);
+  // A writer that never ends.
+  cell.seq = 9;
+  registry.after_read = nullptr;
+  report = registry.report();
+  EXPECT_TRUE(report.all[0].is_torn);
+}
+
+TEST(Report, HasValuesThatAreSet) {
+  Registry registry;
+  const auto add = [&](const char* name, memprof_value_type type, std::uint64_t number) -> auto& {
+    memprof_slot& slot = registry.add(MEMPROF_SLOT_VALUE, name);
+    slot.type = type;
+    slot.number = number;
+    slot.state = MEMPROF_VALUE_THERE;
+    slot.changed_ns = 4'000;
+    return slot;
+  };
+  add("int", MEMPROF_VALUE_INT, static_cast<std::uint64_t>(-3));
+  add("float", MEMPROF_VALUE_FLOAT, std::bit_cast<std::uint64_t>(2.5));
+  memprof_slot& text = add("string", MEMPROF_VALUE_STRING, 0);
+  std::memset(text.text, 'x', sizeof text.text);
+  text.text_bytes = 1'000'000'000;
+  add("never", MEMPROF_VALUE_INT, 5).state = MEMPROF_VALUE_NEVER;
+  add("raised", MEMPROF_VALUE_INT, 5).state = MEMPROF_VALUE_RAISED;
+  add("heap", MEMPROF_VALUE_INT, 5).source = MEMPROF_VALUE_OCAML;
+  const Report report = registry.report();
+  ASSERT_EQ(report.all.size(), 6u);
+  EXPECT_EQ(report.all[0].value.integer, -3);
+  EXPECT_EQ(report.all[0].changed_ns, 4'000u);
+  EXPECT_EQ(report.all[1].value.number, 2.5);
+  EXPECT_EQ(report.all[2].value.text, std::string(MEMPROF_SLOT_TEXT, 'x'));
+  EXPECT_TRUE(report.all[2].value.is_cut);
+  EXPECT_EQ(report.all[3].value.why, WhyUnread::kNotYet);
+  EXPECT_FALSE(report.all[3].changed_ns);
+  EXPECT_EQ(report.all[4].value.why, WhyUnread::kRaised);
+  EXPECT_TRUE(report.all[5].is_on_heap());
+}
+
+TEST(Report, HasTheLastLines) {
+  Registry registry;
+  registry.add(MEMPROF_SLOT_PHASE, "load").cell = 0;
+  registry.it->head.timers_used = 1;
+  const auto put = [&](std::uint64_t number, memprof_log_kind kind, const std::string& text) {
+    memprof_log_entry& entry = registry.it->log[number % MEMPROF_VALUES_LOG];
+    entry = {.done = 2 * (number + 1), .ticks = 8'000, .kind = kind, .slot = 0};
+    entry.seq = entry.done;
+    entry.text_bytes = static_cast<std::uint32_t>(text.size());
+    std::memcpy(entry.text, text.data(), text.size());
+  };
+  put(300, MEMPROF_LOG_LINE, "after");
+  put(299, MEMPROF_LOG_PHASE_ENTER, "");
+  put(290, MEMPROF_LOG_LINE, "is written");
+  registry.it->log[290 % MEMPROF_VALUES_LOG].seq |= 1;
+  put(291, static_cast<memprof_log_kind>(77), "");
+  registry.it->head.log_next = 301;
+  registry.it->head.log_lost = 4;
+  const Report report = registry.report();
+  ASSERT_EQ(report.lines.size(), 2u);
+  EXPECT_EQ(report.lines[0].text, "load");
+  EXPECT_EQ(report.lines[0].kind, MEMPROF_LOG_PHASE_ENTER);
+  EXPECT_EQ(report.lines[1].text, "after");
+  EXPECT_EQ(report.lines[1].number, 300u);
+  EXPECT_DOUBLE_EQ(report.lines[1].seconds_ago, 1e-6);
+  EXPECT_EQ(report.lost_lines, 4u);
+}
+
+TEST(Report, CountsWhatHasNoPlace) {
+  Registry registry;
+  registry.it->head.slots_used = MEMPROF_VALUES_OWN_SLOTS;
+  for (std::uint32_t i = 0; i < MEMPROF_VALUES_OWN_SLOTS; ++i) {
+    registry.it->slots[i].kind = i % 2 == 0 ? MEMPROF_SLOT_POINT : 99;
+  }
+  registry.it->head.refused = 5;
+  memprof_slot& other = registry.it->slots[MEMPROF_VALUES_OTHER_POINTS];
+  other.kind = MEMPROF_SLOT_POINT;
+  std::strcpy(other.name, "other");
+  registry.it->lanes[0].points[MEMPROF_VALUES_OTHER_POINTS].hits = 8;
+  const Report report = registry.report();
+  EXPECT_EQ(report.malformed, MEMPROF_VALUES_OWN_SLOTS / 2 + 1);
+  EXPECT_EQ(report.refused, 5u);
+  EXPECT_EQ(report.all.back().name, "other");
+  EXPECT_EQ(report.all.back().hits, 4);
+}
+
+TEST(Report, RefusesWhatIsNoRegistry) {
+  for (const auto field : {&memprof_values_head::abi, &memprof_values_head::slot_bytes,
+                           &memprof_values_head::lane_bytes, &memprof_values_head::slots_used,
+                           &memprof_values_head::timers_used, &memprof_values_head::lanes_used}) {
+    Registry registry;
+    registry.it->head.*field = 0xffffffff;
+    EXPECT_TRUE(absl::IsFailedPrecondition(read_report(registry, kAddress, kNow).status()));
+  }
+}
+
+// Whatever a program writes there, reading ends, stays within it, and is not endless.
+TEST(Report, IsTotal) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 20; ++round) {
+    Registry registry;
+    const memprof_values_head head = registry.it->head;
+    auto* words = reinterpret_cast<std::uint64_t*>(registry.it.get());
+    for (std::size_t i = 0; i < sizeof *registry.it / 8; ++i) words[i] = random();
+    registry.it->head = head;
+    registry.it->head.slots_used = random() % (MEMPROF_VALUES_OWN_SLOTS + 1);
+    registry.it->head.timers_used = random() % MEMPROF_VALUES_TIMERS;
+    registry.it->head.lanes_used = random() % MEMPROF_VALUES_LANES;
+    registry.it->head.log_next = random();
+    registry.it->head.refused = round % 2;
+    for (memprof_slot& slot : registry.it->slots) {
+      slot.kind %= 6;
+      slot.cell %= MEMPROF_VALUES_TIMERS + 1;
+      if (round % 3 != 0) slot.type %= 6, slot.source %= 4, slot.state %= 3;
+    }
+    registry.report();
+    EXPECT_LT(registry.reads, 6000);
+  }
+}
+
+TEST(Report, TellsTheProgramThatSomebodyLooks) {
+  Registry registry;
+  const std::uint64_t second = 1'000'000'000;
+  EXPECT_TRUE(*observe_report(registry, kAddress, second));
+  EXPECT_EQ(registry.it->head.observed_until_ns, 61 * second);
+  EXPECT_FALSE(*observe_report(registry, kAddress, 2 * second));
+  EXPECT_EQ(registry.it->head.observed_until_ns, 61 * second) << "not each time";
+  EXPECT_FALSE(*observe_report(registry, kAddress, 40 * second));
+  EXPECT_EQ(registry.it->head.observed_until_ns, 100 * second);
+  registry.it->head.magic = 0;
+  EXPECT_FALSE(*observe_report(registry, kAddress, 500 * second)) << "nothing is written there";
+  EXPECT_EQ(registry.it->head.observed_until_ns, 100 * second);
+}
+
+}  // namespace
+}  // namespace memprofd
