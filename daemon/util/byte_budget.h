@@ -38,7 +38,7 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  // Of all that is charged in this process.
+  // The one to which all that is kept of targets is charged.
   static const std::shared_ptr<ByteBudget>& of_process();
   // One of kTargetBytes, under the kAllTargetsBytes of this process.
   static std::shared_ptr<ByteBudget> for_target();

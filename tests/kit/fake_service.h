@@ -316,7 +316,9 @@ class FakeService : public ProfilerService {
                     {.kind = RssClass::kCode, .name = "/bin/server", .resident = 4096}};
     return report;
   }
-  SelfStats self_stats() override { return {12.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2}; }
+  SelfStats self_stats() override {
+    return {12.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2};
+  }
 
  private:
   void record(std::string call) {
