@@ -106,6 +106,16 @@ unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
+# Each fuzz target for so long, from a seed that is told: with the same one it goes the same way.
+.PHONY: fuzz
+FUZZ_SECONDS ?= 3600
+FUZZ_SEED    ?= $(shell date +%s)
+FUZZ_TARGETS ?= *Fuzz*
+fuzz:
+	$(Q)$(ASAN_TESTS) -j$(JOBS)
+	$(Q)echo 'make fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED)'
+	$(Q)MEMPROFD_FUZZ_SECONDS=$(FUZZ_SECONDS) MEMPROFD_FUZZ_SEED=$(FUZZ_SEED) \
+	  $(BUILD)/asan/tests/unit_tests --gtest_filter='$(FUZZ_TARGETS)'
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets

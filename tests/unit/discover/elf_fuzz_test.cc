@@ -13,7 +13,7 @@
 
 #define LLVMFuzzerTestOneInput elf_fuzz_one_input
 #include "tests/fuzz/elf_fuzz.cc"
-#include "tests/kit/full_length.h"
+#include "tests/kit/fuzzing.h"
 #include "tests/kit/sparse_elf.h"
 #include "tests/kit/temp_dir.h"
 
@@ -133,11 +133,11 @@ TEST(ElfFuzzTest, TheCorpusIsRead) {
 }
 
 TEST(ElfFuzzTest, MutationsStayWithinTheFile) {
-  std::mt19937 random(20261123);
+  std::mt19937 random(fuzz_seed(20261123));
   const std::vector<Bytes> files = corpus();
-  const int rounds = rounds_of(1000, 100'000);
-  for (int i = 0; i < rounds; ++i) {
-    Bytes file = files[static_cast<std::size_t>(i) % files.size()];
+  FuzzRounds rounds(1000, 100'000);
+  while (rounds.next()) {
+    Bytes file = files[random() % files.size()];
     mutate(file, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(file.data(), file.size()), 0);
   }

@@ -7,7 +7,7 @@
 
 #define LLVMFuzzerTestOneInput decoder_fuzz_one_input
 #include "tests/fuzz/decoder_fuzz.cc"
-#include "tests/kit/full_length.h"
+#include "tests/kit/fuzzing.h"
 #include "tests/kit/packed_batch.h"
 #include "tests/kit/ring_events.h"
 
@@ -82,9 +82,9 @@ void mutate(Bytes& input, std::mt19937& random) {
 }
 
 TEST(DecoderFuzzTest, MutationsKeepTheSumsRight) {
-  std::mt19937 random(20240601);
-  const int rounds = rounds_of(300, 20'000);
-  for (int i = 0; i < rounds; ++i) {
+  std::mt19937 random(fuzz_seed(20240601));
+  FuzzRounds rounds(300, 20'000);
+  while (rounds.next()) {
     Bytes input = well_formed(random);
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);

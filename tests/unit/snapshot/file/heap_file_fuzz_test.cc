@@ -6,7 +6,7 @@
 
 #define LLVMFuzzerTestOneInput heap_file_fuzz_one_input
 #include "tests/fuzz/heap_file_fuzz.cc"
-#include "tests/kit/full_length.h"
+#include "tests/kit/fuzzing.h"
 #include "tests/kit/heap_file.h"
 
 namespace memprofd {
@@ -43,44 +43,10 @@ std::string seed_file(unsigned seed) {
   });
 }
 
-void mutate(std::string& input, std::mt19937& random) {
-  static constexpr std::uint8_t kTelling[] = {0, 1, 0x7f, 0x80, 0xfe, 0xff};
-  for (std::size_t n = 1 + random() % 4; n > 0; --n) {
-    const std::size_t at = kHeapFileStartBytes + random() % (input.size() - kHeapFileStartBytes);
-    const std::size_t count = std::min<std::size_t>(input.size() - at, random() % 40);
-    switch (random() % 6) {
-      case 0:
-        input[at] = static_cast<char>(input[at] ^ 1 << random() % 8);
-        break;
-      case 1:
-        input[at] = static_cast<char>(random());
-        break;
-      case 2:
-        input[at] = static_cast<char>(kTelling[random() % std::size(kTelling)]);
-        break;
-      case 3:
-        std::fill_n(input.begin() + static_cast<std::ptrdiff_t>(at), count, '\xff');
-        break;
-      case 4:
-        input.insert(at, input.substr(at, count));
-        break;
-      default:
-        if (random() % 8 == 0) input.resize(at + 1);
-    }
-  }
-}
-
 TEST(HeapFileFuzz, MutatedFiles) {
   std::vector<std::string> seeds;
   for (unsigned i = 0; i < 6; ++i) seeds.push_back(seed_file(i));
-  std::mt19937 random(20260101);
-  const int rounds = rounds_of(3'000, 300'000);
-  for (int i = 0; i < rounds; ++i) {
-    std::string input = seeds[random() % seeds.size()];
-    mutate(input, random);
-    const auto* data = reinterpret_cast<const std::uint8_t*>(input.data());
-    ASSERT_EQ(LLVMFuzzerTestOneInput(data, input.size()), 0);
-  }
+  fuzz(seeds, FuzzRounds(3'000, 300'000), LLVMFuzzerTestOneInput, kHeapFileStartBytes);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #define LLVMFuzzerTestOneInput ctf_fuzz_one_input
 #include "tests/fuzz/ctf_fuzz.cc"
 #include "tests/kit/ctf_trace.h"
-#include "tests/kit/full_length.h"
+#include "tests/kit/fuzzing.h"
 
 namespace memprofd::ctf {
 namespace {
@@ -59,9 +59,9 @@ TEST(CtfFuzzTest, MutatedTraces) {
     seeds.push_back(input_of(testing::write_workload(i, 150, i % 2 == 0 ? 2 : 3,
                                                      static_cast<std::uint16_t>(1 + i % 3), 20)));
   }
-  std::mt19937 random(20240601);
-  const int rounds = rounds_of(200, 20'000);
-  for (int i = 0; i < rounds; ++i) {
+  std::mt19937 random(fuzz_seed(20240601));
+  FuzzRounds rounds(200, 20'000);
+  while (rounds.next()) {
     Input input = seeds[random() % seeds.size()];
     mutate(input, random);
     ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
