@@ -229,6 +229,11 @@ $(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $
 
 # ---------------------------------------------------------------- the rest
 
+MAN := $(BUILD)/man/memprofd.8 $(BUILD)/man/memprofctl.1
+$(MAN) &: deploy/man-pages.py $(BUILD)/memprofd $(BUILD)/memprofctl
+	$(call say,MAN,$(MAN))
+	$(Q)deploy/man-pages.py $(BUILD) $(BUILD)/man
+
 .PHONY: deps demo install uninstall format format-check lint clean help grafana-dashboards
 deps:
 	$(Q)deploy/install-deps.sh
@@ -238,7 +243,7 @@ demo:
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all targets
 	$(Q)tests/e2e/demo.sh $(BUILD)
 
-install: all
+install: all $(MAN)
 	$(Q)deploy/install.sh install $(BUILD) '$(PREFIX)' '$(DESTDIR)'
 uninstall:
 	$(Q)deploy/install.sh uninstall $(BUILD) '$(PREFIX)' '$(DESTDIR)'

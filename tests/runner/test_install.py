@@ -16,8 +16,10 @@ class Install(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
         self.addCleanup(folder.cleanup)
         self.build, self.root = pathlib.Path(folder.name) / "build", pathlib.Path(folder.name) / "root"
-        (self.build / "findlib/memprof-agent").mkdir(parents=True)
-        for name in ("memprofd", "memprofctl", "libmemprof_agent.so", "findlib/memprof-agent/META"):
+        for part in ("findlib/memprof-agent", "man"):
+            (self.build / part).mkdir(parents=True)
+        for name in ("memprofd", "memprofctl", "libmemprof_agent.so", "findlib/memprof-agent/META", "man/memprofd.8",
+                     "man/memprofctl.1"):
             (self.build / name).write_text(name)
         self.there = self.root / PREFIX.lstrip("/")
 
