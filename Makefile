@@ -289,6 +289,7 @@ help:
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make test-matrix   all OCaml versions and real programs, with more of everything: an hour'
 	@echo 'make unit-test  only the fast tests'
+	@echo 'make soak       memprofd for an hour as it should never have to live'
 	@echo 'make fuzz       each parser against damaged input, FUZZ_SECONDS=3600 each'
 	@echo 'make bench      measure overhead, cost per sample, latency, ingest rate and more: BENCHMARKS.md'
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'

@@ -116,6 +116,10 @@ fuzz:
 	$(Q)echo 'make fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED)'
 	$(Q)MEMPROFD_FUZZ_SECONDS=$(FUZZ_SECONDS) MEMPROFD_FUZZ_SEED=$(FUZZ_SEED) \
 	  $(BUILD)/asan/tests/unit_tests --gtest_filter='$(FUZZ_TARGETS)'
+# make soak SOAK_ARGS='--minutes 1440 --seed 7'
+.PHONY: soak
+soak: all targets
+	$(Q)/usr/bin/python3 tests/soak/soak.py --build $(BUILD) $(SOAK_ARGS)
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets

@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""memprofd for an hour or a day, as it should never have to live: make soak.
+
+  tests/soak/soak.py [--minutes N] [--seed N] [--build FOLDER]
+
+Programs are attached to, let go of, given other rates and budgets; they fork, load plugins, start and end; clients
+come, ask, watch and are killed; memprofd has no descriptors left, no disk, stands still, is killed and goes on from its
+state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
+estimate is wrong without a loss that is counted, memory has grown (told from 20 minutes on).
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
+
+RATES = (1e-5, 1e-4, 1e-3)
+LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"), ("report", "--leaks"), ("history",),
+         ("report", "-o", "collapsed"), ("doctor",))
+# What memory may have grown by between the second quarter of the time and the last; before that many minutes
+# programs that have ended, and history, are still filling what they may have.
+GROWTH, SLACK_BYTES, MINUTES_TO_SETTLE = 1.10, 16 << 20, 20
+SIGMAS = 6
+PATIENCE = 180  # seconds; of a machine that has other things to do
+
+
+class Failed(AssertionError):
+    pass
+
+
+class Soak:
+    def __init__(self, harness, folder, seed):
+        self.harness, self.folder = harness, pathlib.Path(folder)
+        self.random = random.Random(seed)
+        self.done = collections.Counter()
+        self.memory = []  # (seconds, bytes)
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", self.disk], check=True)
+        self.state = self.folder / "state"
+        self.state.mkdir(mode=0o700)
+        self.start()
+        self.busy = [harness.Target("busy_threads", "busy") for _ in range(3)]
+        self.forks = harness.Target("forks")
+        self.host = self.plugin_host()
+        self.wanted = set()  # pids that are to be sampled
+
+    def start(self):
+        self.daemon = self.harness.Daemon(
+            self.folder, "--state.directory", self.state, "--trace.directory", self.disk, "--memory.max", "512MiB",
+            "--history.memory", "32MiB", "--history.retention", "2m", "--follow-forks", rate=1e-4, usual_budget=True,
+            wait=False)
+        self.harness.eventually(self.ready, "memprofd is ready", timeout=PATIENCE)
+
+    def ready(self):
+        try:
+            return self.harness.http_get(self.daemon.url + "/-/ready")[0] == 200
+        except OSError:
+            return False
+
+    def plugin(self, name):
+        return self.harness.TARGETS / "plugins" / f"plugin_{name}.cmxs"
+
+    def plugin_host(self):
+        return self.harness.Target("plugin_host", self.plugin("early"), folder=self.harness.TARGETS / "plugins")
+
+    def close(self):
+        for process in [*self.busy, self.forks, self.host, self.daemon]:
+            process.kill()
+        subprocess.run(["umount", self.disk], check=False)
+
+    # ------------------------------------------------------------ what happens
+
+    def attach_or_detach(self):
+        pid = self.random.choice([*self.busy, self.forks, self.host]).pid
+        if pid in self.wanted:
+            self.daemon.detach(pid)
+            self.wanted.discard(pid)
+        else:
+            self.daemon.attach(pid, self.random.choice(RATES))
+            self.wanted.add(pid)
+
+    def other_rate(self):
+        if not self.wanted:
+            return
+        pid = self.random.choice(sorted(self.wanted))
+        how = self.random.choice((("--sampling-rate", f"{self.random.choice(RATES):g}"), ("--max-overhead", "0.5%"),
+                                  ("--max-overhead", "5%")))
+        self.daemon.ctl("rate", "--pid", pid, *how)
+
+    def fork(self):
+        child = self.forks.command("fork")["pid"]
+        self.forks.command("burst 5")
+        time.sleep(self.random.random() * 2)
+        os.kill(child, signal.SIGTERM)
+
+    def load_plugin(self):
+        """Each host loads one; it is let go of by its end."""
+        host = self.plugin_host()
+        try:
+            self.daemon.attach(host.pid)
+            host.command(f"load {self.plugin('late')}")
+            host.command("go 1000")
+            self.daemon.ctl("sites", "--pid", host.pid)
+            host.exit()
+        finally:
+            host.kill()
+
+    def short_program(self):
+        """One of which everything is known, from its begin to its end."""
+        program, rate = self.harness.Target("known_alloc"), 1e-3
+        try:
+            self.daemon.ctl("attach", "--pid", program.pid, "--sampling-rate", f"{rate:g}", "--max-overhead", "none")
+            self.harness.eventually(lambda: program.command("minor") and self.daemon.state(program.pid) == "sampling",
+                                    "a short program is sampled")
+            truth = program.command("go 1")["sites"]["site_small"]["allocated_words"]
+            seen = self.harness.sum_sites(self.daemon.settled_sites(program.pid), "site_small")["allocated_bytes"] / 8
+            lost = self.daemon.targets()[program.pid]["dropped_events"]
+            error = SIGMAS * (truth / rate) ** 0.5
+            if abs(seen - truth) > error and not lost:
+                raise Failed(f"{seen:.0f} words of {truth} were seen, more than {error:.0f} off, and no loss is counted")
+            program.exit()
+        finally:
+            program.kill()
+
+    def look(self):
+        what = self.random.choice(LOOKS)
+        pid = self.random.choice(sorted(self.wanted)) if self.wanted else self.busy[0].pid
+        self.daemon.ctl(*what, *(() if what[0] == "targets" else ("--pid", pid)), check=False)
+
+    def client_that_goes(self):
+        if not self.wanted:
+            return
+        pid = self.random.choice(sorted(self.wanted))
+        watching = subprocess.Popen(
+            [self.harness.BUILD / "memprofctl", "--grpc.socket", self.daemon.socket, "events", "--pid", str(pid)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(self.random.random() * 2)
+        if self.random.random() < 0.5:
+            watching.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+        watching.kill()
+        watching.wait()
+
+    def stand_still(self):
+        self.daemon.send_signal(signal.SIGSTOP)
+        time.sleep(self.random.random() * 2)
+        self.daemon.send_signal(signal.SIGCONT)
+
+    def stop_a_program(self):
+        program = self.random.choice(self.busy)
+        program.send_signal(signal.SIGSTOP)
+        time.sleep(self.random.random())
+        program.send_signal(signal.SIGCONT)
+
+    def no_descriptors(self):
+        before = resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE)
+        used = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+        resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
+        try:
+            self.daemon.ctl("attach", "--pid", self.busy[0].pid, check=False)
+            self.daemon.ctl("targets", check=False)
+        finally:
+            resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE, before)
+        if self.daemon.state(self.busy[0].pid) in ("waiting", "sampling"):
+            self.wanted.add(self.busy[0].pid)
+
+    def no_disk(self):
+        if not self.wanted:
+            return
+        filler = self.disk / "filler"
+        with filler.open("wb") as file:
+            try:
+                file.write(bytes(8 << 20))
+            except OSError:
+                pass
+        self.daemon.ctl("trace", "start", "--pid", self.random.choice(sorted(self.wanted)), check=False)
+        filler.unlink()
+
+    def killed(self):
+        self.daemon.kill()
+        self.start()
+
+    EVENTS = ((attach_or_detach, 10), (other_rate, 6), (fork, 4), (load_plugin, 1), (short_program, 4), (look, 10),
+              (client_that_goes, 4), (stand_still, 2), (stop_a_program, 2), (no_descriptors, 1), (no_disk, 1),
+              (killed, 1))
+
+    # ------------------------------------------------------------ what has to hold
+
+    def check(self):
+        if not self.daemon.running():
+            raise Failed(f"memprofd has ended: {self.daemon.said()[-2000:]}")
+        for program in self.busy:
+            program.work_done()
+        for pid in self.wanted:
+            self.harness.eventually(lambda pid=pid: self.sampled(pid), f"pid {pid} is sampled", timeout=PATIENCE)
+
+    def sampled(self, pid):
+        if pid == self.host.pid:
+            self.host.command("go 1000")
+        return self.daemon.state(pid) == "sampling"
+
+    def note_memory(self, seconds):
+        status = self.harness.proc_status(self.daemon.pid, "VmRSS")
+        self.memory.append((seconds, int(status.split()[0]) << 10))
+
+    def check_memory(self, seconds):
+        quarter = lambda n: [size for at, size in self.memory if n * seconds / 4 <= at < (n + 1) * seconds / 4]
+        before, after = (statistics.median(quarter(n)) for n in (1, 3))
+        print(f"memory: {before / 2**20:.0f} MiB in the second quarter, {after / 2**20:.0f} MiB in the last", flush=True)
+        if after > before * GROWTH + SLACK_BYTES and seconds >= 60 * MINUTES_TO_SETTLE:
+            raise Failed("memory has grown")
+
+    def run(self, seconds):
+        events, weights = zip(*self.EVENTS)
+        began = time.monotonic()
+        while (now := time.monotonic() - began) < seconds:
+            event = self.random.choices(events, weights)[0]
+            event(self)
+            self.done[event.__name__] += 1
+            self.check()
+            self.note_memory(now)
+        self.check_memory(seconds)
+        for program in self.busy:
+            if program.exit()["errors"] != 0:
+                raise Failed("a program has had errors")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    os.environ["MEMPROFD_BUILD"] = os.path.abspath(options.build)
+    import harness  # looks at MEMPROFD_BUILD
+    print(f"soak: {options.minutes:g} minutes, seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="memprofd-soak-") as folder:
+        soak = Soak(harness, folder, options.seed)
+        try:
+            soak.run(60 * options.minutes)
+        except AssertionError as failure:
+            print(f"{dict(soak.done)}\nmemprofd: {soak.daemon.said()[-3000:]}\nsoak: failed: {failure}", flush=True)
+            sys.exit(1)
+        finally:
+            soak.close()
+    print(f"soak: passed: {dict(soak.done)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
