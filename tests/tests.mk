@@ -51,6 +51,8 @@ $(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 # find out what they are about, of which sanitizers see nothing that the other tests do not show them.
 PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
 PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
+# These take some seconds, half of it in the test's own code.
+$(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private TEST_CXXFLAGS += -O1
 $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(PLAIN_OBJ))
 
