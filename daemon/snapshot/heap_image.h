@@ -37,6 +37,8 @@ struct BlockShape {
   // is not known, or the block is none.
   static constexpr std::uint32_t kNoSite = ~0u;
   std::uint32_t site = kNoSite;
+  // What each holds outside of the heap: a Bigarray its elements, a channel its buffer.
+  std::uint64_t outside_bytes = 0;
 };
 
 enum class RootKind : std::uint8_t {

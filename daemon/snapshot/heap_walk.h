@@ -4,7 +4,8 @@
 // in where it is.
 //
 // A block larger than the window comes in parts; one that holds no values comes with the fields
-// that were at hand, two at least when it has them (bytes of a long string are not even read).
+// that were at hand, 21 at least when it has them: those of a Bigarray (bytes of a long string are
+// not even read).
 //
 //     window        |h1 f f|h2 f f f f f f f f f f|
 //     parts          h1: first 0, fields 2
@@ -145,7 +146,7 @@ class HeapWalk {
                     words_with_header(header), address, region.end()));
   }
 
-  static constexpr std::size_t kEnough = 2;  // fields of a block without values
+  static constexpr std::size_t kEnough = 21;  // fields of a block without values
 
   const HeapMap& map_;
   Visitor& visit_;

@@ -513,6 +513,9 @@ class Reading(Snapshot):
         shown = self.ask("show", path)
         shapes = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
         self.assertEqual(OLD, {(tag, fields): shapes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
+        outside = {row["name"]: row["outside_bytes"] for row in shown["shapes"] if row["outside_bytes"]}
+        self.assertEqual({"custom _bigarr02": 8000 + 1200 + 384, "custom _chan": 3 * 65536}, outside)
+        self.assertEqual(sum(outside.values()), shown["heap"]["outside_bytes"])
         reachable = shown["heap"]["reachable"]
         self.assertEqual(found["reachable"], reachable["blocks"])
         self.assertEqual(found["blocks"], reachable["blocks"] + shown["heap"]["garbage"]["blocks"])
@@ -537,6 +540,7 @@ class Reading(Snapshot):
             heap = answer.result()
         classes = {one.name: one.reachable.blocks for one in heap.classes}
         self.assertEqual(OLD, {(tag, fields): classes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
+        self.assertEqual(8000 + 1200 + 384 + 3 * 65536, heap.all.outside_bytes)
         self.assertEqual(heap.all.reachable.bytes, sum(holder.bytes for holder in heap.holders))
         sizes, rows = set(), list(heap.holders)
         while rows:

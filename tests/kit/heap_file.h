@@ -39,6 +39,7 @@ inline std::optional<FiberStack> fiber_of(std::uint64_t word) {
 inline WordNames word_names() {
   return {.function = [](std::uint64_t code) { return "Code.f" + std::to_string(code); },
           .custom = [](std::uint64_t words) { return "_custom" + std::to_string(words); },
+          .outside = [](std::span<const std::uint64_t> fields) { return 100 * fields[0]; },
           .fiber = fiber_of};
 }
 

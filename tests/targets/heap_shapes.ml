@@ -18,8 +18,14 @@ let kept = ref []
 let strings = ref []
 let young = ref [||]
 
-let fill () =
-  kept := List.map (fun (tag, fields, n) -> Array.init n (fun _ -> block tag fields)) kinds;
+(* 8,000, 1,200 and 384 bytes outside of the heap. *)
+let outside =
+  Bigarray.
+    ( Array1.create float64 c_layout 1_000,
+      Array2.create int8_unsigned c_layout 30 40,
+      Genarray.create complex64 fortran_layout [| 2; 3; 4 |] )
+
+let fill () =  kept := List.map (fun (tag, fields, n) -> Array.init n (fun _ -> block tag fields)) kinds;
   strings := [ String.make 2_000_000 'x'; String.make 20 'y' ]
 
 let some = ref [||]
@@ -71,7 +77,7 @@ let rec serve () =
   match Handshake.command () with
   | [ "settle"; path ] -> settle path; serve ()
   | [ "step"; path ] -> step path; serve ()
-  | _ -> ignore (Sys.opaque_identity (!kept, !strings, !young, !some, !fillers))
+  | _ -> ignore (Sys.opaque_identity (outside, !kept, !strings, !young, !some, !fillers))
 
 let () =
   fill ();

@@ -89,15 +89,19 @@ std::string census_table(const std::string& title, const std::vector<CensusRow>&
 
 // What a Bigarray is for is not in the heap.
 std::string outside_text(const ImageCensus& census) {
-  std::uint64_t blocks = 0;
+  const double reachable = static_cast<double>(census.total.outside_reachable_bytes);
+  const double garbage = static_cast<double>(census.total.outside_garbage_bytes);
+  if (reachable + garbage == 0) return "";
+  std::string text = fmt::format(
+      "Outside of the heap, in no number above: {} of reachable blocks, {} of garbage.\n",
+      format_bytes(reachable), format_bytes(garbage));
   for (const CensusRow& row : census.by_class) {
-    if (row.name.starts_with("custom _bigarr")) blocks += row.all().blocks;
+    if (row.outside_reachable_bytes + row.outside_garbage_bytes == 0) continue;
+    text += fmt::format("  {}: {} and {}\n", printable(row.name),
+                        format_bytes(static_cast<double>(row.outside_reachable_bytes)),
+                        format_bytes(static_cast<double>(row.outside_garbage_bytes)));
   }
-  if (blocks == 0) return "";
-  return fmt::format(
-      "Not counted: the contents of {} Bigarrays, which lie outside of the heap; memprofctl sites "
-      "has them.\n",
-      format_count(blocks));
+  return text;
 }
 
 std::string free_table(const ImageCensus& census, const SnapshotView& view) {

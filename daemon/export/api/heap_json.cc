@@ -63,7 +63,9 @@ Json census_row_json(const CensusRow& row) {
   return {{"name", row.name},
           {"reachable", count_json(row.reachable)},
           {"garbage", count_json(row.garbage)},
-          {"dead", count_json(row.dead)}};
+          {"dead", count_json(row.dead)},
+          {"outside_bytes", row.outside_reachable_bytes},
+          {"garbage_outside_bytes", row.outside_garbage_bytes}};
 }
 
 Json free_json(const ImageCensus& census) {

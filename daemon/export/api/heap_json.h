@@ -4,8 +4,9 @@
 //   all       "snapshot": {program, pid, ocaml_version, unix_ns, pause_seconds, sampling_rate,
 //             complete}
 //   show      "heap", "kinds", "shapes", "sizes": rows of {name, reachable, garbage, dead}, each
-//             {blocks, bytes}; "free": {blocks, bytes, ..}, "sites": rows of {name, reachable, ..},
-//             each {sampled_blocks, bytes, bytes_stderr, bytes_lower, bytes_upper}
+//             {blocks, bytes}, outside_bytes, garbage_outside_bytes (of the heap); "free": {blocks,
+//             bytes, ..}, "sites": rows of {name, reachable, ..}, each {sampled_blocks, bytes,
+//             bytes_stderr, bytes_lower, bytes_upper}
 //   retained  "roots": [{name, blocks, bytes, children: [..]}]
 //   why       "reachable", "garbage", "dead"; "paths": [{path, bytes, .., children: [..]}]
 //   diff      "heap", "roots", "shapes", "sites": rows of {name, change_bytes, base, other}

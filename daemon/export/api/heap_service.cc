@@ -29,6 +29,7 @@ void put(const CensusRow& row, pb::HeapClass& out) {
   put(row.reachable, *out.mutable_reachable());
   put(row.garbage, *out.mutable_garbage());
   put(row.dead, *out.mutable_dead());
+  out.set_outside_bytes(row.outside_reachable_bytes);
 }
 
 void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapResponse& out) {

@@ -31,18 +31,22 @@ struct ShapeCount {
   std::uint64_t words = 0;  // of each block
   unsigned tag = 0;
   std::uint64_t blocks[3] = {};
+  std::uint64_t outside_bytes = 0;  // of each block
 
   void add_to(CensusRow& row) const {
     row.reachable.add({blocks[0], blocks[0] * words});
     row.garbage.add({blocks[1], blocks[1] * words});
     row.dead.add({blocks[2], blocks[2] * words});
+    row.outside_reachable_bytes += blocks[0] * outside_bytes;
+    row.outside_garbage_bytes += blocks[1] * outside_bytes;
   }
 };
 
 std::vector<ShapeCount> count_shapes(const HeapImage& image, const ShortestPaths& paths) {
   std::vector<ShapeCount> counts;
   for (const BlockShape& shape : image.shapes) {
-    counts.push_back({.words = shape.words, .tag = shape.tag});
+    counts.push_back(
+        {.words = shape.words, .tag = shape.tag, .outside_bytes = shape.outside_bytes});
   }
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
     ++counts[image.shape_of[block]].blocks[paths.is_reachable(block) ? 0 : 1];

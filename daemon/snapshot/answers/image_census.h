@@ -17,6 +17,9 @@ struct CensusRow {
   BlockCount reachable;
   BlockCount garbage;  // nothing leads there, and the collector does not know yet
   BlockCount dead;     // the collector knows, and has not swept it
+  // Held by those outside of the heap, in no other number.
+  std::uint64_t outside_reachable_bytes = 0;
+  std::uint64_t outside_garbage_bytes = 0;
 
   BlockCount all() const {
     BlockCount sum = reachable;

@@ -18,7 +18,7 @@
 //     kSites      callstacks: number of locations, locations
 //     kSamples    site, sample, number of samples, whether a place follows, place
 //     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
-//                 kFiber site + 1
+//                 kFiber site + 1; of custom blocks the bytes that each holds outside of the heap
 //     kBlocks     what is in the regions, see below
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
@@ -81,6 +81,9 @@ inline constexpr std::size_t kMaxSiteLocations = 4096;
 // Frames of a fiber that are told apart, and stacks that are kept.
 inline constexpr std::uint32_t kMaxFiberFrames = 1u << 20;
 inline constexpr std::size_t kMaxFiberSites = 1u << 14;
+// Custom blocks of so many different sizes outside of the heap are told by theirs; those of further
+// ones by the next power of two.
+inline constexpr std::size_t kMaxOutsideSizes = 1u << 14;
 // Functions and identifiers that are looked for.
 inline constexpr std::size_t kMaxWordNames = 1u << 18;
 

@@ -2,6 +2,7 @@
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "daemon/snapshot/block_header.h"
 
@@ -114,6 +115,15 @@ std::uint32_t HeapFileWriter::word_name(const BlockPart& part) {
   return word_texts_[word] = text(name_of(word));
 }
 
+std::uint64_t HeapFileWriter::outside_bytes(const BlockPart& part) {
+  if (tag_of(part.header) != kCustomTag || part.fields.empty() || !word_names_.outside) return 0;
+  const std::uint64_t bytes = word_names_.outside(part.fields);
+  if (bytes == 0 || outside_sizes_.contains(bytes)) return bytes;
+  if (outside_sizes_.size() == kMaxOutsideSizes) return std::bit_ceil(bytes);
+  outside_sizes_.insert(bytes);
+  return bytes;
+}
+
 std::uint64_t HeapFileWriter::shape(const Shape& shape) {
   const auto [at, added] = shape_numbers_.try_emplace(shape, shape_numbers_.size());
   if (!added) return at->second;
@@ -125,6 +135,7 @@ std::uint64_t HeapFileWriter::shape(const Shape& shape) {
   shapes_.bytes.put(shape.words);
   if (shape.form == ShapeForm::kMasked) shapes_.bytes.put(shape.mask);
   if (shape.form == ShapeForm::kFiber) shapes_.bytes.put(shape.site);
+  if (shape.tag == kCustomTag) shapes_.bytes.put(shape.outside_bytes);
   if (shapes_.bytes.size() >= kPieceBytes) flush_blocks();
   return number;
 }
@@ -269,7 +280,8 @@ void HeapFileWriter::put_pointer(std::uint64_t value) {
 bool HeapFileWriter::put_masked(const BlockPart& part) {
   Shape shape{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
               .name = word_name(part),
-              .words = part.words};
+              .words = part.words,
+              .outside_bytes = outside_bytes(part)};
   std::array<std::uint64_t, kMaskedFields> pointers;
   std::size_t count = 0;
   if (holds_values(part.header)) {

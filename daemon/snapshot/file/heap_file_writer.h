@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "daemon/model/location.h"
 #include "daemon/snapshot/file/file_bytes.h"
@@ -39,6 +41,8 @@ struct FiberStack {
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
+  // What one holds outside of the heap (outside_bytes.h); may be 0.
+  std::function<std::uint64_t(std::span<const std::uint64_t> fields)> outside;
   // By the first field of a continuation, in OCaml 5; nothing: it has been continued.
   std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
@@ -80,11 +84,13 @@ class HeapFileWriter {
     std::uint64_t words = 0;
     std::uint32_t mask = 0;
     std::uint32_t site = 0;  // of a fiber, + 1
+    std::uint64_t outside_bytes = 0;
 
     friend bool operator==(const Shape&, const Shape&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Shape& s) {
-      return H::combine(std::move(h), s.tag, s.form, s.name, s.words, s.mask, s.site);
+      return H::combine(std::move(h), s.tag, s.form, s.name, s.words, s.mask, s.site,
+                        s.outside_bytes);
     }
   };
   // Neighbouring regions, as one.
@@ -108,6 +114,7 @@ class HeapFileWriter {
   std::uint32_t location(const Location& location);
   std::uint32_t root_name(const RootName& name);
   std::uint32_t word_name(const BlockPart& part);
+  std::uint64_t outside_bytes(const BlockPart& part);
   std::uint64_t shape(const Shape& shape);
   bool in_heap(std::uint64_t value);
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
@@ -147,6 +154,7 @@ class HeapFileWriter {
   absl::flat_hash_map<std::uint64_t, std::uint32_t> word_texts_;  // by code or operations
   absl::flat_hash_map<Shape, std::uint64_t> shape_numbers_;
   std::size_t masked_shapes_ = 0;
+  absl::flat_hash_set<std::uint64_t> outside_sizes_;
   std::uint32_t sites_added_ = 0;
   absl::flat_hash_map<std::vector<std::uint32_t>, std::uint32_t> fiber_sites_;  // by locations
   std::uint64_t last_root_ = 0;                                                 // in the piece

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/outside_bytes.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -126,10 +128,12 @@ bool ImageTables::read_shape(FileBytesReader& in) {
     if (number > image_.sites.size()) return false;
     site = static_cast<std::uint32_t>(number) - 1;  // 0: none
   }
+  const std::uint64_t outside = tag == kCustomTag ? in.number() : 0;
+  if (outside > kMostOutsideBytes) return false;
   const auto number = static_cast<std::uint32_t>(name);
   const auto [at, added] =
-      image_shapes_.try_emplace({tag, number, shape.words, site}, image_.shapes.size());
-  if (added) image_.shapes.push_back({tag, number, shape.words, site});
+      image_shapes_.try_emplace({tag, number, shape.words, site, outside}, image_.shapes.size());
+  if (added) image_.shapes.push_back({tag, number, shape.words, site, outside});
   shape.shape = at->second;
   shapes_.push_back(shape);
   return true;

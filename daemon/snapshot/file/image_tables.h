@@ -40,8 +40,9 @@ class ImageTables {
   bool has_head_ = false;
   std::uint64_t copied_bytes_ = 0;
   std::vector<FileShape> shapes_;
-  absl::flat_hash_map<std::tuple<std::uint8_t, std::uint32_t, std::uint64_t, std::uint32_t>,
-                      std::uint32_t>
+  absl::flat_hash_map<
+      std::tuple<std::uint8_t, std::uint32_t, std::uint64_t, std::uint32_t, std::uint64_t>,
+      std::uint32_t>
       image_shapes_;
 };
 

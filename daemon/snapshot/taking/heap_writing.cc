@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/snapshot/outside_bytes.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/root_names.h"
 #include "daemon/symbolize/symbol_names.h"
@@ -134,6 +135,11 @@ WordNames HeapWriting::word_names() {
       name += c;
     }
     return name;
+  };
+  names.outside = [this, identifier = names.custom](std::span<const std::uint64_t> fields) {
+    const auto [at, is_new] = identifiers_.try_emplace(fields[0]);
+    if (is_new) at->second = identifier(fields[0]);
+    return outside_bytes(at->second, fields);
   };
   if (target_.abi.domains) {
     names.fiber = [this](std::uint64_t word) { return fiber(word); };

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/snapshot/file/heap_file_writer.h"
@@ -51,6 +53,7 @@ class HeapWriting {
   const Target& target_;
   const HeapProgram& program_;
   const HeapCopy& copy_;
+  absl::flat_hash_map<std::uint64_t, std::string> identifiers_;  // of custom blocks
   FiberWalk fibers_;
   FrameLocations frame_locations_;
   HeapFileWriter writer_;

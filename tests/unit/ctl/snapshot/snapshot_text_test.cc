@@ -137,18 +137,22 @@ TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
   EXPECT_THAT(snapshot_head_text(info), HasSubstr("cut off"));
 }
 
-TEST(SnapshotText, WhatLiesOutsideIsSaidToBeLeftOut) {
+TEST(SnapshotText, WhatLiesOutsideIsToldApart) {
   ImageBuilder builder;
   builder.global("Matrix", 0, builder.block(5, 255, "_bigarr02"));
-  builder.block(5, 255, "_bigarr02");
+  builder.block(6, 255, "_bigarr02");
   builder.block(3, 255, "_j");
-  const HeapImage image = builder.build();
+  HeapImage image = builder.build();
+  image.shapes[0].outside_bytes = 2048;
+  image.shapes[1].outside_bytes = 512;
   const ShortestPaths paths(image);
-  EXPECT_THAT(census_text(image.info, count_image(image, paths), {}, {}),
-              HasSubstr("Not counted: the contents of 2 Bigarrays"));
+  EXPECT_THAT(
+      census_text(image.info, count_image(image, paths), {}, {}),
+      HasSubstr("Outside of the heap, in no number above: 2.00 KiB of reachable blocks, 512 B "
+                "of garbage.\n  custom _bigarr02: 2.00 KiB and 512 B\n"));
   const HeapImage other = Shop(1).image();
   EXPECT_THAT(census_text(other.info, count_image(other, ShortestPaths(other)), {}, {}),
-              Not(HasSubstr("Not counted")));
+              Not(HasSubstr("Outside of the heap")));
 }
 
 // A float here and there is in every program.

@@ -46,6 +46,23 @@ TEST(ImageCensus, TellsWhatBlocksAre) {
   EXPECT_EQ("block(3, tag 245)", census_of(image).by_class[7].name);
 }
 
+TEST(ImageCensus, TellsWhatIsHeldOutsideOfTheHeapApart) {
+  ImageBuilder builder;
+  builder.global("M", 0, builder.block(6, 255, "_bigarr02"));
+  builder.block(7, 255, "_bigarr02");
+  builder.global("M", 1, builder.block(2, 255, "_chan"));
+  HeapImage image = builder.build();
+  image.shapes[0].outside_bytes = 8000;
+  image.shapes[1].outside_bytes = 400;
+  image.shapes[2].outside_bytes = 65536;
+  const ImageCensus census = census_of(image);
+  EXPECT_EQ(73536u, census.total.outside_reachable_bytes);
+  EXPECT_EQ(400u, census.total.outside_garbage_bytes);
+  EXPECT_EQ("custom _bigarr02", census.by_class[0].name);
+  EXPECT_EQ(8000u, census.by_class[0].outside_reachable_bytes);
+  EXPECT_EQ((BlockCount{2, 10}), census.total.reachable) << "not among the heap's words";
+}
+
 TEST(ImageCensus, TellsReachableGarbageAndDead) {
   ImageBuilder builder;
   const std::uint32_t top = builder.block(3);

@@ -179,6 +179,7 @@ TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
   EXPECT_EQ(1u, image->roots[1].name);
   EXPECT_EQ(1u, image->roots[2].block);
   EXPECT_EQ("_custom7", image->texts[image->shape(1).name]);
+  EXPECT_EQ(700u, image->shape(1).outside_bytes);
   EXPECT_EQ("Code.f9", image->texts[image->shape(2).name]);
   EXPECT_EQ(0u, image->shape(0).name);
   ASSERT_THAT(image->sampled, SizeIs(2));

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What custom blocks of the standard library hold outside of the heap, by their identifier: the
+// elements of a Bigarray, the buffer of a channel.
+//
+// A Bigarray's fields, the same from 4.11 to 5.4: operations, data, number of dimensions, flags
+// with the kind of its elements, proxy, dimensions. Parts of one that share its memory
+// (Bigarray.Array1.sub) are each told with what they show.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace memprofd {
+
+// Nothing has more: an address space.
+inline constexpr std::uint64_t kMostOutsideBytes = std::uint64_t{1} << 47;
+inline constexpr std::string_view kBigarrayIdentifier = "_bigarr02";
+inline constexpr std::string_view kChannelIdentifier = "_chan";
+
+// fields: those at hand; total on any. 0: nothing, or it is not known.
+std::uint64_t outside_bytes(std::string_view identifier, std::span<const std::uint64_t> fields);
+
+}  // namespace memprofd
