@@ -391,6 +391,20 @@ TEST(AllocClassTableTest, AFullTableAnswersTheUnknownClass) {
   EXPECT_EQ(table.get(ClassId(99)), AllocClass());
 }
 
+TEST(AllocClassTableTest, WithoutMemoryNewClassesAreUnknown) {
+  const auto memory = std::make_shared<ByteBudget>(10'000);
+  AllocClassTable table({.memory = memory});
+  std::uint32_t callstack = 1;
+  while (table.intern({.callstack = CallstackId(callstack)}).id != ClassId()) ++callstack;
+  EXPECT_GT(callstack, 2u);
+  EXPECT_EQ(table.size(), callstack - 1);
+  EXPECT_LE(memory->used(), 10'000u);
+  EXPECT_EQ(memory->refused(), 1u);
+  EXPECT_EQ(table.intern({.callstack = CallstackId(1)}).id, ClassId(1)) << "known ones stay";
+  memory->set_limit(20'000);
+  EXPECT_NE(table.intern({.callstack = CallstackId(callstack)}).id, ClassId());
+}
+
 TEST(AllocClassTableTest, ATableThatFillsTellsLessApart) {
   AllocClassTable table({.classes = 16, .threads = 64});
   const auto intern = [&](std::uint32_t callstack) {
