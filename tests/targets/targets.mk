@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points case_studies domains crowd heap_domains value_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -111,10 +111,10 @@ $(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx 
 # With a parser that ocamlyacc makes.
 CASES_DIR := $(TARGETS_DIR)/cases
 targets: $(TARGETS_DIR)/case_studies
-$(TARGETS_DIR)/case_studies: tests/targets/case_studies.ml tests/targets/case_parser.mly $(TARGETS_DIR)/obj/handshake.cmx
+$(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/cases/case_parser.mly $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
-	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/case_parser.mly
+	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/cases/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains)

@@ -103,7 +103,7 @@ class Injector::Round {
     const auto knock = safe_point_.wait_knock(injector_.cancel_.get(), kAskAgain);
     if (!knock) {
       // It may have called exec before anybody listened for that.
-      if (!target_.memory->check().ok()) return replaced();
+      if (absl::IsNotFound(target_.memory->check())) return replaced();
       safe_point_.skip_none();
       injector_.look_for_stack();
       return std::nullopt;

@@ -191,7 +191,7 @@ TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
                          .memprof_config = 64,
                          .stat_words = 384,
                          .shared_heap = 280,
-                         .reserved = 0})
+                         .callstacks_stay = 0})
                   .ok());
   EXPECT_EQ(block_.offsets.external_interrupt, 256u);
   EXPECT_EQ(block_.offsets.memprof_config, 64u);
