@@ -33,7 +33,7 @@ TEST(ProgramNames, OutliveAnUpgradeOfTheFile) {
 }
 
 // A /proc of its own, and answers to attaches by pid.
-class ProgramWatchTest : public testing::Test {
+class ProgramWatchTest : public ::testing::Test {
  protected:
   void add_process(int pid, const std::string& exe, int start_time) {
     std::string stat = std::to_string(pid) + " (x) S";
