@@ -16,6 +16,14 @@
 namespace memprofd {
 namespace {
 
+// Of a count and a cell, which is twice its count or one more; what a program has there is no more
+// than bits.
+std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
+  const std::int64_t more = static_cast<std::int64_t>(cell) >> 1;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(hits) +
+                                   static_cast<std::uint64_t>(more));
+}
+
 // How often what is being written is read again, one record and all together.
 constexpr int kTries = 100;
 constexpr int kAllTries = 5000;
@@ -187,8 +195,7 @@ class Reading {
     for (std::size_t i = 0; i < report_.all.size(); ++i) {
       Reported& out = report_.all[i];
       if (out.kind == Reported::Kind::kPoint) {
-        if (out.slot < points.size())
-          out.hits += static_cast<std::int64_t>(points[out.slot].hits) >> 1;
+        if (out.slot < points.size()) out.hits = wrapping_sum(out.hits, points[out.slot].hits);
       } else if (out.kind != Reported::Kind::kValue && cells_[i] < timers.size()) {
         memprof_timer_cell& cell = timers[cells_[i]];
         RETURN_IF_ERROR(read_whole(timers_begin + cells_[i] * sizeof cell, cell, out.is_torn));

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 
 import grpc
@@ -35,9 +36,13 @@ def integers(value):
 
 
 class ValuesTest(E2ETest):
+    def answer(self, daemon, pid, *arguments):
+        """The JSON as it is, in which what a program says stays text also where it looks like a number."""
+        return json.loads(daemon.ctl("values", *arguments, "--pid", pid, "-o", "json").stdout)
+
     def values(self, daemon, pid, *arguments):
         """By name in the source, as memprofctl has them."""
-        listed = daemon.ctl_json("values", *arguments, "^Values", "--pid", str(pid))["values"]
+        listed = self.answer(daemon, pid, *arguments, "^Values")["values"]
         names = fields_of(SOURCE)
         return {names[v["field"]]: v["value"] for v in listed}
 
@@ -117,22 +122,30 @@ class Shapes(ValuesTest):
 class Whole(ValuesTest):
     """Values that are replaced at full speed: each holds one number."""
 
+    def look(self, answer, names, seen):
+        """Adds the numbers of one answer; how many values could not be read whole."""
+        skipped = 0
+        for named in answer.values:
+            name = names.get(named.field)
+            if name is None:
+                continue
+            if named.value.kind == 16 or named.value.is_changing:
+                skipped += 1
+                continue
+            numbers = set(integers(named.value))
+            self.assertEqual(1, len(numbers), (name, named.value))
+            seen[name] |= numbers
+        return skipped
+
     def check_whole(self, daemon, pid, names, pattern, rounds):
-        seen, skipped = {name: set() for name in names.values()}, 0
+        """Until each has been seen at several moments: a busy machine overtakes most reads."""
+        seen = {name: set() for name in names.values()}
         answers = self.ask(daemon, pid, pattern=pattern, limit=100)
-        for _ in range(rounds):
-            for named in next(answers).values:
-                name = names.get(named.field)
-                if name is None:
-                    continue
-                if named.value.kind == 16 or named.value.is_changing:
-                    skipped += 1
-                    continue
-                numbers = set(integers(named.value))
-                self.assertEqual(1, len(numbers), (name, named.value))
-                seen[name] |= numbers
-        for name, numbers in seen.items():
-            self.assertGreater(len(numbers), 3, f"{name}: of several moments; {skipped} were not read")
+        skipped = sum(self.look(next(answers), names, seen) for _ in range(rounds))
+        deadline = time.monotonic() + 60
+        while min(map(len, seen.values())) <= 3:
+            self.assertLess(time.monotonic(), deadline, f"read whole at several moments: {seen}; {skipped} were not")
+            skipped += self.look(next(answers), names, seen)
         harness.NOTES.append(f"{rounds * len(names)} values read, {skipped} told as not whole")
 
     def check_busy(self, folder):
@@ -196,7 +209,7 @@ class Reported(ValuesTest):
 
     def reported(self, daemon, pid, *arguments):
         """By name, labels behind it."""
-        answer = daemon.ctl_json("values", *arguments, "--pid", str(pid))
+        answer = self.answer(daemon, pid, *arguments)
         return {"".join([one["name"], *(f" {label['value']}" for label in one["labels"])]): one
                 for one in answer["reported"]}, answer
 

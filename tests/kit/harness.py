@@ -54,7 +54,7 @@ TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
 OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT = range(10)
 
 # Reasons to drop something that every session may have.
-EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture"}
+EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture", "callstack_moved"}
 # In OCaml 5 an agent goes on telling of blocks that were sampled for the memprofd before, or before the fork.
 DROPS_OF_BEFORE = EXPECTED_DROPS | {"unknown_sample"}
 
