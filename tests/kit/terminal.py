@@ -10,6 +10,7 @@ import fcntl
 import os
 import pty
 import struct
+import signal
 import subprocess
 import termios
 import threading
@@ -54,7 +55,9 @@ class Stream(pyte.Stream):
 
 
 def take_terminal():
-    """In a child that begins a session: its stdin is the terminal of it, so that Ctrl-C, SIGWINCH and a hang-up reach it."""
+    """In a child that begins a session: its stdin is the terminal of it, so that Ctrl-C, SIGWINCH and a hang-up reach it,
+    also where the tests themselves were begun with nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
