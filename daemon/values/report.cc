@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// Of a count and a cell, which is twice its count or one more; what a program has there is no more
+// A cell holds twice its count, or one more; what a program has there is no more
 // than bits.
 std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
   const std::int64_t more = static_cast<std::int64_t>(cell) >> 1;
