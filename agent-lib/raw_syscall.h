@@ -4,6 +4,7 @@
 #define MEMPROF_RAW_SYSCALL_H
 
 #include <sys/syscall.h>
+#include <time.h>
 
 #ifndef __x86_64__
 #error "system calls of this processor are not known here"
@@ -22,6 +23,14 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
 			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
 			 : "rcx", "r11", "memory");
 	return result;
+}
+
+/* ns: below a second. */
+static inline void raw_nap(long ns)
+{
+	struct timespec time = {.tv_nsec = ns};
+
+	raw_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
 }
 
 #endif

@@ -45,13 +45,6 @@ static void let_others_go(void)
 	raw_syscall(SYS_futex, (long)&made, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
-static void nap(void)
-{
-	struct timespec time = {.tv_nsec = NAP_NS};
-
-	raw_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
-}
-
 /* A nap more: what such a domain does last takes, for a moment, a lock that the copy needs. */
 static int others_have_ended(uintptr_t participants)
 {
@@ -62,9 +55,9 @@ static int others_have_ended(uintptr_t participants)
 	while (caml_num_domains_running != participants) {
 		if (memprof_now_ns() - began_ns > END_PATIENCE_NS)
 			return 0;
-		nap();
+		raw_nap(NAP_NS);
 	}
-	nap();
+	raw_nap(NAP_NS);
 	return 1;
 }
 
@@ -95,7 +88,7 @@ long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint6
 	while (!caml_try_run_on_all_domains(in_section, 0, before_section) || child == 0) {
 		if (memprof_now_ns() > until_ns)
 			return -ETIME;
-		nap();
+		raw_nap(NAP_NS);
 	}
 	return child;
 }

@@ -34,13 +34,6 @@ static int is_wanted(uint32_t kind)
 	       memprof_now_ns() < snapshot->points_until_ns;
 }
 
-static void nap(void)
-{
-	struct timespec time = {.tv_nsec = NAP_NS};
-
-	raw_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
-}
-
 static int wait_for_answer(uint32_t kind, uint64_t number)
 {
 	const struct memprof_snapshot *snapshot = &memprof_snapshot;
@@ -50,7 +43,7 @@ static int wait_for_answer(uint32_t kind, uint64_t number)
 		if (!is_wanted(kind) || memprof_now_ns() - began_ns > PATIENCE_NS)
 			return 0;
 		memprof_agent_at_point();
-		nap();
+		raw_nap(NAP_NS);
 	}
 	return snapshot->point_taken != 0;
 }

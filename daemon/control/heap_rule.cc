@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/heap_rule.h"
 
-#include <charconv>
-
 #include "absl/strings/str_cat.h"
+#include "daemon/util/parse_number.h"
 #include "daemon/util/units.h"
 
 namespace memprofd {
@@ -11,20 +10,11 @@ namespace {
 
 constexpr std::string_view kLive = "live", kMajors = "majors=", kAt = "at=";
 
-// All of it; nothing when it is no number.
-template <typename Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // "03:00"
 bool parse_time(std::string_view text, HeapRule& rule) {
   if (text.size() != 5 || text[2] != ':') return false;
-  const auto hour = number_in<unsigned>(text.substr(0, 2));
-  const auto minute = number_in<unsigned>(text.substr(3));
+  const auto hour = parse_number<unsigned>(text.substr(0, 2));
+  const auto minute = parse_number<unsigned>(text.substr(3));
   if (!hour || !minute || *hour > 23 || *minute > 59) return false;
   rule.kind = HeapRule::Kind::kTime;
   rule.hour = static_cast<int>(*hour);
@@ -50,7 +40,7 @@ bool parse_into(std::string_view text, HeapRule& rule) {
   if (text.starts_with(kLive)) return parse_live(text.substr(kLive.size()), rule);
   if (text.starts_with(kAt)) return parse_time(text.substr(kAt.size()), rule);
   if (!text.starts_with(kMajors)) return false;
-  const auto count = number_in<std::uint64_t>(text.substr(kMajors.size()));
+  const auto count = parse_number<std::uint64_t>(text.substr(kMajors.size()));
   rule.kind = HeapRule::Kind::kMajors;
   rule.count = count.value_or(0);
   return rule.count > 0;

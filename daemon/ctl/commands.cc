@@ -27,12 +27,6 @@ absl::Status print_target(const Options& options, pb::Target target) {
   return print_json(response);
 }
 
-absl::StatusOr<int> pid_to_use(Client& client, int asked) {
-  if (asked != 0) return choose_pid(asked, {});
-  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, client.list_targets());
-  return choose_pid(asked, targets);
-}
-
 template <typename Request>
 absl::Status set_budget(const Options& options, Request& request) {
   if (options.max_overhead.empty()) return absl::OkStatus();
@@ -51,6 +45,12 @@ void leave_ended(google::protobuf::RepeatedPtrField<pb::Target>& targets) {
 }
 
 }  // namespace
+
+absl::StatusOr<int> pid_to_use(Client& client, int asked) {
+  if (asked != 0) return choose_pid(asked, {});
+  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, client.list_targets());
+  return choose_pid(asked, targets);
+}
 
 absl::Status run_targets(const Options& options) {
   ASSIGN_OR_RETURN(pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/report_format.h"
@@ -71,6 +72,9 @@ struct Options {
 
   bool json() const { return format == kJson; }
 };
+
+// The pid to act on (choose_pid); which targets there are is only asked when none is given.
+absl::StatusOr<int> pid_to_use(Client& client, int asked);
 
 // Control.
 absl::Status run_targets(const Options& options);

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/progress.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -21,11 +20,7 @@ absl::StatusOr<pb::TakeSnapshotRequest> snapshot_request(const Options& options,
     }
     request.set_max_pause_seconds(seconds);
   }
-  pb::ListTargetsResponse targets;
-  if (options.pid == 0) {
-    ASSIGN_OR_RETURN(targets, client.list_targets());
-  }
-  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
+  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
   return request;
 }

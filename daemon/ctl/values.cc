@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl values: what the modules of a program hold.
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
@@ -14,12 +13,8 @@ absl::Status run_values(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });
-  pb::ListTargetsResponse targets;
-  if (options.pid == 0) {
-    ASSIGN_OR_RETURN(targets, client.list_targets());
-  }
   pb::ListValuesRequest request;
-  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
+  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
   request.set_pattern(options.value_pattern);
   request.set_with_constants(options.with_constants);

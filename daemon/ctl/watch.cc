@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/render_watch.h"
@@ -34,12 +33,8 @@ absl::Status print_json_line(const pb::ListValuesResponse& values) {
 absl::Status run_watch(const Options& options) {
   using Clock = std::chrono::steady_clock;
   Client client(options.endpoint);
-  pb::ListTargetsResponse targets;
-  if (options.pid == 0) {
-    ASSIGN_OR_RETURN(targets, client.list_targets());
-  }
   pb::ListValuesRequest request;
-  ASSIGN_OR_RETURN(const int pid, choose_pid(options.pid, targets));
+  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
   request.set_pattern(any_of(options.watched));
   request.set_with_contents(options.with_contents);

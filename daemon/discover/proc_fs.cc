@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <optional>
 
 #include "daemon/util/fd.h"
 #include "daemon/util/open_files.h"
+#include "daemon/util/parse_number.h"
 
 namespace memprofd {
 namespace {
@@ -22,14 +22,6 @@ namespace {
 // A maps file of a big process has some 10,000 lines of 100 bytes.
 constexpr std::size_t kMaxFileBytes = 64u << 20;
 constexpr std::size_t kMaxTasks = 1u << 20;
-
-template <typename T>
-std::optional<T> parse_number(std::string_view text, int base = 10) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 constexpr std::string_view kBlanks = " \t\n";
 

@@ -13,20 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/write_all.h"
 
 namespace memprofd {
 namespace {
-
-// The number of the error; 0 when all is written.
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 // Files that somebody removes meanwhile do not count.
 std::uint64_t bytes_of_traces(const std::string& directory) {
@@ -74,7 +64,8 @@ absl::Status TraceFiles::write(std::span<const std::byte> packet) {
     RETURN_IF_ERROR(check_trace_room(directory_, max_bytes_));
     checked_ = size_;
   }
-  if (const int number = write_all(file_.get(), packet); number != 0) {
+  const std::string_view bytes(reinterpret_cast<const char*>(packet.data()), packet.size());
+  if (const int number = write_all(file_.get(), bytes); number != 0) {
     // Without room on the disk there may still be less of it in use.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) return error(errno, "truncate");
     return error(number, absl::StrCat("write ", paths_.back()));

@@ -51,14 +51,19 @@ absl::StatusOr<Report> read_once_evaluated(const ValueProgram& program,
   }
 }
 
+bool is_of_c_code(const Reported& one) {
+  return one.kind == Reported::Kind::kValue && one.source == MEMPROF_VALUE_ADDRESS;
+}
+
 // Values of C code, where they are.
 absl::Status read_addresses(const ValueProgram& program, const ValuesRequest& request,
                             const AddressRange& image, Report& report) {
+  if (std::none_of(report.all.begin(), report.all.end(), is_of_c_code)) return absl::OkStatus();
   PageCache pages(memory_for(program, request));
   ASSIGN_OR_RETURN(const std::vector<Mapping> mappings, program.mappings());
   pages.set_mappings(mappings, image);
   for (Reported& one : report.all) {
-    if (one.kind != Reported::Kind::kValue || one.source != MEMPROF_VALUE_ADDRESS) continue;
+    if (!is_of_c_code(one)) continue;
     std::uint64_t word = 0;
     if (!pages.read_value(one.root, word).ok()) {
       one.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped};

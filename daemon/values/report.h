@@ -4,6 +4,7 @@
 // whatever that memory holds; nothing in the program is changed but how long it is observed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,13 @@ struct Reported {
   Value value;                              // of kOcaml and kAddress: still to be read
   std::optional<std::uint64_t> changed_ns;  // CLOCK_MONOTONIC, of what the program has set
 
+  // Intervals of a timer or phase that have not ended.
+  std::uint64_t running() const { return starts - std::min(starts, stops); }
+  // now_ns: CLOCK_MONOTONIC.
+  std::optional<double> age_seconds(std::uint64_t now_ns) const {
+    if (!changed_ns) return std::nullopt;
+    return static_cast<double>(now_ns - std::min(now_ns, *changed_ns)) / 1e9;
+  }
   // Whether its value is the collector's, and still to be read.
   bool is_on_heap() const { return kind == Kind::kValue && source == MEMPROF_VALUE_OCAML; }
   // "requests{route=/a}"

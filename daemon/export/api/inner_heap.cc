@@ -2,9 +2,7 @@
 #include "daemon/export/api/inner_heap.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <mutex>
 #include <string_view>
 
@@ -13,28 +11,19 @@
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/write_all.h"
 
 namespace memprofd {
 namespace {
-
-// A file in memory.
-bool append(const UniqueFd& file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
                                const std::function<bool()>& waits) {
   const UniqueFd file(::memfd_create("memprofd-heap", MFD_CLOEXEC));
   if (!file) return absl::ResourceExhaustedError("no memory for the snapshot's file");
-  const HeapClient client{.take = [&](std::string_view bytes) { return append(file, bytes); },
-                          .waits = waits};
+  const HeapClient client{
+      .take = [&](std::string_view bytes) { return write_all(file.get(), bytes) == 0; },
+      .waits = waits};
   ASSIGN_OR_RETURN(const ::memprof::v1::SnapshotSummary summary,
                    control.take_snapshot(request, client));
   if (summary.blocks() > kMostInnerBlocks) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/values_service.h"
 
-#include <algorithm>
-
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -92,10 +90,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_max_seconds(one.max_seconds);
   if (one.kind == Reported::Kind::kValue) *out.mutable_value() = to_proto(one.value);
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
-  if (one.changed_ns) {
-    const std::uint64_t age_ns = now_ns - std::min(now_ns, *one.changed_ns);
-    out.set_age_seconds(static_cast<double>(age_ns) / 1e9);
-  }
+  if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
   out.set_is_changing(one.is_torn);
   return out;
 }

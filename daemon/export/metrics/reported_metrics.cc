@@ -105,17 +105,13 @@ void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t no
   } else if (value.kind == ValueKind::kFloat) {
     out.gauge(kValue, labels, value.number);
   }
-  if (one.changed_ns) {
-    const std::uint64_t age_ns = now_ns - std::min(now_ns, *one.changed_ns);
-    out.gauge(kAge, labels, static_cast<double>(age_ns) / 1e9);
-  }
+  if (const auto age = one.age_seconds(now_ns)) out.gauge(kAge, labels, *age);
 }
 
 void add_timer(const MetricLabels& labels, const Reported& one, MetricFamilies& out) {
   out.counter(kTimerSeconds, labels, one.seconds);
   out.counter(kTimerStops, labels, static_cast<double>(one.stops));
-  const std::uint64_t running = one.starts - std::min(one.starts, one.stops);
-  out.gauge(kTimerRunning, labels, static_cast<double>(running));
+  out.gauge(kTimerRunning, labels, static_cast<double>(one.running()));
 }
 
 }  // namespace

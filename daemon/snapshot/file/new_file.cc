@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/write_all.h"
 
 namespace memprofd {
 namespace {
@@ -19,14 +20,9 @@ namespace {
 constexpr char kEnding[] = ".XXXXXX.part";
 constexpr int kAfterRandom = 5;  // ".part"
 
-absl::Status write_all(int file, std::string_view bytes, const std::string& what) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return cannot_write(what);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return absl::OkStatus();
+absl::Status write_to(int file, std::string_view bytes, const std::string& what) {
+  errno = write_all(file, bytes);
+  return errno == 0 ? absl::OkStatus() : cannot_write(what);
 }
 
 }  // namespace
@@ -68,7 +64,7 @@ NewFile::~NewFile() {
   if (!temporary_.empty()) (void)::unlink(temporary_.c_str());
 }
 
-absl::Status NewFile::write(std::string_view bytes) { return write_all(file_.get(), bytes, path_); }
+absl::Status NewFile::write(std::string_view bytes) { return write_to(file_.get(), bytes, path_); }
 
 absl::Status NewFile::finish() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_);
@@ -86,7 +82,7 @@ absl::StatusOr<NamelessFile> NamelessFile::create() {
 }
 
 absl::Status NamelessFile::write(std::string_view bytes) const {
-  return write_all(file_.get(), bytes, "a file in " + folder_ + " (TMPDIR names another folder)");
+  return write_to(file_.get(), bytes, "a file in " + folder_ + " (TMPDIR names another folder)");
 }
 
 std::string NamelessFile::path() const { return absl::StrCat("/proc/self/fd/", file_.get()); }
