@@ -2,7 +2,6 @@
 #include "daemon/control/heap_rule.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/util/parse_number.h"
 #include "daemon/util/units.h"
 
 namespace memprofd {

@@ -14,7 +14,7 @@
 
 #include "daemon/util/fd.h"
 #include "daemon/util/open_files.h"
-#include "daemon/util/parse_number.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
-#include "daemon/util/write_all.h"
 
 namespace memprofd {
 namespace {

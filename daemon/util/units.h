@@ -2,9 +2,12 @@
 // Numbers as people write and read them: sizes, sampling rates, durations.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 
@@ -12,6 +15,15 @@ namespace memprofd {
 
 // Below this rate a sample stands for terabytes and its variance loses meaning.
 inline constexpr double kMinSamplingRate = 1e-12;
+
+// All of the text; nothing when it is no number, or one that is too large.
+template <typename T>
+std::optional<T> parse_number(std::string_view text, int base = 10) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 // "512KiB", "1.5 MB", "4096", "64k". K, M, G, T alone and with "iB" are powers
 // of 1024, with "B" powers of 1000; case does not matter. At least 1 byte.

@@ -11,7 +11,6 @@
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
-#include "daemon/util/write_all.h"
 
 namespace memprofd {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/util/write_all.h"
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 namespace {
