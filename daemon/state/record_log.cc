@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/fd.h"
 #include "daemon/util/read_at.h"
 #include "daemon/util/status_macros.h"
 
@@ -90,17 +91,12 @@ absl::Status RecordLog::append(std::string_view record) {
 }
 
 absl::Status RecordLog::write(std::string_view bytes) {
-  std::string_view left = bytes;
-  while (!left.empty()) {
-    const ssize_t n = ::write(fd_.get(), left.data(), left.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      absl::Status status = failed("write", path_);
-      torn_ = ::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0 ||
-              ::lseek(fd_.get(), static_cast<off_t>(bytes_), SEEK_SET) < 0;
-      return status;
-    }
-    left.remove_prefix(static_cast<std::size_t>(n));
+  errno = write_all(fd_.get(), bytes);
+  if (errno != 0) {
+    absl::Status status = failed("write", path_);
+    torn_ = ::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0 ||
+            ::lseek(fd_.get(), static_cast<off_t>(bytes_), SEEK_SET) < 0;
+    return status;
   }
   bytes_ += bytes.size();
   return absl::OkStatus();
