@@ -61,7 +61,7 @@ class BusyProgram(Cycles):
 class BusyServer(Cycles):
     def test_ocsigenserver_under_load(self):
         server = self.process(Ocsigenserver(self.folder))
-        load = self.process(Wrk(server.url))
+        load = self.process(Wrk(server.url, paced=not harness.MATRIX))
         daemon = self.daemon(rate=1e-4)
         self.cycles(daemon, server, SERVER_CYCLES)
         counts = load.finish()

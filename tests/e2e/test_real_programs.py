@@ -75,7 +75,7 @@ class Servers(RealProgram):
             self.assertIn(module, text)
 
     def check_server(self, server, *modules):
-        load = self.process(Wrk(server.url))
+        load = self.process(Wrk(server.url, paced=not MATRIX))
         daemon = self.sampled(server, 3_000 if MATRIX else 1_000, *modules)
         self.check_snapshot(daemon, server, *modules)
         daemon.detach(server.pid)
