@@ -50,7 +50,10 @@ QUIET_SUITES = {"hostile"}
 FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
          "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
          "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
-         "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains"]
+         "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains",
+         "e2e/test_limits", "e2e/test_stalls", "e2e/test_agent_stops", "e2e/test_budget", "bench/test_bench",
+         "hostile/test_attacks", "hostile/test_exec", "dashboards/test_dashboards", "dashboards/test_page_day",
+         "dashboards/test_flamegraph", "kernel"]
 
 
 @dataclasses.dataclass
