@@ -215,7 +215,8 @@ class Domains(E2ETest):
             eventually(lambda: self.samples(daemon, target) > seen + 1_000, "more samples")
             self.change_rate(daemon, target, rates[i % 2])
         exact, estimated, unsampled = (now - then for now, then in zip(self.counted(daemon, target), before))
-        self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
+        # The ring's lock gives up when a processor is taken from who holds it: counted, and next to nothing.
+        self.assertLess(daemon.targets()[target.pid]["dropped_events"], 1e-3 * self.samples(daemon, target))
         error = 4 * (exact / min(rates)) ** 0.5
         words = f"{exact} words allocated, {estimated} sampled, {unsampled} not"
         self.assertGreater(unsampled, 0)
