@@ -230,9 +230,13 @@ $(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $
 # ---------------------------------------------------------------- the rest
 
 MAN := $(BUILD)/man/memprofd.8 $(BUILD)/man/memprofctl.1
-$(MAN) &: deploy/man-pages.py $(BUILD)/memprofd $(BUILD)/memprofctl
+$(MAN) &: deploy/man-pages.py deploy/help_text.py $(BUILD)/memprofd $(BUILD)/memprofctl
 	$(call say,MAN,$(MAN))
 	$(Q)deploy/man-pages.py $(BUILD) $(BUILD)/man
+COMPLETIONS := $(BUILD)/completions/memprofd $(BUILD)/completions/memprofctl
+$(COMPLETIONS) &: deploy/completions.py deploy/help_text.py $(BUILD)/memprofd $(BUILD)/memprofctl
+	$(call say,COMPLETE,$(COMPLETIONS))
+	$(Q)deploy/completions.py $(BUILD) $(BUILD)/completions
 
 .PHONY: deps demo install uninstall format format-check lint clean help grafana-dashboards
 deps:
@@ -243,7 +247,7 @@ demo:
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all targets
 	$(Q)tests/e2e/demo.sh $(BUILD)
 
-install: all $(MAN)
+install: all $(MAN) $(COMPLETIONS)
 	$(Q)deploy/install.sh install $(BUILD) '$(PREFIX)' '$(DESTDIR)'
 uninstall:
 	$(Q)deploy/install.sh uninstall $(BUILD) '$(PREFIX)' '$(DESTDIR)'

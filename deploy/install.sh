@@ -30,6 +30,7 @@ if [ -d "$build/findlib/memprof-agent" ]; then put_all "$build/findlib/memprof-a
 put 644 deploy/memprofd.service.in lib/systemd/system/memprofd.service
 put 644 "$build/man/memprofd.8" share/man/man8/memprofd.8
 put 644 "$build/man/memprofctl.1" share/man/man1/memprofctl.1
+put_all "$build/completions" share/bash-completion/completions
 put_all dashboards/grafana share/memprofd/grafana
 put_all dashboards/prometheus share/memprofd/prometheus
 put_all proto/memprof share/memprofd/proto/memprof

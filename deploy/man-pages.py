@@ -7,53 +7,16 @@ import re
 import subprocess
 import sys
 
+from help_text import entries, help_of, parts
+
 FILES = (("/etc/default/memprofd", "Options of the systemd unit, as MEMPROFD_OPTIONS."),
          ("/run/memprofd/memprofd.sock", "Where memprofd and memprofctl meet."),
          ("/var/lib/memprofd", "Targets and their history, as the unit keeps them (--state.directory)."))
-COLUMN = 30  # where texts of options begin, or on the next line, where a name is longer
 
 
 def escaped(text):
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
-
-
-def help_of(program, *command):
-    done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True,
-                          env={"TERM": "dumb", "COLUMNS": "80"})
-    return done.stdout
-
-
-def parts(text):
-    """{heading: its lines} of a help text, up to an empty one; text of no heading is under ""."""
-    found, heading = {"": []}, ""
-    for line in text.splitlines():
-        if re.fullmatch(r"[A-Z]\w+:", line):
-            heading = line[:-1]
-            found[heading] = []
-        elif line.startswith("Exit codes:"):
-            heading = "Exit codes"
-            found[heading] = [line.removeprefix("Exit codes:").strip()]
-        elif line or heading == "Exit codes":
-            found[heading].append(line)
-        elif found[heading]:
-            heading = ""
-    return found
-
-
-def entries(lines):
-    """(what, text) of options or commands; a text goes on in lines that begin further to the right."""
-    found = []
-    for line, following in zip(lines, [*lines[1:], ""]):
-        if not line.strip():
-            continue
-        if line.startswith("   "):
-            found[-1][1] = f"{found[-1][1]} {line.strip()}".strip()
-        elif following.startswith(" " * COLUMN):
-            found.append([line.strip(), ""])
-        else:
-            found.append([line[:COLUMN].strip(), line[COLUMN:].strip()])
-    return found
 
 
 def listed(pairs):

@@ -16,10 +16,10 @@ class Install(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
         self.addCleanup(folder.cleanup)
         self.build, self.root = pathlib.Path(folder.name) / "build", pathlib.Path(folder.name) / "root"
-        for part in ("findlib/memprof-agent", "man"):
+        for part in ("findlib/memprof-agent", "man", "completions"):
             (self.build / part).mkdir(parents=True)
         for name in ("memprofd", "memprofctl", "libmemprof_agent.so", "findlib/memprof-agent/META", "man/memprofd.8",
-                     "man/memprofctl.1"):
+                     "man/memprofctl.1", "completions/memprofd", "completions/memprofctl"):
             (self.build / name).write_text(name)
         self.there = self.root / PREFIX.lstrip("/")
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bash completes is what the programs' help has."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
+# Calls the function that bash would, with the line's words after the script and the program.
+ASK = """set -eu; source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _$1; printf '%s\\n' "${COMPREPLY[@]}" """
+TARGETS = "#!/bin/sh\necho '    PID  PROGRAM'\necho '   4242  shop'\necho ' 137000  mail'\n"
+
+
+class Completions(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        subprocess.run([ROOT / "deploy/completions.py", BUILD, cls.folder / "made"], check=True)
+        fake = cls.folder / "bin/memprofctl"
+        fake.parent.mkdir()
+        fake.write_text(TARGETS)
+        fake.chmod(0o755)
+        (cls.folder / "work/traces").mkdir(parents=True)
+        (cls.folder / "work/a.ctf").touch()
+
+    def completed(self, program, *words):
+        """The answers for a line whose last word, perhaps an empty one, has the cursor behind it."""
+        done = subprocess.run(["bash", "-c", ASK, "bash", self.folder / "made" / program, program, *words], check=True,
+                              env=dict(os.environ, PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}"),
+                              cwd=self.folder / "work", capture_output=True, text=True)
+        return done.stdout.split()
+
+    def test_commands(self):
+        self.assertEqual(["targets", "top", "trace"], sorted(self.completed("memprofctl", "t")))
+        self.assertEqual(["start", "stop", "list"], self.completed("memprofctl", "trace", "")[:3])
+
+    def test_every_option_in_the_help(self):
+        for program, *command in (["memprofd"], ["memprofctl"], ["memprofctl", "report"], ["memprofctl", "snapshot", "take"]):
+            help_text = subprocess.run([BUILD / program, *command, "--help"], check=True, capture_output=True, text=True).stdout
+            names = {name for line in help_text.splitlines() if line.startswith("  -")
+                     for name in line.split()[0].split(",") if name.startswith("--")}
+            self.assertGreater(len(names), 1)
+            self.assertEqual(names, set(self.completed(program, *command, "--")))
+
+    def test_choices_of_an_option(self):
+        self.assertEqual(["table", "json"], self.completed("memprofctl", "targets", "-o", ""))
+        self.assertEqual(["debug"], self.completed("memprofd", "--log.level", "d"))
+        with self.subTest("the shell takes --option=value apart"):
+            self.assertEqual(["table", "json"], self.completed("memprofctl", "targets", "--output", "="))
+            self.assertEqual(["json"], self.completed("memprofctl", "targets", "--output", "=", "j"))
+
+    def test_targets_and_trace_files(self):
+        self.assertEqual(["137000", "4242", "a.ctf", "traces"], sorted(self.completed("memprofctl", "report", "")))
+        self.assertEqual(["4242"], self.completed("memprofctl", "detach", "4"))
+
+    def test_processes(self):
+        self.assertIn(str(os.getpid()), self.completed("memprofctl", "attach", ""))
+        self.assertIn(str(os.getpid()), self.completed("memprofd", "--pid", ""))
+
+    def test_files_and_folders(self):
+        self.assertEqual(["a.ctf"], self.completed("memprofctl", "dump", "a"))
+        self.assertEqual(["traces"], self.completed("memprofd", "--trace.directory", ""))
+
+    def test_nothing_of_a_free_text(self):
+        self.assertEqual([], self.completed("memprofctl", "report", "--match", "x"))
+
+
+if __name__ == "__main__":
+    unittest.main()
