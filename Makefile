@@ -238,7 +238,13 @@ $(COMPLETIONS) &: deploy/completions.py deploy/help_text.py $(BUILD)/memprofd $(
 	$(call say,COMPLETE,$(COMPLETIONS))
 	$(Q)deploy/completions.py $(BUILD) $(BUILD)/completions
 
-.PHONY: deps demo install uninstall format format-check lint clean help grafana-dashboards
+# A Debian package of this revision, and an image of that package (podman, buildah or docker).
+deb: all $(MAN) $(COMPLETIONS)
+	$(Q)deploy/deb.sh $(BUILD)
+image:
+	$(Q)deploy/image.sh $(IMAGE)
+
+.PHONY: deps demo install uninstall deb image format format-check lint clean help grafana-dashboards
 deps:
 	$(Q)deploy/install-deps.sh
 
@@ -298,6 +304,7 @@ help:
 	@echo 'make bench      measure overhead, cost per sample, latency, ingest rate and more: BENCHMARKS.md'
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'
 	@echo 'make install, make uninstall   in DESTDIR= PREFIX=$(PREFIX)'
+	@echo 'make deb, make image   a Debian package, an image of it (IMAGE=memprofd:VERSION)'
 	@echo 'make grafana-dashboards   after changes in dashboards/grafana-src'
 	@echo 'make compile_commands.json   for clangd and the like'
 	@echo 'make format, make format-check, make lint, make clean; V=1 shows commands'

@@ -7,11 +7,15 @@ import shutil
 import subprocess
 import unittest
 
+import yaml
+
 import harness
+from containers import make_root
 from harness import OK, PRIVILEGES, E2ETest, Daemon, eventually
 from hostile_case import ATTACKER, Guest, stage, unit_prefix
 
 UNIT = pathlib.Path(harness.ROOT) / "deploy/memprofd.service.in"
+POD = pathlib.Path(harness.ROOT) / "deploy/kubernetes/memprofd.yaml"
 LEAST_SCORE = "35"  # tenths
 SYS_RESOURCE = 24  # its number in linux/capability.h
 # What is told when it lacks, of a program of another user. CAP_SYS_RESOURCE is asked for by one call, see below.
@@ -158,6 +162,51 @@ class Privileges(E2ETest):
         daemon.wait_state(target.pid, "sampling")
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
 
+
+class Pod(E2ETest):
+    """memprofd as deploy/kubernetes has it: a root of its own that it cannot write to, the node's pids."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+        (self.pod,) = (part for part in yaml.safe_load_all(POD.read_text()) if part["kind"] == "DaemonSet")
+        self.spec = self.pod["spec"]["template"]["spec"]
+        (self.container,) = self.spec["containers"]
+
+    def inside(self):
+        """What puts a command there: the files are where they are outside, and only the tests' folder is writable."""
+        root = make_root(self.folder / "root", shutil.which("setpriv"), harness.BUILD / "memprofd")
+        for file in (harness.BUILD / "memprofd", stage() / "libmemprof_agent.so"):
+            (root / str(file.parent).lstrip("/")).mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, root / str(file).lstrip("/"))
+        for folder in ("sys", str(self.folder).lstrip("/")):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        mounts = f"""mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && mount --bind -o ro /sys "$0/sys" &&
+            mount --bind {self.folder} "$0{self.folder}" && mount -o remount,bind,ro "$0" && exec chroot "$0" "$@" """
+        names = self.container["securityContext"]["capabilities"]["add"]
+        _, *options = with_capabilities(names)
+        return ["unshare", "--mount", "sh", "-c", mounts, root, "/app/setpriv", *options]
+
+    def test_it_has_the_rights_of_the_unit(self):
+        context = self.container["securityContext"]
+        self.assertEqual(set(capabilities()), {f"CAP_{name}" for name in context["capabilities"]["add"]})
+        self.assertEqual(["ALL"], context["capabilities"]["drop"])
+        self.assertIs(True, self.spec["hostPID"])
+        help_text = subprocess.run([harness.BUILD / "memprofd", "--help"], capture_output=True, text=True, check=True).stdout
+        for argument in self.container["args"]:
+            self.assertIn(f"  {argument.partition('=')[0]} ", help_text)
+
+    def test_a_program_of_the_node_is_profiled(self):
+        target = self.process(Guest("steady", uid=ATTACKER))
+        daemon = self.process(Daemon(self.folder, "--pid", target.pid, "--state.directory", self.folder / "state",
+                                     agent=stage() / "libmemprof_agent.so", prefix=self.inside(), rate=1e-3))
+        daemon.wait_state(target.pid, "sampling")
+        eventually(lambda: any(frame["file"].endswith("steady.ml") for site in daemon.sites(target.pid)
+                               for frame in site["callstack"]), "its own lines in callstacks")
+        daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", self.folder / "a.heap")
+        self.assertEqual(OK, daemon.detach(target.pid).returncode)
+        self.assertEqual(OK, daemon.stop())
+        self.assert_works_on(target)
 
 if __name__ == "__main__":
     unittest.main()
