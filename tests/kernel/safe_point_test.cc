@@ -81,6 +81,8 @@ TEST_F(SafePointTest, OneSignalWhenOpenedAlsoAtALaterPass) {
 
 // A pass that is answered in time is stopped itself; tried until the answer was in time.
 TEST_F(SafePointTest, TheThreadThatKnocksWaitsForTheAnswer) {
+  // Nothing else runs on its processor while it waits.
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor";
   for (int round = 0; signals() == 0; ++round) {
     ASSERT_LT(round, 1000) << "no pass waited";
     point_->watch();

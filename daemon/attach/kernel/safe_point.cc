@@ -96,6 +96,8 @@ void SafePoint::watch() {
   close();
   (void)ring_buffer__consume(parts_->knocks.get());
   parts_->knock.reset();
+  auto turn = shared(parts_->words().turn);
+  turn.store(turn.load() + 1);
   parts_->gate().store(MEMPROF_GATE_WATCHED);
 }
 
@@ -119,16 +121,13 @@ void SafePoint::renew(milliseconds lease) {
   shared(parts_->words().open_until_ns).store(monotonic_ns() + in_ns(lease));
 }
 
+// The reasons are at the head of bpf/safe_point.bpf.c.
 bool SafePoint::close() {
-  auto gate = parts_->gate();
-  for (std::uint32_t state = gate.load();;) {
-    if (state == MEMPROF_GATE_FIRING) {  // for some microseconds
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-      state = gate.load();
-    } else if (gate.compare_exchange_weak(state, MEMPROF_GATE_CLOSED)) {
-      return state == MEMPROF_GATE_FIRED;
-    }
+  const bool fired = parts_->gate().exchange(MEMPROF_GATE_CLOSED) == MEMPROF_GATE_FIRED;
+  while (shared(parts_->words().firing).load() != 0) {  // for some microseconds
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
+  return parts_->gate().exchange(MEMPROF_GATE_CLOSED) == MEMPROF_GATE_FIRED || fired;
 }
 
 void SafePoint::skip(const memprof_knock& knock) {

@@ -29,8 +29,8 @@ class SafePoint {
   void watch();
   // Who has knocked since; waits for that until `patience` is over or cancel_fd is readable.
   std::optional<memprof_knock> wait_knock(int cancel_fd, std::chrono::milliseconds patience);
-  // Has the thread that knocked get the signal, now if it still waits, or when it passes
-  // again before the lease is over. renew() moves its end on.
+  // Once for a watch(): has the thread that knocked get the signal, now if it still waits, or when
+  // it passes again before the lease is over. renew() moves its end on.
   void open(const memprof_knock& knock, int signal, std::chrono::milliseconds lease);
   void renew(std::chrono::milliseconds lease);
   // From here on no signal is sent. True when one was, since open().
