@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/config.h"
 #include "daemon/control/daemon.h"
 #include "daemon/control/look.h"
@@ -61,10 +62,12 @@ int fail(const absl::Status& status) {
   return static_cast<int>(exit_code_of(status));
 }
 
-absl::Status check_machine() {
-  const std::string missing = missing_kernel_features(check_kernel_features());
-  if (missing.empty()) return absl::OkStatus();
-  return absl::PermissionDeniedError(missing);
+// What was asked for, as this machine can do it.
+absl::StatusOr<Config> fit_to_machine(Config config) {
+  RETURN_IF_ERROR(kernel_features_status(check_kernel_features()));
+  if (config.mode == AttachMode::kObserve) RETURN_IF_ERROR(check_kernel_walks("--mode observe"));
+  ASSIGN_OR_RETURN(config.capture, capture_here(config.capture));
+  return config;
 }
 
 // Each target keeps some descriptors open, each of its plugins one.
@@ -341,13 +344,15 @@ absl::Status start_servers(Running& running, const Config& config) {
   return absl::OkStatus();
 }
 
-int run(const Config& config) {
+int run(const Config& asked) {
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
       [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });
   raise_descriptor_limit();
   const Signals signals;
-  if (auto status = check_machine(); !status.ok()) return fail(status);
+  const auto fitted = fit_to_machine(asked);
+  if (!fitted.ok()) return fail(fitted.status());
+  const Config& config = *fitted;
   if (auto status = check_directories(config); !status.ok()) return fail(status);
   const auto memory = target_memory(config);
   if (!memory.ok()) return fail(memory.status());

@@ -2,6 +2,7 @@
 #include "daemon/attach/observe_attachment.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -26,6 +27,7 @@ absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
     return absl::FailedPreconditionError(
         absl::StrCat("pid ", target.pid, " cannot be observed: ", target.why_no_observe));
   }
+  RETURN_IF_ERROR(check_kernel_walks(absl::StrCat("pid ", target.pid, " cannot be observed")));
   std::unique_ptr<ObserveAttachment> observation(
       new ObserveAttachment(std::move(target), std::move(lock)));
   const Target& kept = observation->target_;

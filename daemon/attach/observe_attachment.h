@@ -16,7 +16,7 @@ namespace memprofd {
 class ObserveAttachment final : public AttachedTarget {
  public:
   // Takes the target and loads everything; the probe comes with begin(). kFailedPrecondition when
-  // the program cannot be observed.
+  // the program cannot be observed, kUnimplemented when the kernel cannot observe.
   static absl::StatusOr<std::unique_ptr<ObserveAttachment>> prepare(Target target, TargetLock lock,
                                                                     const AttachOptions& options);
 

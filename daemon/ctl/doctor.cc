@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/attach/kernel/kernel_features.h"
 
 namespace memprofd::ctl {
 
@@ -22,6 +25,27 @@ void add(pb::DiagnoseResponse& out, pb::FindingLevel level, const std::string& s
   finding.set_remedy(remedy);
 }
 
+// The kernel is the same for memprofd; who asks may have fewer privileges than it will have.
+void add_kernel(pb::DiagnoseResponse& out) {
+  std::vector<std::string> missing;
+  for (const FeatureCheck& check : check_kernel_features()) {
+    if (check.privilege) {
+      if (!check.ok) missing.push_back(check.name);
+      continue;
+    }
+    const pb::FindingLevel failed =
+        check.required ? pb::FINDING_LEVEL_PROBLEM : pb::FINDING_LEVEL_WARNING;
+    add(out, check.ok ? pb::FINDING_LEVEL_OK : failed, check.name, check.detail, check.remedy);
+  }
+  if (missing.empty()) {
+    add(out, pb::FINDING_LEVEL_OK, "privileges", "all that memprofd needs", "");
+  } else {
+    add(out, pb::FINDING_LEVEL_WARNING, "privileges",
+        absl::StrCat("not here: ", absl::StrJoin(missing, ", ")),
+        "start memprofd as root; memprofctl needs access to its socket only");
+  }
+}
+
 }  // namespace
 
 pb::DiagnoseResponse local_findings(const absl::Status& unreachable, int pid) {
@@ -30,12 +54,7 @@ pb::DiagnoseResponse local_findings(const absl::Status& unreachable, int pid) {
   const std::size_t cause_ends = message.find("; ");
   add(out, pb::FINDING_LEVEL_PROBLEM, "daemon", message.substr(0, cause_ends),
       cause_ends == message.npos ? "" : message.substr(cause_ends + 2));
-  if (::geteuid() == 0) {
-    add(out, pb::FINDING_LEVEL_OK, "privileges", "running as root", "");
-  } else {
-    add(out, pb::FINDING_LEVEL_WARNING, "privileges", "not root: memprofd needs root to attach",
-        "start memprofd as root; memprofctl needs access to its socket only");
-  }
+  add_kernel(out);
   if (pid > 0) {
     const bool exists = ::access(absl::StrCat("/proc/", pid).c_str(), F_OK) == 0;
     add(out, exists ? pb::FINDING_LEVEL_OK : pb::FINDING_LEVEL_PROBLEM, "process",

@@ -9,6 +9,7 @@
 #include "daemon/attach/budget/trap_cost.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/discover/target.h"
@@ -91,7 +92,7 @@ void describe_probes(const Target& target, Findings& findings) {
                    findings);
     return;
   }
-  describe_probe("capture probe", target.capture, "a sample", findings);
+  if (kernel_can_walk()) describe_probe("capture probe", target.capture, "a sample", findings);
   // Its cost matters only while the agent is put in.
   findings.push_back({Level::kOk, "safe point probe",
                       absl::StrCat("on `", target.safe_point.instruction, "`, ",
@@ -130,38 +131,32 @@ void describe_frames(const Target& target, Findings& findings) {
   }
 }
 
+// Without an agent, for this reason.
+Finding observed(Level level, const std::string& why, const std::string& remedy) {
+  if (kernel_can_walk()) return {level, "mode", absl::StrCat("observe: ", why), remedy};
+  return {Level::kProblem, "mode",
+          absl::StrCat("none: ", why, ", and this kernel cannot walk callstacks to observe it"),
+          remedy.empty() ? "boot Linux 5.17 or later" : remedy};
+}
+
 // What attach would do.
-void describe_mode(const Target& target, const absl::StatusOr<AgentPlan>& there,
-                   const Findings& process, Findings& findings) {
-  if (!there.ok()) {
-    findings.push_back({Level::kProblem, "mode", std::string(there.status().message()), ""});
-    return;
-  }
-  if (!there->why_none.empty()) {
-    findings.push_back({Level::kOk, "mode", absl::StrCat("observe: ", there->why_none), ""});
-    return;
-  }
-  if (there->there) {
-    findings.push_back(
-        {Level::kOk, "mode", absl::StrCat("agent, which is there: ", there->agent.path), ""});
-    return;
-  }
-  if (!target.why_no_agent.empty()) {
-    findings.push_back({Level::kOk, "mode", absl::StrCat("observe: ", target.why_no_agent), ""});
-    return;
-  }
+Finding mode_of(const Target& target, const absl::StatusOr<AgentPlan>& there,
+                const Findings& process) {
+  if (!there.ok()) return {Level::kProblem, "mode", std::string(there.status().message()), ""};
+  if (!there->why_none.empty()) return observed(Level::kOk, there->why_none, "");
+  if (there->there)
+    return {Level::kOk, "mode", absl::StrCat("agent, which is there: ", there->agent.path), ""};
+  if (!target.why_no_agent.empty()) return observed(Level::kOk, target.why_no_agent, "");
   const auto obstacle = std::find_if(process.begin(), process.end(), forbids_injection);
   if (obstacle == process.end()) {
-    findings.push_back({Level::kOk, "mode",
-                        "agent, to be injected: Gc.Memprof is there and nothing forbids it", ""});
-    return;
+    return {Level::kOk, "mode", "agent, to be injected: Gc.Memprof is there and nothing forbids it",
+            ""};
   }
-  const bool observed = obstacle->level == Level::kWarning && target.why_no_observe.empty();
-  findings.push_back(
-      {observed ? Level::kWarning : Level::kProblem, "mode",
-       absl::StrCat(observed ? "observe" : "none", ": an agent would have to be injected, and ",
-                    obstacle->subject, " forbids it"),
-       obstacle->remedy});
+  const std::string why =
+      absl::StrCat("an agent would have to be injected, and ", obstacle->subject, " forbids it");
+  if (obstacle->level == Level::kWarning && target.why_no_observe.empty())
+    return observed(Level::kWarning, why, obstacle->remedy);
+  return {Level::kProblem, "mode", absl::StrCat("none: ", why), obstacle->remedy};
 }
 
 void append(const Findings& more, Findings& findings) {
@@ -191,7 +186,7 @@ void describe_target(int pid, const std::string& agent_path, const std::stop_tok
   const Findings process =
       examine_process(ProcFs(), pid, injects && target->why_no_agent.empty(), agent_path);
   append(process, findings);
-  describe_mode(*target, there, process, findings);
+  findings.push_back(mode_of(*target, there, process));
 }
 
 }  // namespace
@@ -200,8 +195,8 @@ std::vector<Finding> run_doctor(int pid, const std::string& agent_path,
                                 const std::stop_token& stop) {
   Findings findings;
   for (const FeatureCheck& check : check_kernel_features()) {
-    findings.push_back(
-        {check.ok ? Level::kOk : Level::kProblem, check.name, check.detail, check.remedy});
+    const Level failed = check.required ? Level::kProblem : Level::kWarning;
+    findings.push_back({check.ok ? Level::kOk : failed, check.name, check.detail, check.remedy});
   }
   const std::string agent = check_agent_file(agent_path, findings);
   if (pid != 0) describe_target(pid, agent, stop, findings);

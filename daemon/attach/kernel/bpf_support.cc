@@ -19,12 +19,21 @@ namespace {
 
 constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; a longer one is cut
 
+constexpr std::size_t kReasonLines = 4;
+// Between these libbpf writes what the verifier has said.
+constexpr std::string_view kLogBegins = "-- BEGIN PROG LOAD LOG --\n";
+constexpr std::string_view kLogEnds = "-- END PROG LOAD LOG --";
+
 int print_to_log(enum libbpf_print_level level, const char* format, va_list arguments) {
-  if (level > LIBBPF_WARN || !is_logged(LogLevel::kDebug)) return 0;
+  const bool refusal = std::string_view(format).find(kLogBegins) != std::string_view::npos;
+  const bool all = is_logged(LogLevel::kDebug);
+  if (level > LIBBPF_WARN || (!all && !refusal)) return 0;
   std::vector<char> text(kMaxMessageBytes);
   const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
   for (const absl::string_view line : absl::StrSplit(text.data(), '\n', absl::SkipEmpty()))
     log_debug("libbpf: {}", std::string_view(line.data(), line.size()));
+  for (const std::string& line : verifier_reason(text.data()))
+    log_warning("the kernel's verifier: {}", line);
   return length;
 }
 
@@ -39,6 +48,16 @@ absl::string_view view(std::string_view text) { return {text.data(), text.size()
 absl::Status check_room_for_programs(int pid) {
   return check_free_files(kFilesOfTarget,
                           absl::StrCat("cannot load the BPF programs for pid ", pid));
+}
+
+std::vector<std::string> verifier_reason(std::string_view message) {
+  const std::size_t begins = message.find(kLogBegins);
+  if (begins == std::string_view::npos) return {};
+  message.remove_prefix(begins + kLogBegins.size());
+  message = message.substr(0, message.rfind(kLogEnds));
+  std::vector<std::string> lines = absl::StrSplit(view(message), '\n', absl::SkipEmpty());
+  if (lines.size() > kReasonLines) lines.erase(lines.begin(), lines.end() - kReasonLines);
+  return lines;
 }
 
 void route_libbpf_messages() { libbpf_set_print(print_to_log); }
@@ -59,9 +78,9 @@ absl::Status bpf_load_error(int error) {
   if (!missing.empty())
     return absl::UnimplementedError(
         absl::StrCat("cannot load the BPF programs: ", cause, "; ", missing));
-  return absl::UnimplementedError(
-      absl::StrCat("the kernel refuses the BPF programs: ", cause,
-                   "; boot Linux 5.17 or later, or see the reason with --log.level debug"));
+  return absl::UnimplementedError(absl::StrCat(
+      "the kernel refuses the BPF programs: ", cause,
+      "; memprofd's log has its verifier's reason, memprofctl doctor what the kernel lacks"));
 }
 
 absl::Status bpf_attach_error(std::string_view what, std::string_view where, int error) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -22,8 +23,13 @@ struct RingBufferCloser {
 };
 using RingBuffer = std::unique_ptr<ring_buffer, RingBufferCloser>;
 
-// Sends libbpf's own messages to the debug log; process-wide, once is enough.
+// Sends libbpf's own messages to the debug log, and to the log in any case why the kernel's
+// verifier refused a program; process-wide, once is enough.
 void route_libbpf_messages();
+
+// The last lines of the verifier's log, which have the reason, of libbpf's message with all of it;
+// nothing of another message.
+std::vector<std::string> verifier_reason(std::string_view message);
 
 // Whether memprofd has the open files that the BPF programs of one target take.
 absl::Status check_room_for_programs(int pid);

@@ -5,6 +5,7 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 
 namespace memprofd {
@@ -33,6 +35,11 @@ FeatureCheck passed(std::string name, std::string detail) {
   return {std::move(name), true, std::move(detail), ""};
 }
 
+FeatureCheck check_kernel_version(const std::string& proc_root) {
+  const auto release = read_first_line(proc_root + "/sys/kernel/osrelease");
+  return passed("kernel", release ? absl::StrCat("Linux ", *release) : "of an unknown version");
+}
+
 FeatureCheck check_bpf(const std::string& name, const std::string& since,
                        const std::function<int()>& probe) {
   const int answer = probe();
@@ -49,6 +56,39 @@ FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::s
                           const std::function<int()>& probe) {
   if (privileged) return check_bpf(name, since, probe);
   return passed(name, "not asked: that takes the privilege to load BPF");
+}
+
+// Without it the runtime's capture remains.
+FeatureCheck check_walk(bool privileged, const std::function<int()>& probe) {
+  FeatureCheck check = check_bpf_if(privileged, "BPF loop helper", "5.17", probe);
+  check.required = false;
+  const std::string what = ": the runtime captures callstacks, and nothing can be observed";
+  if (!check.ok && check.remedy.starts_with("boot")) check.detail += what;
+  return check;
+}
+
+FeatureCheck check_kernel_types(const std::string& sys_root) {
+  constexpr const char* kName = "kernel type information";
+  const std::string path = sys_root + "/kernel/btf/vmlinux";
+  if (std::ifstream(path).peek() != std::ifstream::traits_type::eof()) return passed(kName, "BTF");
+  FeatureCheck check =
+      failed(kName,
+             absl::StrCat("cannot read ", path,
+                          ": children cannot be followed, and how programs end is not told"),
+             "boot a kernel built with CONFIG_DEBUG_INFO_BTF");
+  check.required = false;
+  return check;
+}
+
+// From 3 on not even root looks into processes, until the machine is booted again.
+FeatureCheck check_ptrace_scope(const std::string& proc_root) {
+  constexpr const char* kName = "ptrace scope";
+  const auto scope = read_first_line(proc_root + "/sys/kernel/yama/ptrace_scope");
+  if (!scope) return passed(kName, "not limited");
+  if (std::atoi(scope->c_str()) < 3)
+    return passed(kName, absl::StrCat(*scope, "; CAP_SYS_PTRACE is exempt"));
+  return failed(kName, absl::StrCat(*scope, ": no process may be looked into"),
+                "boot with kernel.yama.ptrace_scope (/etc/sysctl.d) at 2 or less");
 }
 
 FeatureCheck check_uprobe_events(const std::string& sys_root, bool multi_links) {
@@ -103,24 +143,31 @@ std::uint64_t effective_capabilities(const std::string& proc_root) {
   return 0;
 }
 
+FeatureCheck as_privilege(FeatureCheck check) {
+  check.privilege = true;
+  return check;
+}
+
 FeatureCheck check_capabilities(const std::string& name, const std::string& wanted, bool held) {
-  if (held) return passed(name, "held");
-  return failed(name, "missing", absl::StrCat("run as root or with ", wanted));
+  if (held) return as_privilege(passed(name, "held"));
+  return as_privilege(failed(name, "missing", absl::StrCat("run as root or with ", wanted)));
 }
 
 // Who may load programs may place them with uprobe_multi links; uprobes by perf events ask for
 // more, on every kernel.
 FeatureCheck check_probe_privilege(bool admin, bool multi_links) {
   constexpr const char* kName = "privilege to place probes";
-  if (multi_links) return passed(kName, "that to load BPF");
-  if (admin) return passed(kName, "held");
-  return failed(kName, "CAP_SYS_ADMIN is missing, and uprobe_multi links, which do without, fail",
-                "run as root or with CAP_SYS_ADMIN, or boot Linux 6.6 or later");
+  if (multi_links) return as_privilege(passed(kName, "that to load BPF"));
+  if (admin) return as_privilege(passed(kName, "held"));
+  return as_privilege(
+      failed(kName, "CAP_SYS_ADMIN is missing, and uprobe_multi links, which do without, fail",
+             "run as root or with CAP_SYS_ADMIN, or boot Linux 6.6 or later"));
 }
 
 }  // namespace
 
 BpfProbes real_bpf_probes() {
+  route_libbpf_messages();
   return {
       .ring_buffer = [] { return libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, nullptr); },
       .loop = [] { return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, nullptr); },
@@ -136,23 +183,36 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root,
   const bool multi_links = probes.uprobe_multi() > 0;
   const bool may_load = has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON));
   return {
+      check_kernel_version(proc_root),
       check_capabilities("privilege to load BPF", "CAP_BPF and CAP_PERFMON", may_load),
       check_probe_privilege(has(CAP_SYS_ADMIN), multi_links),
       check_capabilities("privilege to look into targets", "CAP_SYS_PTRACE", has(CAP_SYS_PTRACE)),
       check_bpf_if(may_load, "BPF ring buffer", "5.8", probes.ring_buffer),
-      check_bpf_if(may_load, "BPF loop helper", "5.17", probes.loop),
+      check_walk(may_load, probes.loop),
       check_uprobe_events(sys_root, multi_links),
       check_semaphores(sys_root, multi_links),
+      check_kernel_types(sys_root),
       check_lockdown(sys_root),
+      check_ptrace_scope(proc_root),
   };
 }
 
 std::string missing_kernel_features(const std::vector<FeatureCheck>& checks) {
   std::vector<std::string> missing;
   for (const auto& check : checks)
-    if (!check.ok)
+    if (!check.ok && check.required)
       missing.push_back(absl::StrCat(check.name, ": ", check.detail, " (", check.remedy, ")"));
   return absl::StrJoin(missing, "; ");
+}
+
+absl::Status kernel_features_status(const std::vector<FeatureCheck>& checks) {
+  const std::string missing = missing_kernel_features(checks);
+  if (missing.empty()) return absl::OkStatus();
+  const bool privilege = std::any_of(checks.begin(), checks.end(), [](const FeatureCheck& check) {
+    return !check.ok && check.required && check.privilege;
+  });
+  if (privilege) return absl::PermissionDeniedError(missing);
+  return absl::UnimplementedError(missing);
 }
 
 }  // namespace memprofd

@@ -8,13 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace memprofd {
 
 struct FeatureCheck {
   std::string name;  // "BPF ring buffer"
   bool ok = false;
-  std::string detail;  // what was found
-  std::string remedy;  // empty when ok
+  std::string detail;      // what was found
+  std::string remedy;      // empty when ok
+  bool required = true;    // else memprofd does less without it
+  bool privilege = false;  // of this process, not of the kernel
 };
 
 // Answers of the bpf system call; 1 supported, 0 not, negative errno when the
@@ -32,7 +36,11 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root = "/
                                                 const std::string& proc_root = "/proc",
                                                 const BpfProbes& probes = real_bpf_probes());
 
-// The failed checks as one line, "" when all is well.
+// The failed ones of the required checks as one line, "" when all is well.
 std::string missing_kernel_features(const std::vector<FeatureCheck>& checks);
+
+// Likewise: kPermissionDenied when a privilege is among them, kUnimplemented when only the kernel
+// is not up to it.
+absl::Status kernel_features_status(const std::vector<FeatureCheck>& checks);
 
 }  // namespace memprofd

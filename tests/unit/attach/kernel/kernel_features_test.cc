@@ -23,6 +23,9 @@ class KernelFeaturesTest : public testing::Test {
     write("sys/bus/event_source/devices/uprobe/type", "8\n");
     write("sys/bus/event_source/devices/uprobe/format/ref_ctr_offset", "config:32-63\n");
     write("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+    write("sys/kernel/btf/vmlinux", "\x9f\xeb");
+    write("proc/sys/kernel/osrelease", "6.1.0-50-amd64\n");
+    write("proc/sys/kernel/yama/ptrace_scope", "1\n");
     write("proc/self/status", "Name:\tmemprofd\nCapEff:\t000001ffffffffff\nThreads:\t1\n");
   }
   ~KernelFeaturesTest() override { fs::remove_all(root_); }
@@ -63,16 +66,46 @@ using Names = std::set<std::string>;
 
 TEST_F(KernelFeaturesTest, AllThere) {
   EXPECT_EQ(failures(), Names{});
-  EXPECT_EQ(check().size(), 8u);
+  EXPECT_EQ(check().size(), 11u);
   EXPECT_EQ(missing_kernel_features(check()), "");
+  EXPECT_TRUE(kernel_features_status(check()).ok());
+  EXPECT_EQ(find("kernel").detail, "Linux 6.1.0-50-amd64");
   for (const auto& c : check()) EXPECT_EQ(c.remedy, "") << c.name;
 }
 
 TEST_F(KernelFeaturesTest, OldKernelIsNamedWithTheVersionNeeded) {
+  ring_buffer_ = 0;
+  EXPECT_EQ(failures(), Names{"BPF ring buffer"});
+  EXPECT_EQ(kernel_features_status(check()),
+            absl::UnimplementedError(
+                "BPF ring buffer: not supported by this kernel (boot Linux 5.8 or later)"));
+}
+
+TEST_F(KernelFeaturesTest, WithoutTheLoopHelperTheRuntimeCaptures) {
   loop_ = 0;
   EXPECT_EQ(failures(), Names{"BPF loop helper"});
-  EXPECT_EQ(missing_kernel_features(check()),
-            "BPF loop helper: not supported by this kernel (boot Linux 5.17 or later)");
+  EXPECT_EQ(find("BPF loop helper").detail,
+            "not supported by this kernel: the runtime captures callstacks, and nothing can be "
+            "observed");
+  EXPECT_TRUE(kernel_features_status(check()).ok());
+}
+
+TEST_F(KernelFeaturesTest, WithoutKernelTypesTheRestWorks) {
+  write("sys/kernel/btf/vmlinux", "");  // hidden by a mount
+  EXPECT_EQ(failures(), Names{"kernel type information"});
+  remove("sys/kernel/btf");
+  EXPECT_EQ(failures(), Names{"kernel type information"});
+  EXPECT_TRUE(kernel_features_status(check()).ok());
+}
+
+TEST_F(KernelFeaturesTest, PtraceScopeThreeForbidsAll) {
+  write("proc/sys/kernel/yama/ptrace_scope", "2\n");
+  EXPECT_EQ(find("ptrace scope").detail, "2; CAP_SYS_PTRACE is exempt");
+  write("proc/sys/kernel/yama/ptrace_scope", "3\n");
+  EXPECT_EQ(failures(), Names{"ptrace scope"});
+  EXPECT_TRUE(absl::IsUnimplemented(kernel_features_status(check())));
+  remove("proc/sys/kernel/yama");
+  EXPECT_TRUE(find("ptrace scope").ok);
 }
 
 TEST_F(KernelFeaturesTest, RefusedQuestionIsNotAMissingFeature) {
@@ -126,6 +159,8 @@ TEST_F(KernelFeaturesTest, PerfEventsAskForCapSysAdmin) {
   // CAP_SYS_PTRACE (19), CAP_PERFMON (38), CAP_BPF (39).
   write("proc/self/status", "CapEff:\t000000c000080000\n");
   EXPECT_EQ(failures(), Names{"privilege to place probes"});
+  ring_buffer_ = 0;
+  EXPECT_TRUE(absl::IsPermissionDenied(kernel_features_status(check())));
 }
 
 TEST_F(KernelFeaturesTest, Capabilities) {
