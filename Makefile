@@ -298,6 +298,7 @@ help:
 	@echo 'make demo       install what is missing, build, profile a bundled server for 20 s'
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make test-matrix   all OCaml versions and real programs, with more of everything: an hour'
+	@echo 'make test-kernels  the kernels of other Debian releases, in virtual machines: ten minutes'
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make soak       memprofd for an hour as it should never have to live'
 	@echo 'make fuzz       each parser against damaged input, FUZZ_SECONDS=3600 each'

@@ -151,6 +151,15 @@ test-matrix:
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image kernel_tests unit_tests plain_tests)
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
+# Kernels of other Debian releases, each in a virtual machine: ten minutes, emulated.
+# make test-kernels KERNELS='bullseye trixie' runs some.
+KERNELS ?=
+.PHONY: test-kernels
+test-kernels:
+	$(Q)deploy/install-deps.sh build run test kernels
+	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/kernel_tests
+	$(Q)/usr/bin/python3 tests/kernels/kernels.py --build $(BUILD) $(KERNELS)
+
 # ---------------------------------------------------------------- benchmarks
 
 $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)

@@ -33,32 +33,15 @@ case $name in
 *) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
 esac
 
-# The first mirror in the system's sources, one-line style or deb822.
-mirror() {
-	{
-		sed -n 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' /etc/apt/sources.list.d/*.sources
-		sed -n 's/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
-	} 2> /dev/null | grep -v security | head -n 1
-}
-
-# apt with a state of its own: nothing is installed there.
-private_apt() {
-	apt-get -qq -o Dir::State="$work/state" -o Dir::State::lists="$work/lists" \
-		-o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \
-		-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-		-o APT::Sandbox::User=root -o APT::Install-Recommends=false \
-		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
-}
+# shellcheck source-path=SCRIPTDIR source=private-apt.sh
+. "$(dirname "$0")/private-apt.sh"
 
 download() {
-	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
-	: > "$work/status"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $suite main" > "$work/sources.list"
-	private_apt update
+	update_lists "$suite"
 	# shellcheck disable=SC2086
-	private_apt -y --download-only install $packages
+	private apt-get -y --download-only install $packages
 	# shellcheck disable=SC2086
-	[ -z "$alone" ] || (cd "$work/cache/archives" && private_apt download $alone)
+	[ -z "$alone" ] || (cd "$work/cache/archives" && private apt-get download $alone)
 }
 
 unpack() {

@@ -1,0 +1,31 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# To be sourced: apt with a state of its own, in the folder $work. Nothing is installed there, and
+# no package of the system is touched.
+
+# The first mirror in the system's sources, one-line style or deb822.
+mirror() {
+	{
+		sed -n 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' /etc/apt/sources.list.d/*.sources
+		sed -n 's/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
+	} 2> /dev/null | grep -v security | head -n 1
+}
+
+# private apt-get|apt-cache ARGUMENTS...
+private() {
+	tool=$1
+	shift
+	"$tool" -qq -o Dir::State="$work/state" -o Dir::State::lists="$work/lists" \
+		-o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \
+		-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o APT::Sandbox::User=root -o APT::Install-Recommends=false \
+		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
+}
+
+# Fetches the list of packages of a suite.
+update_lists() {
+	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
+	: > "$work/status"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $1 main" > "$work/sources.list"
+	private apt-get update
+}
