@@ -7,7 +7,7 @@ import unittest
 
 import answers
 import harness
-from harness import E2ETest, NOT_PROFILABLE, OK, Process, eventually, proc_status
+from harness import E2ETest, NOT_PROFILABLE, OK, UNAVAILABLE, Process, eventually, proc_status
 
 # Runs a program under a seccomp filter, one that allows everything.
 ALLOW_ALL = """
@@ -53,6 +53,17 @@ class Doctor(E2ETest):
                                ("C library", "GNU"), ("seccomp", "no filter"), ("stack limit", "MiB"),
                                ("kernel lockdown", ""), ("privilege to look into targets", "held")):
             self.assertIn(words, findings[subject][1], subject)
+
+    def test_the_kernel_is_told_of_without_memprofd(self):
+        done = harness.memprofctl("--grpc.socket", self.folder / "none.sock", "doctor", "-o", "json", check=False)
+        self.assertEqual(UNAVAILABLE, done.returncode, done.stderr)
+        here = {f["subject"]: f for f in answers.answer(done.stdout)["findings"]}
+        asked = self.memprofd.ctl("doctor", "-o", "json").stdout
+        same = [f for f in answers.answer(asked)["findings"] if f["subject"] != "agent" and "privilege" not in f["subject"]]
+        self.assertGreater(len(same), 5)
+        self.assertEqual(same, [here[f["subject"]] for f in same])
+        self.assertEqual(f"Linux {os.uname().release}", here["kernel"]["detail"])
+        self.assertEqual(("problem", "ok"), (here["daemon"]["level"], here["privileges"]["level"]))
 
     def test_it_is_not_disturbed(self):
         target = self.target("busy_threads")

@@ -25,7 +25,7 @@ PTRACE_SCOPE = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
 
 class GuestTest(E2ETest):
     def busy(self):
-        return self.busy_target(("busy_threads", "busy"))
+        return self.busy_target(("busy_threads",))
 
     def refused(self, *arguments, words):
         """memprofd ends at once, and says why in one line."""
