@@ -122,7 +122,9 @@ def boot(suite, kernel, archive, build, seconds):
     for log in logs.values():
         log.unlink(missing_ok=True)
     try:
-        ended = subprocess.run(qemu(kernel, archive, logs), stdin=subprocess.DEVNULL, timeout=seconds, check=False)
+        # A session of its own: a fair share of the processors, whatever else is started from this terminal.
+        ended = subprocess.run(qemu(kernel, archive, logs), stdin=subprocess.DEVNULL, timeout=seconds, check=False,
+                               start_new_session=True)
         if ended.returncode != 0:
             print(f"{suite}: qemu ended with {ended.returncode}", flush=True)
     except subprocess.TimeoutExpired:
