@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
 # To be sourced: apt with a state of its own, in the folder $work. Nothing is installed there, and
 # no package of the system is touched.
