@@ -11,10 +11,17 @@ namespace {
 
 constexpr std::uint64_t kPieceBytes = 64 << 10;
 constexpr std::uint64_t kMaxAddress = std::uint64_t{1} << 47;
+constexpr std::uint64_t kLooksEvery = 4096;  // reads of what is there; others take longer
 
 }  // namespace
 
+void ResidentReader::look_at_clock() const {
+  late_ |= stop_.stop_requested() || Clock::now() >= until_;
+}
+
 absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) const {
+  look_at_clock();
+  if (late_) return absl::DeadlineExceededError("no time is left");
   if (address >= kMaxAddress || bytes > kPieceBytes) return absl::OutOfRangeError("no such memory");
   const std::uint64_t begin = address / kPageBytes * kPageBytes;
   std::uint64_t end = begin;
@@ -34,6 +41,8 @@ absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) cons
 absl::Status ResidentReader::read(std::uint64_t address, std::span<std::byte> out) const {
   if (!broken_.ok()) return broken_;
   if (out.empty()) return absl::OkStatus();
+  if (++reads_ % kLooksEvery == 0) look_at_clock();
+  if (late_) return absl::DeadlineExceededError("no time is left");
   if (!holds(address, out.size())) RETURN_IF_ERROR(fill(address, out.size()));
   std::memcpy(out.data(), piece_.data() + (address - begin_), out.size());
   return absl::OkStatus();

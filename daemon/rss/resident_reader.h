@@ -3,9 +3,12 @@
 // would map one there; nor is one that is swapped out, as that would bring it back.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,26 +19,40 @@ namespace memprofd {
 
 // Keeps the last piece that was read, so that a walk from low to high addresses asks seldom. For
 // one thread.
+//
+// What is read are lists of a program that may be hostile, and lead round in circles: whoever
+// follows them ends when nothing can be read any more, once the time is over or nobody wants it.
 class ResidentReader final : public MemoryReader {
  public:
-  // Both must outlive this.
-  ResidentReader(const MemoryReader& memory, const PageMap& pages)
-      : memory_(memory), pages_(pages) {}
+  using Clock = std::chrono::steady_clock;
 
-  // kUnavailable when a page of it is not resident, else as of the memory.
+  // Both must outlive this.
+  ResidentReader(const MemoryReader& memory, const PageMap& pages,
+                 Clock::time_point until = Clock::time_point::max(), std::stop_token stop = {})
+      : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}
+
+  // kUnavailable when a page of it is not resident, kDeadlineExceeded when it is late(), else as of
+  // the memory.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
 
   // Calls it a program that has gone, or does not answer: nothing more can be read.
   const absl::Status& broken() const { return broken_; }
+  // Whether something was asked for when there was no time any more.
+  bool late() const { return late_; }
 
  private:
   bool holds(std::uint64_t address, std::size_t bytes) const {
     return address >= begin_ && bytes <= piece_.size() && address - begin_ <= piece_.size() - bytes;
   }
   absl::Status fill(std::uint64_t address, std::size_t bytes) const;
+  void look_at_clock() const;
 
   const MemoryReader& memory_;
   const PageMap& pages_;
+  const Clock::time_point until_;
+  const std::stop_token stop_;
+  mutable std::uint64_t reads_ = 0;
+  mutable bool late_ = false;
   mutable std::uint64_t begin_ = 0;
   mutable std::vector<std::byte> piece_;
   mutable absl::Status broken_;

@@ -26,6 +26,9 @@ namespace {
 constexpr std::size_t kMaxMappings = 1u << 18;
 constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping that are looked at
 constexpr std::chrono::seconds kWalkTime{5};
+// For all that is read of the program's memory: lists behind malloc's chunks have no end of their
+// own.
+constexpr std::chrono::seconds kReadTime{10};
 
 struct Amounts {
   std::uint64_t resident = 0, size = 0, swapped = 0;
@@ -55,7 +58,8 @@ class Accounting {
     ASSIGN_OR_RETURN(PageMap pages, PageMap::open(report_.pid));
     pages_ = std::make_unique<PageMap>(std::move(pages));
     ASSIGN_OR_RETURN(report_.program, proc.exe(report_.pid));
-    reader_ = std::make_unique<ResidentReader>(*memory_, *pages_);
+    reader_ = std::make_unique<ResidentReader>(*memory_, *pages_,
+                                               ResidentReader::Clock::now() + kReadTime, stop_);
     return read_maps();
   }
 
@@ -168,6 +172,11 @@ class Accounting {
   }
 
   void tell_of_ocaml() {
+    if (reader_->late()) {
+      report_.notes.push_back(
+          "not all of the memory could be looked at in time: what was not reached counts as not "
+          "known");
+    }
     if (!ocaml_) return;
     report_.ocaml_domains = ocaml_->counts().domains;
     report_.space_overhead = ocaml_->counts().percent_free;

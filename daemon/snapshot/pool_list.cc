@@ -47,6 +47,23 @@ std::uint64_t word_at(const std::array<std::byte, kBytes>& bytes, std::size_t at
   return word;
 }
 
+// Whether a list that is followed leads back to where it was (R. P. Brent's way).
+class CircleCheck {
+ public:
+  bool is_back(std::uint64_t address) {
+    if (address == before_) return true;
+    if (++steps_ != until_) return false;
+    until_ *= 2;
+    before_ = address;
+    return false;
+  }
+
+ private:
+  std::uint64_t before_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t until_ = 1;
+};
+
 class PoolLister {
  public:
   PoolLister(const MemoryReader& memory, const PoolHeap& heap, HeapMap& map)
@@ -112,7 +129,9 @@ class PoolLister {
   }
 
   absl::Status list_class(std::uint64_t pool, std::uint32_t size_class, Owner& owner) {
+    CircleCheck circle;
     while (pool != 0) {
+      if (circle.is_back(pool)) return bad_heap("a list of pools has no end");
       PoolHead head{};
       RETURN_IF_ERROR(memory_.read_value(pool, head));
       if (head.size_class != size_class || !may_own(owner, head.owner) || pool % kWordBytes != 0 ||
@@ -134,7 +153,9 @@ class PoolLister {
   }
 
   absl::Status list_large(std::uint64_t block, Owner& owner) {
+    CircleCheck circle;
     while (block != 0) {
+      if (circle.is_back(block)) return bad_heap("a list of large blocks has no end");
       LargeHead head{};
       RETURN_IF_ERROR(memory_.read_value(block, head));
       const std::uint64_t words = words_with_header(head.header);

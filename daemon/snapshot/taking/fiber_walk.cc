@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint64_t kWord = 8;
 constexpr std::size_t kWindowWords = 1024;
+constexpr std::uint64_t kWordsOfFiber = 16;
 constexpr std::uint64_t kEndOffset = 16;  // in struct stack_info
 constexpr std::uint16_t kMostLive = 4096;
 // In a descriptor: return address, frame size, number of live entries, those. A size has flags in
@@ -60,7 +61,7 @@ const FiberWalk::Frame* FiberWalk::frame_of(std::uint64_t return_address) {
 
 void FiberWalk::walk(SavedFiber saved, const OnFrame& on_frame) {
   while (saved.fiber != 0 && saved.fiber % kWord == 0 && fibers_ <= kMostFibers) {
-    if (++fibers_ > kMostFibers) return;
+    if (++fibers_ > kMostFibers || !spend(kWordsOfFiber)) return;
     std::array<std::uint64_t, 1 + kEndOffset / kWord> info{};
     if (!memory_.read_value(saved.fiber, info).ok()) return;
     begin_ = info.front();
@@ -107,6 +108,8 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
 bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
                            std::uint64_t registers, const OnFrame& on_frame) {
   slots_.clear();
+  // A frame has its return address at least: else the walk would stay where it is.
+  if (frame.bytes < kWord || !spend(1 + frame.live.size())) return false;
   for (const std::uint16_t entry : frame.live) {
     const bool in_register = (entry & 1) != 0;
     const std::uint64_t address = in_register ? registers + kWord * (entry >> 1) : at + entry;
@@ -126,7 +129,7 @@ bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std
 // Which of these words are values is not known.
 void FiberWalk::tell_rest(std::uint64_t at, const OnFrame& on_frame) {
   slots_.clear();
-  for (; at < end_; at += kWord) {
+  for (; at < end_ && spend(1); at += kWord) {
     const auto value = word(at);
     if (!value) return;
     slots_.push_back({at, *value});

@@ -9,6 +9,7 @@
 //     at its end             three functions, of the handler | the fiber that it returns to
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,13 +38,18 @@ class FiberWalk {
   // the frame is of code that is not in the table. False: it is enough.
   using OnFrame = std::function<bool(std::uint64_t return_address, std::span<const Slot> slots)>;
 
+  // Words looked at in all walks: stacks of 2 GiB. They may lead round in a circle, and frames be
+  // told that hold thousands of values.
+  static constexpr std::uint64_t kMostWords = std::uint64_t{1} << 28;
+
   // Both outlive it.
-  FiberWalk(const MemoryReader& memory, const FrameTable& frames)
-      : memory_(memory), table_(frames) {}
+  FiberWalk(const MemoryReader& memory, const FrameTable& frames,
+            std::uint64_t most_words = kMostWords)
+      : memory_(memory), table_(frames), words_left_(most_words) {}
 
   void walk(SavedFiber saved, const OnFrame& on_frame);
-  // Whether some were left out: there are more in all walks.
-  bool cut() const { return fibers_ > kMostFibers; }
+  // Whether some were left out: there are more in all walks, or more on their stacks.
+  bool cut() const { return fibers_ > kMostFibers || words_left_ == 0; }
   static constexpr int kMostFibers = 1 << 22;
 
  private:
@@ -57,6 +63,11 @@ class FiberWalk {
     std::vector<std::uint16_t> live;
   };
   const Frame* frame_of(std::uint64_t return_address);
+  // Whether there is room for so many.
+  bool spend(std::uint64_t words) {
+    words_left_ -= std::min(words_left_, words);
+    return words_left_ > 0;
+  }
   bool walk_stack(std::uint64_t registers, const OnFrame& on_frame);
   bool walk_chunk(std::uint64_t& at, std::uint64_t& registers, const OnFrame& on_frame);
   bool tell_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
@@ -71,6 +82,7 @@ class FiberWalk {
   std::vector<Slot> slots_;
   std::uint64_t begin_ = 0, end_ = 0;  // of the stack that is walked
   int frames_left_ = 0;
+  std::uint64_t words_left_;
   int fibers_ = 0;
   std::uint64_t window_at_ = 0;
   std::vector<std::uint64_t> window_;

@@ -61,7 +61,8 @@ absl::Status HeapWriting::run() {
   RETURN_IF_ERROR(census_.check(map_));
   if (fibers_.cut()) {
     return absl::ResourceExhaustedError(
-        fmt::format("pid {} has more than {} fibers", target_.pid, FiberWalk::kMostFibers));
+        fmt::format("pid {} has more than {} fibers, or more than {} words on their stacks",
+                    target_.pid, FiberWalk::kMostFibers, FiberWalk::kMostWords));
   }
   return writer_.end(census_);
 }

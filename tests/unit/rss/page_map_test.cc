@@ -82,6 +82,29 @@ TEST_F(Pages, ThatAreNotResidentAreNotRead) {
   EXPECT_FALSE(reader.read_value(~std::uint64_t{0} - 4, across).ok());
 }
 
+// Who follows a list that goes round in what is at hand ends as well.
+TEST_F(Pages, AreNotReadWhenThereIsNoTimeAnyMore) {
+  const auto pages = PageMap::open(::getpid());
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  const OwnMemory memory;
+  char value = 0;
+  const ResidentReader over(memory, *pages, ResidentReader::Clock::now());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(over.read_value(begin_ + 8 * kPageBytes, value)));
+  EXPECT_TRUE(over.late());
+  EXPECT_TRUE(over.broken().ok());
+  EXPECT_EQ(memory.reads, 0);
+  std::stop_source stop;
+  const ResidentReader unwanted(memory, *pages, ResidentReader::Clock::time_point::max(),
+                                stop.get_token());
+  EXPECT_TRUE(unwanted.read_value(begin_ + 8 * kPageBytes, value).ok());
+  EXPECT_FALSE(unwanted.late());
+  stop.request_stop();
+  int read = 0;
+  while (unwanted.read_value(begin_ + 8 * kPageBytes, value).ok() && read < 100'000) ++read;
+  EXPECT_LT(read, 100'000);
+  EXPECT_TRUE(unwanted.late());
+}
+
 TEST(PageMap, OfNoProcessIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(PageMap::open(1 << 30).status()));
 }

@@ -107,7 +107,7 @@ TEST(HeapMap, ListsOfPoolsThatDoNotAddUpAreRefused) {
   FakePools round;
   const std::uint64_t first = round.put_pool(2, {block(2, 0)});
   round.memory.poke(first, first);
-  expect_refused(round.map(), "does not belong to its list");
+  expect_refused(round.map(), "has no end");
 
   FakePools lacks;
   lacks.put_pool(2, {block(2, 0)});
@@ -117,12 +117,23 @@ TEST(HeapMap, ListsOfPoolsThatDoNotAddUpAreRefused) {
   FakePools large;
   const std::uint64_t block_at = large.put_large(block(500, 0));
   large.memory.poke(block_at + 8, block_at);
-  expect_refused(large.map(), "does not belong to its list");
+  expect_refused(large.map(), "has no end");
 
   FakePools longer;
   const std::uint64_t longer_at = longer.put_large(block(500, 0));
   longer.memory.poke(longer_at + 16, header(501, 0));
   expect_refused(longer.map(), "does not belong to its list");
+}
+
+TEST(HeapMap, AListOfPoolsThatGoesRoundEndsWhateverIsCounted) {
+  FakePools heap;
+  const std::uint64_t last = heap.put_pool(2, {block(2, 0)});
+  for (int i = 0; i < 3; ++i) heap.put_pool(2, {block(2, 0)});
+  heap.memory.poke(last, heap.put_pool(2, {block(2, 0)}));
+  heap.add_to(heap.heap_state() + kHeapStats + kStatPoolWords, std::uint64_t{1} << 50);
+  const int before = heap.memory.reads;
+  expect_refused(heap.map(), "has no end");
+  EXPECT_LT(heap.memory.reads - before, 30);
 }
 
 TEST(HeapMap, AHeapOfAnotherDomainIsRefused) {

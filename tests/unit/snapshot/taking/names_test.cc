@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 #include "daemon/snapshot/taking/stack_slots.h"
@@ -92,6 +93,41 @@ TEST_F(Stack, WhateverItHoldsTheWalkEnds) {
     slots.add(SavedStack{kBase + 8 * (random() % words), kCode + 1 + random() % 5, random()});
     slots.add(SavedFiber{kBase + 8 * (random() % words), kBase + 8 * (random() % words)});
   }
+}
+
+// A fiber that returns to itself, and whose frames hold thousands of values each.
+TEST_F(Stack, WalksOfFibersHaveAnEndInCommon) {
+  std::vector<FrameDescriptor> frames{
+      {kCode + 6, put_descriptor(memory_, kCode + 6, 8, std::vector<std::uint16_t>(4096)), 8}};
+  const FrameTable table(std::move(frames));
+  const std::uint64_t stack = put(std::vector<std::uint64_t>(500, kCode + 6)), end = memory_.end();
+  put({0, 0, 0, end + 32});
+  put({stack, 0, end});
+  FiberWalk walk(memory_, table, 1'000'000);
+  std::uint64_t told = 0;
+  const auto count = [&](std::uint64_t, std::span<const FiberWalk::Slot> slots) {
+    told += slots.size();
+    return true;
+  };
+  walk.walk({.fiber = end + 32}, count);
+  EXPECT_TRUE(walk.cut());
+  EXPECT_GT(told, 900'000u);
+  EXPECT_LE(told, 1'000'000u);
+  walk.walk({.fiber = end + 32}, count);
+  EXPECT_LE(told, 1'000'000u);
+}
+
+// The walk would stay where it is.
+TEST_F(Stack, AFrameOfNoBytesEndsIt) {
+  std::vector<FrameDescriptor> frames{{kCode + 6, put_descriptor(memory_, kCode + 6, 2, {0}), 2}};
+  const FrameTable table(std::move(frames));
+  const std::uint64_t stack = put({kCode + 6, 0}), end = memory_.end();
+  put({0, 0, 0, 0});
+  const std::uint64_t fiber = put({stack, 0, end});
+  FiberWalk walk(memory_, table);
+  int told = 0;
+  walk.walk({.fiber = fiber}, [&](auto, auto) { return ++told != 0; });
+  EXPECT_EQ(told, 0);
 }
 
 // A fiber whose OCaml code calls C code that calls OCaml code, and the one that it returns to.
