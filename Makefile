@@ -46,6 +46,9 @@ ifneq ($(SANITIZE),)
   CXXFLAGS := $(subst -O2,-O0,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
   # The sanitizer's own crypt would make the linker leave the real one out.
   LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
+  # Who parses what others choose tells libFuzzer where it has been; tests/fuzz/coverage.cc hears it.
+  GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ snapshot/ state/ symbolize/ trace/ values/ util/)
+  LDFLAGS  += -Wl,--wrap=__sanitizer_cov_trace_pc
 endif
 
 # ---------------------------------------------------------------- programs
@@ -66,6 +69,10 @@ ASSETS  := $(BUILD)/gen/flamegraph_assets.h
 obj = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC))
 CTL_OBJ := $(call obj,$(CTL_SRC))
+ifneq ($(SANITIZE),)
+  $(call obj,$(filter $(GUIDED:%=%%),$(LIB_SRC))): private CXXFLAGS += -fsanitize-coverage=trace-pc,trace-cmp
+  COVERAGE_OBJ := $(call obj,tests/fuzz/coverage.cc)
+endif
 PB_OBJ  := $(PB_CC:.cc=.o)
 
 # The version is in one object beside the library: another revision compiles this file and links
@@ -154,7 +161,7 @@ $(ASSETS): dashboards/web/offline.html $(WEB)/dist/index.html
 	$(Q)$(call assets,flamegraph_assets,kTemplate $< kStyle $(WEB)/dist-offline/offline.css kScript $(WEB)/dist-offline/offline.js) > $@
 $(BUILD)/obj/daemon/export/http/web_page.o: $(WEB_ASSETS)
 
-$(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ)
+$(BUILD)/libmemprofd.a: $(LIB_OBJ) $(PB_OBJ) $(COVERAGE_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
@@ -262,7 +269,7 @@ uninstall:
 grafana-dashboards:
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
-SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
 format:
 	$(Q)clang-format -i $(SOURCES)
 format-check:
@@ -301,7 +308,7 @@ help:
 	@echo 'make test-kernels  the kernels of other Debian releases, in virtual machines: ten minutes'
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make soak       memprofd for an hour as it should never have to live'
-	@echo 'make fuzz       each parser against damaged input, FUZZ_SECONDS=3600 each'
+	@echo 'make fuzz       libFuzzer on each parser of what others choose, FUZZ_SECONDS=3600 each'
 	@echo 'make bench      measure overhead, cost per sample, latency, ingest rate and more: BENCHMARKS.md'
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'
 	@echo 'make install, make uninstall   in DESTDIR= PREFIX=$(PREFIX)'

@@ -4,7 +4,7 @@
 
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
 
-Suites: unit-asan (GoogleTest, with sanitizers), plain (tests that sanitizers would
+Suites: unit-asan (GoogleTest, with sanitizers), fuzz (each target of tests/fuzz for 5 s), plain (tests that sanitizers would
 disturb or make last), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
 run by default), agent, e2e, hostile, dashboards, bench, runner
 (Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
@@ -25,9 +25,13 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from xml.etree import ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "fuzz"))
+import fuzz  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench",
@@ -35,12 +39,13 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "plain", "kernel", "agent", "e2e", "hostile", "dashboards", "bench", "runner"]
+SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
+FUZZ_SECONDS = 5
 SHARDS = {"unit": 4, "unit-asan": 4, "plain": 2}  # so many processes share the tests of a program
 ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go on
 # With few others: what memprofd does in time is judged, and it must be seen who takes the processors from it.
@@ -130,6 +135,14 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1  # a sanitizer's finding at exit
     return outcome
+
+
+def fuzz_target(build, target, log):
+    """From the seeds on, so that each run is like the one before."""
+    (build / "fuzz").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as corpus:
+        code = run_child(fuzz.command(build, target, FUZZ_SECONDS, corpus), log, child_environment(build))
+    return Outcome(passed=1) if code == 0 else Outcome(failed=1)
 
 
 def python_module(build, path, chosen, log):
@@ -230,10 +243,19 @@ def shards_of(suite):
              lambda build, log, shard=shard: gtest(build, suite, "", log, shard, shards)) for shard in range(shards)]
 
 
-def units_of(suite):
+def fuzz_units(build):
+    if not fuzz.program(build).exists():
+        sys.exit(f"run.py: {fuzz.program(build)} is missing: run make test")
+    return [(f"fuzz/{target}", lambda build, log, target=target: fuzz_target(build, target, log))
+            for target in fuzz.targets(build)]
+
+
+def units_of(build, suite):
     """(name, function) for each program or module of a suite, or of one module of it."""
     suite, _, chosen = suite.partition(":")
     suite, _, module = suite.partition("/")
+    if suite == "fuzz":
+        return [unit for unit in fuzz_units(build) if module in ("", unit[0].partition("/")[2])]
     if suite in GTEST_SUITES and not chosen:
         return shards_of(suite)
     if suite in GTEST_SUITES:
@@ -288,7 +310,7 @@ def lanes_of(name, lanes):
 def run_suites(build, suites, prefix="", lanes=1):
     """The outcomes of all their programs and modules, added up."""
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
-    units = [unit for suite in suites for unit in units_of(suite)]
+    units = [unit for suite in suites for unit in units_of(build, suite)]
     units.sort(key=lambda unit: FIRST.index(unit[0]) if unit[0] in FIRST else len(FIRST))
     outcomes = []
     for at_once in sorted({lanes, min(lanes, QUIET_LANES), 1}, reverse=True):

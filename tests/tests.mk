@@ -63,6 +63,23 @@ unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find tests -name '$(UNIT)_test.cc
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
 	$(Q)$(BUILD)/tests/$(UNIT)_test
 
+# libFuzzer, of clang, drives what gcc has compiled: the product's own code. All targets are compiled
+# as one file, as tests with sanitizers are.
+FUZZ_SRC  = $(sort $(wildcard tests/fuzz/*_fuzz.cc))
+LIBFUZZER = $(shell $(CLANG) -print-resource-dir)/lib/linux/libclang_rt.fuzzer_no_main-$(ARCH).a
+$(BUILD)/gen/tests/fuzz/all_fuzz.cc: $(FUZZ_SRC) tests/kit/unity.py
+	$(Q)mkdir -p $(@D)
+	$(Q)/usr/bin/python3 tests/kit/unity.py $(FUZZ_SRC) > $@
+$(BUILD)/gen/tests/fuzz/all_fuzz.o: $(BUILD)/gen/tests/fuzz/all_fuzz.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
+	$(call say,CXX,$<)
+	$(Q)$(CCACHE) $(CXX) -include $(TEST_PCH) -fpch-preprocess $(CPPFLAGS) $(TEST_CXXFLAGS) -c $< -o $@
+$(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.cc
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CXXFLAGS)) -O2 -c $< -o $@
+$(BUILD)/tests/fuzz_targets: $(BUILD)/gen/tests/fuzz/all_fuzz.o $(BUILD)/obj/tests/fuzz/fuzz_targets.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call test_program,$(filter %.o,$^) $(LIBFUZZER))
+
 # The kernel side against the real kernel; needs root to run.
 KERNEL_SRC = $(sort $(wildcard tests/kernel/*_test.cc))
 KERNEL_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(KERNEL_SRC))
@@ -81,7 +98,9 @@ $(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter
 # A Python that has Debian's python3-grpcio, whatever else is in PATH.
 RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 SUBMAKE     = $(MAKE) --no-print-directory
-ASAN_TESTS  = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined $(BUILD)/asan/tests/unit_tests
+ASAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined
+ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
+FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image step_calls)
@@ -100,7 +119,7 @@ test:
 	$(Q)deploy/install-deps.sh
 	$(Q)$(SUBMAKE) format-check
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS)
-	$(Q)$(ASAN_TESTS) -j$(JOBS)
+	$(Q)$(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 
 unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
@@ -108,16 +127,14 @@ unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
-# Each fuzz target for so long, from a seed that is told: with the same one it goes the same way.
+# Each fuzz target for so long, one after the other. What was found stays in build/fuzz, and is where
+# the next run begins. make fuzz FUZZ_SECONDS=60 FUZZ_TARGETS='elf state'
 .PHONY: fuzz
 FUZZ_SECONDS ?= 3600
-FUZZ_SEED    ?= $(shell date +%s)
-FUZZ_TARGETS ?= *Fuzz*
+FUZZ_TARGETS ?=
 fuzz:
-	$(Q)$(ASAN_TESTS) -j$(JOBS)
-	$(Q)echo 'make fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED)'
-	$(Q)MEMPROFD_FUZZ_SECONDS=$(FUZZ_SECONDS) MEMPROFD_FUZZ_SEED=$(FUZZ_SEED) \
-	  $(BUILD)/asan/tests/unit_tests --gtest_filter='$(FUZZ_TARGETS)'
+	$(Q)$(ASAN_MAKE) -j$(JOBS) $(FUZZ_BINARY)
+	$(Q)/usr/bin/python3 tests/fuzz/fuzz.py --build $(BUILD) --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 # make soak SOAK_ARGS='--minutes 1440 --seed 7'
 .PHONY: soak
 soak: all targets
@@ -134,9 +151,10 @@ dashboards-test: all targets $(PAGE_PROGRAMS)
 
 BENCH_SRC = $(wildcard tests/bench/*.cc)
 TEST_OBJ  = $(UNIT_OBJ) $(PLAIN_OBJ) $(KERNEL_OBJ) $(patsubst %.cc,$(BUILD)/obj/%.o,$(BENCH_SRC))
+FUZZ_DEP  = $(BUILD)/gen/tests/fuzz/all_fuzz.d $(BUILD)/obj/tests/fuzz/fuzz_targets.d
 BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
 -include $(BUILD)/obj/tests/calibrate/calibrate.d
--include $(UNIT_OBJ:.o=.d) $(PLAIN_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(BUILD)/obj/proto/examples/watch_events.d
+-include $(UNIT_OBJ:.o=.d) $(PLAIN_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(FUZZ_DEP) $(BUILD)/obj/proto/examples/watch_events.d
 
 include tests/targets/targets.mk
 include tests/hostile/hostile.mk

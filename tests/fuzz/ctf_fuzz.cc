@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds arbitrary bytes to the trace reader and checks that what it passes on is
-// consistent, that its summary agrees, and that what it read can be written and
-// read again.
-//
-//   clang++ -std=c++20 -g -O1 -I. -fsanitize=fuzzer,address,undefined
-//     tests/fuzz/ctf_fuzz.cc daemon/trace/ctf_*.cc daemon/util/{units,utf8}.cc -lfmt -labsl_...
-//     -o ctf_fuzz && ./ctf_fuzz CORPUS tests/golden
-//
-// tests/unit/trace/ctf/ctf_fuzz_test.cc runs it with fixed mutations in every build.
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
+// Traces: what the reader passes on is consistent, its summary agrees, and what it read can be
+// written and read again.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/trace/ctf/ctf_dump.h"
 #include "daemon/trace/ctf/ctf_reader.h"
 #include "daemon/trace/ctf/ctf_writer.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/ctf_trace.h"
 
 namespace memprofd::ctf {
 namespace {
 
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "ctf_fuzz: %s\n", what);
-  std::abort();
-}
+using fuzz::require;
 
 // A short input can stand for very many frames: enough of them has been seen then.
 constexpr std::uint64_t kMaxFramesWritten = 200'000;
@@ -107,16 +94,31 @@ class Checker : public Visitor {
   std::uint64_t frames_ = 0;
 };
 
+bool read(std::string_view bytes) {
+  absl::StatusOr<Reader> reader = Reader::open(std::as_bytes(std::span(bytes)));
+  if (!reader.ok()) return false;
+  Checker checker(reader->version());
+  const ReadSummary summary = reader->read(checker);
+  checker.check(summary, bytes.size());
+  return summary.complete();
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> traces;
+  for (unsigned i = 0; i < 6; ++i) {
+    const auto file = testing::write_workload(i, 150, i % 2 == 0 ? 2 : 3,
+                                              static_cast<std::uint16_t>(1 + i % 3), 20);
+    traces.emplace_back(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("tests/golden")) {
+    if (entry.path().extension() != ".ctf") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    traces.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return traces;
+}
+
+const fuzz::Add added("ctf", {&read, &seeds});
+
 }  // namespace
 }  // namespace memprofd::ctf
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Exactly as long as the input, so that a sanitizer sees reads behind it.
-  const std::vector<std::uint8_t> bytes(data, data + size);
-  absl::StatusOr<memprofd::ctf::Reader> reader =
-      memprofd::ctf::Reader::open(std::as_bytes(std::span(bytes)));
-  if (!reader.ok()) return 0;
-  memprofd::ctf::Checker checker(reader->version());
-  checker.check(reader->read(checker), size);
-  return 0;
-}

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds arbitrary bytes through a pipeline as ring buffer records and checks
-// that the sums still agree. Input: a sequence of (u16 length, bytes).
-//
-//   clang++ -std=c++20 -g -O1 -I. -fsanitize=fuzzer,address,undefined
-//     tests/fuzz/decoder_fuzz.cc daemon/{ingest,aggregate}/*.cc -labsl_... -o decoder_fuzz
-//
-// tests/unit/ingest/decoder_fuzz_test.cc runs it with fixed mutations in every build.
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+// Records of the ring buffer, batches and packed batches, through a whole pipeline: the sums agree
+// and tables keep their limits. Bytes: (u16 length, record) again and again.
+#include <random>
 #include <vector>
 
 #include "daemon/pipeline/pipeline.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/packed_batch.h"
+#include "tests/kit/ring_events.h"
 
-namespace memprofd {
+namespace memprofd::fuzz {
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "decoder_fuzz: %s\n", what);
-  std::abort();
-}
 
 // Small limits, so that short inputs reach them.
 PipelineLimits small_limits() {
@@ -54,30 +42,79 @@ void check_sums(const Pipeline& pipeline) {
   require(snapshot.stacks_interned <= 8, "callstack table beyond its cap");
 }
 
-}  // namespace
-}  // namespace memprofd
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  memprofd::Pipeline pipeline(memprofd::small_limits());
+bool read(std::string_view bytes) {
+  Pipeline pipeline(small_limits());
   pipeline.begin_session(1, 0.01);
   pipeline.begin_session(2, 0.1);
   std::vector<std::uint64_t> record;
-  while (size >= 2) {
-    std::uint16_t length;
-    std::memcpy(&length, data, sizeof length);
-    data += 2;
-    size -= 2;
-    const std::size_t bytes = length < size ? length : size;
+  for (Input input(bytes); !input.rest().empty();) {
+    const std::string_view one = input.take_bytes(input.take<std::uint16_t>());
     // Exactly as long as the record, so that a sanitizer sees reads behind it.
-    record.assign((bytes + 7) / 8, 0);
+    record.assign((one.size() + 7) / 8, 0);
     record.shrink_to_fit();
-    if (bytes > 0) std::memcpy(record.data(), data, bytes);
-    pipeline.on_ring_record({reinterpret_cast<const std::byte*>(record.data()), bytes});
-    data += bytes;
-    size -= bytes;
+    if (!one.empty()) std::memcpy(record.data(), one.data(), one.size());
+    pipeline.on_ring_record({reinterpret_cast<const std::byte*>(record.data()), one.size()});
   }
-  memprofd::check_sums(pipeline);
+  check_sums(pipeline);
   pipeline.end();
-  memprofd::check_sums(pipeline);
-  return 0;
+  check_sums(pipeline);
+  TargetSnapshot snapshot;
+  pipeline.fill(snapshot);
+  return snapshot.counters.alloc_events > 0;
 }
+
+void append(std::string& input, const RingRecord& record) {
+  const auto bytes = record.bytes();
+  put(input, static_cast<std::uint16_t>(bytes.size()));
+  input.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string well_formed(std::mt19937& random) {
+  std::string input;
+  std::uint64_t time = 10, seq = 0, id = 1;
+  append(input, ring_batch({.generation = 1}, {}));
+  for (int round = 0; round < 6; ++round) {
+    std::vector<memprof_record> records;
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t tid = 1 + random() % 4;
+      append(input, ring_capture({.header = {.tid = tid, .time_ns = time += 3},
+                                  .stack_id = 1 + random() % 12,
+                                  .alloc_idx = static_cast<std::int32_t>(random() % 3) - 1,
+                                  .flags = static_cast<std::uint32_t>(random() % 2)},
+                                 {0x1000, MEMPROF_RUN_MARK | 5, 0x2000}));
+      records.push_back(sample_record(time += 2, id++, 1 + random() % 2, 1, tid, random() % 3));
+      records.push_back(sample_record(time += 2, 1 + random() % id, 3 + random() % 3, 0, tid));
+    }
+    const std::uint64_t first = seq;
+    seq += records.size();
+    append(input, ring_batch({.header = {.time_ns = time += 1},
+                              .first_seq = first,
+                              .generation = 1u + (round > 3 ? 1u : 0u)},
+                             records));
+    PackedBatch packed(time, id);
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t depth = i % 2;
+      packed.thread(1 + random() % 4)
+          .alloc(static_cast<std::uint32_t>(i), 1, depth, {0x1000 + random() % 8, 0x2000},
+                 random() % 2 ? MEMPROF_PACKED_DEBUGINFO : 0)
+          .follow(static_cast<std::uint32_t>(i), 3 + random() % 3, random() % 4);
+    }
+    append(input, packed.event(seq, 1u + (round > 3 ? 1u : 0u)));
+    seq += packed.head.records;
+    id += 4;
+    append(input, ring_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT, 1 + random() % 4, time += 1));
+  }
+  return input;
+}
+
+std::vector<std::string> seeds() {
+  std::mt19937 random(20240601);
+  std::vector<std::string> inputs;
+  for (int i = 0; i < 6; ++i) inputs.push_back(well_formed(random));
+  return inputs;
+}
+
+const Add added("decoder", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz

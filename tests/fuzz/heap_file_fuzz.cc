@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds arbitrary bytes to the reader of heap files and checks that the image it makes of them
-// keeps to what heap_image.h says. The input is pieces without checksums, which are put in: else
-// no mutation would get past them.
-//
-//   clang++ -std=c++20 -g -O1 -I. -fsanitize=fuzzer,address,undefined
-//     tests/fuzz/heap_file_fuzz.cc daemon/snapshot/{*,file/*}.cc daemon/util/{..}.cc ..
-//     -o heap_file_fuzz && ./heap_file_fuzz CORPUS
-//
-// tests/unit/snapshot/file/heap_file_fuzz_test.cc runs it with fixed mutations in every build.
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-
+// Files of heap snapshots: every index of the image is of something. The bytes are pieces whose
+// checksums are put in: else no mutation would get past them.
 #include "daemon/snapshot/file/heap_file_format.h"
+
+#include <random>
+
 #include "daemon/snapshot/file/heap_file_reader.h"
-#include "tests/kit/memory_file.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/heap_file.h"
 
-namespace memprofd {
+namespace memprofd::fuzz {
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "heap_file_fuzz: %s\n", what);
-  std::abort();
-}
 
 // The checksums of what looks like pieces.
 void put_checksums(std::string& bytes) {
@@ -83,16 +67,54 @@ void check_names(const HeapImage& image) {
   }
 }
 
-}  // namespace
-}  // namespace memprofd
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::string bytes(reinterpret_cast<const char*>(data), size);
-  memprofd::put_checksums(bytes);
-  const memprofd::UniqueFd file = memprofd::memory_file(bytes);
-  const auto image = memprofd::read_heap_image("/proc/self/fd/" + std::to_string(file.get()));
-  if (!image.ok()) return 0;
-  memprofd::check_edges(*image);
-  memprofd::check_names(*image);
-  return 0;
+bool read(std::string_view pieces) {
+  std::string bytes(pieces);
+  put_checksums(bytes);
+  const auto image = image_of(bytes);
+  if (!image.ok()) return false;
+  check_edges(*image);
+  check_names(*image);
+  return true;
 }
+
+std::string seed_file(unsigned seed) {
+  std::mt19937 random(seed);
+  FakeChunks heap;
+  std::vector<std::vector<std::uint64_t>> blocks;
+  for (int i = 0; i < 60; ++i) {
+    if (i % 20 == 0) blocks.push_back(block(2, kContinuationTag));
+    blocks.push_back(
+        block(1 + random() % 50, random() % 2 * kClosureTag, random() % 6 == 0 ? kBlue : kBlack));
+  }
+  const std::uint64_t chunk = heap.put_chunk(joined(blocks));
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    heap.memory.poke(chunk + 8 * (random() % 500), chunk + 8 * (random() % 500));
+  }
+  std::uint64_t at = chunk;  // headers again
+  for (const auto& one : blocks) {
+    heap.memory.poke(at, one[0]);
+    if (tag_of(one[0]) == kContinuationTag) heap.memory.poke(at + 8, (chunk + 8) | 1);
+    at += 8 * one.size();
+  }
+  return *heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    const Location place{.function = "Server.loop", .file = "server.ml", .line = seed};
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      writer.add_root(chunk + 8 * (random() % 500),
+                      {.kind = RootKind::kStack, .owner = "thread", .field = i, .place = place});
+    }
+    const auto site = writer.add_site({place, place});
+    writer.add_sample(chunk + 8, 5, 2, site);
+    writer.add_sample(0, 6, 1, site);
+  });
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> files;
+  for (unsigned i = 0; i < 6; ++i) files.push_back(seed_file(i));
+  return files;
+}
+
+const Add added("heap_file", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz

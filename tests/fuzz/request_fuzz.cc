@@ -1,37 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes arbitrary bytes for the parameters of an HTTP request, "pid=42&pattern=x", asks with them
-// all that can be asked, and checks the answers: the same code answers gRPC. The first byte says
-// which question it is.
-//
-// tests/unit/export/http/request_fuzz_test.cc drives it in every build, make fuzz for as long as
-// one likes.
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+// Requests, and the questions that they ask: refused for what they say, never an internal error,
+// and each answer can be written as JSON. The first byte says which question it is; from 128 on
+// protobuf follows, as gRPC has it, else the parameters of an HTTP request, "pid=42&pattern=x".
 #include <map>
-#include <string>
 
 #include "absl/strings/str_split.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/http/request_params.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/fake_service.h"
 
-namespace memprofd::request_fuzz {
+namespace memprofd::fuzz {
+namespace {
 
 namespace pb = ::memprof::v1;
-
-inline void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "request_fuzz: %s\n", what);
-  std::abort();
-}
-
 using Parameters = std::multimap<std::string, std::string>;
 
-inline Parameters parameters_of(std::string_view text) {
+Parameters parameters_of(std::string_view text) {
   Parameters parameters;
   for (const auto piece : absl::StrSplit(absl::string_view(text.data(), text.size()), '&')) {
     const std::pair<std::string, std::string> one = absl::StrSplit(piece, absl::MaxSplits('=', 1));
@@ -40,47 +26,81 @@ inline Parameters parameters_of(std::string_view text) {
   return parameters;
 }
 
-// Whether it makes sense.
-template <typename Request, typename Response>
-bool ask(QueryService& service, const Parameters& parameters,
-         absl::StatusOr<Response> (QueryService::*question)(const Request&)) {
-  Request request;
-  const absl::Status read = fill_from_params(parameters, request);
-  require(read.ok() || absl::IsInvalidArgument(read), "refused for another reason");
-  if (!read.ok()) return false;
-  const absl::StatusOr<Response> answer = (service.*question)(request);
-  require(answer.ok() || !absl::IsInternal(answer.status()), "an internal error");
-  if (answer.ok()) require(message_json(*answer, false).ok(), "an answer that is no JSON");
-  return answer.ok();
+template <typename Request>
+bool fill(std::string_view text, bool is_protobuf, Request& request) {
+  if (is_protobuf) return request.ParseFromArray(text.data(), static_cast<int>(text.size()));
+  const absl::Status filled = fill_from_params(parameters_of(text), request);
+  require(filled.ok() || absl::IsInvalidArgument(filled), "refused for another reason");
+  return filled.ok();
 }
 
-inline QueryService& service_of_one_target() {
+QueryService& service_of_one_target() {
   static testing::FakeService source({testing::fixed_target()});
   static QueryService service(source);
   return service;
 }
 
-inline bool ask(char question, const Parameters& parameters) {
-  QueryService& service = service_of_one_target();
-  switch (static_cast<unsigned char>(question) % 5) {
+// Whether it makes sense.
+template <typename Request, typename Ask>
+bool ask(std::string_view text, bool is_protobuf, Ask question) {
+  Request request;
+  if (!fill(text, is_protobuf, request)) return false;
+  const auto answer = question(service_of_one_target(), request);
+  require(answer.ok() || !absl::IsInternal(answer.status()), "an internal error");
+  if (answer.ok()) require(message_json(*answer, false).ok(), "an answer that is no JSON");
+  return answer.ok();
+}
+
+bool read(std::string_view bytes) {
+  if (bytes.empty()) return false;
+  const auto first = static_cast<unsigned char>(bytes[0]);
+  const bool is_protobuf = first >= 128;
+  const std::string_view text = bytes.substr(1);
+  using Service = QueryService;
+  switch (first % 6) {
     case 0:
-      return ask(service, parameters, &QueryService::list_sites);
+      return ask<pb::ListSitesRequest>(text, is_protobuf, std::mem_fn(&Service::list_sites));
     case 1:
-      return ask(service, parameters, &QueryService::diff_sites);
+      return ask<pb::DiffSitesRequest>(text, is_protobuf, std::mem_fn(&Service::diff_sites));
     case 2:
-      return ask(service, parameters, &QueryService::list_callers);
+      return ask<pb::ListCallersRequest>(text, is_protobuf, std::mem_fn(&Service::list_callers));
     case 3:
-      return ask(service, parameters, &QueryService::list_leaks);
+      return ask<pb::ListLeaksRequest>(text, is_protobuf, std::mem_fn(&Service::list_leaks));
+    case 4:
+      return ask<pb::GetHistoryRequest>(text, is_protobuf, std::mem_fn(&Service::get_history));
     default:
-      return ask(service, parameters, &QueryService::get_history);
+      return ask<pb::GetProfileRequest>(
+          text, is_protobuf,
+          [](Service& service, const auto& request) { return service.get_profile(request); });
   }
 }
 
-}  // namespace memprofd::request_fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace memprofd::request_fuzz;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  if (!input.empty()) ask(input[0], parameters_of(input.substr(1)));
-  return 0;
+template <typename Request>
+std::string as_protobuf(char question, std::string_view parameters) {
+  Request request;
+  require(fill(parameters, false, request), "a seed cannot be written as protobuf");
+  return question + request.SerializeAsString();
 }
+
+std::vector<std::string> seeds() {
+  const std::string sites = "pid=4242&min_size_bytes=16&heap=major&threads=1&domains=0";
+  std::vector<std::string> all{
+      std::string(1, 0) +
+          "pid=4242&order=allocated&limit=10&pattern=^Sess&require=Request&forbid=C",
+      std::string(1, 0) + "pid=4242&last_seconds=300&group_by=callstack&hide=Server&fate=dead",
+      std::string(1, 0) + sites + "&source=custom",
+      "\1base.pid=4242&other.pid=4242&order=allocated&limit=7&per_second=true",
+      "\2pid=4242&function=handle&order=live&min_lifetime_seconds=0.5&limit=3",
+      "\3pid=4242&limit=5&group_by=function",
+      "\4pid=4242&begin_unix_ns=1&end_unix_ns=1700000300000000000&points=7&measure=live",
+      as_protobuf<pb::ListSitesRequest>('\x84', sites)};
+  for (const char* format : {"pprof", "collapsed", "speedscope", "html", "flame_json"}) {
+    all.push_back(absl::StrCat("\5pids=4242&measure=live&format=", format));
+  }
+  return all;
+}
+
+const Add added("request", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz

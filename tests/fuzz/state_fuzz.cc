@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds arbitrary bytes to the reader of the files in which targets outlive memprofd, and asks what
-// it makes of them as a report would. The input is records without checksums, which are put in.
-//
-// tests/unit/state/state_fuzz_test.cc drives it in every build, make fuzz for as long as one likes.
+// The files in which targets outlive memprofd, and what is made of them as a report would. The
+// bytes are records whose checksums are put in.
 #include <zlib.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
+#include <fstream>
+#include <iterator>
 
 #include "daemon/query/range_counter.h"
 #include "daemon/state/record_log.h"
 #include "daemon/state/target_reader.h"
-#include "tests/kit/memory_file.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/stored_target.h"
 
-namespace memprofd::state_fuzz {
+namespace memprofd::fuzz {
+namespace {
 
 constexpr std::size_t kLogHeadBytes = 12;
 constexpr std::size_t kRecordHeadBytes = 8;
 
-inline void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "state_fuzz: %s\n", what);
-  std::abort();
-}
-
-inline void put_record_checksums(std::string& bytes) {
+void put_record_checksums(std::string& bytes) {
   std::size_t at = kLogHeadBytes;
   while (at + kRecordHeadBytes <= bytes.size()) {
     std::uint32_t size = 0;
@@ -43,7 +33,7 @@ inline void put_record_checksums(std::string& bytes) {
   }
 }
 
-inline void ask(const TargetSnapshot& target) {
+void ask(const TargetSnapshot& target) {
   for (const ProfileRow& row : target.rows) {
     require(row.callstack != nullptr, "a row without a callstack");
     require(target.symbolizer != nullptr, "no names");
@@ -61,15 +51,38 @@ inline void ask(const TargetSnapshot& target) {
   }
 }
 
-}  // namespace memprofd::state_fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::string bytes(reinterpret_cast<const char*>(data), size);
-  memprofd::state_fuzz::put_record_checksums(bytes);
-  const memprofd::UniqueFd file = memprofd::memory_file(bytes);
-  const auto stored = memprofd::read_target("/proc/self/fd/" + std::to_string(file.get()));
-  if (!stored.ok()) return 0;
-  memprofd::state_fuzz::require(stored->snapshot != nullptr, "no snapshot");
-  memprofd::state_fuzz::ask(*stored->snapshot);
-  return 0;
+bool read(std::string_view records) {
+  std::string bytes(records);
+  put_record_checksums(bytes);
+  static const TempDir dir;
+  const auto stored = read_target(dir.write("target", bytes));
+  if (!stored.ok()) return false;
+  require(stored->snapshot != nullptr, "no snapshot");
+  ask(*stored->snapshot);
+  return true;
 }
+
+std::vector<std::string> seeds() {
+  const TempDir dir;
+  const std::string path = dir.path("42.target");
+  Recording recording;
+  recording.symbolizer = some_names();
+  RandomProgram program(recording);
+  TargetWriter writer(path);
+  std::vector<std::string> files;
+  for (int second = 0; second < 24; ++second) {
+    program.run_second();
+    if (second % 4 != 3) continue;
+    TargetSnapshot snapshot = recording.snapshot();
+    snapshot.info.pid = 42;
+    require(writer.write(snapshot, kRoom).ok(), "a target cannot be written");
+    std::ifstream in(path, std::ios::binary);
+    files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return files;
+}
+
+const Add added("state", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of a program as bytes: stretches, each (u32 length, u64 address, bytes).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace memprofd::fuzz {
+
+class FuzzMemory : public MemoryReader {
+ public:
+  static constexpr std::size_t kMostStretches = 8;
+
+  // most_reads: afterwards nothing can be read, as when there is no time any more.
+  explicit FuzzMemory(Input& input, std::uint64_t most_reads = ~std::uint64_t{0})
+      : reads_left_(most_reads) {
+    while (!input.rest().empty() && stretches_.size() < kMostStretches) {
+      const auto length = input.take<std::uint32_t>();
+      const auto address = input.take<std::uint64_t>();
+      const std::string_view bytes = input.take_bytes(length);
+      stretches_.push_back({address, {bytes.begin(), bytes.end()}});
+    }
+  }
+
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    if (reads_left_ == 0) return absl::DeadlineExceededError("no time is left");
+    --reads_left_;
+    for (const Stretch& stretch : stretches_) {
+      const std::uint64_t at = address - stretch.begin;
+      if (address < stretch.begin || at > stretch.bytes.size() ||
+          out.size() > stretch.bytes.size() - at) {
+        continue;
+      }
+      if (!out.empty()) std::memcpy(out.data(), stretch.bytes.data() + at, out.size());
+      return absl::OkStatus();
+    }
+    return absl::OutOfRangeError("not mapped");
+  }
+
+  // Readable and writable, of no file.
+  std::vector<Mapping> mappings() const {
+    std::vector<Mapping> all;
+    for (const Stretch& stretch : stretches_) {
+      all.push_back({.begin = stretch.begin,
+                     .end = stretch.begin + stretch.bytes.size(),
+                     .readable = true,
+                     .writable = true});
+    }
+    return all;
+  }
+
+ private:
+  struct Stretch {
+    std::uint64_t begin = 0;
+    std::vector<char> bytes;
+  };
+  std::vector<Stretch> stretches_;
+  mutable std::uint64_t reads_left_;
+};
+
+inline void put_stretch(std::string& out, std::uint64_t address, std::string_view bytes) {
+  put(out, static_cast<std::uint32_t>(bytes.size()));
+  put(out, address);
+  out += bytes;
+}
+
+// All of what a test has built.
+template <typename Memory>
+void put_stretch(std::string& out, const Memory& memory) {
+  std::string bytes(memory.end() - memory.base(), '\0');
+  require(memory.read(memory.base(), std::as_writable_bytes(std::span(bytes))).ok(), "no memory");
+  put_stretch(out, memory.base(), bytes);
+}
+
+}  // namespace memprofd::fuzz

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap of a copy of a program: its lists, and every block of what they lead to. Bytes: 0 for
+// OCaml 4, 1 for OCaml 5, where the orphans of that are, the memory, whose first stretch begins
+// with the variables that the layout names and the state of its domain.
+#include "daemon/snapshot/heap_census.h"
+#include "daemon/snapshot/heap_walk.h"
+#include "tests/fuzz/fuzz_memory.h"
+#include "tests/kit/fake_heap.h"
+
+namespace memprofd::fuzz {
+namespace {
+
+HeapLayout layout_of(bool domains, std::uint64_t orphans) {
+  constexpr std::uint64_t kAt = FakeHeap::kVariables;
+  if (!domains) return {runtime_abi_for("4.13.1").value(), ChunkHeap{kAt, kAt + 8, kAt + 16}};
+  PoolHeap heap{.colours = kAt, .orphans = orphans};
+  for (std::uint32_t i = 0; i < 32; ++i) heap.slot_words[i] = i == 31 ? 128 : i + 1;
+  return {runtime_abi_for("5.3.0").value(), heap};
+}
+
+void check(const HeapMap& map) {
+  std::uint64_t end = 0;
+  for (const HeapRegion& region : map.regions) {
+    require(region.begin >= end && region.end() > region.begin, "regions share a word");
+    end = region.end();
+  }
+}
+
+bool read(std::string_view bytes) {
+  Input input(bytes);
+  const bool domains = input.take<std::uint8_t>() % 2 != 0;
+  const auto orphans = input.take<std::uint64_t>();
+  const FuzzMemory memory(input);
+  const std::uint64_t states[] = {FakeHeap::kState};
+  const auto map = map_heap(memory, layout_of(domains, orphans), states);
+  if (!map.ok()) return false;
+  check(*map);
+  HeapCensus census;
+  std::uint64_t blocks = 0;
+  const absl::Status walked =
+      walk_heap(memory, *map, [&](const HeapRegion& region, const BlockPart& part) {
+        const std::uint64_t begin = part.address + 8 * part.first;
+        require(region.begin <= part.address && begin + 8 * part.fields.size() <= region.end(),
+                "a block that is not in its region");
+        census(region, part);
+        blocks += part.first == 0;
+      });
+  return walked.ok() && blocks > 0;
+}
+
+// ------------------------------------------------------------ seeds
+
+std::string seed(bool domains, std::uint64_t orphans, const FakeMemory& memory) {
+  std::string bytes(1, domains ? '\1' : '\0');
+  put(bytes, orphans);
+  put_stretch(bytes, memory);
+  return bytes;
+}
+
+std::vector<std::vector<std::uint64_t>> blocks() {
+  return {block(3, 0), block(1, 252), block(5, 247, kWhite), block(2, 0, kBlue)};
+}
+
+std::string chunks() {
+  FakeChunks heap;
+  for (int i = 0; i < 3; ++i) heap.put_chunk(joined(blocks()));
+  heap.sweep_from(heap.put_chunk(joined(blocks())));
+  heap.put_minor_heap(joined({block(2, 0), block(4, 0)}));
+  return seed(false, 0, heap.memory);
+}
+
+std::string pools() {
+  FakePools heap;
+  heap.put_pool(7, blocks());
+  heap.put_large(block(300, 0));
+  heap.put_minor_heap(joined({block(2, 0), block(4, 0)}));
+  return seed(true, std::get<PoolHeap>(heap.layout().heap).orphans, heap.memory);
+}
+
+std::vector<std::string> seeds() { return {chunks(), pools()}; }
+
+const Add added("heap_walk", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of glibc's malloc and of a runtime, as the report of the resident size looks at it.
+// Bytes: version of OCaml, how many stretches are of the C library, the memory, whose first
+// stretches are that.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "daemon/discover/proc_fs.h"
+#include "daemon/rss/malloc_walk.h"
+#include "daemon/rss/mapping_classes.h"
+#include "daemon/rss/ocaml_parts.h"
+#include "tests/fuzz/fuzz_memory.h"
+
+namespace memprofd::fuzz {
+namespace {
+
+// Lists that go round end with what is read of the memory (ResidentReader::late()).
+constexpr std::uint64_t kMostReads = 1'000'000;
+
+void check(const ExtentLayer& layer) {
+  std::uint64_t end = 0;
+  for (const Extent& extent : layer.extents()) {
+    require(extent.begin >= end && extent.begin < extent.end, "extents that are not in order");
+    end = extent.end;
+  }
+}
+
+// Of malloc's chunks: they are in the heaps, whatever their sizes say.
+void check_places(const ExtentLayer& chunks, const std::vector<Arena>& arenas,
+                  std::vector<Stretch> heaps) {
+  for (const Arena& arena : arenas) {
+    for (const ArenaHeap& heap : arena.heaps) heaps.push_back({heap.begin, heap.end});
+  }
+  for (const Extent& extent : chunks.extents()) {
+    const auto has = [&](std::uint64_t address) {
+      return std::ranges::any_of(heaps,
+                                 [&](const Stretch& heap) { return heap.contains(address); });
+    };
+    require(has(extent.begin) && has(extent.end - 1), "a chunk that is in no heap");
+  }
+}
+
+OcamlRuntime runtime_of(std::uint8_t number, std::uint64_t variables) {
+  static constexpr const char* kVersions[] = {"4.13.1", "4.14.1", "5.1.0", "5.3.0"};
+  OcamlRuntime runtime{.abi = runtime_abi_for(kVersions[number % 4]).value()};
+  if (runtime.abi.domains) {
+    PoolHeap heap{.colours = variables, .orphans = variables + 64};
+    heap.slot_words.fill(2);
+    runtime.layout = HeapLayout{runtime.abi, heap};
+  } else {
+    runtime.layout = HeapLayout{runtime.abi, ChunkHeap{variables, variables + 8, variables + 16}};
+    runtime.state_pointer = variables + 24;
+  }
+  runtime.channels = variables + 32;
+  return runtime;
+}
+
+bool read(std::string_view bytes) {
+  Input input(bytes);
+  const auto version = input.take<std::uint8_t>();
+  const std::size_t of_libc = input.take<std::uint8_t>() % 4;
+  const FuzzMemory memory(input, kMostReads);
+  std::vector<Stretch> data, heap;
+  for (const Mapping& mapping : memory.mappings()) {
+    (data.size() < of_libc ? data : heap).push_back({mapping.begin, mapping.end});
+  }
+  const OcamlRuntime runtime = runtime_of(version, heap.empty() ? 0 : heap[0].begin);
+  OcamlParts ocaml(memory, runtime);
+  const auto arenas = find_arenas(memory, data);
+  MallocWalk walk(memory, [&](auto user, auto size) { return ocaml.look_at_chunk(user, size); },
+                  {});
+  for (std::size_t i = 0; i < arenas.size(); ++i) {
+    walk.walk_arena(arenas[i], static_cast<std::uint32_t>(i), heap);
+  }
+  ExtentLayer heaps, tables;
+  ocaml.find_heaps(heaps);
+  heaps.seal();
+  for (const Stretch& stretch : heap) walk.walk_mapped(stretch, std::span(&stretch, 1), heaps);
+  walk.chunks().seal();
+  check_places(walk.chunks(), arenas, heap);
+  walk.find_cached(arenas);
+  ocaml.find_tables(walk, tables);
+  tables.seal();
+  for (const ExtentLayer* layer : {&walk.chunks(), &walk.cached(), &heaps, &tables}) check(*layer);
+  return !arenas.empty() && walk.walked() > 10;
+}
+
+// ------------------------------------------------------------ seeds
+
+std::string memory_of(int pid, const Stretch& stretch) {
+  std::string bytes(std::min<std::uint64_t>(stretch.end - stretch.begin, 256 << 10), '\0');
+  std::ifstream memory(ProcFs().path(pid, "mem"), std::ios::binary);
+  memory.seekg(static_cast<std::streamoff>(stretch.begin));
+  memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  require(memory.good(), "a program's memory cannot be read");
+  bytes.resize(bytes.find_last_not_of('\0') + 1);  // what it has not touched yet
+  return bytes;
+}
+
+// A shell that waits for a line: what it has from malloc.
+std::string real_memory() {
+  int in[2], out[2];
+  require(::pipe(in) == 0 && ::pipe(out) == 0, "no pipe");
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, in[0], 0);
+  ::posix_spawn_file_actions_adddup2(&files, out[1], 1);
+  const char* arguments[] = {"sh", "-c", "echo x; read line", nullptr};
+  char* environment[] = {nullptr};
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, "/bin/sh", &files, nullptr, const_cast<char**>(arguments), environment);
+  ::posix_spawn_file_actions_destroy(&files);
+  require(error == 0, "no shell");
+  char byte = 0;
+  require(::read(out[0], &byte, 1) == 1, "the shell says nothing");
+  const auto maps = ProcFs().maps(pid);
+  require(maps.ok(), "no mappings of the shell");
+  PartNames names;
+  const ClassifiedMappings found = classify_mappings(*maps, "", names);
+  // The main arena is in what the C library's data begin with.
+  std::string bytes{'\0', '\1'};
+  require(!found.libc_data.empty() && !found.break_heap.empty(), "the shell has no malloc");
+  for (const Stretch& stretch : {found.libc_data[0], found.break_heap[0]}) {
+    put_stretch(bytes, stretch.begin, memory_of(pid, stretch));
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  for (const int end : {in[0], in[1], out[0], out[1]}) ::close(end);
+  return bytes;
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all{real_memory()};
+  for (char version = 1; version < 4; ++version) {
+    all.push_back(all[0]);
+    all.back()[0] = version;
+  }
+  return all;
+}
+
+const Add added("malloc", {&read, &seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz
