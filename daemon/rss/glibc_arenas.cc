@@ -103,7 +103,9 @@ void list_heaps(const MemoryReader& memory, Arena& arena, std::size_t& room) {
   if (std::ranges::find(kHeapHeads, head) == std::end(kHeapHeads)) return arena.heaps.clear();
   for (ArenaHeap& one : arena.heaps) {
     const bool has_arena = one.begin == owner - head;
-    one.first_chunk = has_arena ? (arena.bins + kArenaEnd + 15) / 16 * 16 : one.begin + head;
+    const std::uint64_t first =
+        has_arena ? (arena.bins + kArenaEnd + 15) / 16 * 16 : one.begin + head;
+    one.first_chunk = std::clamp(first, one.begin, one.end);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -69,7 +70,8 @@ absl::Status HeapQuery::error(int code) const {
         "the query needs more memory than it may have for sorting and grouping; group by fewer "
         "values or select fewer rows first");
   }
-  const char* text = sqlite3_errmsg(connection_.get());
+  // It repeats what the query says, newlines too.
+  const std::string text = printable(sqlite3_errmsg(connection_.get()));
   if (code == SQLITE_AUTH) {
     return absl::InvalidArgumentError(
         absl::StrCat("bad query: only SELECT is allowed (", text, ")"));

@@ -86,6 +86,32 @@ TEST(GlibcArenas, TheMainOneIsFoundByItsBins) {
   EXPECT_TRUE(arenas[0].is_main);
 }
 
+// Its heap says that the arena lies in it, but its bins are elsewhere.
+TEST(GlibcArenas, ChunksOfAHeapBeginInIt) {
+  constexpr std::uint64_t kHeapAt = kArenaHeapBytes, kData2 = kHeapAt - 0x3000;
+  constexpr std::uint64_t kArenas[] = {kData2 + 0x100, kData2 + 0x1100};
+  FakeMemory memory(kData2);
+  while (memory.end() < kHeapAt + 0x1000) memory.put(std::uint64_t{0});
+  for (int i = 0; i < 2; ++i) {
+    const std::uint64_t bins = kArenas[i] + 112;
+    for (std::uint64_t bin = bins; bin < bins + 2032; bin += 16) {
+      memory.poke(bin, bin - 16);
+      memory.poke(bin + 8, bin - 16);
+    }
+    memory.poke(bins - 16, kHeapAt + 0x800);  // top
+    memory.poke(bins + 2048, kArenas[1 - i]);
+    memory.poke(bins + 2072, std::uint64_t{0x1000});
+    memory.poke(bins + 2080, std::uint64_t{0x1000});
+  }
+  memory.poke(kHeapAt, kHeapAt + 48);
+  memory.poke(kHeapAt + 16, std::uint64_t{0x1000});
+  const auto arenas = find_arenas(memory, std::vector<Stretch>{{kData2, kHeapAt}});
+  ASSERT_EQ(arenas.size(), 2u);
+  ASSERT_EQ(arenas[1].heaps.size(), 1u);
+  EXPECT_EQ(arenas[1].heaps[0].begin, kHeapAt);
+  EXPECT_EQ(arenas[1].heaps[0].first_chunk, kHeapAt);
+}
+
 TEST(GlibcArenas, ThereIsNoneWhoseRingDoesNotClose) {
   FakeMalloc fake;
   fake.memory.poke(kBins + 2048, kArena + 64);

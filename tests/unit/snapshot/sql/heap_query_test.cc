@@ -163,6 +163,7 @@ TEST_F(HeapQueryTest, NothingButReadingIsAllowed) {
     EXPECT_THAT(refusal(sql), HasSubstr("bad query: ")) << sql;
   }
   EXPECT_THAT(refusal(""), HasSubstr("is empty"));
+  EXPECT_THAT(refusal("select '\nx"), HasSubstr("unrecognized token: \"'?x\"")) << "one line";
   EXPECT_THAT(refusal("select 1; select 2"), HasSubstr("one query at a time"));
   EXPECT_THAT(refusal("select colour from blocks"), HasSubstr("no such column: colour"));
   EXPECT_THAT(refusal("select zeroblob(100000000)"), HasSubstr("too big"));
