@@ -20,8 +20,9 @@ constexpr milliseconds kAnnouncePatience{2000};
 // From the loss of a thread to the end of its program.
 constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
-// How long a target's memory may take to answer.
-constexpr std::chrono::seconds kSilentPatience{10};
+// How long a target's memory may take to answer. On a machine that has far more to do than it can
+// (a load of 30 on 2 processors) the process that reads it has waited for more than 10 s.
+constexpr std::chrono::seconds kSilentPatience{30};
 
 // One line; empty for a target with an agent.
 std::string observe_text(const std::string& why) {

@@ -55,7 +55,9 @@ MemoryChannel::~MemoryChannel() {
 
 std::chrono::nanoseconds MemoryChannel::silent_for() const {
   const std::uint64_t since = waiting_since_ns_;
-  return std::chrono::nanoseconds(since == 0 ? 0 : monotonic_ns() - since);
+  // An answer that nobody has fetched yet is none that is missing.
+  const bool silent = since != 0 && (dead_ || !is_readable(socket_.get(), 0));
+  return std::chrono::nanoseconds(silent ? monotonic_ns() - since : 0);
 }
 
 MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<const std::byte> in,
@@ -98,17 +100,19 @@ bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
   const std::uint64_t began = monotonic_ns();
   const std::uint64_t most = std::min(patience_ns, budget_.left_ns(began));
   const bool readable = is_readable(socket_.get(), static_cast<int>(most / 1'000'000));
-  if (!readable) budget_.spend(monotonic_ns() - began);
+  if (!readable) spent_ns_ += budget_.spend(monotonic_ns() - began);
   return readable;
 }
 
 // An answer, and its bytes when it is the one to the last request. What the server was kept
-// by its file system counts, not what it waited for a processor.
+// by its file system counts, not what it waited for a processor: that was waited for in vain, and
+// comes back.
 bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
   iovec parts[] = {{&answer, sizeof answer}, {out.data(), out.size()}};
   const ssize_t got = ::readv(socket_.get(), parts, 2);
   if (got < static_cast<ssize_t>(sizeof answer)) return false;
-  budget_.spend(answer.blocked_ns);
+  budget_.give_back(std::exchange(spent_ns_, 0));
+  (void)budget_.spend(answer.blocked_ns);
   answered_ = answer.number;
   return true;
 }

@@ -34,7 +34,8 @@ class MemoryChannel {
   Outcome call(MemoryRequest request, std::span<const std::byte> in, std::span<std::byte> out,
                MemoryAnswer& answer, std::chrono::nanoseconds patience);
 
-  // For how long a request has been waiting for its answer; 0 when none does. Any thread, at once.
+  // For how long a request has been waiting for its answer; 0 when none does, or one has come that
+  // nobody has fetched yet. Any thread, at once.
   std::chrono::nanoseconds silent_for() const;
 
   // Servers of channels that have gone which still stand still, and how many there may be.
@@ -57,7 +58,8 @@ class MemoryChannel {
   UniqueFd socket_;
   std::uint64_t sent_ = 0;      // number of the last request
   std::uint64_t answered_ = 0;  // number of the last that was answered
-  bool dead_ = false;
+  std::atomic<bool> dead_{false};
+  std::uint64_t spent_ns_ = 0;  // of the budget, on the request that is not answered yet
   WaitBudget budget_{kFullWaitNs, kOneIn};
 };
 

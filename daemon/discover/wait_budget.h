@@ -19,7 +19,14 @@ class WaitBudget {
     filled_at_ns_ = now_ns;
     return reserve_ns_;
   }
-  void spend(std::uint64_t ns) { reserve_ns_ -= std::min(reserve_ns_, ns); }
+  // How much of it there was.
+  std::uint64_t spend(std::uint64_t ns) {
+    const std::uint64_t spent = std::min(reserve_ns_, ns);
+    reserve_ns_ -= spent;
+    return spent;
+  }
+  // What was spent and should not have been.
+  void give_back(std::uint64_t ns) { reserve_ns_ = std::min(full_ns_, reserve_ns_ + ns); }
 
  private:
   std::uint64_t full_ns_;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 namespace memprofd {
 namespace {
@@ -68,6 +69,14 @@ TEST_F(MemoryChannelTest, LateAnswerIsNotTakenForTheNext) {
   EXPECT_EQ(std::string(first.data(), 4), "xxxx") << "a late answer writes nowhere";
 }
 
+TEST_F(MemoryChannelTest, AnAnswerThatNobodyHasFetchedIsNoSilence) {
+  std::array<char, 4> out{};
+  EXPECT_EQ(read(out, kShort), Outcome::kLate);
+  EXPECT_GT(channel_->silent_for(), kShort);
+  answer(request(), "late");
+  EXPECT_EQ(channel_->silent_for().count(), 0);
+}
+
 TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
@@ -75,6 +84,23 @@ TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
   answer(request(), "slow", 3'600'000'000'000);
   EXPECT_EQ(read(out, seconds(3600)), Outcome::kLate);
   EXPECT_EQ(request().bytes, 4u);
+}
+
+// It had no processor meanwhile.
+TEST_F(MemoryChannelTest, WhatAServerWasNotBlockedForIsGivenBack) {
+  std::array<char, 4> out{};
+  // All that callers may wait for is used up.
+  while (read(out, seconds(1)) == Outcome::kLate && channel_->silent_for() < milliseconds(3'100)) {
+  }
+  answer(request(), "late");
+  std::thread server([this] {
+    MemoryRequest next;
+    ASSERT_GT(::recv(server_.get(), &next, sizeof next, 0), 0);
+    std::this_thread::sleep_for(milliseconds(200));
+    answer(next, "next");
+  });
+  EXPECT_EQ(read(out, seconds(10)), Outcome::kAnswered);
+  server.join();
 }
 
 TEST_F(MemoryChannelTest, EndOfTheServer) {
@@ -106,12 +132,17 @@ TEST_F(MemoryChannelTest, AServerThatAnsweredIsNotAbandoned) {
 TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
   WaitBudget budget(100, 50);
   EXPECT_EQ(budget.left_ns(1000), 100u);
-  budget.spend(70);
+  EXPECT_EQ(budget.spend(70), 70u);
   EXPECT_EQ(budget.left_ns(1000), 30u);
   EXPECT_EQ(budget.left_ns(1500), 40u);
-  budget.spend(1000);
+  EXPECT_EQ(budget.spend(1000), 40u);
   EXPECT_EQ(budget.left_ns(1500), 0u);
   EXPECT_EQ(budget.left_ns(1'000'000), 100u) << "no more than at first";
+  EXPECT_EQ(budget.spend(60), 60u);
+  budget.give_back(30);
+  EXPECT_EQ(budget.left_ns(1'000'000), 70u);
+  budget.give_back(70);
+  EXPECT_EQ(budget.left_ns(1'000'000), 100u);
 }
 
 }  // namespace
