@@ -137,8 +137,12 @@ fuzz:
 	$(Q)/usr/bin/python3 tests/fuzz/fuzz.py --build $(BUILD) --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 # make soak SOAK_ARGS='--minutes 1440 --seed 7'
 .PHONY: soak
-soak: all targets
-	$(Q)/usr/bin/python3 tests/soak/soak.py --build $(BUILD) $(SOAK_ARGS)
+$(BUILD)/tests/libsoak_faults.so: tests/soak/faults.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(HOSTILE_CFLAGS) -fvisibility=default -shared $< -o $@
+soak: all targets $(BUILD)/tests/libsoak_faults.so
+	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/soak.py --build $(BUILD) $(SOAK_ARGS)
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets

@@ -5,8 +5,8 @@
   tests/soak/soak.py [--minutes N] [--seed N] [--build FOLDER]
 
 Programs are attached to, let go of, given other rates and budgets; they fork, load plugins, start and end; clients
-come, ask, watch and are killed; memprofd has no descriptors left, no disk, stands still, is killed and goes on from its
-state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
+come, ask, watch and are killed; memprofd has no descriptors left, no disk, no memory of the kernel's, another time of
+the day, stands still, is killed and goes on from its state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
 estimate is wrong without a loss that is counted, memory has grown (told from 20 minutes on).
 """
 
@@ -25,6 +25,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
 
+import faults  # noqa: E402 (beside this file)
+
 RATES = (1e-5, 1e-4, 1e-3)
 LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"), ("report", "--leaks"), ("history",),
          ("report", "-o", "collapsed"), ("doctor",))
@@ -32,6 +34,8 @@ LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"),
 # programs that have ended, and history, are still filling what they may have.
 GROWTH, SLACK_BYTES, MINUTES_TO_SETTLE = 1.10, 16 << 20, 20
 SIGMAS = 6
+DAY = 24 * 3600
+STEPS = (-30 * DAY, -3600, -10, 10, 3600, 30 * DAY)  # of the clock, in seconds
 PATIENCE = 180  # seconds; of a machine that has other things to do
 
 
@@ -43,31 +47,46 @@ class Soak:
     def __init__(self, harness, folder, seed):
         self.harness, self.folder = harness, pathlib.Path(folder)
         self.random = random.Random(seed)
-        self.done = collections.Counter()
+        self.done, self.doing = collections.Counter(), "the beginning"
         self.memory = []  # (seconds, bytes)
-        self.disk = self.folder / "disk"
+        self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libsoak_faults.so")
+        self.disk, self.state = self.folder / "disk", self.folder / "state"
+        self.daemon = None
+        self.programs = []  # that live as long as this
+        self.wanted = set()  # pids that are to be sampled
+
+    def begin(self):
         self.disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", self.disk], check=True)
-        self.state = self.folder / "state"
         self.state.mkdir(mode=0o700)
         self.start()
-        self.busy = [harness.Target("busy_threads", "busy") for _ in range(3)]
-        self.forks = harness.Target("forks")
-        self.host = self.plugin_host()
-        self.wanted = set()  # pids that are to be sampled
+        self.busy = [self.harness.Target("busy_threads", "busy") for _ in range(3)]
+        self.forks, self.host = self.harness.Target("forks"), self.plugin_host()
+        self.programs = [*self.busy, self.forks, self.host]
 
     def start(self):
         self.daemon = self.harness.Daemon(
             self.folder, "--state.directory", self.state, "--trace.directory", self.disk, "--memory.max", "512MiB",
             "--history.memory", "32MiB", "--history.retention", "2m", "--follow-forks", rate=1e-4, usual_budget=True,
-            wait=False)
+            wait=False, env=self.faults.environment)
         self.harness.eventually(self.ready, "memprofd is ready", timeout=PATIENCE)
 
     def ready(self):
+        if not self.daemon.running():
+            raise RuntimeError(f"memprofd does not begin: {self.daemon.said()}")
         try:
             return self.harness.http_get(self.daemon.url + "/-/ready")[0] == 200
         except OSError:
             return False
+
+    def ctl(self, *arguments, check=True):
+        return self.daemon.ctl(*arguments, check=check, timeout=PATIENCE)
+
+    def targets(self):
+        try:
+            return self.ctl("targets", "-o", "json", check=False).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"memprofd does not answer: {error}"
 
     def plugin(self, name):
         return self.harness.TARGETS / "plugins" / f"plugin_{name}.cmxs"
@@ -76,19 +95,19 @@ class Soak:
         return self.harness.Target("plugin_host", self.plugin("early"), folder=self.harness.TARGETS / "plugins")
 
     def close(self):
-        for process in [*self.busy, self.forks, self.host, self.daemon]:
+        for process in [*self.programs, self.daemon]:
             process.kill()
         subprocess.run(["umount", self.disk], check=False)
 
     # ------------------------------------------------------------ what happens
 
     def attach_or_detach(self):
-        pid = self.random.choice([*self.busy, self.forks, self.host]).pid
+        pid = self.random.choice(self.programs).pid
         if pid in self.wanted:
-            self.daemon.detach(pid)
+            self.ctl("detach", "--pid", pid)
             self.wanted.discard(pid)
         else:
-            self.daemon.attach(pid, self.random.choice(RATES))
+            self.ctl("attach", "--pid", pid, "--sampling-rate", f"{self.random.choice(RATES):g}")
             self.wanted.add(pid)
 
     def other_rate(self):
@@ -97,7 +116,7 @@ class Soak:
         pid = self.random.choice(sorted(self.wanted))
         how = self.random.choice((("--sampling-rate", f"{self.random.choice(RATES):g}"), ("--max-overhead", "0.5%"),
                                   ("--max-overhead", "5%")))
-        self.daemon.ctl("rate", "--pid", pid, *how)
+        self.ctl("rate", "--pid", pid, *how)
 
     def fork(self):
         child = self.forks.command("fork")["pid"]
@@ -109,10 +128,10 @@ class Soak:
         """Each host loads one; it is let go of by its end."""
         host = self.plugin_host()
         try:
-            self.daemon.attach(host.pid)
+            self.ctl("attach", "--pid", host.pid)
             host.command(f"load {self.plugin('late')}")
             host.command("go 1000")
-            self.daemon.ctl("sites", "--pid", host.pid)
+            self.ctl("sites", "--pid", host.pid)
             host.exit()
         finally:
             host.kill()
@@ -121,9 +140,9 @@ class Soak:
         """One of which everything is known, from its begin to its end."""
         program, rate = self.harness.Target("known_alloc"), 1e-3
         try:
-            self.daemon.ctl("attach", "--pid", program.pid, "--sampling-rate", f"{rate:g}", "--max-overhead", "none")
-            self.harness.eventually(lambda: program.command("minor") and self.daemon.state(program.pid) == "sampling",
-                                    "a short program is sampled")
+            self.ctl("attach", "--pid", program.pid, "--sampling-rate", f"{rate:g}", "--max-overhead", "none")
+            self.harness.eventually(lambda: program.command("minor") and self.is_sampled(program.pid),
+                                    "a short program is sampled", timeout=PATIENCE)
             truth = program.command("go 1")["sites"]["site_small"]["allocated_words"]
             seen = self.harness.sum_sites(self.daemon.settled_sites(program.pid), "site_small")["allocated_bytes"] / 8
             lost = self.daemon.targets()[program.pid]["dropped_events"]
@@ -137,7 +156,7 @@ class Soak:
     def look(self):
         what = self.random.choice(LOOKS)
         pid = self.random.choice(sorted(self.wanted)) if self.wanted else self.busy[0].pid
-        self.daemon.ctl(*what, *(() if what[0] == "targets" else ("--pid", pid)), check=False)
+        self.ctl(*what, *(() if what[0] == "targets" else ("--pid", pid)), check=False)
 
     def client_that_goes(self):
         if not self.wanted:
@@ -169,8 +188,8 @@ class Soak:
         used = len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
         resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
         try:
-            self.daemon.ctl("attach", "--pid", self.busy[0].pid, check=False)
-            self.daemon.ctl("targets", check=False)
+            self.ctl("attach", "--pid", self.busy[0].pid, check=False)
+            self.ctl("targets", check=False)
         finally:
             resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE, before)
         if self.daemon.state(self.busy[0].pid) in ("waiting", "sampling"):
@@ -185,8 +204,34 @@ class Soak:
                 file.write(bytes(8 << 20))
             except OSError:
                 pass
-        self.daemon.ctl("trace", "start", "--pid", self.random.choice(sorted(self.wanted)), check=False)
+        self.ctl("trace", "start", "--pid", self.random.choice(sorted(self.wanted)), check=False)
         filler.unlink()
+
+    def clock_step(self):
+        """What is told of the last minute stays so."""
+        self.faults.step_clock(self.random.choice(STEPS))
+
+    def no_memory(self):
+        """Who is not asked to change goes on; who was, and could not, says why."""
+        untouched = {pid for pid in self.wanted if self.daemon.state(pid) == "sampling"}
+        with self.faults.no_memory(self.random.randrange(1, 12)):
+            for _ in range(3):
+                pid = self.random.choice([*self.busy, self.forks]).pid
+                untouched.discard(pid)
+                self.wanted.discard(pid)
+                what = self.random.choice((("attach",), ("detach",), ("rate", "--sampling-rate", "1e-3"),
+                                           ("snapshot", "take", "--out", self.disk / "heap"), ("doctor",)))
+                self.ctl(*what, "--pid", pid, check=False)
+                (self.disk / "heap").unlink(missing_ok=True)
+            self.ctl("targets", check=False)
+        targets = self.daemon.targets()
+        for pid, target in targets.items():
+            if target["state"] in ("waiting", "sampling") and pid in {t.pid for t in [*self.busy, self.forks]}:
+                self.wanted.add(pid)
+        lost = {pid: targets.get(pid) for pid in untouched
+                if targets.get(pid, {}).get("state") not in ("waiting", "sampling")}
+        if lost:
+            raise Failed(f"lost while there was no memory: {lost}")
 
     def killed(self):
         self.daemon.kill()
@@ -194,7 +239,7 @@ class Soak:
 
     EVENTS = ((attach_or_detach, 10), (other_rate, 6), (fork, 4), (load_plugin, 1), (short_program, 4), (look, 10),
               (client_that_goes, 4), (stand_still, 2), (stop_a_program, 2), (no_descriptors, 1), (no_disk, 1),
-              (killed, 1))
+              (clock_step, 2), (no_memory, 2), (killed, 1))
 
     # ------------------------------------------------------------ what has to hold
 
@@ -204,12 +249,15 @@ class Soak:
         for program in self.busy:
             program.work_done()
         for pid in self.wanted:
-            self.harness.eventually(lambda pid=pid: self.sampled(pid), f"pid {pid} is sampled", timeout=PATIENCE)
+            self.harness.eventually(lambda pid=pid: self.is_sampled(pid), f"pid {pid} is sampled", timeout=PATIENCE)
 
-    def sampled(self, pid):
+    def is_sampled(self, pid):
         if pid == self.host.pid:
-            self.host.command("go 1000")
-        return self.daemon.state(pid) == "sampling"
+            self.host.command("go 1000")  # it does nothing by itself
+        state = self.daemon.state(pid)
+        if state not in ("waiting", "sampling"):
+            raise RuntimeError(f"pid {pid} is {state}, not sampled")
+        return state == "sampling"
 
     def note_memory(self, seconds):
         status = self.harness.proc_status(self.daemon.pid, "VmRSS")
@@ -227,6 +275,7 @@ class Soak:
         began = time.monotonic()
         while (now := time.monotonic() - began) < seconds:
             event = self.random.choices(events, weights)[0]
+            self.doing = event.__name__
             event(self)
             self.done[event.__name__] += 1
             self.check()
@@ -249,9 +298,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="memprofd-soak-") as folder:
         soak = Soak(harness, folder, options.seed)
         try:
+            soak.begin()
             soak.run(60 * options.minutes)
-        except AssertionError as failure:
-            print(f"{dict(soak.done)}\nmemprofd: {soak.daemon.said()[-3000:]}\nsoak: failed: {failure}", flush=True)
+        except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as failure:
+            print(f"{dict(soak.done)}\nmemprofd: {soak.daemon.said()[-20_000:]}\n{soak.targets()}\n"
+                  f"soak: failed in {soak.doing}: {failure}", flush=True)
             sys.exit(1)
         finally:
             soak.close()

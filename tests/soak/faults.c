@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preloaded into memprofd by make soak. As a file says that soak.py writes meanwhile, its clock of
+ * the day is another one than the machine's, and calls that take memory of the kernel fail: one of
+ * so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when it is
+ * killed.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+/* tests/soak/faults.py writes it. */
+struct faults {
+  _Atomic int64_t clock_offset_seconds;
+  _Atomic uint64_t one_of; /* 0: none fails */
+  _Atomic uint64_t calls;  /* that might have */
+  _Atomic uint64_t failed;
+};
+
+static struct faults nothing;
+static struct faults* faults = &nothing;
+
+__attribute__((constructor)) static void map_faults(void) {
+  const char* path = getenv("MEMPROFD_SOAK_FAULTS");
+  const int file = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
+  void* at = file < 0 ? MAP_FAILED
+                      : (void*)syscall(SYS_mmap, NULL, sizeof(struct faults),
+                                       PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+  if (at == MAP_FAILED) abort();
+  close(file);
+  faults = at;
+}
+
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+/* Whether this call is one of those that fail. */
+static int fails(void) {
+  const uint64_t one_of = faults->one_of;
+
+  if (one_of == 0 || faults->calls++ % one_of != 0) return 0;
+  faults->failed++;
+  errno = ENOMEM;
+  return 1;
+}
+
+/* ------------------------------------------------------------ the clock */
+
+static int is_of_the_day(clockid_t clock) {
+  return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+}
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  static __typeof__(&clock_gettime) next;
+
+  if (next == NULL) next = NEXT(clock_gettime);
+  if (next(clock, now) != 0) return -1;
+  if (is_of_the_day(clock)) now->tv_sec += faults->clock_offset_seconds;
+  return 0;
+}
+
+int gettimeofday(struct timeval* restrict now, void* restrict zone) {
+  struct timespec precise;
+
+  (void)zone;
+  clock_gettime(CLOCK_REALTIME, &precise);
+  now->tv_sec = precise.tv_sec;
+  now->tv_usec = precise.tv_nsec / 1000;
+  return 0;
+}
+
+time_t time(time_t* out) {
+  struct timespec now;
+
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out != NULL) *out = now.tv_sec;
+  return now.tv_sec;
+}
+
+/*
+ * The kernel waits by the machine's clock. What waits already when the clock steps goes on doing
+ * so. Uptimes are below a milliard seconds: those are of the other clock.
+ */
+static const struct timespec* by_machine(const struct timespec* until, struct timespec* room) {
+  if (until == NULL || until->tv_sec < 1000000000) return until;
+  *room = *until;
+  room->tv_sec -= faults->clock_offset_seconds;
+  if (room->tv_sec < 0) room->tv_sec = 0;
+  return room;
+}
+
+int pthread_cond_timedwait(pthread_cond_t* restrict condition, pthread_mutex_t* restrict mutex,
+                           const struct timespec* restrict until) {
+  struct timespec room;
+
+  return NEXT(pthread_cond_timedwait)(condition, mutex, by_machine(until, &room));
+}
+
+/* ------------------------------------------------------------ memory */
+
+void* mmap(void* at, size_t bytes, int rights, int flags, int file, off_t offset) {
+  /* Allocators (malloc's, Abseil's) ask without a file. */
+  return file >= 0 && fails() ? MAP_FAILED : NEXT(mmap)(at, bytes, rights, flags, file, offset);
+}
+
+void* mmap64(void* at, size_t bytes, int rights, int flags, int file, off_t offset) {
+  return mmap(at, bytes, rights, flags, file, offset);
+}
+
+int memfd_create(const char* name, unsigned int flags) {
+  return fails() ? -1 : NEXT(memfd_create)(name, flags);
+}
+
+int socketpair(int domain, int type, int protocol, int ends[2]) {
+  return fails() ? -1 : NEXT(socketpair)(domain, type, protocol, ends);
+}
+
+int eventfd(unsigned int value, int flags) { return fails() ? -1 : NEXT(eventfd)(value, flags); }
+
+pid_t fork(void) { return fails() ? -1 : NEXT(fork)(); }
+
+/* How libbpf makes maps, loads programs and attaches them. */
+long syscall(long number, ...) {
+  static __typeof__(&syscall) next;
+  struct timespec room;
+  va_list list;
+  long a[6];
+  int i;
+
+  if (next == NULL) next = NEXT(syscall);
+  va_start(list, number);
+  for (i = 0; i < 6; i++) a[i] = va_arg(list, long);
+  va_end(list);
+  if ((number == SYS_bpf || number == SYS_perf_event_open) && fails()) return -1;
+  if (number == SYS_futex && (a[1] & FUTEX_CLOCK_REALTIME) != 0)
+    a[3] = (long)by_machine((const struct timespec*)a[3], &room);
+  return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}

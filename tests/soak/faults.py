@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What memprofd's clock shows and which of its calls fail, from outside: tests/soak/faults.c."""
+
+import contextlib
+import mmap
+import os
+import struct
+
+WORDS = ("clock_offset_seconds", "one_of", "calls", "failed")
+
+
+class Faults:
+    """In the file, which the library that is preloaded maps."""
+
+    def __init__(self, path, library):
+        path.write_bytes(bytes(8 * len(WORDS)))
+        self.environment = dict(os.environ, LD_PRELOAD=str(library), MEMPROFD_SOAK_FAULTS=str(path))
+        with path.open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 8 * len(WORDS))
+
+    def get(self, word):
+        return struct.unpack_from("<q", self.memory, 8 * WORDS.index(word))[0]
+
+    def set(self, word, value):
+        struct.pack_into("<q", self.memory, 8 * WORDS.index(word), value)
+
+    def step_clock(self, seconds):
+        self.set("clock_offset_seconds", self.get("clock_offset_seconds") + seconds)
+
+    @contextlib.contextmanager
+    def no_memory(self, one_of):
+        """One of so many calls that take memory of the kernel fails."""
+        self.set("one_of", one_of)
+        try:
+            yield
+        finally:
+            self.set("one_of", 0)
