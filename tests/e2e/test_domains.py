@@ -188,11 +188,17 @@ class Domains(E2ETest):
             target.command("full")
             return daemon.targets()[target.pid]
 
+        def newer(than):
+            collections = than["gc"]["major_collections"]
+            return eventually(lambda: (now := read())["gc"]["major_collections"] > collections and now, "newer numbers")
+
         def quiet():
-            """Once the numbers are newer; domains at rest and what tells of them allocate a little."""
-            before = read()
-            collections = before["gc"]["major_collections"]
-            after = eventually(lambda: (now := read())["gc"]["major_collections"] > collections and now, "newer numbers")
+            """Once the numbers are newer; domains at rest and what tells of them allocate a little.
+
+            What is published now may have been read before the rest, what is read after that has not.
+            """
+            before = newer(read())
+            after = newer(before)
             return after["alloc_events"] - before["alloc_events"] < 100 and after
 
         of = eventually(quiet, "all samples have come")
