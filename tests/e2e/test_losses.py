@@ -48,9 +48,10 @@ class AfterALoss(E2ETest):
             for site in SITES:
                 seen = sum_sites(sites, site)
                 exact = 8 * truth[site]["allocated_words"]
-                a_round = exact / 68  # where the hole begins and ends
+                # Where a hole begins and ends; a memprofd that is starved after it has more than one.
+                rounds = 3 * exact / 68
                 self.assertLess(abs(seen["allocated_bytes"] - exact),
-                                4 * seen["allocated_bytes_stderr"] + a_round, (site, seen, exact))
+                                4 * seen["allocated_bytes_stderr"] + rounds, (site, seen, exact))
         with self.subTest("nobody is accused"):
             self.assertEqual([], daemon.ctl_json("report", "--leaks", "--pid", target.pid)["leaks"])
         with self.subTest("lost is not given up"):
