@@ -4,8 +4,11 @@
 import io
 import json
 import pathlib
+import shutil
 import stat
+import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,6 +32,17 @@ def entries(archive):
         assert name not in found, name
         found[name] = (mode, archive[at:at + size])
         at = (at + size + 3) & ~3
+
+
+class Sources(unittest.TestCase):
+    def test_the_runner_needs_no_other_file(self):
+        with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
+            for name in kernels.SOURCES:
+                place = pathlib.Path(folder) / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, place)
+            subprocess.run([sys.executable, pathlib.Path(folder) / "tests/run.py", "--help"], check=True,
+                           stdout=subprocess.DEVNULL)
 
 
 class Archive(unittest.TestCase):
