@@ -249,7 +249,7 @@ $(COMPLETIONS) &: deploy/completions.py deploy/help_text.py $(BUILD)/memprofd $(
 deb: all $(MAN) $(COMPLETIONS)
 	$(Q)deploy/deb.sh $(BUILD)
 image:
-	$(Q)deploy/image.sh $(IMAGE)
+	$(Q)deploy/image.sh $(or $(IMAGE),memprofd:$(VERSION))
 
 .PHONY: deps demo install uninstall deb image format format-check lint clean help grafana-dashboards
 deps:

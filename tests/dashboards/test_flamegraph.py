@@ -39,9 +39,7 @@ class FlameGraphTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="memprofd-test-")))
         cls.browser = browser.Browser(1280, 900)
         cls.addClassCleanup(cls.browser.close)
         cls.small = flame_profile.small()

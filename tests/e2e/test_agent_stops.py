@@ -37,10 +37,6 @@ class AgentStops(E2ETest):
     def wait_agent(self, state):
         eventually(lambda: agent_state(self.pid) == state, f"agent state {state}", timeout=60)
 
-    def sampling_as_it_goes(self, quiet):
-        """One round of its work may be over before memprofd has seen the thread come by."""
-        eventually(lambda: quiet.command("go 1") and self.memprofd.state(quiet.pid) == "sampling", "it is sampled")
-
     def test_after_memprofd_was_killed(self):
         self.assertEqual(agent_process.SAMPLING, agent_state(self.pid))
         self.memprofd.stop(signal.SIGKILL)
@@ -66,7 +62,7 @@ class AgentStops(E2ETest):
     def test_an_injected_agent_of_a_quiet_target_is_woken_again(self):
         quiet = self.target("known_alloc")
         self.memprofd.attach(quiet.pid, 1e-4)
-        self.sampling_as_it_goes(quiet)
+        self.sample_on_command(self.memprofd, quiet)
         self.memprofd.send_signal(signal.SIGSTOP)
         eventually(lambda: quiet.command("go 1") and agent_state(quiet.pid) == agent_process.IDLE,
                    "the lease runs out", timeout=60)
@@ -74,7 +70,7 @@ class AgentStops(E2ETest):
         self.memprofd.send_signal(signal.SIGCONT)
         self.memprofd.wait_state(quiet.pid, "waiting")
         self.assertEqual("0", proc_status(quiet.pid, "TracerPid"))
-        self.sampling_as_it_goes(quiet)
+        self.sample_on_command(self.memprofd, quiet)
         self.assertEqual(agent_process.SAMPLING, agent_state(quiet.pid))
         quiet.exit()
 

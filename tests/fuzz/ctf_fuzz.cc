@@ -2,8 +2,6 @@
 // Traces: what the reader passes on is consistent, its summary agrees, and what it read can be
 // written and read again.
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 
@@ -13,6 +11,7 @@
 #include "daemon/trace/ctf/ctf_writer.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/ctf_trace.h"
+#include "tests/kit/temp_dir.h"
 
 namespace memprofd::ctf {
 namespace {
@@ -112,8 +111,7 @@ std::vector<std::string> seeds() {
   }
   for (const auto& entry : std::filesystem::directory_iterator("tests/golden")) {
     if (entry.path().extension() != ".ctf") continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    traces.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    traces.push_back(read_file(entry.path()));
   }
   return traces;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <iterator>
 #include <memory>
 
@@ -88,11 +87,6 @@ bool read(std::string_view bytes) {
 
 // ------------------------------------------------------------ seeds
 
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // A library with symbols, functions and two probes, by this machine's tools.
 std::string real_library(const TempDir& dir) {
   const std::string from = dir.write("probes.s", R"(
@@ -132,7 +126,7 @@ main: .space 8
   const std::string to = dir.path("probes.so");
   const std::string command = "gcc -shared -nostdlib '" + from + "' -o '" + to + "'";
   require(std::system(command.c_str()) == 0, "gcc does not make the library");
-  return bytes_of(to);
+  return read_file(to);
 }
 
 // Claims that end at, across and far behind the end of the file.
@@ -147,12 +141,12 @@ std::string hand_made(const TempDir& dir, std::uint64_t claim, bool extended) {
   elf.add(".note.stapsdt", SHT_NOTE, elf.put(std::string(24, '\1')), claim);
   const std::string path = dir.path("hand_made");
   elf.write(path, 0, extended);
-  return bytes_of(path);
+  return read_file(path);
 }
 
 std::vector<std::string> seeds() {
   const TempDir dir;
-  std::vector<std::string> files = {real_library(dir), bytes_of("/bin/true")};
+  std::vector<std::string> files = {real_library(dir), read_file("/bin/true")};
   for (const std::uint64_t claim : {0ull, 1ull, 24ull, 4096ull, 1ull << 40, ~0ull - 23, ~0ull}) {
     for (const bool extended : {false, true}) files.push_back(hand_made(dir, claim, extended));
   }

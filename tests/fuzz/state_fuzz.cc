@@ -3,14 +3,12 @@
 // bytes are records whose checksums are put in.
 #include <zlib.h>
 
-#include <fstream>
-#include <iterator>
-
 #include "daemon/query/range_counter.h"
 #include "daemon/state/record_log.h"
 #include "daemon/state/target_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/stored_target.h"
+#include "tests/kit/temp_dir.h"
 
 namespace memprofd::fuzz {
 namespace {
@@ -76,8 +74,7 @@ std::vector<std::string> seeds() {
     TargetSnapshot snapshot = recording.snapshot();
     snapshot.info.pid = 42;
     require(writer.write(snapshot, kRoom).ok(), "a target cannot be written");
-    std::ifstream in(path, std::ios::binary);
-    files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    files.push_back(read_file(path));
   }
   return files;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of the kernel, of programs and of clients: what /proc says of a process, names of symbols,
 // what is shown on a terminal, times and sizes. The first byte says as what a text is read.
-#include <fstream>
 #include <iterator>
 
 #include "daemon/control/heap_rule.h"
@@ -15,6 +14,7 @@
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/temp_dir.h"
 
 namespace memprofd::fuzz {
 namespace {
@@ -93,14 +93,9 @@ bool read(std::string_view bytes) {
   return kReaders[static_cast<unsigned char>(bytes[0]) % std::size(kReaders)](bytes.substr(1));
 }
 
-std::string own(const char* name) {
-  std::ifstream file(std::string("/proc/self/") + name);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::vector<std::string> seeds() {
   std::vector<std::string> all{
-      std::string(1, 0) + own("maps").substr(0, 20'000),
+      std::string(1, 0) + read_file("/proc/self/maps").substr(0, 20'000),
       std::string(1, 0) +
           "00400000-0040b000 r-xp 00000000 fd:01 77 /bin/program\n"
           "0060b000-0060d000 rw-p 0000b000 fd:01 77 /bin/program\n"
@@ -108,8 +103,8 @@ std::vector<std::string> seeds() {
           "7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n"
           "7f0000001000-7f0000801000 rw-p 00000000 00:00 0 \n"
           "7f0000801000-7f0000901000 r--p 00000000 fd:01 9 /a\\012b (deleted)\n",
-      "\1" + own("status"),
-      "\2" + own("stat"),
+      "\1" + read_file("/proc/self/status"),
+      "\2" + read_file("/proc/self/stat"),
       "\3"
       "0::/system.slice/docker-" +
           std::string(64, 'a') + ".scope\n1:cpu:/a.service\n",

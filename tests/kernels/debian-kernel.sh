@@ -9,12 +9,11 @@
 # Remove the folder to have the newest one.
 set -eu
 
-suite=$1
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
-place=$cache/kernel-$suite
+# shellcheck source-path=SCRIPTDIR source=../targets/cache.sh
+. "$(dirname "$0")/../targets/cache.sh"
 
-# shellcheck source-path=SCRIPTDIR source=../targets/private-apt.sh
-. "$(dirname "$0")/../targets/private-apt.sh"
+suite=$1
+place=$cache/kernel-$suite
 
 # What a package depends on that is called so.
 depends_on() {
@@ -33,25 +32,13 @@ download() {
 	update_lists "$suite"
 	package=$(package)
 	(cd "$work" && private apt-get download "$package")
-	mkdir -p "$work/kernel"
 	dpkg-deb --fsys-tarfile "$work/$package"_*.deb |
-		tar -x -C "$work/kernel" --wildcards './boot/vmlinuz-*' './usr/lib/modules/*/vmlinuz' 2> /dev/null || true
-	image=$(find "$work/kernel" -name 'vmlinuz*' -type f)
+		tar -x -C "$new" --wildcards './boot/vmlinuz-*' './usr/lib/modules/*/vmlinuz' 2> /dev/null || true
+	image=$(find "$new" -name 'vmlinuz*' -type f)
 	[ -n "$image" ] || { echo "debian-kernel: no kernel image in $package" >&2 && exit 1; }
-	mv "$image" "$work/kernel/vmlinuz"
-	echo "$package" | sed 's/^linux-[a-z]*-//' > "$work/kernel/release"
+	mv "$image" "$new/vmlinuz"
+	echo "$package" | sed 's/^linux-[a-z]*-//' > "$new/release"
 }
 
-if [ ! -e "$place/release" ]; then
-	mkdir -p "$cache"
-	exec 9> "$place.lock"
-	flock 9 # another run may be at it
-	if [ ! -e "$place/release" ]; then
-		work=$(mktemp -d "$place.XXXXXX")
-		trap 'rm -rf "$work"' EXIT
-		download >&2
-		rm -rf "$place"
-		mv "$work/kernel" "$place"
-	fi
-fi
+made_once "$place" download
 echo "$place/vmlinuz"

@@ -17,9 +17,7 @@ TARGETS = "#!/bin/sh\necho '    PID  PROGRAM'\necho '   4242  shop'\necho ' 1370
 class Completions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="memprofd-test-")))
         subprocess.run([ROOT / "deploy/completions.py", BUILD, cls.folder / "made"], check=True)
         fake = cls.folder / "bin/memprofctl"
         fake.parent.mkdir()

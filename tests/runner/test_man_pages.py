@@ -20,10 +20,9 @@ def plain(page):
 class ManPages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(folder.cleanup)
-        subprocess.run([ROOT / "deploy/man-pages.py", BUILD, folder.name], check=True)
-        cls.pages = {path.name: path.read_text() for path in pathlib.Path(folder.name).iterdir()}
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="memprofd-test-"))
+        subprocess.run([ROOT / "deploy/man-pages.py", BUILD, folder], check=True)
+        cls.pages = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
 
     def lines_of_help(self, program, *command):
         text = subprocess.run([BUILD / program, *command, "--help"], check=True, capture_output=True, text=True).stdout

@@ -20,9 +20,7 @@ def output(*command, **options):
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="memprofd-test-")))
         subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", f"{BUILD}/man/memprofd.8",
                         f"{BUILD}/completions/memprofd"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         cls.package = output(ROOT / "deploy/deb.sh", BUILD, cls.folder, env=FAST).strip()

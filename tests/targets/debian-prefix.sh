@@ -10,9 +10,11 @@
 # chroot that ldconfig runs in.
 set -eu
 
+# shellcheck source-path=SCRIPTDIR source=cache.sh
+. "$(dirname "$0")/cache.sh"
+
 name=$1
 suite=${name%%-*}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
 prefix=$cache/$name
 case $suite in
 bullseye | bookworm | trixie | forky) ;;
@@ -33,9 +35,6 @@ case $name in
 *) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
 esac
 
-# shellcheck source-path=SCRIPTDIR source=private-apt.sh
-. "$(dirname "$0")/private-apt.sh"
-
 download() {
 	update_lists "$suite"
 	# shellcheck disable=SC2086
@@ -45,7 +44,6 @@ download() {
 }
 
 unpack() {
-	mkdir -p "$new"
 	for dir in bin sbin lib lib64; do
 		mkdir -p "$new/usr/$dir"
 		ln -s "usr/$dir" "$new/$dir"
@@ -65,18 +63,10 @@ unpack() {
 	[ "$name" != "$suite" ] || chroot "$new" /usr/bin/ocamlopt -version > /dev/null
 }
 
-if [ ! -e "$prefix/.complete" ]; then
-	mkdir -p "$cache"
-	exec 9> "$cache/$name.lock"
-	flock 9 # another run may be at it
-	if [ ! -e "$prefix/.complete" ]; then
-		work=$(mktemp -d "$cache/$name.XXXXXX")
-		trap 'rm -rf "$work"' EXIT
-		new=$work/prefix
-		{ download && unpack; } >&2
-		touch "$new/.complete"
-		rm -rf "$prefix"
-		mv "$new" "$prefix"
-	fi
-fi
+fill() {
+	download
+	unpack
+}
+
+made_once "$prefix" fill
 echo "$prefix"

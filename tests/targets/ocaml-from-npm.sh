@@ -9,9 +9,11 @@
 # builds (about five minutes) once, into ~/.cache/memprofd.
 set -eu
 
+# shellcheck source-path=SCRIPTDIR source=cache.sh
+. "$(dirname "$0")/cache.sh"
+
 release=$1
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
 prefix=$cache/ocaml-$release
 case $release in
 4.12)
@@ -59,22 +61,11 @@ collect() {
 		otherlibs/systhreads/threads.a "$new/lib/ocaml/threads/"
 }
 
-if [ ! -e "$prefix/.complete" ]; then
-	mkdir -p "$cache"
-	exec 9> "$cache/ocaml-$release.lock"
-	flock 9 # another run may be at it
-	if [ ! -e "$prefix/.complete" ]; then
-		work=$(mktemp -d "$cache/ocaml-$release.XXXXXX")
-		trap 'rm -rf "$work"' EXIT
-		new=$work/prefix
-		{
-			"$here/npm-package.sh" ocaml "$package" "$sha256" "$work/source"
-			build
-			collect
-		} >&2
-		touch "$new/.complete"
-		rm -rf "$prefix"
-		mv "$new" "$prefix"
-	fi
-fi
+fill() {
+	"$here/npm-package.sh" ocaml "$package" "$sha256" "$work/source"
+	build
+	collect
+}
+
+made_once "$prefix" fill
 echo "$prefix"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/thread_pointers.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 
 namespace memprofd {
@@ -69,11 +70,10 @@ FeatureCheck check_walk(bool privileged, const std::function<int()>& probe) {
 
 FeatureCheck check_kernel_types(const std::string& sys_root) {
   constexpr const char* kName = "kernel type information";
-  const std::string path = sys_root + "/kernel/btf/vmlinux";
-  if (std::ifstream(path).peek() != std::ifstream::traits_type::eof()) return passed(kName, "BTF");
+  if (has_kernel_types(sys_root)) return passed(kName, "BTF");
   FeatureCheck check =
       failed(kName,
-             absl::StrCat("cannot read ", path,
+             absl::StrCat("cannot read ", sys_root, "/kernel/btf/vmlinux",
                           ": children cannot be followed, and how programs end is not told"),
              "boot a kernel built with CONFIG_DEBUG_INFO_BTF");
   check.required = false;

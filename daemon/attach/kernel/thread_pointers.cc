@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <fstream>
+#include <string>
 
 #include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/util/fd.h"
@@ -14,7 +16,10 @@ namespace memprofd {
 
 constexpr std::size_t kMaxThreads = 4096;
 
-bool has_kernel_types() { return ::access("/sys/kernel/btf/vmlinux", R_OK) == 0; }
+bool has_kernel_types(const std::string& sys_root) {
+  std::ifstream types(sys_root + "/kernel/btf/vmlinux");
+  return types.peek() != std::ifstream::traits_type::eof();
+}
 
 std::vector<std::uint64_t> read_thread_pointers(const bpf_program* program, int pid) {
   bpf_iter_link_info info = {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 struct bpf_program;
@@ -11,7 +12,7 @@ namespace memprofd {
 
 // Whether the kernel tells how its own structures look (BTF); without, no program that reads
 // them can be loaded.
-bool has_kernel_types();
+bool has_kernel_types(const std::string& sys_root = "/sys");
 
 // program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. As many as there are
 // threads at this moment, at most 4096; none when the kernel cannot choose a process

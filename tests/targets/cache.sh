@@ -1,7 +1,28 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# To be sourced: apt with a state of its own, in the folder $work. Nothing is installed there, and
-# no package of the system is touched.
+# To be sourced: what is fetched or built once, and kept in ~/.cache/memprofd; and apt with a state of
+# its own, in the folder $work. Nothing is installed there, and no package of the system is touched.
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
+
+# made_once PLACE MAKE: calls MAKE where PLACE is not there whole, which leaves in $new what is to be
+# there, and may use $work.
+made_once() {
+	place=$1
+	[ ! -e "$place/.complete" ] || return 0
+	mkdir -p "$cache"
+	exec 9> "$place.lock"
+	flock 9 # another run may be at it
+	[ ! -e "$place/.complete" ] || return 0
+	work=$(mktemp -d "$place.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	new=$work/new
+	mkdir "$new"
+	"$2" >&2
+	touch "$new/.complete"
+	rm -rf "$place"
+	mv "$new" "$place"
+}
 
 # The first mirror in the system's sources, one-line style or deb822.
 mirror() {
