@@ -186,6 +186,18 @@ class WhoMayDoWhat(E2ETest):
             self.assertEqual(("warning", 4194303), (fields["level"], fields["pid"]))
             daemon.stop()
 
+    def test_what_grpc_says_is_in_the_log(self):
+        """As lines of the log's own form, and only where everything is told."""
+        talkative = ("env", "GRPC_VERBOSITY=DEBUG", "GRPC_TRACE=http")
+        for level in ("debug", "info"):
+            daemon = self.daemon("--log.format", "json", "--log.level", level, prefix=talkative)
+            daemon.targets()
+            daemon.stop()
+            lines = [json.loads(line) for line in daemon.stderr().splitlines()]
+            of_grpc = [line for line in lines if line["msg"].startswith("gRPC: ")]
+            self.assertEqual(level == "debug", bool(of_grpc))
+            self.assertLessEqual({line["level"] for line in of_grpc}, {"debug"})
+
 
 class Upgrades(E2ETest):
     """Programs that hold agents of other builds, which stay until they end."""
