@@ -71,9 +71,9 @@ GcStats advance_gc_stats(const GcStats& last, const GcStats& now) {
   return out;
 }
 
-void add_gc_metrics(const std::string& pid, const GcStats& gc, bool pauses, MetricFamilies& out) {
+void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out) {
   if (!gc.valid) return;
-  const MetricLabels labels{{"pid", pid}};
+  const MetricLabels labels;
   out.counter(kMinorCollections, labels, static_cast<double>(gc.minor_collections));
   out.counter(kMajorCollections, labels, static_cast<double>(gc.major_collections));
   out.counter(kCompactions, labels, static_cast<double>(gc.compactions));
@@ -85,8 +85,7 @@ void add_gc_metrics(const std::string& pid, const GcStats& gc, bool pauses, Metr
   out.counter(kPromoted, labels, gc.promoted_words * kBytesPerWord);
   out.counter(kMajorAllocated, labels, gc.major_words * kBytesPerWord);
   for (int phase = 0; pauses && phase < MEMPROF_GC_PHASES; ++phase) {
-    out.histogram(kPause, {{"pid", pid}, {"phase", kPhaseLabels[phase]}},
-                  histogram_of(gc.pauses[phase]));
+    out.histogram(kPause, {{"phase", kPhaseLabels[phase]}}, histogram_of(gc.pauses[phase]));
   }
 }
 

@@ -15,6 +15,6 @@ namespace memprofd {
 GcStats advance_gc_stats(const GcStats& last, const GcStats& now);
 
 // Nothing when the numbers were never valid.
-void add_gc_metrics(const std::string& pid, const GcStats& gc, bool pauses, MetricFamilies& out);
+void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -15,15 +15,15 @@ constexpr MetricName kPageTables{
 
 }  // namespace
 
-void add_memory_metrics(const std::string& pid, const MemoryStatus& memory, MetricFamilies& out) {
+void add_memory_metrics(const MemoryStatus& memory, MetricFamilies& out) {
   const auto resident = [&](const char* kind, std::uint64_t bytes) {
-    out.gauge(kResident, {{"pid", pid}, {"kind", kind}}, static_cast<double>(bytes));
+    out.gauge(kResident, {{"kind", kind}}, static_cast<double>(bytes));
   };
   resident("anonymous", memory.anonymous);
   resident("file", memory.files);
   resident("shared_memory", memory.shared);
-  out.gauge(kSwapped, {{"pid", pid}}, static_cast<double>(memory.swapped));
-  out.gauge(kPageTables, {{"pid", pid}}, static_cast<double>(memory.page_tables));
+  out.gauge(kSwapped, {}, static_cast<double>(memory.swapped));
+  out.gauge(kPageTables, {}, static_cast<double>(memory.page_tables));
 }
 
 }  // namespace memprofd

@@ -9,6 +9,6 @@
 
 namespace memprofd {
 
-void add_memory_metrics(const std::string& pid, const MemoryStatus& memory, MetricFamilies& out);
+void add_memory_metrics(const MemoryStatus& memory, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/metrics/metric_families.h"
 
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -13,8 +14,10 @@ prometheus::ClientMetric& MetricFamilies::add(const MetricName& name, prometheus
   const auto [it, is_new] = index_.try_emplace(name.name, families_.size());
   if (is_new) families_.push_back({name.name, name.help, type, {}});
   prometheus::ClientMetric& metric = families_[it->second].metric.emplace_back();
-  for (prometheus::ClientMetric::Label& label : labels) label.value = valid_utf8(label.value);
-  metric.label = std::move(labels);
+  metric.label = common_;
+  metric.label.insert(metric.label.end(), std::make_move_iterator(labels.begin()),
+                      std::make_move_iterator(labels.end()));
+  for (prometheus::ClientMetric::Label& label : metric.label) label.value = valid_utf8(label.value);
   return metric;
 }
 

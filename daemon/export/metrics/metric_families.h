@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "prometheus/metric_family.h"
@@ -28,6 +29,9 @@ class MetricFamilies {
   void histogram(const MetricName& name, MetricLabels labels,
                  prometheus::ClientMetric::Histogram histogram);
 
+  // Puts these before the labels of each that follows.
+  void set_common_labels(MetricLabels labels) { common_ = std::move(labels); }
+
   // Leaves out all but counters from now on, or no longer.
   void only_counters(bool only) { only_counters_ = only; }
 
@@ -38,6 +42,7 @@ class MetricFamilies {
                                 MetricLabels labels);
 
   std::vector<prometheus::MetricFamily> families_;
+  MetricLabels common_;
   bool only_counters_ = false;
   std::map<std::string_view, std::size_t> index_;  // by MetricName::name
 };

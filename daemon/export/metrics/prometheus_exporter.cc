@@ -89,6 +89,11 @@ std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> tar
   return out;
 }
 
+// A pid is one program's and no other's now; its name is what the next one after it shares.
+MetricLabels labels_of_target(const TargetInfo& info) {
+  return {{"pid", absl::StrCat(info.pid)}, {"program", info.exe.substr(info.exe.rfind('/') + 1)}};
+}
+
 void advance_drops(DropCounters& last, const DropCounters& now) {
   for (int i = 0; i < kDrops; ++i) {
     const Drop drop = static_cast<Drop>(i);
@@ -156,16 +161,15 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   TargetMemory& memory = remember(target);
   memory.gc = advance_gc_stats(memory.gc, target.gc);
   advance_drops(memory.drops, target.drops);
-  const std::string pid = absl::StrCat(target.info.pid);
-  add_target_metrics(pid, target, out);
+  add_target_metrics(target, out);
   if (!is_active(target.info.state)) {
     memory.sites = 0;
     return;
   }
   const bool follows_blocks = target.info.follows_blocks();
-  add_gc_metrics(pid, memory.gc, follows_blocks, out);
-  if (target.memory) add_memory_metrics(pid, *target.memory, out);
-  add_site_metrics(pid, memory.top_sites.update(site_series(target)), follows_blocks, out);
+  add_gc_metrics(memory.gc, follows_blocks, out);
+  if (target.memory) add_memory_metrics(*target.memory, out);
+  add_site_metrics(memory.top_sites.update(site_series(target)), follows_blocks, out);
 }
 
 // A program that cannot be read now has no series in this scrape.
@@ -180,9 +184,8 @@ void PrometheusExporter::collect_reported(const TargetSnapshot& target, std::siz
   memory.says_nothing = !answer->says_something;
   if (memory.says_nothing) return;
   memory.refusals += answer->why_no_report.empty() ? 0 : 1;
-  out.counter(kRefusals, {{"pid", absl::StrCat(target.info.pid)}},
-              static_cast<double>(memory.refusals));
-  add_reported_metrics(absl::StrCat(target.info.pid), answer->report, tick_now().ns, room, out);
+  out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
+  add_reported_metrics(answer->report, tick_now().ns, room, out);
 }
 
 void PrometheusExporter::collect_drops(MetricFamilies& out) const {
@@ -239,9 +242,11 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   retire_forgotten(targets);
   std::size_t room = kAllReportedNames;
   for (const TargetSnapshotPtr& target : targets) {
+    out.set_common_labels(labels_of_target(target->info));
     collect_target(*target, out);
     collect_reported(*target, room, out);
   }
+  out.set_common_labels({});
   collect_drops(out);
   return out.take();
 }

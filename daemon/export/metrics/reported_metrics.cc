@@ -47,8 +47,8 @@ std::string label_name(std::string_view name) {
   for (char& c : out) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
   }
-  static const std::set<std::string_view> kOwn = {"pid",   "point", "timer",    "phase", "value",
-                                                  "table", "unit",  "instance", "job",   ""};
+  static const std::set<std::string_view> kOwn = {
+      "pid", "program", "point", "timer", "phase", "value", "table", "unit", "instance", "job", ""};
   const bool is_free = !kOwn.contains(out) &&
                        !absl::ascii_isdigit(static_cast<unsigned char>(out[0])) &&
                        !out.starts_with("__");
@@ -63,8 +63,8 @@ std::string text_of(const MetricLabels& labels) {
   return text;
 }
 
-MetricLabels labels_of(const std::string& pid, const char* kind, const Reported& one) {
-  MetricLabels labels = {{"pid", pid}, {kind, one.name}};
+MetricLabels labels_of(const char* kind, const Reported& one) {
+  MetricLabels labels = {{kind, one.name}};
   if (!one.unit.empty()) labels.push_back({"unit", one.unit});
   for (const auto& [key, value] : one.labels) {
     const std::string name = label_name(key);
@@ -116,8 +116,8 @@ void add_timer(const MetricLabels& labels, const Reported& one, MetricFamilies& 
 
 }  // namespace
 
-void add_reported_metrics(const std::string& pid, const Report& report, std::uint64_t now_ns,
-                          std::size_t& room, MetricFamilies& out) {
+void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_t& room,
+                          MetricFamilies& out) {
   const std::size_t count = std::min({report.all.size(), kReportedNames, room});
   room -= count;
   // A series that is there twice costs a scrape of all targets: names that differ may have become
@@ -125,7 +125,7 @@ void add_reported_metrics(const std::string& pid, const Report& report, std::uin
   std::set<std::string> known;
   for (std::size_t i = 0; i < count; ++i) {
     const Reported& one = report.all[i];
-    const MetricLabels labels = labels_of(pid, kind_of(one), one);
+    const MetricLabels labels = labels_of(kind_of(one), one);
     if (!known.insert(text_of(labels)).second) continue;
     if (one.kind == Reported::Kind::kPoint) {
       out.counter(kHits, labels, static_cast<double>(one.hits));
@@ -135,8 +135,8 @@ void add_reported_metrics(const std::string& pid, const Report& report, std::uin
       add_timer(labels, one, out);
     }
   }
-  out.counter(kRefused, {{"pid", pid}}, static_cast<double>(report.refused));
-  out.gauge(kLeftOut, {{"pid", pid}}, static_cast<double>(report.all.size() - known.size()));
+  out.counter(kRefused, {}, static_cast<double>(report.refused));
+  out.gauge(kLeftOut, {}, static_cast<double>(report.all.size() - known.size()));
 }
 
 }  // namespace memprofd

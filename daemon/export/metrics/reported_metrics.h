@@ -16,7 +16,7 @@ inline constexpr std::size_t kAllReportedNames = 1000;
 
 // room: names that may still come in this scrape; what is taken is taken off. The first ones made
 // get series, and how many do not is told.
-void add_reported_metrics(const std::string& pid, const Report& report, std::uint64_t now_ns,
-                          std::size_t& room, MetricFamilies& out);
+void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_t& room,
+                          MetricFamilies& out);
 
 }  // namespace memprofd

@@ -109,10 +109,9 @@ SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
   return sites;
 }
 
-void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool follows_blocks,
-                      MetricFamilies& out) {
+void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
-    const MetricLabels labels{{"pid", pid}, {"function", key.function}, {"location", key.location}};
+    const MetricLabels labels{{"function", key.function}, {"location", key.location}};
     out.counter(kAllocated, labels, series.counts.allocated_bytes);
     out.gauge(kAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
     if (!follows_blocks) continue;

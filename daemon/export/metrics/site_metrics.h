@@ -14,7 +14,6 @@ namespace memprofd {
 // whose labels are equal are summed.
 SiteSeriesMap site_series(const TargetSnapshot& snapshot);
 
-void add_site_metrics(const std::string& pid, const SiteSeriesMap& sites, bool follows_blocks,
-                      MetricFamilies& out);
+void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out);
 
 }  // namespace memprofd

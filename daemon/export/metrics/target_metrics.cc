@@ -73,17 +73,15 @@ constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
 
 constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
 
-void add_overhead(const std::string& pid, const OverheadInfo& overhead, MetricFamilies& out) {
+void add_overhead(const OverheadInfo& overhead, MetricFamilies& out) {
   if (overhead.requested_rate == 0) return;
-  out.gauge(kRequestedRate, {{"pid", pid}}, overhead.requested_rate);
-  out.gauge(kOverhead, {{"pid", pid}}, overhead.measured);
+  out.gauge(kRequestedRate, {}, overhead.requested_rate);
+  out.gauge(kOverhead, {}, overhead.measured);
   if (overhead.budget == 0) return;
-  out.gauge(kBudget, {{"pid", pid}}, overhead.budget);
-  out.gauge(kExhausted, {{"pid", pid}}, overhead.exhausted ? 1 : 0);
-  out.counter(kRateChanges, {{"pid", pid}, {"reason", "over_budget"}},
-              static_cast<double>(overhead.lowered));
-  out.counter(kRateChanges, {{"pid", pid}, {"reason", "below_budget"}},
-              static_cast<double>(overhead.raised));
+  out.gauge(kBudget, {}, overhead.budget);
+  out.gauge(kExhausted, {}, overhead.exhausted ? 1 : 0);
+  out.counter(kRateChanges, {{"reason", "over_budget"}}, static_cast<double>(overhead.lowered));
+  out.counter(kRateChanges, {{"reason", "below_budget"}}, static_cast<double>(overhead.raised));
 }
 
 // Empty where memprofd let go of a program that ran on.
@@ -96,58 +94,53 @@ std::string end_code(const ProgramEnd& end) {
   return end.cause == EndCause::kExit ? absl::StrCat(end.code) : signal_name(end);
 }
 
-void add_identity(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
+void add_identity(const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kInfo,
-            {{"pid", pid},
-             {"comm", info.comm},
+            {{"comm", info.comm},
              {"exe", info.exe},
-             {"program", info.exe.substr(info.exe.rfind('/') + 1)},
              {"unit", info.unit},
              {"container", info.container},
              {"runtime_version", info.runtime_version},
              {"mode", std::string(mode_name(info.mode))}},
             1);
-  out.gauge(kUp, {{"pid", pid}}, is_active(info.state) ? 1 : 0);
+  out.gauge(kUp, {}, is_active(info.state) ? 1 : 0);
   if (!is_active(info.state)) {
     out.gauge(kEnd,
-              {{"pid", pid},
-               {"state", std::string(state_name(info.state))},
+              {{"state", std::string(state_name(info.state))},
                {"cause", end_cause(info)},
                {"code", end_code(info.end)}},
               1);
   }
 }
 
-void add_session(const std::string& pid, const TargetInfo& info, MetricFamilies& out) {
-  if (info.follows_blocks()) out.gauge(kRate, {{"pid", pid}}, info.sampling_rate);
-  out.counter(kPaused, {{"pid", pid}}, info.paused_seconds);
-  out.gauge(kAttach, {{"pid", pid}}, info.attach_seconds);
+void add_session(const TargetInfo& info, MetricFamilies& out) {
+  if (info.follows_blocks()) out.gauge(kRate, {}, info.sampling_rate);
+  out.counter(kPaused, {}, info.paused_seconds);
+  out.gauge(kAttach, {}, info.attach_seconds);
 }
 
 // What became of blocks.
-void add_fates(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
+void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   const auto deallocated = target.deallocated_by_place();
   for (int place = 0; place < kPlaces; ++place) {
-    const MetricLabels labels{{"pid", pid}, {"heap", kPlaceWords[place]}};
+    const MetricLabels labels{{"heap", kPlaceWords[place]}};
     out.counter(kDeallocated, labels, deallocated[place].bytes());
     out.gauge(kDeallocatedError, labels, deallocated[place].stderr_bytes());
   }
-  out.counter(kPromoted, {{"pid", pid}}, counters.promoted.bytes());
-  out.gauge(kPromotedError, {{"pid", pid}}, counters.promoted.stderr_bytes());
-  out.gauge(kLive, {{"pid", pid}}, counters.live.bytes());
-  out.gauge(kLiveError, {{"pid", pid}}, counters.live.stderr_bytes());
+  out.counter(kPromoted, {}, counters.promoted.bytes());
+  out.gauge(kPromotedError, {}, counters.promoted.stderr_bytes());
+  out.gauge(kLive, {}, counters.live.bytes());
+  out.gauge(kLiveError, {}, counters.live.stderr_bytes());
   const Estimate external = target.live_external();
-  out.gauge(kLiveExternal, {{"pid", pid}}, external.bytes());
-  out.gauge(kLiveExternalError, {{"pid", pid}}, external.stderr_bytes());
-  out.counter(kUnsampled, {{"pid", pid}},
-              static_cast<double>(counters.unsampled_words) * kBytesPerWord);
+  out.gauge(kLiveExternal, {}, external.bytes());
+  out.gauge(kLiveExternalError, {}, external.stderr_bytes());
+  out.counter(kUnsampled, {}, static_cast<double>(counters.unsampled_words) * kBytesPerWord);
 }
 
-void add_allocated(const std::string& pid, const TargetCounters& counters, MetricFamilies& out) {
+void add_allocated(const TargetCounters& counters, MetricFamilies& out) {
   const auto add = [&](Place place, Source source, const Estimate& allocated) {
-    const MetricLabels labels{{"pid", pid},
-                              {"heap", kPlaceWords[static_cast<int>(place)]},
+    const MetricLabels labels{{"heap", kPlaceWords[static_cast<int>(place)]},
                               {"source", kSourceLabels[static_cast<int>(source)]}};
     out.counter(kAllocated, labels, allocated.bytes());
     out.gauge(kAllocatedError, labels, allocated.stderr_bytes());
@@ -163,34 +156,34 @@ void add_allocated(const std::string& pid, const TargetCounters& counters, Metri
   add(Place::kExternal, Source::kCustom, external);
 }
 
-void add_events(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
+void add_events(const TargetSnapshot& target, MetricFamilies& out) {
   const auto samples = [&](const char* event, std::uint64_t n) {
-    out.counter(kSamples, {{"pid", pid}, {"event", event}}, static_cast<double>(n));
+    out.counter(kSamples, {{"event", event}}, static_cast<double>(n));
   };
   samples("alloc", target.counters.alloc_events);
   if (target.info.follows_blocks()) {
     samples("promote", target.counters.promote_events);
     samples("dealloc", target.counters.dealloc_events);
-    out.gauge(kLiveSamples, {{"pid", pid}}, static_cast<double>(target.live_samples_tracked));
+    out.gauge(kLiveSamples, {}, static_cast<double>(target.live_samples_tracked));
   }
   if (target.ring_bytes_total > 0) {
     out.gauge(
-        kRing, {{"pid", pid}},
+        kRing, {},
         static_cast<double>(target.ring_bytes_used) / static_cast<double>(target.ring_bytes_total));
   }
 }
 
 }  // namespace
 
-void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out) {
-  add_identity(pid, target.info, out);
+void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
+  add_identity(target.info, out);
   out.only_counters(!is_active(target.info.state));
-  add_session(pid, target.info, out);
-  out.gauge(kTaken, {{"pid", pid}}, static_cast<double>(target.time_ns) / 1e9);
-  add_overhead(pid, target.info.overhead, out);
-  add_allocated(pid, target.counters, out);
-  if (target.info.follows_blocks()) add_fates(pid, target, out);
-  add_events(pid, target, out);
+  add_session(target.info, out);
+  out.gauge(kTaken, {}, static_cast<double>(target.time_ns) / 1e9);
+  add_overhead(target.info.overhead, out);
+  add_allocated(target.counters, out);
+  if (target.info.follows_blocks()) add_fates(target, out);
+  add_events(target, out);
   out.only_counters(false);
 }
 

@@ -9,6 +9,6 @@
 
 namespace memprofd {
 
-void add_target_metrics(const std::string& pid, const TargetSnapshot& target, MetricFamilies& out);
+void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out);
 
 }  // namespace memprofd

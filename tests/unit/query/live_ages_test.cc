@@ -133,7 +133,7 @@ TEST_F(LiveAgesTest, AgesAddUpInTheSumOfTheOtherSites) {
 TEST_F(LiveAgesTest, SeriesBearTheAgeInSeconds) {
   run(1000);
   MetricFamilies out;
-  add_site_metrics("7", site_series(recording_.snapshot()), true, out);
+  add_site_metrics(site_series(recording_.snapshot()), true, out);
   std::set<std::string> ages;
   for (const prometheus::MetricFamily& family : out.take()) {
     if (family.name != "memprofd_site_live_older_bytes") continue;

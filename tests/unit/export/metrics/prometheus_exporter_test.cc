@@ -49,25 +49,32 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
     return series[name];
   };
   EXPECT_EQ(value("memprofd_build_info{version=\"1.2.3\",revision=\"v1.2.3-4-gabc\"}"), 1);
-  EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",comm=\"server.exe\","
+  EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",program=\"server.exe\",comm=\"server.exe\","
                   "exe=\"/srv/app/"
-                  "server.exe\",program=\"server.exe\",unit=\"\",container=\"\",runtime_version="
+                  "server.exe\",unit=\"\",container=\"\",runtime_version="
                   "\"4.13.1\",mode=\"agent\"}"),
             1);
-  EXPECT_EQ(value("memprofd_target_up{pid=\"4242\"}"), 1);
-  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}"),
+  EXPECT_EQ(value("memprofd_target_up{pid=\"4242\",program=\"server.exe\"}"), 1);
+  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",program=\"server.exe\",heap="
+                  "\"minor\",source=\"normal\"}"),
             274003 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",heap=\"major\",source=\"marshal\"}"),
+  EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",program=\"server.exe\",heap="
+                  "\"major\",source=\"marshal\"}"),
             50 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_promoted_bytes_total{pid=\"4242\"}"), 11550 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_live_bytes{pid=\"4242\"}"), 10403 * kSampleBytes);
-  EXPECT_NEAR(value("memprofd_live_bytes_stderr{pid=\"4242\"}"),
+  EXPECT_EQ(value("memprofd_promoted_bytes_total{pid=\"4242\",program=\"server.exe\"}"),
+            11550 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_live_bytes{pid=\"4242\",program=\"server.exe\"}"),
+            10403 * kSampleBytes);
+  EXPECT_NEAR(value("memprofd_live_bytes_stderr{pid=\"4242\",program=\"server.exe\"}"),
               std::sqrt(10403.0 * (1 - kRate)) * kSampleBytes, 1);
-  EXPECT_EQ(value("memprofd_deallocated_bytes_total{pid=\"4242\",heap=\"major\"}"),
-            2320 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_samples_total{pid=\"4242\",event=\"promote\"}"), 11550);
+  EXPECT_EQ(
+      value("memprofd_deallocated_bytes_total{pid=\"4242\",program=\"server.exe\",heap=\"major\"}"),
+      2320 * kSampleBytes);
+  EXPECT_EQ(value("memprofd_samples_total{pid=\"4242\",program=\"server.exe\",event=\"promote\"}"),
+            11550);
   const std::string site =
-      "{pid=\"4242\",function=\"Sessions.remember\",location=\"bin/sessions.ml:27\"";
+      "{pid=\"4242\",program=\"server.exe\",function=\"Sessions.remember\",location=\"bin/"
+      "sessions.ml:27\"";
   EXPECT_EQ(value("memprofd_site_allocated_bytes_total" + site + "}"), 10000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_promoted_bytes_total" + site + "}"), 9000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_live_bytes" + site + "}"), 9500 * kSampleBytes);
@@ -76,19 +83,28 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
               1e-6);
   EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + site + ",le=\"+Inf\"}"),
             500 / testing::kRate);
-  EXPECT_EQ(value("memprofd_ocaml_minor_collections_total{pid=\"4242\"}"), 1053);
-  EXPECT_EQ(value("memprofd_ocaml_major_collections_total{pid=\"4242\"}"), 89);
-  EXPECT_EQ(value("memprofd_ocaml_heap_bytes{pid=\"4242\"}"), 64 << 20);
-  EXPECT_EQ(value("memprofd_ocaml_minor_allocated_bytes_total{pid=\"4242\"}"), 2.2e9);
-  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_count{pid=\"4242\",phase=\"minor\"}"), 1053);
-  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_sum{pid=\"4242\",phase=\"major_slice\"}"), 0.09);
+  EXPECT_EQ(value("memprofd_ocaml_minor_collections_total{pid=\"4242\",program=\"server.exe\"}"),
+            1053);
+  EXPECT_EQ(value("memprofd_ocaml_major_collections_total{pid=\"4242\",program=\"server.exe\"}"),
+            89);
+  EXPECT_EQ(value("memprofd_ocaml_heap_bytes{pid=\"4242\",program=\"server.exe\"}"), 64 << 20);
+  EXPECT_EQ(
+      value("memprofd_ocaml_minor_allocated_bytes_total{pid=\"4242\",program=\"server.exe\"}"),
+      2.2e9);
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_count{pid=\"4242\",program=\"server.exe\",phase="
+                  "\"minor\"}"),
+            1053);
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_sum{pid=\"4242\",program=\"server.exe\",phase="
+                  "\"major_slice\"}"),
+            0.09);
   EXPECT_EQ(value("memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}"),
             7);
-  EXPECT_EQ(value("memprofd_target_paused_seconds_total{pid=\"4242\"}"), 0.00045);
-  EXPECT_EQ(value("memprofd_attach_seconds{pid=\"4242\"}"), 0.0125);
-  EXPECT_EQ(value("memprofd_sampling_rate{pid=\"4242\"}"), 1e-3);
-  EXPECT_EQ(value("memprofd_ring_buffer_used_ratio{pid=\"4242\"}"), 0.25);
-  EXPECT_EQ(value("memprofd_live_samples{pid=\"4242\"}"), 10403);
+  EXPECT_EQ(value("memprofd_target_paused_seconds_total{pid=\"4242\",program=\"server.exe\"}"),
+            0.00045);
+  EXPECT_EQ(value("memprofd_attach_seconds{pid=\"4242\",program=\"server.exe\"}"), 0.0125);
+  EXPECT_EQ(value("memprofd_sampling_rate{pid=\"4242\",program=\"server.exe\"}"), 1e-3);
+  EXPECT_EQ(value("memprofd_ring_buffer_used_ratio{pid=\"4242\",program=\"server.exe\"}"), 0.25);
+  EXPECT_EQ(value("memprofd_live_samples{pid=\"4242\",program=\"server.exe\"}"), 10403);
   EXPECT_EQ(value("memprofd_cpu_seconds_total"), 12.5);
   EXPECT_EQ(value("memprofd_events_total"), 123456);
 }
@@ -98,11 +114,12 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   target->info.overhead = testing::fixed_overhead();
   FakeService service({target});
   auto found = scrape(PrometheusExporter(service, {"1.2.3"}, {.each = 2}));
-  EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\"}"], 0.0075);
-  EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\"}"], 0.01);
-  EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\"}"], 0);
-  EXPECT_EQ(found["memprofd_requested_sampling_rate{pid=\"4242\"}"], 1e-2);
-  const std::string changes = "memprofd_sampling_rate_changes_total{pid=\"4242\",reason=";
+  EXPECT_EQ(found["memprofd_overhead_ratio{pid=\"4242\",program=\"server.exe\"}"], 0.0075);
+  EXPECT_EQ(found["memprofd_overhead_budget_ratio{pid=\"4242\",program=\"server.exe\"}"], 0.01);
+  EXPECT_EQ(found["memprofd_overhead_budget_exhausted{pid=\"4242\",program=\"server.exe\"}"], 0);
+  EXPECT_EQ(found["memprofd_requested_sampling_rate{pid=\"4242\",program=\"server.exe\"}"], 1e-2);
+  const std::string changes =
+      "memprofd_sampling_rate_changes_total{pid=\"4242\",program=\"server.exe\",reason=";
   EXPECT_EQ(found[changes + "\"over_budget\"}"], 3);
   EXPECT_EQ(found[changes + "\"below_budget\"}"], 2);
 }
@@ -113,12 +130,18 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
   service.values.report.all[0].labels = {{"route", "/a"}, {"pid", "own"}, {"ro ute", "b"}};
   const PrometheusExporter exporter(service, {"1.2.3"});
   auto found = scrape(exporter);
-  EXPECT_EQ(found["memprofd_point_hits_total{pid=\"4242\",point=\"requests\",unit=\"requests\","
+  EXPECT_EQ(found["memprofd_point_hits_total{pid=\"4242\",program=\"server.exe\",point="
+                  "\"requests\",unit=\"requests\","
                   "route=\"/a\",exported_pid=\"own\",ro_ute=\"b\"}"],
             12);
-  EXPECT_EQ(found["memprofd_timer_running{pid=\"4242\",timer=\"handling\"}"], 1);
-  EXPECT_EQ(found["memprofd_value{pid=\"4242\",value=\"queue\",unit=\"jobs\"}"], 7);
-  EXPECT_EQ(found["memprofd_table_longest_chain{pid=\"4242\",table=\"sessions\"}"], 3);
+  EXPECT_EQ(found["memprofd_timer_running{pid=\"4242\",program=\"server.exe\",timer=\"handling\"}"],
+            1);
+  EXPECT_EQ(
+      found["memprofd_value{pid=\"4242\",program=\"server.exe\",value=\"queue\",unit=\"jobs\"}"],
+      7);
+  EXPECT_EQ(
+      found["memprofd_table_longest_chain{pid=\"4242\",program=\"server.exe\",table=\"sessions\"}"],
+      3);
 }
 
 // Names that become the same, and more names than there is room for, cost no scrape.
@@ -130,14 +153,18 @@ TEST(PrometheusText, BearsAnyNames) {
     all.push_back({.name = name, .labels = {{"x y", "1"}, {"x_y", "2"}, {"", "3"}, {"9", "4"}}});
   }
   auto found = scrape(PrometheusExporter(service, {"1.2.3"}));
-  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\"}"], 1);
-  EXPECT_EQ(found.count("memprofd_point_hits_total{pid=\"4242\",point=\"b\",x_y=\"1\","
-                        "exported_=\"3\",exported_9=\"4\"}"),
-            1u);
+  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\",program=\"server.exe\"}"],
+            1);
+  EXPECT_EQ(
+      found.count(
+          "memprofd_point_hits_total{pid=\"4242\",program=\"server.exe\",point=\"b\",x_y=\"1\","
+          "exported_=\"3\",exported_9=\"4\"}"),
+      1u);
   for (int i = 0; i < 500; ++i) all.push_back({.name = absl::StrCat(i)});
   const std::string text = PrometheusExporter(service, {"1.2.3"}).text();
   found = parse(text);
-  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\"}"], 303 + 1);
+  EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\",program=\"server.exe\"}"],
+            303 + 1);
 }
 
 // One that says nothing is not asked at each scrape.
@@ -190,7 +217,8 @@ TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
   target->symbolizer = symbolizer;
   FakeService service({target});
   auto series = scrape(PrometheusExporter(service, {"1"}));  // fails on duplicates
-  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",function=\"f\xEF\xBF\xBD\","
+  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",program=\"server.exe\","
+                   "function=\"f\xEF\xBF\xBD\","
                    "location=\"a.ml:1\"}"],
             264000 * kSampleBytes);
 }
@@ -241,7 +269,7 @@ TEST(PrometheusText, SitesOfAllProgramsHaveALimit) {
   auto series = scrape(exporter);
   EXPECT_GT(named(series, 1), 0);
   EXPECT_EQ(named(series, 2), 0);
-  EXPECT_EQ(series.count("memprofd_live_bytes{pid=\"2\"}"), 1u);
+  EXPECT_EQ(series.count("memprofd_live_bytes{pid=\"2\",program=\"server.exe\"}"), 1u);
   service.set({target(1, TargetState::kExited), target(2, TargetState::kSampling)});
   scrape(exporter);
   service.set({target(1, TargetState::kExited), target(2, TargetState::kSampling),
@@ -262,13 +290,15 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   ended->info.overhead = testing::fixed_overhead();
   service.set({ended});
   auto after = scrape(exporter);
-  EXPECT_EQ(after["memprofd_target_up{pid=\"4242\"}"], 0);
+  EXPECT_EQ(after["memprofd_target_up{pid=\"4242\",program=\"server.exe\"}"], 0);
   const std::string end =
-      "memprofd_target_end{pid=\"4242\",state=\"exited\",cause=\"out_of_memory\",code=\"SIGKILL\"}";
+      "memprofd_target_end{pid=\"4242\",program=\"server.exe\",state=\"exited\",cause=\"out_of_"
+      "memory\",code=\"SIGKILL\"}";
   EXPECT_EQ(after[end], 1);
   EXPECT_FALSE(before.contains(end));
   const std::string allocated =
-      "memprofd_allocated_bytes_total{pid=\"4242\",heap=\"minor\",source=\"normal\"}";
+      "memprofd_allocated_bytes_total{pid=\"4242\",program=\"server.exe\",heap=\"minor\",source="
+      "\"normal\"}";
   EXPECT_GT(after.at(allocated), 0);
   EXPECT_EQ(after.at(allocated), before.at(allocated));
   for (const auto& [name, value] : after) {
@@ -309,7 +339,7 @@ TEST(PrometheusText, DropsOfForgottenTargetsStayInTheSum) {
   service.set({fixed_target(2)});
   auto series = scrape(exporter);
   EXPECT_EQ(series[name], 14);
-  EXPECT_FALSE(series.contains("memprofd_target_up{pid=\"1\"}"));
+  EXPECT_FALSE(series.contains("memprofd_target_up{pid=\"1\",program=\"server.exe\"}"));
   auto again = fixed_target(2);  // another attach to the same pid, 7 new drops
   again->attached_ns += 1;
   service.set({again});
@@ -326,10 +356,12 @@ TEST(PrometheusText, NewAttachStartsWithoutTheOldSites) {
   again->gc = GcStats{};
   service.set({again});
   auto series = scrape(exporter);
-  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",function=\"other\","
+  EXPECT_EQ(series["memprofd_site_allocated_bytes_total{pid=\"4242\",program=\"server.exe\","
+                   "function=\"other\","
                    "location=\"\"}"],
             0);
-  EXPECT_FALSE(series.contains("memprofd_ocaml_minor_collections_total{pid=\"4242\"}"));
+  EXPECT_FALSE(series.contains(
+      "memprofd_ocaml_minor_collections_total{pid=\"4242\",program=\"server.exe\"}"));
 }
 
 TEST(PrometheusText, OnePidTwiceIsShownOnce) {
