@@ -34,9 +34,11 @@ OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const 
     return Change::kNone;
   }
   if (Clock::now() - began_->at < kWindow) return Change::kNone;
-  const Reading now = read(target, kernel, signals);
-  const OverheadWindow window = between(*began_, now);
-  if (window.cpu_seconds < OverheadBudget::kLeastCpuSeconds && now.at - began_->at < kLongestWindow)
+  const std::optional<Reading> now = read(target, kernel, signals);
+  if (!now) return Change::kNone;
+  const OverheadWindow window = between(*began_, *now);
+  if (window.cpu_seconds < OverheadBudget::kLeastCpuSeconds &&
+      now->at - began_->at < kLongestWindow)
     return Change::kNone;
   began_ = now;
   return budget_.judge(window);
@@ -51,16 +53,18 @@ OverheadInfo TargetOverhead::info() const {
           .exhausted = budget_.exhausted()};
 }
 
-TargetOverhead::Reading TargetOverhead::read(const AttachedTarget& target, const KernelSide& kernel,
-                                             const LaneSignals& signals) const {
-  const ProbeRuns runs =
+std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget& target,
+                                                            const KernelSide& kernel,
+                                                            const LaneSignals& signals) const {
+  const std::optional<ProbeRuns> runs =
       statistics_ ? kernel.probes().runs() : estimated_runs(target.capture(), signals);
-  return {.at = Clock::now(),
-          .cpu_ns = process_cpu_ns(target.target().pid),
-          .counts = {.samples = signals.alloc_events + signals.records_lost,
-                     .frames = signals.frames_seen,
-                     .probe_hits = runs.hits,
-                     .program_ns = runs.program_ns}};
+  if (!runs) return std::nullopt;
+  return Reading{.at = Clock::now(),
+                 .cpu_ns = process_cpu_ns(target.target().pid),
+                 .counts = {.samples = signals.alloc_events + signals.records_lost,
+                            .frames = signals.frames_seen,
+                            .probe_hits = runs->hits,
+                            .program_ns = runs->program_ns}};
 }
 
 OverheadWindow TargetOverhead::between(const Reading& begin, const Reading& end) {

@@ -37,8 +37,8 @@ class TargetOverhead {
     std::uint64_t cpu_ns = 0;
     ProfilingCounts counts;
   };
-  Reading read(const AttachedTarget& target, const KernelSide& kernel,
-               const LaneSignals& signals) const;
+  std::optional<Reading> read(const AttachedTarget& target, const KernelSide& kernel,
+                              const LaneSignals& signals) const;
   static OverheadWindow between(const Reading& begin, const Reading& end);
 
   std::optional<BpfStatistics> statistics_;  // not set: not permitted

@@ -39,6 +39,7 @@
 #include "daemon/control/plugin_follower.h"
 #include "daemon/control/prepare_target.h"
 #include "daemon/control/target_overhead.h"
+#include "daemon/discover/wait_budget.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
 #include "daemon/pipeline/lane.h"
@@ -171,6 +172,7 @@ class TargetSession {
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
     TimePoint kept_alive_at;
+    HeardSilence silence;  // of its memory
     // While kStopping: what it ends as, and until when the agent may go on.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;

@@ -65,7 +65,7 @@ void TargetSession::tick() {
   } else if (exec_seen) {
     end_program({.cause = EndCause::kExec});
   } else if (const auto& memory = *attached_->target->target().memory;
-             memory.silent_for() > kSilentPatience) {
+             attached_->silence.so_far(Clock::now(), memory.silent_for()) > kSilentPatience) {
     end(TargetState::kFailed, std::string(memory.silent().message()));
   } else if (state_ == State::kWaiting) {
     advance();

@@ -72,6 +72,7 @@ MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<cons
   request.number = ++sent_;
   waiting_since_ns_ = monotonic_ns();
   dead_ = !send(request, in);
+  if (dead_) (void)receive(answer, {});  // what it has said before
   return await(answer, out, patience_ns);
 }
 
@@ -99,7 +100,10 @@ bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
   if (is_readable(socket_.get(), 0)) return true;
   const std::uint64_t began = monotonic_ns();
   const std::uint64_t most = std::min(patience_ns, budget_.left_ns(began));
-  const bool readable = is_readable(socket_.get(), static_cast<int>(most / 1'000'000));
+  const auto is_there = [&](std::chrono::milliseconds turn) {
+    return is_readable(socket_.get(), static_cast<int>(turn.count()));
+  };
+  const bool readable = wait_in_turns(std::chrono::milliseconds(most / 1'000'000), is_there);
   if (!readable) spent_ns_ += budget_.spend(monotonic_ns() - began);
   return readable;
 }
@@ -111,6 +115,10 @@ bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
   iovec parts[] = {{&answer, sizeof answer}, {out.data(), out.size()}};
   const ssize_t got = ::readv(socket_.get(), parts, 2);
   if (got < static_cast<ssize_t>(sizeof answer)) return false;
+  if (answer.number == 0) {
+    why_no_server_ = answer.error;
+    return false;
+  }
   budget_.give_back(std::exchange(spent_ns_, 0));
   (void)budget_.spend(answer.blocked_ns);
   answered_ = answer.number;

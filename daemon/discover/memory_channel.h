@@ -38,6 +38,9 @@ class MemoryChannel {
   // nobody has fetched yet. Any thread, at once.
   std::chrono::nanoseconds silent_for() const;
 
+  // Why there is no server, an errno; 0: it has ended. After kNoServer.
+  int why_no_server() const { return why_no_server_; }
+
   // Servers of channels that have gone which still stand still, and how many there may be.
   static std::size_t abandoned();
   static constexpr std::size_t kMaxAbandoned = 64;
@@ -59,6 +62,7 @@ class MemoryChannel {
   std::uint64_t sent_ = 0;      // number of the last request
   std::uint64_t answered_ = 0;  // number of the last that was answered
   std::atomic<bool> dead_{false};
+  std::atomic<int> why_no_server_{0};
   std::uint64_t spent_ns_ = 0;  // of the budget, on the request that is not answered yet
   WaitBudget budget_{kFullWaitNs, kOneIn};
 };

@@ -114,6 +114,12 @@ void do_request(const Service& service, Message& message) {
   message.answer.blocked_ns = passed - std::min(passed, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu);
 }
 
+// To what was asked of it already, or will be.
+void say_no_server(const Service& service, int error) {
+  const MemoryAnswer answer{.error = error};
+  (void)::send(service.socket(), &answer, sizeof answer, MSG_NOSIGNAL);
+}
+
 [[noreturn]] void serve(const Service& service) {
   static Message message;
   for (;;) {
@@ -176,10 +182,12 @@ void leave_signals_to_memprofd() {
   ::dup2(socket, kNursery);
   ::close_range(kNursery + 1, ~0u, 0);
   for (Service service; receive(kNursery, service);) {
-    if (::fork() == 0) {
+    const pid_t server = ::fork();
+    if (server == 0) {
       ::close(kNursery);
       serve(service);
     }
+    if (server < 0) say_no_server(service, errno);
     for (const int file : service.files) ::close(file);
   }
   ::_exit(0);

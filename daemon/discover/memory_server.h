@@ -45,7 +45,7 @@ struct MemoryRequest {
 };
 
 struct MemoryAnswer {
-  std::uint64_t number = 0;  // of the request
+  std::uint64_t number = 0;  // of the request; 0: there is no server, `error` says why
   std::uint64_t blocked_ns = 0;
   std::uint32_t bytes = 0;  // moved, less than asked for at the end or before an error
   std::int32_t error = 0;   // errno

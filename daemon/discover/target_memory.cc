@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -59,6 +60,12 @@ absl::Status TargetMemory::silent() const {
 
 absl::Status TargetMemory::failure(MemoryChannel::Outcome outcome) const {
   if (outcome == MemoryChannel::Outcome::kLate) return silent();
+  if (const int error = channel_.why_no_server(); error != 0) {
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot fork to read the memory of pid {}: {}; raise the limit of processes "
+                    "(TasksMax=, ulimit -u), or free memory",
+                    pid_, strerror(error)));
+  }
   return absl::UnavailableError(fmt::format(
       "pid {}: the process that reads its memory has ended (killed?): attach again", pid_));
 }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace memprofd {
 
@@ -33,6 +35,37 @@ class WaitBudget {
   std::uint64_t one_in_;
   std::uint64_t reserve_ns_;
   std::uint64_t filled_at_ns_ = 0;
+};
+
+// Waits in turns: one in which this process stood still (stopped, a machine that sleeps) is as long
+// as it was, and still only one of them. `wait` is told for how long, and whether it has come.
+template <typename Wait>
+bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
+  constexpr int kTurns = 20;
+  const auto turn = std::max(patience / kTurns, std::chrono::milliseconds(1));
+  for (auto left = patience; left.count() > 0; left -= std::min(left, turn)) {
+    if (wait(std::min(left, turn))) return true;
+  }
+  return false;
+}
+
+// For how long something has been silent while somebody was there to hear it. An observer that
+// was away itself knows of no more than kMostAtOnce.
+class HeardSilence {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kMostAtOnce{1};
+
+  // silent: for how long, by the clock, about what it is asked now. The answer is at most that.
+  std::chrono::nanoseconds so_far(Clock::time_point now, std::chrono::nanoseconds silent) {
+    const std::chrono::nanoseconds passed = now - std::exchange(heard_at_, now);
+    const std::chrono::nanoseconds more = std::min<std::chrono::nanoseconds>(passed, kMostAtOnce);
+    return heard_ = std::min(silent, heard_ + more);
+  }
+
+ private:
+  Clock::time_point heard_at_;
+  std::chrono::nanoseconds heard_{0};
 };
 
 }  // namespace memprofd

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -192,8 +194,23 @@ TEST_P(ProbesTest, ATargetsHitsRunNoProgramOfOtherTargets) {
   attach_all(*side);
   place({{functions_[0]}});
   for (int i = 0; i < 10; ++i) target_->collect(0);
-  EXPECT_GE(side->probes().runs().hits, 10u);
-  for (const auto& other : others) EXPECT_EQ(other->probes().runs().hits, 0u);
+  EXPECT_GE(side->probes().runs()->hits, 10u);
+  for (const auto& other : others) EXPECT_EQ(other->probes().runs()->hits, 0u);
+}
+
+// A sum that lacks a program would be less than the one before it.
+TEST_P(ProbesTest, RunsThatTheKernelCannotTellAreNone) {
+  auto side = load(config());
+  attach_all(*side);
+  EXPECT_TRUE(side->probes().runs());
+  const pid_t child = fork();
+  if (child == 0) {
+    close_range(STDERR_FILENO + 1, ~0u, 0);
+    _exit(side->probes().runs().has_value() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // What the kernel waits for, it waits for together.

@@ -64,13 +64,14 @@ void Probes::detach() {
   removal_.wait();
 }
 
-ProbeRuns Probes::runs() const {
+std::optional<ProbeRuns> Probes::runs() const {
   ProbeRuns runs;
   for (const ProbeRow& row : kProbeTable) {
     bpf_prog_info info{};
     std::uint32_t bytes = sizeof info;
     const int fd = bpf_program__fd(row.program(object_.main->progs, domains_));
-    if (bpf_obj_get_info_by_fd(fd, &info, &bytes) != 0) continue;
+    if (fd < 0) continue;  // no need of it here
+    if (bpf_obj_get_info_by_fd(fd, &info, &bytes) != 0) return std::nullopt;
     runs.hits += info.run_cnt;
     runs.program_ns += info.run_time_ns;
   }

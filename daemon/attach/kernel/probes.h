@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "daemon/attach/kernel/kernel_config.h"
@@ -55,8 +56,9 @@ class Probes {
   bool detached() { return removal_.done(); }  // after begin_detach()
   void detach();                               // begins, and waits until all are out
 
-  // How often the uprobes ran, as far as the kernel has counted (BpfStatistics).
-  ProbeRuns runs() const;
+  // How often the uprobes ran, as far as the kernel has counted (BpfStatistics). Nothing where it
+  // could not say so now: it needs memory for that.
+  std::optional<ProbeRuns> runs() const;
 
  private:
   UprobeLink& link(Probe probe) { return uprobes_[static_cast<std::size_t>(probe)]; }

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 namespace memprofd {
 namespace {
@@ -111,6 +114,19 @@ TEST_F(MemoryChannelTest, EndOfTheServer) {
   EXPECT_GT(channel_->silent_for().count(), 0);
 }
 
+// The nursery says so to whoever is there.
+TEST_F(MemoryChannelTest, AServerThatCouldNotBeForkedSaysWhy) {
+  const MemoryAnswer refusal{.error = ENOMEM};
+  ASSERT_GT(::send(server_.get(), &refusal, sizeof refusal, 0), 0);
+  server_.reset();
+  std::array<char, 4> out{};
+  EXPECT_EQ(channel_->why_no_server(), 0);
+  EXPECT_EQ(read(out, seconds(10)), Outcome::kNoServer);
+  EXPECT_EQ(channel_->why_no_server(), ENOMEM);
+  EXPECT_EQ(read(out, seconds(10)), Outcome::kNoServer);
+  EXPECT_EQ(channel_->why_no_server(), ENOMEM);
+}
+
 TEST_F(MemoryChannelTest, ServersThatStandStillAreCountedUntilTheyEnd) {
   EXPECT_EQ(MemoryChannel::abandoned(), 0u);
   std::array<char, 4> out{};
@@ -143,6 +159,32 @@ TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
   EXPECT_EQ(budget.left_ns(1'000'000), 70u);
   budget.give_back(70);
   EXPECT_EQ(budget.left_ns(1'000'000), 100u);
+}
+
+// As if the process had been stopped in the first of its turns for an hour.
+TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
+  std::vector<milliseconds> turns;
+  EXPECT_FALSE(wait_in_turns(seconds(3), [&](milliseconds turn) {
+    turns.push_back(turn);
+    return false;
+  }));
+  EXPECT_LE(turns.front(), milliseconds(150)) << "what an hour in it costs";
+  EXPECT_EQ(std::accumulate(turns.begin(), turns.end(), milliseconds(0)), seconds(3));
+  EXPECT_FALSE(wait_in_turns(milliseconds(0), [](milliseconds) { return true; }));
+  int asked = 0;
+  EXPECT_TRUE(wait_in_turns(milliseconds(5), [&](milliseconds) { return ++asked == 5; }));
+}
+
+TEST(HeardSilence, GrowsOnlyWhileSomebodyIsThere) {
+  const HeardSilence::Clock::time_point begin{seconds(1'000'000)};
+  HeardSilence heard;
+  EXPECT_EQ(heard.so_far(begin, seconds(0)), seconds(0));
+  EXPECT_EQ(heard.so_far(begin + milliseconds(100), milliseconds(50)), milliseconds(50));
+  EXPECT_EQ(heard.so_far(begin + milliseconds(600), milliseconds(550)), milliseconds(550));
+  // This process was stopped for an hour.
+  EXPECT_EQ(heard.so_far(begin + seconds(3600), seconds(3600)), milliseconds(1550));
+  EXPECT_EQ(heard.so_far(begin + milliseconds(3'600'100), milliseconds(80)), milliseconds(80))
+      << "of another request";
 }
 
 }  // namespace
