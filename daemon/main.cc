@@ -240,7 +240,7 @@ struct Services {
       : daemon(daemon),
         exporter(daemon, program_version(), config.top_sites, stats, process_stats,
                  daemon.heap_outcomes()),
-        queries(daemon),
+        queries(daemon, answers),
         control(daemon),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
   }
@@ -263,6 +263,7 @@ struct Services {
 
   Daemon& daemon;
   const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
+  const std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
@@ -339,7 +340,8 @@ absl::Status start_servers(Running& running, const Config& config) {
                                                     .listen_address = config.grpc_listen_address,
                                                     .tls = config.grpc_tls,
                                                     .access = config.grpc_access,
-                                                    .stats = services.stats},
+                                                    .stats = services.stats,
+                                                    .answers = services.answers},
                                                    *running.daemon, services.traces));
   return absl::OkStatus();
 }

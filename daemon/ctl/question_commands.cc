@@ -60,7 +60,8 @@ absl::StatusOr<double> window_seconds(const std::string& text) {
       absl::StrCat("bad window \"", text, "\": give 1s or more, or all"));
 }
 
-absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int default_limit) {
+absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int default_limit,
+                                                bool with_callstacks) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::ListSitesRequest request;
   request.set_pid(question.selection.pid());
@@ -69,7 +70,8 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
   request.set_order(options.query.order);
   request.set_group_by(options.query.group_by);
   request.set_limit(limit_of(options, default_limit));
-  return question.source->list_sites(request);
+  request.set_with_callstacks(with_callstacks || options.json());
+  return all_sites(*question.source, request);
 }
 
 // Only of a program that runs, with an agent, can be asked what keeps something alive.
@@ -119,7 +121,8 @@ absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Q
     *one.mutable_filter() = question.selection.filter();
     one.set_group_by(request.group_by());
     one.set_order(request.order());
-    return question.source->list_sites(one);
+    one.set_with_callstacks(request.with_callstacks());
+    return all_sites(*question.source, one);
   };
   ASSIGN_OR_RETURN(const pb::ListSitesResponse before, sites(base));
   ASSIGN_OR_RETURN(const pb::ListSitesResponse after, sites(other));
@@ -130,7 +133,7 @@ absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Q
 
 absl::Status run_sites(const Options& options) {
   ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
-                   ask_sites(options, options.json() ? 0 : kTableLimit));
+                   ask_sites(options, options.json() ? 0 : kTableLimit, options.callstacks));
   if (options.json()) return print_json(response, options.out);
   return write_result(
       sites_table(response, options.query.group_by, options.callstacks, stdout_style()),
@@ -141,7 +144,7 @@ absl::Status run_report(const Options& options) {
   if (options.leaks) return report_leaks(options);
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, report_format(options.format));
   if (format != nullptr) return report_profile(options, *format);
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit, true));
   if (options.json()) return print_json(response, options.out);
   return write_result(report_text(response, options.query.order, options.query.group_by),
                       options.out);
@@ -158,13 +161,14 @@ absl::Status run_diff(const Options& options) {
   request.set_order(options.query.order);
   request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
   request.set_per_second(options.per_second);
+  request.set_with_callstacks(options.json());
   pb::DiffSitesResponse response;
   if (base_spec.target.file == other_spec.target.file) {
     request.mutable_other()->set_pid(other_spec.target.pid != 0 ? other_spec.target.pid
                                                                 : base.selection.pid());
     *request.mutable_other()->mutable_range() = other_spec.range;
     *request.mutable_other()->mutable_filter() = filter;
-    ASSIGN_OR_RETURN(response, base.source->diff_sites(request));
+    ASSIGN_OR_RETURN(response, all_diffs(*base.source, request));
   } else {
     ASSIGN_OR_RETURN(const Question other, question_of(other_spec, filter, options.endpoint));
     ASSIGN_OR_RETURN(response, diff_sources(base, other, request));

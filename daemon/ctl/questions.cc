@@ -45,6 +45,38 @@ class QuestionsTo : public Questions {
   virtual Source& source() = 0;
 };
 
+// How often it is begun anew; others' questions may need the room each time.
+constexpr int kTries = 3;
+
+// One page after the other, all of one answer.
+template <typename Request, typename Response, typename Rows>
+absl::StatusOr<Response> ask_pages(Questions& source, Request& request,
+                                   absl::StatusOr<Response> (Questions::*ask)(const Request&),
+                                   Rows* (Response::*rows)()) {
+  request.set_page_size(PageLimits::kMaxRows);
+  request.clear_page_token();
+  ASSIGN_OR_RETURN(Response all, (source.*ask)(request));
+  while (!all.next_page_token().empty()) {
+    request.set_page_token(all.next_page_token());
+    ASSIGN_OR_RETURN(Response page, (source.*ask)(request));
+    for (auto& row : *(page.*rows)()) *(all.*rows)()->Add() = std::move(row);
+    all.set_next_page_token(page.next_page_token());
+  }
+  return all;
+}
+
+template <typename Request, typename Response, typename Rows>
+absl::StatusOr<Response> ask_all(Questions& source, Request request,
+                                 absl::StatusOr<Response> (Questions::*ask)(const Request&),
+                                 Rows* (Response::*rows)()) {
+  absl::StatusOr<Response> all;
+  for (int i = 0; i < kTries; ++i) {
+    all = ask_pages(source, request, ask, rows);
+    if (!absl::IsAborted(all.status())) break;
+  }
+  return all;
+}
+
 class DaemonQuestions : public QuestionsTo<Client> {
  public:
   explicit DaemonQuestions(const Endpoint& endpoint) : client_(endpoint) {}
@@ -66,6 +98,16 @@ class FileQuestions : public QuestionsTo<QueryService> {
 };
 
 }  // namespace
+
+absl::StatusOr<pb::ListSitesResponse> all_sites(Questions& source, pb::ListSitesRequest request) {
+  return ask_all(source, std::move(request), &Questions::list_sites,
+                 &pb::ListSitesResponse::mutable_sites);
+}
+
+absl::StatusOr<pb::DiffSitesResponse> all_diffs(Questions& source, pb::DiffSitesRequest request) {
+  return ask_all(source, std::move(request), &Questions::diff_sites,
+                 &pb::DiffSitesResponse::mutable_diffs);
+}
 
 absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path) {
   ASSIGN_OR_RETURN(Replay replay, replay_trace(path));

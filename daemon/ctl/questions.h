@@ -26,6 +26,10 @@ class Questions {
   virtual void interrupt() {}
 };
 
+// All rows, page by page. When memprofd forgets the answer meanwhile it is asked for anew.
+absl::StatusOr<pb::ListSitesResponse> all_sites(Questions& source, pb::ListSitesRequest request);
+absl::StatusOr<pb::DiffSitesResponse> all_diffs(Questions& source, pb::DiffSitesRequest request);
+
 // Reads the file at once; what of it is damaged is said on stderr.
 absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);

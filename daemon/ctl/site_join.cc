@@ -71,6 +71,7 @@ class Joiner {
     pb::DiffSitesResponse out;
     out.set_groups(static_cast<std::uint32_t>(diffs.size()));
     if (request_.limit() > 0 && diffs.size() > request_.limit()) diffs.resize(request_.limit());
+    out.set_total_rows(static_cast<std::uint32_t>(diffs.size()));
     for (pb::SiteDiff& diff : diffs) *out.add_diffs() = std::move(diff);
     *out.mutable_base_range() = base_.range();
     *out.mutable_other_range() = other_.range();

@@ -160,10 +160,7 @@ std::vector<Question> questions(const SimulatedDay& day) {
               request.mutable_filter()->add_hide("function_0_.*3$");
             }),
       sites("all sites, last hour", kLastHour,
-            [](pb::ListSitesRequest& request) {
-              request.set_limit(0);
-              request.set_no_callstacks(true);
-            }),
+            [](pb::ListSitesRequest& request) { request.set_limit(0); }),
       history("history, 24 h, live by site", pb::GROUP_BY_SITE, pb::MEASURE_LIVE),
       history("history, 24 h, allocated by module", pb::GROUP_BY_MODULE, pb::MEASURE_ALLOCATED),
       leaks("leaks, 24 h", kDay),

@@ -87,7 +87,7 @@ class Phases:
     def sites(self, begin_ns=0, end_ns=0, pid=None, **conditions):
         """{name of a site_*: Site} of a range; conditions are fields of Filter."""
         answer = self.api.ListSites(pid=pid or self.pid, range=self.range(begin_ns, end_ns),
-                                    filter=self.pb.Filter(**conditions), group_by=self.pb.GROUP_BY_FUNCTION)
+                                    filter=self.pb.Filter(**conditions), group_by=self.pb.GROUP_BY_FUNCTION, page_size=1000)
         self.answered = answer.range
         found = {site.function.split(".")[-1]: site for site in answer.sites}
         return {name: found.get(name, self.pb.Site()) for name in ROUND_WORDS}

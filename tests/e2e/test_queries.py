@@ -136,12 +136,13 @@ class OneModel(QueryTest):
         """(answers of command line, HTTP, gRPC) in the command line's form."""
         ctl = self.memprofd.ctl_json("sites", "--pid", self.pid, "-g", group, "-s", order, "-n", limit, *options)
         filter_ = {k: getattr(self.pb, v) if isinstance(v, str) and v.isupper() else v for k, v in conditions.items()}
-        words = {"order": order.replace("-", "_"), "group_by": group, "limit": limit}
+        words = {"order": order.replace("-", "_"), "group_by": group, "limit": limit, "page_size": 1000,
+                 "with_callstacks": "true"}
         http = self.api.json("sites", pid=self.pid, **words,
                              **{f"filter.{k}": str(v).lower() if isinstance(v, bool) else v
                                 for k, v in conditions.items()})
         grpc_ = self.api.ListSites(
-            pid=self.pid, limit=limit, filter=self.pb.Filter(**filter_),
+            pid=self.pid, limit=limit, page_size=1000, with_callstacks=True, filter=self.pb.Filter(**filter_),
             order=getattr(self.pb, "MEASURE_" + order.replace("-", "_").upper()),
             group_by=getattr(self.pb, "GROUP_BY_" + group.upper()))
         return [(ctl["sites"], ctl["total"], ctl["groups"]),
@@ -267,9 +268,36 @@ class OneModel(QueryTest):
         answer = self.assert_same_json(
             ("diff", self.pid, f"{self.pid}", "-m", "site_", "-s", "allocated"), "diff",
             **{"base.pid": self.pid, "other.pid": self.pid, "base.filter.pattern": "site_",
-               "other.filter.pattern": "site_", "order": "allocated"})
+               "other.filter.pattern": "site_", "order": "allocated",
+               "page_size": 1000, "with_callstacks": "true"})
         self.assertEqual(6, answer["groups"])
         self.assertEqual({0}, {diff["change"] for diff in answer["diffs"]})
+
+    def test_pages(self):
+        """Sites two at a time are those of one answer; a token is good for its question only."""
+        question = {"pid": self.pid, "group_by": "function", "order": "allocated"}
+        whole = self.api.json("sites", **question, page_size=1000)
+        self.assertEqual("", whole["next_page_token"])
+        self.assertEqual(len(whole["sites"]), whole["total_rows"])
+        self.assertEqual([[]] * len(whole["sites"]), [site["callstack"] for site in whole["sites"]])
+        pages = [self.api.json("sites", **question, page_size=2)]
+        while token := pages[-1]["next_page_token"]:
+            pages.append(self.api.json("sites", **question, page_size=2, page_token=token))
+        self.assertEqual({whole["total_rows"]}, {page["total_rows"] for page in pages})
+        self.assertEqual({pages[0]["time_unix_ns"]}, {page["time_unix_ns"] for page in pages}, "one instant")
+        self.assertEqual({2}, {len(page["sites"]) for page in pages[:-1]})
+        self.assertEqual([site["function"] for site in whole["sites"]],
+                         [site["function"] for page in pages for site in page["sites"]])
+        for changes, status in (({"order": "live"}, 400), ({"page_token": "nonsense"}, 400), ({"page_size": 1001}, 400),
+                                ({"page_token": "1111111111111111-2"}, 410)):
+            got, text = self.api.get("/api/v1/sites", **{**question, "page_token": pages[0]["next_page_token"], **changes})
+            self.assertEqual(status, got, text)
+            self.assert_one_line(text, "page")
+        selections = {"base": self.pb.Selection(pid=self.pid), "other": self.pb.Selection(pid=self.pid)}
+        first = self.api.DiffSites(**selections, page_size=2)
+        second = self.api.DiffSites(**selections, page_size=2, page_token=first.next_page_token)
+        self.assertEqual(2, len(second.diffs))
+        self.assertNotEqual(first.diffs[0].other.function, second.diffs[0].other.function)
 
     def test_leaks(self):
         end = self.stored_end()

@@ -97,7 +97,7 @@ class Totals(E2ETest):
         cls.addClassCleanup(cls.api.close)
         eventually(cls.attached_without_a_sample, "a program of which nothing is sampled yet")
         cls.run_program()
-        cls.truth = from_messages(cls.api.ListSites(pid=cls.pid).sites)
+        cls.truth = from_messages(cls.api.ListSites(pid=cls.pid, page_size=1000).sites)
 
     @classmethod
     def attached_without_a_sample(cls):
@@ -185,7 +185,7 @@ class Totals(E2ETest):
         self.assertEqual(0, answer.target.dropped_events, answer.target.drops)
 
     def test_http_api(self):
-        self.assert_same(from_messages(self.api.json("sites", pid=self.pid)["sites"]))
+        self.assert_same(from_messages(self.api.json("sites", pid=self.pid, page_size=1000)["sites"]))
 
     def test_json(self):
         self.assert_same(from_ctl(self.memprofd.sites(self.pid)))

@@ -48,7 +48,7 @@ absl::Status ask(Questions& source, TopAnswer& answer) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(look)));
-  ASSIGN_OR_RETURN(answer.sites, source.list_sites(sites_request(look)));
+  ASSIGN_OR_RETURN(answer.sites, all_sites(source, sites_request(look)));
   // There is no history of what is not known.
   if (is_known(answer.sites.total(), sparkline_measure(look.order))) {
     ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(look)));
@@ -75,7 +75,6 @@ pb::ListSitesRequest program_request(const TopLook& look) {
   *request.mutable_range() = range_of(look);
   request.set_group_by(pb::GROUP_BY_DOMAIN);  // few
   request.set_limit(1);
-  request.set_no_callstacks(true);
   return request;
 }
 
@@ -87,7 +86,6 @@ pb::ListSitesRequest sites_request(const TopLook& look) {
   request.set_order(look.order);
   request.set_group_by(look.row_group());
   request.set_limit(limit_of(look));
-  request.set_no_callstacks(true);  // those that are groups are there all the same
   return request;
 }
 

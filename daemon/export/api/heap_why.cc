@@ -37,7 +37,6 @@ pb::ListSitesRequest live_sites_request(int pid, const std::string& pattern) {
   request.set_pid(pid);
   request.set_order(pb::MEASURE_LIVE);
   request.set_limit(1);
-  request.set_no_callstacks(true);
   request.mutable_filter()->add_require(pattern);
   return request;
 }

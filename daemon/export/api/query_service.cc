@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/query_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/export/api/query_convert.h"
@@ -29,11 +30,41 @@ absl::StatusOr<TargetProfile> QueryService::profile(const pb::Selection& selecti
 
 absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
     const pb::ListSitesRequest& request) {
+  return page_of(*answers_, request, &pb::ListSitesResponse::mutable_sites,
+                 [this](const auto& asked) { return all_sites(asked); });
+}
+
+absl::StatusOr<pb::ListSitesResponse> QueryService::first_sites(
+    const pb::ListSitesRequest& request) {
+  if (!request.page_token().empty()) {
+    return absl::InvalidArgumentError("page_token is for ListSites: a stream has first pages only");
+  }
+  KeptAnswers for_nobody;
+  pb::ListSitesRequest asked = request;
+  ASSIGN_OR_RETURN(const std::uint32_t rows, rows_of_page(request.page_size()));
+  if (asked.limit() == 0 || asked.limit() > rows) asked.set_limit(rows);
+  ASSIGN_OR_RETURN(pb::ListSitesResponse page,
+                   page_of(for_nobody, asked, &pb::ListSitesResponse::mutable_sites,
+                           [this](const auto& question) { return all_sites(question); }));
+  page.clear_next_page_token();
+  page.set_total_rows(request.limit() == 0 ? page.groups()
+                                           : std::min(request.limit(), page.groups()));
+  return page;
+}
+
+absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
+    const pb::DiffSitesRequest& request) {
+  return page_of(*answers_, request, &pb::DiffSitesResponse::mutable_diffs,
+                 [this](const auto& asked) { return all_diffs(asked); });
+}
+
+absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(
+    const pb::ListSitesRequest& request) {
   GroupQuery query;
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
   query.limit = request.limit();
-  query.with_callstack = !request.no_callstacks();
+  query.with_callstack = request.with_callstacks();
   ASSIGN_OR_RETURN(Filter filter, from_proto(request.filter()));
   filter.patterns.push_back(request.pattern());
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
@@ -55,13 +86,12 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::list_sites(
   return out;
 }
 
-absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
-    const pb::DiffSitesRequest& request) {
+absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSitesRequest& request) {
   DiffQuery query;
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
   query.limit = request.limit();
-  query.with_callstack = !request.no_callstacks();
+  query.with_callstack = request.with_callstacks();
   query.per_second = request.per_second();
   ASSIGN_OR_RETURN(const Filter base_filter, from_proto(request.base().filter()));
   ASSIGN_OR_RETURN(const Filter other_filter, from_proto(request.other().filter()));

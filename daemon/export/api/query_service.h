@@ -3,10 +3,13 @@
 // gRPC, HTTP and the command line's trace files.
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/export/api/kept_answers.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
 #include "memprof/v1/profiler.pb.h"
@@ -17,10 +20,16 @@ namespace memprofd {
 // when a request makes no sense.
 class QueryService {
  public:
-  // source must outlive this.
-  explicit QueryService(SnapshotSource& source) : source_(source) {}
+  // source must outlive this. answers: of this and other services, which so have one limit.
+  explicit QueryService(SnapshotSource& source,
+                        std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>())
+      : source_(source), answers_(std::move(answers)) {}
 
+  // A page, as of KeptAnswers; so are differences.
   absl::StatusOr<::memprof::v1::ListSitesResponse> list_sites(
+      const ::memprof::v1::ListSitesRequest& request);
+  // The first page alone: nothing is kept for others.
+  absl::StatusOr<::memprof::v1::ListSitesResponse> first_sites(
       const ::memprof::v1::ListSitesRequest& request);
   absl::StatusOr<::memprof::v1::DiffSitesResponse> diff_sites(
       const ::memprof::v1::DiffSitesRequest& request);
@@ -41,10 +50,15 @@ class QueryService {
   absl::StatusOr<TargetProfile> profile(const ::memprof::v1::Selection& selection);
 
  private:
+  absl::StatusOr<::memprof::v1::ListSitesResponse> all_sites(
+      const ::memprof::v1::ListSitesRequest& request);
+  absl::StatusOr<::memprof::v1::DiffSitesResponse> all_diffs(
+      const ::memprof::v1::DiffSitesRequest& request);
   absl::StatusOr<std::vector<TargetProfile>> profiles(
       const ::memprof::v1::GetProfileRequest& request, bool system_clock);
 
   SnapshotSource& source_;
+  const std::shared_ptr<KeptAnswers> answers_;
 };
 
 }  // namespace memprofd

@@ -63,7 +63,7 @@ struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
       : access(options.access),
         streams(options.stats, options.stream_patience),
-        service(profiler, access, streams),
+        service(profiler, access, streams, options.answers),
         traces(traces),
         trace_service(traces, access, streams),
         values_service(profiler, access),

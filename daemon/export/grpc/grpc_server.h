@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/kept_answers.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/api/trace_service.h"
@@ -25,6 +26,7 @@ struct GrpcServerOptions {
   GrpcTls tls = {};            // of TCP
   GrpcAccessOptions access = {};
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
+  std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
   // A stream whose client takes nothing for so long ends.
   std::chrono::milliseconds stream_patience{30'000};
 };

@@ -143,7 +143,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
       std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
   auto next = steady_clock::now();
   do {
-    const absl::StatusOr<pb::ListSitesResponse> sites = queries_.list_sites(request->query());
+    const absl::StatusOr<pb::ListSitesResponse> sites = queries_.first_sites(request->query());
     if (!sites.ok()) return to_grpc(sites.status());
     if (!place->write([&] { return writer->Write(*sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages

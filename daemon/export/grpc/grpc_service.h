@@ -4,6 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <utility>
 
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
@@ -18,12 +20,13 @@ namespace memprofd {
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   // All must outlive this.
-  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams,
+              std::shared_ptr<KeptAnswers> answers)
       : service_(service),
         access_(access),
         streams_(streams),
         control_(service),
-        queries_(service) {}
+        queries_(service, std::move(answers)) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }
 

@@ -22,6 +22,8 @@ int http_status(absl::StatusCode code) {
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kFailedPrecondition:
       return 409;
+    case absl::StatusCode::kAborted:
+      return 410;
     case absl::StatusCode::kResourceExhausted:
       return 429;
     case absl::StatusCode::kUnimplemented:

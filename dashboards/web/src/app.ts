@@ -135,7 +135,7 @@ export class PageApp implements App {
     try {
       this.server = await this.api.server();
     } catch {
-      this.server = { version: "", control: false };  // an older memprofd
+      this.server = { version: "", revision: "", control: false };  // an older memprofd
     }
   }
 

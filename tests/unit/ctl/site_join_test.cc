@@ -132,7 +132,6 @@ TEST(JoinSites, AgreesWithDiffSites) {
       request.set_group_by(static_cast<pb::GroupBy>(group_by));
       request.set_order(order);
       request.set_per_second(true);
-      request.set_no_callstacks(true);
       request.mutable_base()->set_pid(4242);
       request.mutable_base()->mutable_filter()->set_pattern("Cache|Parser");
       request.mutable_other()->set_pid(4300);
@@ -143,7 +142,6 @@ TEST(JoinSites, AgreesWithDiffSites) {
         *one.mutable_filter() = selection.filter();
         one.set_group_by(request.group_by());
         one.set_order(request.order());
-        one.set_no_callstacks(true);
         return queries.list_sites(one).value();
       };
       const auto joined = join_sites(list(request.base()), list(request.other()), request);

@@ -74,6 +74,11 @@ async function fetchOk(url: string, init: RequestInit): Promise<Response> {
   return response;
 }
 
+// The most that memprofd gives at once.
+const PAGE_ROWS = 1000;
+const GONE = 410;
+type Paged = { next_page_token: string };
+
 // A question that supersedes one that runs waits so long for a yet newer one: a drag
 // asks where it pauses, and does not make memprofd answer what nobody looks at.
 const SETTLE_MS = 100;
@@ -93,8 +98,12 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 export class Api {
   private readonly running = new Map<string, AbortController>();
 
-  sites(params: Params & { group_by?: GroupBy }): Promise<SitesAnswer> { return this.ask("sites", params); }
-  diff(params: Params): Promise<DiffAnswer> { return this.ask("diff", params); }
+  sites(params: Params & { group_by?: GroupBy }): Promise<SitesAnswer> {
+    return this.askPages<SitesAnswer>("sites", params, (all, page) => all.sites.push(...page.sites));
+  }
+  diff(params: Params): Promise<DiffAnswer> {
+    return this.askPages<DiffAnswer>("diff", params, (all, page) => all.diffs.push(...page.diffs));
+  }
   callers(params: Params): Promise<CallersAnswer> { return this.ask("callers", params); }
   leaks(params: Params): Promise<LeaksAnswer> { return this.ask("leaks", withoutAges(params)); }
   history(params: Params & { measure?: Measure }): Promise<HistoryAnswer> { return this.ask("history", withoutAges(params)); }
@@ -135,6 +144,23 @@ export class Api {
   abort(): void {
     for (const controller of this.running.values()) controller.abort();
     this.running.clear();
+  }
+
+  // All pages of an answer; anew when memprofd keeps it no longer.
+  private async askPages<T extends Paged>(endpoint: string, params: Params, add: (all: T, page: T) => void): Promise<T> {
+    for (let tries = 1; ; ++tries) {
+      try {
+        const all = await this.ask<T>(endpoint, { ...params, page_size: PAGE_ROWS });
+        for (let token = all.next_page_token; token; ) {
+          const page = await this.ask<T>(endpoint, { ...params, page_size: PAGE_ROWS, page_token: token });
+          add(all, page);
+          token = page.next_page_token;
+        }
+        return all;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.status === GONE) || tries === 3) throw error;
+      }
+    }
   }
 
   private async ask<T>(endpoint: string, params: Params): Promise<T> {

@@ -74,7 +74,7 @@ async function askSites(api: Api, view: View): Promise<Rows> {
   const groupBy = groupOf(view);
   const sort = sortOf(view);
   const answer = await api.sites({ ...selectionParams(view), ...commonParams(view), group_by: groupBy,
-    order: isMeasure(sort) ? sort : view.measure, no_callstacks: !isCallstack(groupBy),
+    order: isMeasure(sort) ? sort : view.measure,
     pattern: serverPattern(searchOf(view)) });
   return { mode: "sites", groupBy, groups: answer.groups, total: answer.total,
     begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns,
@@ -97,7 +97,6 @@ async function askDifference(api: Api, given: View): Promise<Rows> {
   const { view, keep } = searched(given);
   const groupBy = groupOf(view);
   const answer = await api.diff({ ...commonParams(view), order: view.measure, per_second: true,
-    no_callstacks: !isCallstack(groupBy),
     ...selectionParams(view, "other."),
     "base.pid": view.pid, ...rangeParams(view.compare ?? {}, "base."), ...filterParams(view, "base.") });
   const rows = answer.diffs.map((given) => {

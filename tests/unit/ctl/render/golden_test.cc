@@ -59,6 +59,7 @@ pb::ListSitesResponse sites_response() {
   FakeService service({fixed_target()});
   pb::ListSitesRequest request;
   request.set_pid(4242);
+  request.set_with_callstacks(true);
   return QueryService(service).list_sites(request).value();
 }
 

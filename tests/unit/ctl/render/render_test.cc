@@ -30,6 +30,7 @@ pb::ListSitesResponse sites() {
   memprofd::testing::FakeService service({fixed_target()});
   pb::ListSitesRequest request;
   request.set_pid(4242);
+  request.set_with_callstacks(true);
   return QueryService(service).list_sites(request).value();
 }
 
@@ -53,7 +54,7 @@ TEST(AnswerJson, IsThatOfTheApiWithItsVersion) {
   EXPECT_EQ(json["api_version"], "v1");
   json.erase("api_version");
   EXPECT_EQ(json, nlohmann::json::parse(message_json(answer, false).value()));
-  EXPECT_EQ(parsed(pb::DetachRequest()).size(), 2u);  // and pid
+  EXPECT_EQ(parsed(pb::StopTraceRequest()).size(), 2u);  // and id
   EXPECT_EQ(parsed(pb::ListTargetsRequest()), nlohmann::json({{"api_version", "v1"}}));
 }
 

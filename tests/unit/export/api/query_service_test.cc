@@ -42,6 +42,7 @@ class QueryServiceTest : public ::testing::Test {
   static pb::ListSitesRequest request() {
     pb::ListSitesRequest result;
     result.set_pid(4242);
+    result.set_with_callstacks(true);
     return result;
   }
   // The message of the refusal.
@@ -78,7 +79,7 @@ TEST_F(QueryServiceTest, ListsSitesWithTotals) {
   ASSERT_EQ(site.callstack_size(), 3);
   EXPECT_EQ(site.callstack(2).function(), "Server.loop");
   EXPECT_EQ(site.callstack(2).library(), "server.exe");
-  asked.set_no_callstacks(true);
+  asked.set_with_callstacks(false);
   EXPECT_EQ(list(asked).sites(0).callstack_size(), 0);
 }
 
@@ -196,6 +197,7 @@ TEST_F(QueryServiceTest, DiffOfTwoTargets) {
   asked.mutable_other()->mutable_filter()->set_pattern("Cache|Sessions");
   asked.set_order(pb::MEASURE_ALLOCATED);
   asked.set_limit(2);
+  asked.set_with_callstacks(true);
   const auto answer = queries_.diff_sites(asked);
   ASSERT_TRUE(answer.ok()) << answer.status();
   ASSERT_EQ(answer->diffs_size(), 2);

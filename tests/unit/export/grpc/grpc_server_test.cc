@@ -169,6 +169,7 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   request.set_pid(4242);
   request.set_order(pb::MEASURE_ALLOCATED);
   request.set_limit(2);
+  request.set_with_callstacks(true);
   const auto response = client.list_sites(request);
   ASSERT_TRUE(response.ok()) << response.status();
   ASSERT_EQ(response->sites_size(), 2);
@@ -190,7 +191,7 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   EXPECT_EQ(response->time_unix_ns(), 1'700'000'600'000'000'000);
 
   request.set_pattern("sessions");
-  request.set_no_callstacks(true);
+  request.set_with_callstacks(false);
   const auto matching = client.list_sites(request);
   ASSERT_EQ(matching->sites_size(), 1);
   EXPECT_EQ(matching->sites(0).callstack_size(), 0);

@@ -92,7 +92,8 @@ TEST_F(ApiRoutesTest, Targets) {
 
 TEST_F(ApiRoutesTest, Sites) {
   const Json answer =
-      json("/api/v1/sites", {{"pid", "4242"}, {"order", "allocated"}, {"limit", "1"}});
+      json("/api/v1/sites",
+           {{"pid", "4242"}, {"order", "allocated"}, {"limit", "1"}, {"with_callstacks", ""}});
   ASSERT_EQ(answer["sites"].size(), 1u);
   const Json& site = answer["sites"][0];
   EXPECT_EQ(site["function"], "Parser.token");
@@ -315,7 +316,7 @@ TEST_F(ApiRoutesTest, OverTheWire) {
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
   const std::string sites =
-      ask(port, "/api/v1/sites?pid=4242&pattern=%5ECache%5C.&order=allocated&no_callstacks");
+      ask(port, "/api/v1/sites?pid=4242&pattern=%5ECache%5C.&order=allocated&with_callstacks");
   EXPECT_THAT(sites, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(sites, HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_EQ(Json::parse(sites.substr(sites.find("\r\n\r\n")))["sites"][0]["function"],

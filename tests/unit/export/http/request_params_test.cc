@@ -37,11 +37,11 @@ std::string refusal(const Params& params) {
 
 TEST(RequestParams, FieldsByTheirNames) {
   const auto request = filled<pb::ListSitesRequest>(
-      {{"pid", "4242"}, {"limit", "10"}, {"pattern", "^Cache\\."}, {"no_callstacks", "true"}});
+      {{"pid", "4242"}, {"limit", "10"}, {"pattern", "^Cache\\."}, {"with_callstacks", "true"}});
   EXPECT_EQ(request.pid(), 4242);
   EXPECT_EQ(request.limit(), 10u);
   EXPECT_EQ(request.pattern(), "^Cache\\.");
-  EXPECT_TRUE(request.no_callstacks());
+  EXPECT_TRUE(request.with_callstacks());
   EXPECT_EQ(filled<pb::ListSitesRequest>({}).ByteSizeLong(), 0u);
 }
 
@@ -116,13 +116,13 @@ TEST(RequestParams, EnumsWithAndWithoutTheirType) {
 
 TEST(RequestParams, Bools) {
   for (const char* yes : {"", "1", "true", "yes", "True"}) {
-    EXPECT_TRUE(filled<pb::ListSitesRequest>({{"no_callstacks", yes}}).no_callstacks()) << yes;
+    EXPECT_TRUE(filled<pb::ListSitesRequest>({{"with_callstacks", yes}}).with_callstacks()) << yes;
   }
   for (const char* no : {"0", "false", "no"}) {
-    EXPECT_FALSE(filled<pb::ListSitesRequest>({{"no_callstacks", no}}).no_callstacks()) << no;
+    EXPECT_FALSE(filled<pb::ListSitesRequest>({{"with_callstacks", no}}).with_callstacks()) << no;
   }
-  EXPECT_EQ(refusal<pb::ListSitesRequest>({{"no_callstacks", "maybe"}}),
-            "bad value \"maybe\" of parameter no_callstacks");
+  EXPECT_EQ(refusal<pb::ListSitesRequest>({{"with_callstacks", "maybe"}}),
+            "bad value \"maybe\" of parameter with_callstacks");
 }
 
 TEST(RequestParams, NumbersMustFit) {
