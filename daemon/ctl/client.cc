@@ -8,7 +8,9 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
 #include "memprof/v1/values.grpc.pb.h"
@@ -21,11 +23,19 @@ constexpr int kTimeoutSeconds = 20;
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kLookTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
+// Of what has neither pages nor pieces, such as a history of many series; and of an older memprofd.
+constexpr int kMaxAnswerBytes = 64 << 20;
+// In a status: the request is not known.
+constexpr char kOlderDaemon[] = "memprofd/older-daemon";
 
 }  // namespace
 
 std::string Endpoint::target() const {
   return address.empty() ? absl::StrCat("unix:", socket) : address;
+}
+
+bool is_of_older_daemon(const absl::Status& status) {
+  return status.GetPayload(kOlderDaemon).has_value();
 }
 
 struct Client::Stub {
@@ -55,7 +65,7 @@ struct Client::Stub {
 Client::Client(Endpoint endpoint)
     : endpoint_(std::move(endpoint)), stub_(std::make_unique<Stub>()) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // all sites of a large program
+  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A daemon that comes back is found soon.
@@ -97,9 +107,12 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
                                                " did not answer in ", timeout, "; see its log"));
   }
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
-    return absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
-                                               " does not know this request: it is older than this "
-                                               "memprofctl; restart it after the upgrade"));
+    absl::Status older = absl::UnavailableError(absl::StrCat(
+        "memprofd at ", endpoint_.target(),
+        " does not know this request: it is older than this memprofctl; restart it after the "
+        "upgrade"));
+    older.SetPayload(kOlderDaemon, absl::Cord());
+    return older;
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
@@ -201,7 +214,28 @@ absl::StatusOr<pb::GetHistoryResponse> Client::get_history(const pb::GetHistoryR
                                       kTimeoutSeconds);
 }
 
+absl::StatusOr<pb::GetProfileResponse> Client::stream_profile(
+    const pb::GetProfileRequest& request) {
+  pb::GetProfileResponse profile;
+  std::size_t total = 1;
+  RETURN_IF_ERROR(
+      stream<pb::StreamProfileResponse>(*stub_->methods, &pb::Profiler::Stub::StreamProfile,
+                                        request, [&](const pb::StreamProfileResponse& piece) {
+                                          if (!piece.file_name().empty()) {
+                                            profile.set_content_type(piece.content_type());
+                                            profile.set_file_name(piece.file_name());
+                                            total = piece.total_bytes();
+                                          }
+                                          profile.mutable_data()->append(piece.data());
+                                          return absl::OkStatus();
+                                        }));
+  if (profile.data().size() != total) return absl::CancelledError("interrupted");
+  return profile;
+}
+
 absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
+  absl::StatusOr<pb::GetProfileResponse> pieces = stream_profile(request);
+  if (!is_of_older_daemon(pieces.status())) return pieces;
   return call<pb::GetProfileResponse>(*stub_->methods, &pb::Profiler::Stub::GetProfile, request,
                                       kTimeoutSeconds);
 }

@@ -25,6 +25,9 @@ struct Endpoint {
   std::string target() const;
 };
 
+// Whether memprofd is older than memprofctl and does not know what it was asked.
+bool is_of_older_daemon(const absl::Status& status);
+
 // One call at a time.
 class Client {
  public:
@@ -41,6 +44,7 @@ class Client {
   absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);
   absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
   absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
+  // In pieces, of any size; from an older memprofd in one message.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
@@ -67,6 +71,7 @@ class Client {
   template <typename Response, typename Service, typename Request, typename Method>
   absl::StatusOr<Response> call(Service& service, Method method, const Request& request,
                                 int timeout_seconds);
+  absl::StatusOr<pb::GetProfileResponse> stream_profile(const pb::GetProfileRequest& request);
   template <typename Response, typename Service, typename Request, typename Method>
   absl::Status stream(Service& service, Method method, const Request& request,
                       const std::function<absl::Status(const Response&)>& use);

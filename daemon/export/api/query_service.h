@@ -3,6 +3,7 @@
 // gRPC, HTTP and the command line's trace files.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
+
+// A message of a stream has so much of a profile.
+inline constexpr std::size_t kProfilePieceBytes = 1 << 20;
 
 // Thread-safe. All calls: kNotFound when a pid is not a target, kInvalidArgument
 // when a request makes no sense.

@@ -119,6 +119,28 @@ grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileR
   return grpc_answer(queries_.get_profile(*request), *response);
 }
 
+grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
+                                        const pb::GetProfileRequest* request,
+                                        grpc::ServerWriter<pb::StreamProfileResponse>* writer) {
+  const auto place = streams_.take(*context);
+  if (!place) return no_stream_left();
+  const absl::StatusOr<pb::GetProfileResponse> profile = queries_.get_profile(*request);
+  if (!profile.ok()) return to_grpc(profile.status());
+  const std::string& data = profile->data();
+  pb::StreamProfileResponse piece;
+  piece.set_content_type(profile->content_type());
+  piece.set_file_name(profile->file_name());
+  piece.set_total_bytes(data.size());
+  std::size_t at = 0;
+  do {
+    piece.set_data(data.substr(at, kProfilePieceBytes));
+    if (!place->write([&] { return writer->Write(piece); })) return grpc::Status::CANCELLED;
+    piece.Clear();
+    at += kProfilePieceBytes;
+  } while (at < data.size());
+  return grpc::Status::OK;
+}
+
 bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
   while (!context.IsCancelled()) {
     const auto now = steady_clock::now();

@@ -66,6 +66,9 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   grpc::Status GetProfile(grpc::ServerContext* context,
                           const ::memprof::v1::GetProfileRequest* request,
                           ::memprof::v1::GetProfileResponse* response) override;
+  grpc::Status StreamProfile(
+      grpc::ServerContext* context, const ::memprof::v1::GetProfileRequest* request,
+      grpc::ServerWriter<::memprof::v1::StreamProfileResponse>* writer) override;
   grpc::Status Diagnose(grpc::ServerContext* context, const ::memprof::v1::DiagnoseRequest* request,
                         ::memprof::v1::DiagnoseResponse* response) override;
 

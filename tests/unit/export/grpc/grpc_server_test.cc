@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/client.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/query_service.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/fd.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -195,6 +196,75 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   const auto matching = client.list_sites(request);
   ASSERT_EQ(matching->sites_size(), 1);
   EXPECT_EQ(matching->sites(0).callstack_size(), 0);
+}
+
+// With so many sites that a profile of them has several pieces.
+TEST_F(GrpcServerTest, AProfileComesInPieces) {
+  auto many = fixed_target();
+  for (std::uint64_t i = 0; i < 40'000; ++i) {
+    testing::add_callstack(*many, {1'000'000 + i, 2'000'000 + i, 2, 3},
+                           {.allocated = 10, .live = 1});
+  }
+  service_.set({many});
+  pb::GetProfileRequest request;
+  request.add_pids(4242);
+  request.set_format(pb::PROFILE_FORMAT_COLLAPSED);
+  grpc::ClientContext context;
+  const auto stream = stub_->StreamProfile(&context, request);
+  pb::StreamProfileResponse piece;
+  std::string data;
+  std::uint64_t total = 0;
+  int pieces = 0;
+  while (stream->Read(&piece)) {
+    EXPECT_LE(piece.data().size(), kProfilePieceBytes);
+    EXPECT_EQ(piece.file_name(), pieces == 0 ? "server_exe-4242.collapsed" : "");
+    total += piece.total_bytes();
+    data += piece.data();
+    ++pieces;
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_GT(pieces, 1);
+  EXPECT_EQ(total, data.size());
+  const auto whole = QueryService(service_).get_profile(request);
+  EXPECT_TRUE(data == whole->data());
+  const auto asked = ctl::Client({socket_, ""}).get_profile(request);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(asked->file_name(), whole->file_name());
+  EXPECT_EQ(asked->content_type(), whole->content_type());
+  EXPECT_TRUE(asked->data() == whole->data());
+}
+
+TEST_F(GrpcServerTest, AProfileOfNoTargetIsRefusedInAStreamToo) {
+  pb::GetProfileRequest request;
+  request.add_pids(1);
+  EXPECT_EQ(ctl::Client({socket_, ""}).get_profile(request).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+// It has what memprofd had before there were pieces.
+class OlderService final : public pb::Profiler::Service {
+ public:
+  grpc::Status GetProfile(grpc::ServerContext*, const pb::GetProfileRequest*,
+                          pb::GetProfileResponse* response) override {
+    response->set_data(std::string(8 << 20, 'x'));
+    return grpc::Status::OK;
+  }
+};
+
+TEST(OlderDaemon, GivesAProfileInOneMessage) {
+  TempDir dir;
+  OlderService service;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + dir.path("socket"), grpc::InsecureServerCredentials());
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  ctl::Client client({dir.path("socket"), ""});
+  const auto profile = client.get_profile({});
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->data().size(), 8u << 20);
+  const absl::Status unknown = client.list_sites({}).status();
+  EXPECT_TRUE(ctl::is_of_older_daemon(unknown)) << unknown;
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("is older than this memprofctl"));
 }
 
 TEST_F(GrpcServerTest, BadRequestsAreRefused) {
