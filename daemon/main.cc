@@ -24,7 +24,9 @@
 #include "daemon/control/look.h"
 #include "daemon/control/program_watch.h"
 #include "daemon/discover/memory_server.h"
+#include "daemon/export/api/server_info.h"
 #include "daemon/export/grpc/grpc_server.h"
+#include "daemon/export/grpc/stream_places.h"
 #include "daemon/export/http/api_routes.h"
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
@@ -234,6 +236,19 @@ DaemonOptions daemon_options(const Config& config) {
   return options;
 }
 
+ServerFacts facts_of(const Config& config) {
+  ServerFacts facts;
+  facts.kernel_capture = kernel_can_walk();
+  facts.sampling_rate = config.sampling_rate;
+  facts.max_overhead = config.max_overhead;
+  facts.mode = config.mode;
+  facts.http_control = config.web_enable_control;
+  facts.traces = !config.trace_directory.empty();
+  facts.max_streams = StreamPlaces::kPlaces;
+  facts.max_connection_calls = GrpcServer::kMaxCalls;
+  return facts;
+}
+
 // What the servers serve.
 struct Services {
   Services(Daemon& daemon, const Config& config)
@@ -242,6 +257,7 @@ struct Services {
                  daemon.heap_outcomes()),
         queries(daemon, answers),
         control(daemon),
+        facts(facts_of(config)),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
   }
 
@@ -250,7 +266,7 @@ struct Services {
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
     add_control_routes(control, queries, stopping, control_allowed, routes);
-    add_web_page(version_text(program_version()), control_allowed, routes);
+    add_web_page(facts, routes);
     return routes;
   }
   bool healthy() { return daemon.self_stats().control_silent_seconds < kSilentTooLongSeconds; }
@@ -267,6 +283,7 @@ struct Services {
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
+  const ServerFacts facts;
   TraceService traces;
   StopSignal stopping;
   std::atomic<bool> ready = false;
@@ -341,7 +358,8 @@ absl::Status start_servers(Running& running, const Config& config) {
                                                     .tls = config.grpc_tls,
                                                     .access = config.grpc_access,
                                                     .stats = services.stats,
-                                                    .answers = services.answers},
+                                                    .answers = services.answers,
+                                                    .facts = services.facts},
                                                    *running.daemon, services.traces));
   return absl::OkStatus();
 }

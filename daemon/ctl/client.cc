@@ -186,6 +186,11 @@ absl::StatusOr<pb::ListSitesResponse> Client::list_sites(const pb::ListSitesRequ
                                      kTimeoutSeconds);
 }
 
+absl::StatusOr<pb::GetServerInfoResponse> Client::server_info() {
+  return call<pb::GetServerInfoResponse>(*stub_->methods, &pb::Profiler::Stub::GetServerInfo,
+                                         pb::GetServerInfoRequest(), kTimeoutSeconds);
+}
+
 absl::StatusOr<pb::DiagnoseResponse> Client::diagnose(int pid) {
   pb::DiagnoseRequest request;
   request.set_pid(pid);

@@ -39,6 +39,7 @@ class Client {
   absl::StatusOr<pb::Target> detach(int pid);
   absl::StatusOr<pb::Target> set_rate(const pb::SetRateRequest& request);
   absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest& request);
+  absl::StatusOr<pb::GetServerInfoResponse> server_info();
   absl::StatusOr<pb::DiagnoseResponse> diagnose(int pid);
   absl::StatusOr<pb::DiffSitesResponse> diff_sites(const pb::DiffSitesRequest& request);
   absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);

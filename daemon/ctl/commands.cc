@@ -112,6 +112,11 @@ absl::Status run_doctor(const Options& options) {
   return unreachable.ok() ? verdict(*response, options.pid) : unreachable;
 }
 
+absl::Status run_info(const Options& options) {
+  ASSIGN_OR_RETURN(const pb::GetServerInfoResponse info, Client(options.endpoint).server_info());
+  return options.json() ? print_json(info) : print(info_text(info));
+}
+
 absl::Status run_rss(const Options& options) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));

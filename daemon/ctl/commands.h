@@ -84,6 +84,7 @@ absl::Status run_rate(const Options& options);
 // kUnavailable without a daemon, kPermissionDenied when kernel or privileges
 // have a problem, kFailedPrecondition when the program has one.
 absl::Status run_doctor(const Options& options);
+absl::Status run_info(const Options& options);
 absl::Status run_rss(const Options& options);
 
 // Questions.

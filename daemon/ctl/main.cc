@@ -152,6 +152,9 @@ class CommandLine {
         add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);
     add_pid(doctor);
     add_format(doctor, {ctl::kTable, ctl::kJson});
+    add_format(
+        add("info", "Show which memprofd answers, what it can do and its limits", &ctl::run_info),
+        {ctl::kTable, ctl::kJson});
     CLI::App* rss = add("rss", "Show where the resident memory of a program is, a target or not",
                         &ctl::run_rss);
     add_pid(rss);

@@ -13,6 +13,9 @@ struct ProgramVersion {
 
 ProgramVersion program_version();
 
+// What gRPC, HTTP and JSON speak: the last part of the proto's package.
+inline constexpr char kApiVersion[] = "v1";
+
 // For people: "0.2.0 (v0.2.0-3-g0123456789ab)".
 std::string version_text(const ProgramVersion& version);
 

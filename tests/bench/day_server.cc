@@ -51,7 +51,7 @@ int serve(bool coarse) {
   StopSignal stop;
   HttpRoutes routes;
   add_api_routes(queries, traces, stop, routes);
-  add_web_page(version_text(program_version()), false, routes);
+  add_web_page({}, routes);
   const auto server = HttpServer::start({.listen_address = "127.0.0.1:0"}, std::move(routes));
   if (!server.ok()) {
     std::cerr << server.status() << "\n";

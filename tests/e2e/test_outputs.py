@@ -228,6 +228,18 @@ class Outputs(E2ETest):
         text = self.memprofd.ctl("targets").stdout
         self.assertRegex(text, rf"(?m)^\s*{self.pid}\b.*demo_server.*sampling")
 
+    def test_info(self):
+        info = json.loads(self.memprofd.ctl("info", "-o", "json").stdout)
+        status, text = harness.http_get(f"{self.memprofd.url}/api/v1/server")
+        self.assertEqual(200, status)
+        changing = {"uptime_seconds"}
+        self.assertEqual({k: v for k, v in json.loads(text).items() if k not in changing},
+                         {k: v for k, v in info.items() if k not in changing})
+        self.assertEqual(os.uname().release, info["kernel_release"])
+        text = self.memprofd.ctl("info").stdout
+        for word in ("memprofd " + info["version"], info["revision"], "API v1", "pages", "100 rows", "gRPC"):
+            self.assertIn(word, text)
+
     def test_doctor(self):
         text = self.memprofd.ctl("doctor", "--pid", self.pid).stdout
         for subject in ("kernel", "privilege", "agent", "capture probe"):

@@ -4,11 +4,13 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/version.h"
+#include "google/protobuf/descriptor.h"
 
 namespace memprofd::ctl {
 namespace {
 
-constexpr char kVersion[] = R"("api_version": "v1")";  // the proto's package has its name
+std::string version() { return absl::StrCat("\"api_version\": \"", kApiVersion, "\""); }
 
 // An object without its braces, which is not empty.
 std::string inside(const std::string& object) { return object.substr(1, object.size() - 2); }
@@ -17,14 +19,15 @@ std::string inside(const std::string& object) { return object.substr(1, object.s
 
 absl::StatusOr<std::string> answer_json(const google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(std::string text, message_json(message, true));
+  if (message.GetDescriptor()->FindFieldByName("api_version") != nullptr) return text;
   const bool empty = text.find('"') == text.npos;
-  return text.insert(1, absl::StrCat("\n ", kVersion, empty ? "" : ","));
+  return text.insert(1, absl::StrCat("\n ", version(), empty ? "" : ","));
 }
 
 absl::StatusOr<std::string> top_json(const TopAnswer& answer) {
   ASSIGN_OR_RETURN(const std::string sites, message_json(answer.sites, false));
   ASSIGN_OR_RETURN(const std::string history, message_json(answer.history, false));
-  return absl::StrCat("{", kVersion, ",", inside(sites), R"(,"history":)", history, "}\n");
+  return absl::StrCat("{", version(), ",", inside(sites), R"(,"history":)", history, "}\n");
 }
 
 }  // namespace memprofd::ctl

@@ -10,6 +10,7 @@
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
+#include "daemon/util/version.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -53,6 +54,39 @@ std::string with_bold_head(const TextTable& table, const Style& style) {
 }
 
 }  // namespace
+
+std::string info_text(const pb::GetServerInfoResponse& info) {
+  const pb::ServerLimits& limits = info.limits();
+  const auto bytes = [](std::uint64_t n) { return format_bytes(static_cast<double>(n)); };
+  const auto row = [](absl::string_view name, const auto&... words) {
+    return absl::StrCat("  ", name, std::string(std::max<std::size_t>(12 - name.size(), 1), ' '),
+                        words..., "\n");
+  };
+  return absl::StrCat(
+      "memprofd ", printable(version_text({info.version(), info.revision()})), ", API ",
+      printable(info.api_version()), "\n",
+      row("runs", "for ", format_duration(info.uptime_seconds()), ", since ",
+          utc_text(info.started_unix_ns())),
+      row("kernel", printable(info.kernel_release()), ", ",
+          info.kernel_capture() ? "records callstacks"
+                                : "cannot record callstacks: programs' runtimes do"),
+      row("attach", format_rate(info.sampling_rate()), ", ",
+          info.max_overhead() > 0 ? absl::StrCat("at most ", format_share(info.max_overhead(), 1),
+                                                 " of a program's CPU")
+                                  : "without a limit of what it costs",
+          ", mode ",
+          info.mode() == pb::ATTACH_MODE_AGENT     ? "agent"
+          : info.mode() == pb::ATTACH_MODE_OBSERVE ? "observe"
+                                                   : "auto"),
+      row("HTTP", info.control() ? "controls programs" : "answers questions only"),
+      row("traces", info.traces() ? "can be written by memprofd" : "go to clients only"),
+      row("pages", limits.standard_page_rows(), " rows, on demand ", limits.max_page_rows(), ", ",
+          bytes(limits.max_page_bytes()), "; answers are kept for ",
+          format_duration(limits.kept_answer_seconds()), ", ", bytes(limits.kept_answers_bytes()),
+          " of them"),
+      row("gRPC", limits.max_streams(), " streams, ", limits.max_connection_calls(),
+          " calls of one connection"));
+}
 
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
   if (response.targets().empty()) return "no targets; attach with: memprofctl attach PID\n";

@@ -28,8 +28,6 @@ namespace {
 constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED.
 constexpr int kMaxThreads = 2 * StreamPlaces::kPlaces;
-// Calls at once on one connection.
-constexpr int kMaxCalls = 16;
 // A client that is gone without a word is noticed after the sum of both.
 constexpr int kKeepaliveMs = 20'000, kKeepaliveTimeoutMs = 10'000;
 
@@ -63,7 +61,7 @@ struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
       : access(options.access),
         streams(options.stats, options.stream_patience),
-        service(profiler, access, streams, options.answers),
+        service(profiler, access, streams, options.answers, options.facts),
         traces(traces),
         trace_service(traces, access, streams),
         values_service(profiler, access),
@@ -90,7 +88,7 @@ struct GrpcServer::Impl {
 void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   // Two servers on one TCP port would share its connections at random.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCalls);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(kMaxCalls));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/kept_answers.h"
+#include "daemon/export/api/server_info.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/api/trace_service.h"
@@ -27,12 +28,16 @@ struct GrpcServerOptions {
   GrpcAccessOptions access = {};
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
+  ServerFacts facts = {};
   // A stream whose client takes nothing for so long ends.
   std::chrono::milliseconds stream_patience{30'000};
 };
 
 class GrpcServer {
  public:
+  // At once on one connection.
+  static constexpr std::uint32_t kMaxCalls = 16;
+
   // Listens when it returns. service and traces must outlive the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
                                                            ProfilerService& service,

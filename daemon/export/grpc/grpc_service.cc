@@ -203,6 +203,12 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcService::GetServerInfo(grpc::ServerContext*, const pb::GetServerInfoRequest*,
+                                        pb::GetServerInfoResponse* response) {
+  *response = server_info(facts_);
+  return grpc::Status::OK;
+}
+
 grpc::Status GrpcService::Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request,
                                    pb::DiagnoseResponse* response) {
   if (request->pid() < 0) return to_grpc(check_pid(request->pid()));

@@ -9,6 +9,7 @@
 
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/server_info.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/stream_places.h"
@@ -21,12 +22,13 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   // All must outlive this.
   GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams,
-              std::shared_ptr<KeptAnswers> answers)
+              std::shared_ptr<KeptAnswers> answers, ServerFacts facts)
       : service_(service),
         access_(access),
         streams_(streams),
         control_(service),
-        queries_(service, std::move(answers)) {}
+        queries_(service, std::move(answers)),
+        facts_(std::move(facts)) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }
 
@@ -69,6 +71,9 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   grpc::Status StreamProfile(
       grpc::ServerContext* context, const ::memprof::v1::GetProfileRequest* request,
       grpc::ServerWriter<::memprof::v1::StreamProfileResponse>* writer) override;
+  grpc::Status GetServerInfo(grpc::ServerContext* context,
+                             const ::memprof::v1::GetServerInfoRequest* request,
+                             ::memprof::v1::GetServerInfoResponse* response) override;
   grpc::Status Diagnose(grpc::ServerContext* context, const ::memprof::v1::DiagnoseRequest* request,
                         ::memprof::v1::DiagnoseResponse* response) override;
 
@@ -86,6 +91,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   StreamPlaces& streams_;
   ControlService control_;
   QueryService queries_;
+  const ServerFacts facts_;
   StopSignal stop_;
 };
 

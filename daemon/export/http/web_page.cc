@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/web_page.h"
 
+#include <string>
 #include <string_view>
 
-#include "absl/strings/str_cat.h"
-#include "daemon/util/json_text.h"
+#include "daemon/export/http/http_answers.h"
 #include "web_assets.h"
 
 namespace memprofd {
@@ -18,16 +18,12 @@ HttpHandler file(const char* content_type, std::string_view text) {
 
 }  // namespace
 
-void add_web_page(const std::string& version, bool control_allowed, HttpRoutes& routes) {
+void add_web_page(const ServerFacts& facts, HttpRoutes& routes) {
   using namespace web_assets;
   routes["/"] = file("text/html; charset=utf-8", kPage);
   routes["/page.js"] = file("text/javascript; charset=utf-8", kScript);
   routes["/page.css"] = file("text/css; charset=utf-8", kStyle);
-  routes["/api/v1/server"] = [version, control_allowed](const HttpRequest&) {
-    return HttpResponse{200, "application/json",
-                        absl::StrCat("{\"version\": ", json_string(version),
-                                     ", \"control\": ", control_allowed ? "true" : "false", "}\n")};
-  };
+  routes["/api/v1/server"] = [facts](const HttpRequest&) { return http_json(server_info(facts)); };
 }
 
 }  // namespace memprofd

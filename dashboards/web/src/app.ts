@@ -53,7 +53,7 @@ export class PageApp implements App {
   readonly store = new Store();
   readonly exporters: Exporter[] = [];
   targets: readonly Target[] = [];
-  server: ServerInfo = { version: "", control: false };
+  server: ServerInfo = { version: "", revision: "", control: false };
   private readonly api = new Api();
   private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
   private readonly panels: Panel[] = [];

@@ -7,7 +7,7 @@ import { mountCharts } from "./chart/charts";
 import { drilled } from "./chart/groups";
 import { mountFlame } from "./flame/panel";
 import { fillHelp } from "./help";
-import { Api, type Site } from "./lib/api";
+import { Api, versionOf, type Site } from "./lib/api";
 import { setVocabulary } from "./lib/names";
 import { mountOverview } from "./overview/overview";
 import { mountSearch } from "./search/search";
@@ -55,7 +55,7 @@ function begin(notice: HTMLElement): void {
   app.mount(mountCallers, "callers");
   void app.start().then(() => {
     document.getElementById("foot")!.textContent =
-      `memprofd ${app.server.version}. Bytes are estimates from samples; ± is one standard error.`;
+      `memprofd ${versionOf(app.server)}. Bytes are estimates from samples; ± is one standard error.`;
   });
   window.memprofd = {
     view: () => app.store.get(),

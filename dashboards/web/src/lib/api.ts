@@ -21,7 +21,8 @@ export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
 export interface Why { snapshot: { pause_seconds: number }; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
-export interface ServerInfo { version: string; control: boolean }
+export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
+export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);
 
 // Parameters by name; several values: the name several times.
 export type Params = Record<string, string | number | boolean | readonly string[] | undefined>;

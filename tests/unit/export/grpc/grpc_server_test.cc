@@ -198,6 +198,15 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   EXPECT_EQ(matching->sites(0).callstack_size(), 0);
 }
 
+TEST_F(GrpcServerTest, TellsWhichItIsAndItsLimits) {
+  const auto info = ctl::Client({socket_, ""}).server_info();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->version(), program_version().version);
+  EXPECT_EQ(info->api_version(), "v1");
+  EXPECT_GT(info->started_unix_ns(), 0);
+  EXPECT_EQ(info->limits().max_page_rows(), 1000u);
+}
+
 // With so many sites that a profile of them has several pieces.
 TEST_F(GrpcServerTest, AProfileComesInPieces) {
   auto many = fixed_target();

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <re2/re2.h>
 
+#include <nlohmann/json.hpp>
+
 namespace memprofd {
 namespace {
 
@@ -14,7 +16,12 @@ using ::testing::StartsWith;
 
 HttpResponse get(const std::string& path, bool control_allowed = false) {
   HttpRoutes routes;
-  add_web_page("1.2.3", control_allowed, routes);
+  ServerFacts facts;
+  facts.version = {"1.2.3", "v1.2.2-7-gabc"};
+  facts.http_control = control_allowed;
+  facts.sampling_rate = 1e-5;
+  facts.max_streams = 32;
+  add_web_page(facts, routes);
   return routes.at(path)({path, {}});
 }
 
@@ -47,8 +54,22 @@ TEST(WebPage, TypesAreWhatBrowsersInsistOn) {
 TEST(WebPage, IsToldTheVersionAndWhatItMayDo) {
   const HttpResponse answer = get("/api/v1/server");
   EXPECT_EQ(answer.content_type, "application/json");
-  EXPECT_EQ(answer.body, "{\"version\": \"1.2.3\", \"control\": false}\n");
-  EXPECT_THAT(get("/api/v1/server", true).body, HasSubstr("\"control\": true"));
+  const auto info = nlohmann::json::parse(answer.body);
+  EXPECT_EQ(info["version"], "1.2.3");
+  EXPECT_EQ(info["revision"], "v1.2.2-7-gabc");
+  EXPECT_EQ(info["api_version"], "v1");
+  EXPECT_EQ(info["control"], false);
+  EXPECT_EQ(info["sampling_rate"], 1e-5);
+  EXPECT_GE(info["uptime_seconds"], 0.0);
+  EXPECT_NE(info["kernel_release"], "");
+  EXPECT_EQ(info["limits"]["standard_page_rows"], 100);
+  EXPECT_EQ(info["limits"]["max_page_rows"], 1000);
+  EXPECT_EQ(info["limits"]["max_page_bytes"], "2097152");
+  EXPECT_EQ(info["limits"]["kept_answers_bytes"], "16777216");
+  EXPECT_EQ(info["limits"]["kept_answer_seconds"], 60);
+  EXPECT_EQ(info["limits"]["max_piece_bytes"], "1048576");
+  EXPECT_EQ(info["limits"]["max_streams"], 32);
+  EXPECT_EQ(nlohmann::json::parse(get("/api/v1/server", true).body)["control"], true);
 }
 
 }  // namespace
