@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/control/self_stats.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
@@ -347,6 +348,10 @@ absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
   }
   return absl::NotFoundError(
       absl::StrCat("pid ", pid, " is not a target; `memprofctl targets` lists them"));
+}
+
+absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
+  return ProcFs().start_time(pid);
 }
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {

@@ -66,6 +66,7 @@ class Daemon : public ProfilerService {
   std::vector<TargetSnapshotPtr> snapshots() override;
   std::vector<TargetSnapshotPtr> lasting_snapshots() override;
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
+  absl::StatusOr<std::uint64_t> process_start_ticks(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
   absl::Status detach(int pid) override;
   absl::Status set_rate(int pid, const RateRequest& request) override;

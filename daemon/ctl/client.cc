@@ -158,11 +158,9 @@ absl::StatusOr<pb::ListTargetsResponse> Client::list_targets() {
                                        pb::ListTargetsRequest(), kTimeoutSeconds);
 }
 
-absl::StatusOr<pb::Target> Client::attach(const pb::AttachRequest& request) {
-  auto response = call<pb::AttachResponse>(*stub_->methods, &pb::Profiler::Stub::Attach, request,
-                                           kLookTimeoutSeconds);
-  if (!response.ok()) return response.status();
-  return response->target();
+absl::StatusOr<pb::AttachResponse> Client::attach(const pb::AttachRequest& request) {
+  return call<pb::AttachResponse>(*stub_->methods, &pb::Profiler::Stub::Attach, request,
+                                  kLookTimeoutSeconds);
 }
 
 absl::StatusOr<pb::Target> Client::detach(int pid) {

@@ -35,7 +35,7 @@ class Client {
   ~Client();
 
   absl::StatusOr<pb::ListTargetsResponse> list_targets();
-  absl::StatusOr<pb::Target> attach(const pb::AttachRequest& request);
+  absl::StatusOr<pb::AttachResponse> attach(const pb::AttachRequest& request);
   absl::StatusOr<pb::Target> detach(int pid);
   absl::StatusOr<pb::Target> set_rate(const pb::SetRateRequest& request);
   absl::StatusOr<pb::ListSitesResponse> list_sites(const pb::ListSitesRequest& request);

@@ -22,7 +22,7 @@ namespace {
 
 absl::Status print_target(const Options& options, pb::Target target) {
   if (!options.json()) return print(target_line(target));
-  pb::AttachResponse response;  // those of Detach and SetRate look the same
+  pb::DetachResponse response;  // that of SetRate looks the same
   *response.mutable_target() = std::move(target);
   return print_json(response);
 }
@@ -64,6 +64,7 @@ absl::Status run_attach(const Options& options) {
   if (options.pid <= 0) return absl::InvalidArgumentError("which process? give --pid PID");
   pb::AttachRequest request;
   request.set_pid(options.pid);
+  request.set_if_needed(options.if_needed);
   request.set_no_inject(options.no_inject);
   request.set_follow_forks(options.follow_forks);
   request.set_mode(options.mode);
@@ -72,8 +73,10 @@ absl::Status run_attach(const Options& options) {
   RETURN_IF_ERROR(set_budget(options, request));
   Client client(options.endpoint);
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
-  ASSIGN_OR_RETURN(const pb::Target target, client.attach(request));
-  return print_target(options, target);
+  ASSIGN_OR_RETURN(const pb::AttachResponse response, client.attach(request));
+  if (options.json()) return print_json(response);
+  return print(response.already_profiled() ? "profiled already, " + target_line(response.target())
+                                           : target_line(response.target()));
 }
 
 absl::Status run_detach(const Options& options) {

@@ -26,6 +26,7 @@ struct Options {
   std::string interval;         // "512KiB": bytes per sample, instead of rate
   std::string max_overhead;     // "1%", "none"
   bool ended = false;           // targets
+  bool if_needed = false;       // attach
   bool no_inject = false;
   bool follow_forks = false;
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;

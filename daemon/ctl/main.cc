@@ -125,6 +125,8 @@ class CommandLine {
     add_rate(attach, "--sampling-rate,--rate");
     add_budget(attach, "default: as memprofd was told");
     add_format(attach, {ctl::kTable, ctl::kJson});
+    attach->add_flag("--if-needed", options_.if_needed,
+                     "Leave it as it is, and succeed, when it is profiled already");
     attach->add_flag("--no-inject", options_.no_inject,
                      "Use only an agent that is in the program already");
     attach->add_flag("--follow-forks", options_.follow_forks,

@@ -10,7 +10,7 @@ import unittest
 
 import harness
 from harness import AGENT, BUSY, NOT_PROFILABLE, NO_PROCESS, OK, PRIVILEGES, UNAVAILABLE, USAGE
-from harness import E2ETest, Process, eventually, proc_status
+from harness import E2ETest, Process, eventually, proc_status, start_ticks
 
 
 def vanished_pid():
@@ -206,6 +206,17 @@ class Attach(E2ETest):
 
     def test_profiled_already_by_this_daemon(self):
         self.refused(self.bystander.pid, BUSY, self.bystander.pid, "already")
+
+    def test_attach_if_needed(self):
+        pid, before = self.bystander.pid, self.memprofd.targets()[self.bystander.pid]["sampling_rate"]
+        attach = ("attach", "--pid", pid, "--if-needed", "--sampling-rate", 0.5)
+        self.assertRegex(self.memprofd.ctl(*attach).stdout, rf"^profiled already, pid {pid} .*: sampling at 0.0001/word")
+        answer = self.memprofd.ctl_json(*attach)
+        self.assertIs(True, answer["already_profiled"])
+        target = answer["target"]
+        self.assertEqual(before, target["sampling_rate"])
+        self.assertEqual("TARGET_MODE_AGENT", target["target_mode"])
+        self.assertEqual(start_ticks(pid), target["process_start_ticks"])
 
     def test_profiled_already_by_another_daemon(self):
         target = self.target("busy_threads")

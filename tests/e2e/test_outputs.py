@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users and other programs read: JSON, metrics, gRPC, reports."""
 
+import json
+import os
 import re
 import subprocess
 import sys

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import harness
-from harness import BUSY, E2ETest, Process
+from harness import BUSY, E2ETest, Process, start_ticks
 
 RATE = 1e-3
 # Binds the abstract name of a target's lock and, if told so, listens.
@@ -27,11 +27,6 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 fcntl.ioctl(socket.socket(), SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 os.execv(sys.argv[1], sys.argv[1:])
 """
-
-
-def start_ticks(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[19])
 
 
 class Owners(E2ETest):

@@ -18,6 +18,7 @@ namespace memprofd::testing {
 
 inline constexpr double kRate = 1e-3;
 inline constexpr double kSampleBytes = 8 / kRate;
+inline constexpr std::uint64_t kStartTicks = 1234567;  // of all processes
 
 // Return address n is location n of a table.
 class FakeSymbolizer : public Symbolizer {
@@ -147,6 +148,7 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
                   .sampling_rate = kRate,
                   .attach_seconds = 0.0125,
                   .paused_seconds = 0.00045};
+  target->info.program.start_time_ticks = kStartTicks;
   target->attached_ns = 1'700'000'000'000'000'000;
   target->time_ns = target->attached_ns + 600'000'000'000;
   target->symbolizer = fixed_symbolizer();
@@ -250,6 +252,7 @@ class FakeService : public ProfilerService {
     return absl::NotFoundError(
         absl::StrCat("pid ", pid, " is not profiled; attach with: memprofctl attach ", pid));
   }
+  absl::StatusOr<std::uint64_t> process_start_ticks(int) override { return kStartTicks; }
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override {
     record(
         absl::StrCat("attach ", request.pid, " ", request.sampling_rate, " ", request.no_inject));

@@ -481,6 +481,12 @@ def standing_still(daemon):
         daemon.send_signal(signal.SIGCONT)
 
 
+def start_ticks(pid):
+    """When the process began, in clock ticks since boot."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+        return int(stat.read().rsplit(")", 1)[1].split()[19])
+
+
 def proc_status(pid, key):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         if line.startswith(key + ":"):

@@ -47,31 +47,38 @@ absl::StatusOr<std::optional<double>> budget_of(const Request& request) {
 }  // namespace
 
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_process(service_, request));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
-  ASSIGN_OR_RETURN(const TargetInfo info, service_.attach({.pid = request.pid(),
+  const absl::StatusOr<TargetInfo> info = service_.attach({.pid = request.pid(),
                                                            .sampling_rate = rate,
                                                            .no_inject = request.no_inject(),
                                                            .mode = mode,
                                                            .follow_forks = request.follow_forks(),
-                                                           .max_overhead = max_overhead}));
-  pb::AttachResponse response;
+                                                           .max_overhead = max_overhead});
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  pb::AttachResponse response;
+  if (!info.ok()) {
+    // Only what this memprofd profiles is as good as attached.
+    const bool is_there =
+        absl::IsAlreadyExists(info.status()) && target.ok() && is_active((*target)->info.state);
+    if (!request.if_needed() || !is_there) return info.status();
+    response.set_already_profiled(true);
+  }
   if (target.ok()) {
     *response.mutable_target() = to_proto(**target);
   } else {  // ended and forgotten at once
     TargetSnapshot last;
-    last.info = info;
+    last.info = *info;
     *response.mutable_target() = to_proto(last);
   }
   return response;
 }
 
 absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_process(service_, request));
   RETURN_IF_ERROR(service_.detach(request.pid()));
   pb::DetachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
@@ -116,7 +123,7 @@ pb::SnapshotSummary to_proto(const HeapSummary& summary) {
 
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
     const pb::TakeSnapshotRequest& request, const HeapClient& client) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_process(service_, request));
   HeapRequest asked{.pid = request.pid()};
   const double pause = request.max_pause_seconds();
   if (!(pause >= 0 && pause <= kLongestPause)) {
@@ -130,7 +137,7 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
 }
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+  RETURN_IF_ERROR(check_process(service_, request));
   const double rate = request.sampling_rate();
   if (rate != 0 || !request.has_max_overhead()) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));

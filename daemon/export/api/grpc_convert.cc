@@ -89,6 +89,11 @@ void fill_end(const TargetSnapshot& target, pb::Target& out) {
   out.mutable_end()->set_signal(signal_name(end));
 }
 
+pb::CapturedBy captured_by(const TargetInfo& info) {
+  if (info.capture == "runtime") return pb::CAPTURED_BY_RUNTIME;
+  return info.capture == "kernel" ? pb::CAPTURED_BY_KERNEL : pb::CAPTURED_BY_UNSPECIFIED;
+}
+
 void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_pid(info.pid);
   out.set_container_pid(info.container_pid);
@@ -99,7 +104,11 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_container(text(info.container));
   out.set_runtime_version(text(info.runtime_version));
   out.set_mode(std::string(mode_name(info.mode)));
+  out.set_target_mode(info.mode == TargetMode::kAgent ? pb::TARGET_MODE_AGENT
+                                                      : pb::TARGET_MODE_OBSERVE);
   out.set_capture(info.capture);
+  out.set_captured_by(captured_by(info));
+  out.set_process_start_ticks(info.program.start_time_ticks);
   out.set_state(to_proto(info.state));
   out.set_message(text(info.message));
   out.set_sampling_rate(info.sampling_rate);

@@ -20,6 +20,21 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::Tim
   return memprofd::select(target, range, filter);
 }
 
+// Older clients know no selection in this question.
+absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) {
+  const bool is_older = request.pid() != 0 || request.has_range() || request.has_filter();
+  if (request.has_selection() && is_older) {
+    return absl::InvalidArgumentError(
+        "bad question: it has a selection, and pid, range or filter besides; give one of them");
+  }
+  if (request.has_selection()) return request.selection();
+  pb::Selection selection;
+  selection.set_pid(request.pid());
+  *selection.mutable_range() = request.range();
+  *selection.mutable_filter() = request.filter();
+  return selection;
+}
+
 }  // namespace
 
 absl::StatusOr<TargetProfile> QueryService::profile(const pb::Selection& selection) {
@@ -58,17 +73,17 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::diff_sites(
                  [this](const auto& asked) { return all_diffs(asked); });
 }
 
-absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(
-    const pb::ListSitesRequest& request) {
+absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(const pb::ListSitesRequest& request) {
+  ASSIGN_OR_RETURN(const pb::Selection selection, selection_of(request));
   GroupQuery query;
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
   query.limit = request.limit();
   query.with_callstack = request.with_callstacks();
-  ASSIGN_OR_RETURN(Filter filter, from_proto(request.filter()));
+  ASSIGN_OR_RETURN(Filter filter, from_proto(selection.filter()));
   filter.patterns.push_back(request.pattern());
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
-  ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, request.range(), filter));
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
+  ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, selection.range(), filter));
   // Sorted by what is known; the values of the others are left out.
   const bool unknown = !target->info.follows_blocks();
   if (unknown && measure_row(query.order).needs_followed_blocks())

@@ -3,6 +3,7 @@
 // a fake in unit tests); every call may come from any thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -20,6 +21,8 @@ class ProfilerService : public SnapshotSource {
   // Fresh snapshots, which the next memprofd will know of: what is told of them is not taken back
   // when this one is killed.
   virtual std::vector<TargetSnapshotPtr> lasting_snapshots() { return snapshots(); }
+  // When the process that has the pid now began, in clock ticks since boot. kNotFound: none has it.
+  virtual absl::StatusOr<std::uint64_t> process_start_ticks(int pid) = 0;
   // Returns when sampling runs or, for an idle target, when it waits for it.
   virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
   virtual absl::Status detach(int pid) = 0;

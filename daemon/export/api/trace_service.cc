@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/export/api/trace_options.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/clock.h"
@@ -101,6 +102,13 @@ bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceS
   return send(message);
 }
 
+// That the target is the process that is meant, if it is said which.
+absl::Status check_process(const TargetSnapshot& target, const pb::TraceOptions& options) {
+  const std::uint64_t asked = options.process_start_ticks();
+  if (asked == 0 || asked == target.info.program.start_time_ticks) return absl::OkStatus();
+  return another_program(options.pid());
+}
+
 }  // namespace
 
 // One that is written into files. The thread owns recorder and files.
@@ -179,6 +187,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
   RETURN_IF_ERROR(check_trace_room(directory, options_.max_bytes));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
+  RETURN_IF_ERROR(check_process(*target, options));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
   std::unique_lock lock(mutex_);
   ASSIGN_OR_RETURN(Place place, Place::take(*this));
@@ -280,6 +289,10 @@ absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::Trac
   ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
   if (options.max_files() != 0) {
     return absl::InvalidArgumentError("a trace that is streamed is one file: max_files is 0");
+  }
+  if (options.process_start_ticks() != 0) {
+    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
+    RETURN_IF_ERROR(check_process(*target, options));
   }
   recorder_options.flush_interval = kStreamFlush;
   std::unique_lock lock(mutex_);

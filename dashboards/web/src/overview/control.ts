@@ -47,13 +47,13 @@ export class Control {
     field.disabled = !this.isAllowed;
     field.title = this.reason() || "Samples per word, 0 to 1; Enter sets it. What is live is then counted anew.";
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") void this.setRate(target.pid, field);
+      if (event.key === "Enter") void this.setRate(target, field);
       if (event.key === "Escape") field.blur();
     });
     return field;
   }
 
-  private async setRate(pid: number, field: HTMLInputElement): Promise<void> {
+  private async setRate(target: Target, field: HTMLInputElement): Promise<void> {
     const rate = Control.rateOf(field.value);
     field.setAttribute("aria-invalid", String(rate === null));
     if (rate === null) {
@@ -61,11 +61,13 @@ export class Control {
       return;
     }
     field.blur();
-    await this.run(`Sampling rate of pid ${pid} to ${rate.toExponential()}`, "rate", { pid, sampling_rate: rate });
+    await this.run(`Sampling rate of pid ${target.pid} to ${rate.toExponential()}`, "rate",
+      { pid: target.pid, process_start_ticks: target.process_start_ticks, sampling_rate: rate });
   }
 
   detachButton(target: Target): HTMLButtonElement {
-    const out = button("Detach", () => void this.run(`Detach from ${target.comm} (pid ${target.pid})`, "detach", { pid: target.pid }),
+    const out = button("Detach", () => void this.run(`Detach from ${target.comm} (pid ${target.pid})`, "detach",
+      { pid: target.pid, process_start_ticks: target.process_start_ticks }),
       { className: "button small", "aria-label": `Detach from pid ${target.pid}` });
     out.disabled = !this.isAllowed;
     out.title = this.reason() || "Stops sampling; what was counted stays readable";

@@ -94,6 +94,22 @@ TEST_F(QueryServiceTest, PatternOfRequestAndOfFilterMustBothMatch) {
   EXPECT_THAT(functions(list(asked)), ElementsAre());
 }
 
+TEST_F(QueryServiceTest, ASelectionIsAsGoodAsItsParts) {
+  pb::ListSitesRequest parts = request();
+  parts.mutable_filter()->set_pattern("Cache");
+  parts.mutable_range()->set_last_seconds(1e6);
+  pb::ListSitesRequest asked;
+  asked.set_with_callstacks(true);
+  asked.mutable_selection()->set_pid(4242);
+  *asked.mutable_selection()->mutable_filter() = parts.filter();
+  *asked.mutable_selection()->mutable_range() = parts.range();
+  EXPECT_EQ(list(asked).SerializeAsString(), list(parts).SerializeAsString());
+  EXPECT_THAT(functions(list(asked)), ElementsAre("Cache.fill"));
+  asked.set_pid(4242);
+  EXPECT_EQ(refusal(asked),
+            "bad question: it has a selection, and pid, range or filter besides; give one of them");
+}
+
 TEST_F(QueryServiceTest, GroupsAreNamedByWhatMakesThem) {
   pb::ListSitesRequest asked = request();
   asked.mutable_filter()->set_pattern("Cache");

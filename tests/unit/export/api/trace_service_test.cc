@@ -248,6 +248,19 @@ TEST_F(TraceServiceTest, RefusesInOneLine) {
   EXPECT_EQ(traces.record(files).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(TraceServiceTest, RefusesAProgramThatIsNotMeant) {
+  TraceService traces(service_, {.directory = dir_.path()});
+  pb::TraceOptions asked = options();
+  asked.set_process_start_ticks(testing::kStartTicks + 1);
+  for (const absl::Status& status : {traces.start(asked).status(), traces.record(asked).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("pid 4242 is another program now"));
+  }
+  asked.set_process_start_ticks(testing::kStartTicks);
+  EXPECT_TRUE(traces.start(asked).ok());
+  EXPECT_TRUE(traces.record(asked).ok());
+}
+
 TEST_F(TraceServiceTest, ForgetsTheOldestEndedOnes) {
   TraceService traces(service_, {.directory = dir_.path(), .max_ended = 2});
   for (int i = 0; i < 4; ++i) {

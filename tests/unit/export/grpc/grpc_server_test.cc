@@ -154,6 +154,11 @@ TEST_F(GrpcServerTest, ListsTargets) {
   EXPECT_NEAR(target.allocated().bytes_stderr(), std::sqrt(274053.0 * (1 - kRate)) * kSampleBytes,
               1);
   EXPECT_EQ(target.dropped_events(), 9u);
+  EXPECT_EQ(target.mode(), "agent");
+  EXPECT_EQ(target.target_mode(), pb::TARGET_MODE_AGENT);
+  EXPECT_EQ(target.capture(), "runtime");
+  EXPECT_EQ(target.captured_by(), pb::CAPTURED_BY_RUNTIME);
+  EXPECT_EQ(target.process_start_ticks(), testing::kStartTicks);
   ASSERT_EQ(target.drops_size(), 2);
   EXPECT_EQ(target.drops(0).reason(), "capture_ring_full");
   EXPECT_EQ(target.gc().heap_bytes(), 64u << 20);
@@ -311,10 +316,10 @@ TEST_F(GrpcServerTest, ControlsTheProfiler) {
   request.set_pid(77);
   request.set_sampling_rate(0.5);
   request.set_no_inject(true);
-  const auto target = client.attach(request);
-  ASSERT_TRUE(target.ok()) << target.status();
-  EXPECT_EQ(target->pid(), 77);
-  EXPECT_EQ(target->sampling_rate(), 0.5);
+  const auto attached = client.attach(request);
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  EXPECT_EQ(attached->target().pid(), 77);
+  EXPECT_EQ(attached->target().sampling_rate(), 0.5);
   EXPECT_EQ(client.set_rate(rate_request(77, 0.25))->pid(), 77);
   pb::SetRateRequest budget = rate_request(77, 0);
   budget.set_max_overhead(0.005);
@@ -325,6 +330,57 @@ TEST_F(GrpcServerTest, ControlsTheProfiler) {
   EXPECT_THAT(service_.calls(),
               ElementsAre("attach 77 0.5 1", "rate 77 0.25", "rate 77 0", "max_overhead 0.005",
                           "rate 77 0", "max_overhead 0", "detach 77"));
+}
+
+// A pid may be another program's by the time that a request comes.
+TEST_F(GrpcServerTest, RequestsThatMeanAnotherProgramDoNothing) {
+  ctl::Client client({socket_, ""});
+  const auto ask_all = [&](std::uint64_t ticks) {
+    pb::AttachRequest attach;
+    attach.set_pid(77);
+    attach.set_process_start_ticks(ticks);
+    pb::SetRateRequest rate = rate_request(77, 0.25);
+    rate.set_process_start_ticks(ticks);
+    pb::TakeSnapshotRequest snapshot;
+    snapshot.set_pid(77);
+    snapshot.set_process_start_ticks(ticks);
+    pb::DetachRequest detach;
+    detach.set_pid(77);
+    detach.set_process_start_ticks(ticks);
+    pb::DetachResponse detached;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->Detach(&context, detach, &detached);
+    const absl::Status detaching(static_cast<absl::StatusCode>(status.error_code()),
+                                 status.error_message());
+    return std::vector<absl::Status>{
+        client.attach(attach).status(), client.set_rate(rate).status(),
+        client.take_snapshot(snapshot, [](const auto&) { return absl::OkStatus(); }), detaching};
+  };
+  for (const absl::Status& status : ask_all(testing::kStartTicks + 1)) {
+    EXPECT_EQ(status, absl::FailedPreconditionError(
+                          "pid 77 is another program now than the one that is meant; memprofctl "
+                          "targets lists those that are profiled"));
+  }
+  EXPECT_THAT(service_.calls(), ElementsAre());
+  for (const absl::Status& status : ask_all(testing::kStartTicks)) EXPECT_TRUE(status.ok());
+  EXPECT_EQ(service_.calls().size(), 4u);
+}
+
+TEST_F(GrpcServerTest, AttachIsNoErrorWhereItIsNotNeeded) {
+  ctl::Client client({socket_, ""});
+  service_.fail_with(absl::AlreadyExistsError("is already profiled"));
+  pb::AttachRequest request;
+  request.set_pid(4242);
+  EXPECT_EQ(client.attach(request).status(), absl::AlreadyExistsError("is already profiled"));
+  request.set_if_needed(true);
+  const auto there = client.attach(request);
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_TRUE(there->already_profiled());
+  EXPECT_EQ(there->target().sampling_rate(), kRate);
+  request.set_pid(77);  // by another memprofd
+  EXPECT_EQ(client.attach(request).status(), absl::AlreadyExistsError("is already profiled"));
+  service_.fail_with(absl::OkStatus());
+  EXPECT_FALSE(client.attach(request)->already_profiled());
 }
 
 // Codes that memprofctl's exit code follows from.
