@@ -14,12 +14,12 @@ namespace {
 
 AgentPlan no_agent(std::string why) { return {.why_none = std::move(why)}; }
 
-// Why no thread of the process is borrowed, one line; empty: one may be. kAlreadyExists when it
-// cannot be, as the process is traced.
+// Why no thread of the process is borrowed, one line; empty: one may be. kFailedPrecondition when
+// it cannot be, as the process is traced.
 absl::StatusOr<std::string> why_not_borrowed(int pid) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
   if (status.tracer_pid != 0) {
-    return absl::AlreadyExistsError(absl::StrCat(
+    return absl::FailedPreconditionError(absl::StrCat(
         "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
   if (status.seccomp != 0) {
@@ -113,7 +113,7 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
   }
   const absl::StatusOr<std::string> obstacle = why_not_borrowed(pid);
   // What could not be found out is no reason to wait for an agent that never comes.
-  if (!obstacle.ok() && !absl::IsAlreadyExists(obstacle.status())) return obstacle.status();
+  if (!obstacle.ok() && !absl::IsFailedPrecondition(obstacle.status())) return obstacle.status();
   ASSIGN_OR_RETURN(AgentPlan plan, look_at_agents(target));
   if (!plan.why_none.empty()) return plan;
   if (plan.there) {

@@ -35,8 +35,7 @@ absl::StatusOr<AgentPlan> look_at_agents(const Target& target);
 
 // Reads files of the process, so not for the thread that cares for all targets. An error means that
 // the program can be profiled in no mode now:
-//   kAlreadyExists       a debugger traces it
-//   kFailedPrecondition  it has our agent twice
+//   kFailedPrecondition  a debugger traces it, or it has our agent twice
 //   kDataLoss            our agent's file is another build's
 absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options);
 

@@ -234,11 +234,12 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
   if (existing != targets_.end() && (existing->second->state() != TargetSession::State::kEnded ||
                                      waiting_to_go_on(request.pid) != to_go_on_.end())) {
+    if (existing->second->letting_go()) {
+      return absl::UnavailableError(absl::StrCat(
+          "pid ", request.pid, " is being let go of by this memprofd; attach again in a moment"));
+    }
     return absl::AlreadyExistsError(
-        absl::StrCat("pid ", request.pid,
-                     existing->second->letting_go()
-                         ? " is being let go of by this memprofd; attach again in a moment"
-                         : " is already profiled by this memprofd"));
+        absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
   }
   if ((request.follow_forks || options_.attach.follow_forks) && !in_initial_pid_namespace()) {
     return absl::FailedPreconditionError(

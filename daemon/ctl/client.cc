@@ -10,6 +10,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
@@ -23,10 +24,8 @@ constexpr int kTimeoutSeconds = 20;
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kLookTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
-// Of what has neither pages nor pieces, such as a history of many series; and of an older memprofd.
+// What has neither pages nor pieces has no more, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
-// In a status: the request is not known.
-constexpr char kOlderDaemon[] = "memprofd/older-daemon";
 
 }  // namespace
 
@@ -35,7 +34,7 @@ std::string Endpoint::target() const {
 }
 
 bool is_of_older_daemon(const absl::Status& status) {
-  return status.GetPayload(kOlderDaemon).has_value();
+  return status.GetPayload(kOlderDaemonPayload).has_value();
 }
 
 struct Client::Stub {
@@ -111,7 +110,7 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
         "memprofd at ", endpoint_.target(),
         " does not know this request: it is older than this memprofctl; restart it after the "
         "upgrade"));
-    older.SetPayload(kOlderDaemon, absl::Cord());
+    older.SetPayload(kOlderDaemonPayload, absl::Cord());
     return older;
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());

@@ -41,7 +41,7 @@ absl::StatusOr<UniqueFd> take_directory(const std::string& directory) {
   if (!fd || ::fchmod(fd.get(), 0700) != 0) return unusable(directory, std::strerror(errno));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return unusable(directory, std::strerror(errno));
-  return absl::AlreadyExistsError(
+  return absl::UnavailableError(
       absl::StrCat("another memprofd keeps its state in ", directory,
                    "; stop it, or give this one a directory of its own with --state.directory"));
 }

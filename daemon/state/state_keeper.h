@@ -35,7 +35,7 @@ struct StateOptions {
 class StateKeeper {
  public:
   // Makes the directory if it is not there, and reads what is in it: files that cannot be read are
-  // removed. kAlreadyExists: another memprofd has it.
+  // removed. kUnavailable: another memprofd has it.
   static absl::StatusOr<std::unique_ptr<StateKeeper>> open(StateOptions options);
   ~StateKeeper() { stop(); }
   StateKeeper(const StateKeeper&) = delete;

@@ -86,7 +86,7 @@ absl::Status check_trace_directory(const std::string& directory) {
   if (number == 0 && !S_ISDIR(status.st_mode)) number = ENOTDIR;
   if (number == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) number = errno;
   if (number == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return absl::InvalidArgumentError(
       absl::StrCat("cannot write traces into ", directory, ": ", std::strerror(number),
                    "; give a directory that exists with --trace.directory"));
 }

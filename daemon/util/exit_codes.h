@@ -7,23 +7,28 @@
 namespace memprofd {
 
 enum class ExitCode : int {
-  kOk = 0,
-  kInternal = 1,
-  kUsage = 2,          // bad option or value
+  // docs/ctl.md has the same words.
+  kOk = 0,             // ok
+  kInternal = 1,       // internal error
+  kUsage = 2,          // bad option or value, or a directory that memprofd is told to use
   kNoProcess = 3,      // no such process or target
-  kNotProfilable = 4,  // not an OCaml program that can be profiled
+  kNotProfilable = 4,  // cannot be profiled, or not so, or not the program that is meant
   kPrivileges = 5,     // privileges or kernel feature missing
-  kBusy = 6,           // already profiled, or another snapshot is being taken
+  kBusy = 6,           // already profiled
   kAgent = 7,          // agent file missing, unusable or of another build
-  kUnavailable = 8,    // address in use; daemon not reachable, ending, or older than asked for
-  kLimit = 9,          // a limit is reached, or a disk is full: try again later
+  kUnavailable = 8,    // address or state directory in use; memprofd not reachable, or ending
+  kLimit = 9,          // a limit is reached, a disk full or a snapshot being taken: try again
+  kOlderDaemon = 10,   // memprofd is older than memprofctl and does not know the request
 };
+
+// In a status of memprofctl: memprofd does not know the request.
+inline constexpr char kOlderDaemonPayload[] = "memprofd/older-daemon";
 
 // Lines for the end of --help.
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n"
-    "5 privileges or kernel, 6 already profiled (or a snapshot of it is being taken), 7 agent,\n"
-    "8 address in use or daemon unreachable, 9 a limit is reached.";
+    "5 privileges or kernel, 6 already profiled, 7 agent, 8 memprofd unreachable, or address or\n"
+    "state directory in use, 9 a limit is reached or a snapshot being taken, 10 memprofd is older.";
 
 inline ExitCode exit_code_of(absl::StatusCode code) {
   switch (code) {
@@ -53,6 +58,9 @@ inline ExitCode exit_code_of(absl::StatusCode code) {
       return ExitCode::kInternal;
   }
 }
-inline ExitCode exit_code_of(const absl::Status& status) { return exit_code_of(status.code()); }
+inline ExitCode exit_code_of(const absl::Status& status) {
+  if (status.GetPayload(kOlderDaemonPayload)) return ExitCode::kOlderDaemon;
+  return exit_code_of(status.code());
+}
 
 }  // namespace memprofd

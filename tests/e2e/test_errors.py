@@ -243,7 +243,7 @@ class Attach(E2ETest):
         target = self.target("busy_threads")
         gdb = self.process(Process(["gdb", "-q", "-nx", "-p", str(target.pid)]))
         eventually(lambda: proc_status(target.pid, "TracerPid") == str(gdb.pid), "gdb traces the target")
-        self.refused(target.pid, BUSY, target.pid, "traced", gdb.pid)
+        self.refused(target.pid, NOT_PROFILABLE, target.pid, "traced", gdb.pid)
         gdb.send("detach")
         gdb.send("quit")
         gdb.wait()

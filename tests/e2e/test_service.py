@@ -529,7 +529,7 @@ class Restarts(E2ETest):
     def test_one_memprofd_has_the_directory(self):
         self.memprofd()
         second = self.memprofd(wait=False)
-        self.assertEqual(harness.BUSY, second.wait())
+        self.assertEqual(harness.UNAVAILABLE, second.wait())
         self.assert_one_line(second.stderr(), "another memprofd", self.state, "--state.directory")
 
     def test_a_full_disk_harms_nothing(self):

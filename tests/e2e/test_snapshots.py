@@ -367,7 +367,7 @@ class Ends(Snapshot):
         eventually(lambda: not all(taker.running() for taker in pair), "one is refused")
         refused, waits = sorted(pair, key=lambda taker: taker.running())
         self.assertIn("another one is being taken", refused.stderr())
-        self.assertEqual(harness.BUSY, refused.wait())
+        self.assertEqual(harness.LIMIT, refused.wait())
         return waits
 
     def test_while_it_waits_for_an_idle_program(self):

@@ -53,7 +53,7 @@ NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
 TIMEOUT = float(os.environ.get("MEMPROFD_TIMEOUT", 30))
 
 # daemon/util/exit_codes.h
-OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT = range(10)
+OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT, OLDER = range(11)
 
 # Reasons to drop something that every session may have.
 EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture", "callstack_moved"}

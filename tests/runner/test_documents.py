@@ -64,6 +64,20 @@ class Metrics(unittest.TestCase):
         self.assertEqual(named, set(self.families))
 
 
+# ---------------------------------------------------------------- exit codes
+
+
+class ExitCodes(unittest.TestCase):
+    def test_the_table_is_that_of_the_source(self):
+        source = dict(re.findall(r"^  k\w+ = (\d+), +// (.+)$", text("daemon/util/exit_codes.h"), re.M))
+        table = dict(re.findall(r"^\| (\d+) \| (.+) \|$", text("docs/ctl.md").partition("## Exit codes")[2], re.M))
+        self.assertEqual(11, len(source))
+        self.assertEqual(source, table)
+        self.assertEqual(len(table), len(set(table.values())), "one meaning each")
+        in_help = re.search(r"kExitCodeHelp\[\] =((?:\s+\".*\")+);", text("daemon/util/exit_codes.h")).group(1)
+        self.assertEqual(list(source), re.findall(r"\b(\d+) [a-z]", in_help))
+
+
 # ---------------------------------------------------------------- links and size
 
 

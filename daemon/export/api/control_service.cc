@@ -93,12 +93,13 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
 
 namespace {
 
-// A pause that is too long is one reason of many for which none can be. A time that is over is a
-// limit that is reached: it may be different later. Of who has gone in the meantime, no snapshot
-// can be taken any more.
+// A pause that is too long is one reason of many for which none can be. A time that is over, and
+// another snapshot that is being taken, are limits that are reached: it may be different later. Of
+// who has gone in the meantime, no snapshot can be taken any more.
 absl::Status as_clients_see_it(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAlreadyExists:
       return absl::ResourceExhaustedError(status.message());
     case absl::StatusCode::kAborted:
       return absl::NotFoundError(status.message());

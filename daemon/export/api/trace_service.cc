@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds kStreamFlush{250};
 
 absl::StatusOr<std::string> file_directory(const std::string& directory) {
   if (directory.empty()) {
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         "this memprofd writes no traces: start it with --trace.directory, or let memprofctl "
         "record write the file");
   }

@@ -47,7 +47,7 @@ TargetSnapshotPtr target(int pid, bool ended = false, int seconds = 5) {
 TEST_F(StateKeeperTest, OneMemprofdADirectory) {
   const auto keeper = open();
   const auto second = StateKeeper::open({.directory = directory_});
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(second.status().message().find(directory_), std::string::npos);
   EXPECT_NE(second.status().message().find("--state.directory"), std::string::npos);
 }

@@ -215,6 +215,9 @@ TEST(ExitCodes, FollowTheStatus) {
   EXPECT_EQ(exit_code_of(absl::AbortedError("")), ExitCode::kUnavailable);
   EXPECT_EQ(exit_code_of(absl::ResourceExhaustedError("")), ExitCode::kLimit);
   EXPECT_EQ(exit_code_of(absl::InternalError("")), ExitCode::kInternal);
+  absl::Status older = absl::UnavailableError("");
+  older.SetPayload(kOlderDaemonPayload, absl::Cord());
+  EXPECT_EQ(exit_code_of(older), ExitCode::kOlderDaemon);
 }
 
 }  // namespace

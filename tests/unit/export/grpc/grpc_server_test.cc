@@ -19,6 +19,7 @@
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/grpc/stream_places.h"
+#include "daemon/util/exit_codes.h"
 #include "daemon/util/fd.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "tests/kit/fake_service.h"
@@ -278,6 +279,7 @@ TEST(OlderDaemon, GivesAProfileInOneMessage) {
   EXPECT_EQ(profile->data().size(), 8u << 20);
   const absl::Status unknown = client.list_sites({}).status();
   EXPECT_TRUE(ctl::is_of_older_daemon(unknown)) << unknown;
+  EXPECT_EQ(exit_code_of(unknown), ExitCode::kOlderDaemon);
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("is older than this memprofctl"));
 }
 
@@ -394,6 +396,9 @@ TEST_F(GrpcServerTest, WhatASnapshotWaitedForInVain) {
             absl::ResourceExhaustedError("pid 77 allocates nothing"));
   service_.fail_with(absl::AbortedError("pid 77 ended"));
   EXPECT_EQ(client.take_snapshot(request, use), absl::NotFoundError("pid 77 ended"));
+  service_.fail_with(absl::AlreadyExistsError("pid 77: another one is being taken"));
+  EXPECT_EQ(client.take_snapshot(request, use),
+            absl::ResourceExhaustedError("pid 77: another one is being taken"));
 }
 
 TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
