@@ -36,9 +36,11 @@ class CommandLine {
     options_.endpoint.socket = memprofd::find_grpc_socket();
     app_.add_option("--grpc.socket", options_.endpoint.socket,
                     "Reach memprofd through this Unix socket")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)  // of an alias and of the day
         ->capture_default_str();
     app_.add_option("--address", options_.endpoint.address,
-                    "Reach memprofd at HOST:PORT, instead of the socket");
+                    "Reach memprofd at HOST:PORT, instead of the socket")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_control_commands();
     add_question_commands();
     add_stream_commands();

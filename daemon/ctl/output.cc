@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/render/render_json.h"
@@ -12,11 +14,24 @@
 
 namespace memprofd::ctl {
 
+namespace {
+
+// Whether the terminal understands colours and bold letters, and they are wanted (no-color.org).
+bool may_paint() {
+  const char* terminal = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool understands =
+      terminal != nullptr && *terminal != '\0' && std::strcmp(terminal, "dumb") != 0;
+  return understands && (no_color == nullptr || *no_color == '\0');
+}
+
+}  // namespace
+
 Style stdout_style() {
   if (::isatty(STDOUT_FILENO) == 0) return {};
   winsize size{};
   ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-  return {true, size.ws_col};
+  return {may_paint(), size.ws_col};
 }
 
 absl::Status print(const std::string& text) {

@@ -15,7 +15,7 @@
 
 namespace memprofd::ctl {
 
-// Colours and width of stdout, if it is a terminal.
+// Colours and width of stdout, if it is a terminal; no colours where TERM or NO_COLOR says so.
 Style stdout_style();
 absl::Status print(const std::string& text);
 // As the HTTP API says it; ends in a newline. To stdout when there is no file.

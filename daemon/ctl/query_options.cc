@@ -145,13 +145,17 @@ void add_order(CLI::App& app, QueryOptions& options) {
       app, "-s,--sort", order_words(), [&](pb::Measure order) { options.order = order; },
       "Sort by MEASURE, largest first (default: live)");
   app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats) {
   std::string help = "Print as table (default)";
   for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];
-  app.add_option("-o,--output", format, help)->check(CLI::IsMember(formats))->type_name("FORMAT");
+  app.add_option("-o,--output", format, help)
+      ->check(CLI::IsMember(formats))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->type_name("FORMAT");
 }
 
 absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words) {

@@ -3,8 +3,10 @@
 enums; what is wrong with options is said in words, and what stands later counts. What memprofd prints and takes for
 itself: text of programs is made printable, limits are raised."""
 
+import os
 import re
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -104,6 +106,18 @@ class BadOptions(unittest.TestCase):
     def test_a_recording_without_end_is_not_begun_by_mistake(self):
         self.assertIn("above 0", said_of("record", "--pid", "1", "--duration", "0s", "--out", "/dev/null",
                                          program="memprofctl"))
+
+
+    def test_what_stands_later_counts_for_memprofctl_too(self):
+        said = said_of("--grpc.socket", "/nowhere/first", "targets", "--grpc.socket", "/nowhere/second", "-o", "json",
+                       "-o", "table", program="memprofctl", code=harness.UNAVAILABLE)
+        self.assertIn("unix:/nowhere/second", said)
+
+    def test_a_typo_in_the_socket_makes_no_folders(self):
+        with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
+            said = said_of("--grpc.socket", f"{folder}/rum/memprofd/memprofd.sock", "--web.listen-address", "127.0.0.1:0")
+            self.assertIn("No such file or directory", said)
+            self.assertEqual([], os.listdir(folder))
 
 
 class Options(E2ETest):

@@ -363,12 +363,13 @@ class OneModel(QueryTest):
         self.assertEqual(harness.USAGE, done.returncode)
         self.assert_one_line(done.stderr, "cannot write", "none/x", "No such file")
 
-    def on_a_terminal(self, *arguments):
+    def on_a_terminal(self, *arguments, **environment):
         """(exit code, text) of a command whose standard output is a terminal."""
         ours, theirs = pty.openpty()
         with subprocess.Popen([str(a) for a in (harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
                                                 *arguments)],
-                              stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL) as process:
+                              stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment}) as process:
             os.close(theirs)
             text = b""
             while select.select([ours], [], [], harness.TIMEOUT)[0]:
@@ -396,6 +397,18 @@ class OneModel(QueryTest):
         self.assertIn("site_live", text)
         code, text = self.on_a_terminal("sites", "--pid", self.pid)
         self.assertIn("\x1b[1m", text, "a terminal has bold letters")
+
+    def test_a_terminal_without_colours(self):
+        """One that has none, or whose user wants none, gets no escape codes of any command."""
+        for environment in ({"TERM": "dumb"}, {"TERM": ""}, {"NO_COLOR": "1"}):
+            for command in (("sites",), ("report",), ("report", "--leaks"), ("history",), ("callers", "round"),
+                            ("diff", self.pid, self.pid), ("targets",), ("doctor",), ("info",), ("rss",),
+                            ("top", "--once", "--plain"), ("values",), ("trace", "list")):
+                with self.subTest(command=command, **environment):
+                    target = () if command[0] in ("targets", "diff", "info", "trace") else ("--pid", self.pid)
+                    _, text = self.on_a_terminal(*command, *target, **environment)
+                    self.assertGreater(len(text), 10)
+                    self.assertNotIn("\x1b", text)
 
     # ------------------------------------------------------------ what is refused
 
