@@ -63,7 +63,7 @@ PROTO   := $(wildcard proto/*/*.proto proto/*/*/*.proto)
 # Services are in proto/memprof only.
 PB_CC   := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) $(patsubst proto/%.proto,$(BUILD)/gen/%.grpc.pb.cc,$(filter proto/memprof/%,$(PROTO)))
 PB_H    := $(PB_CC:.cc=.h)
-SKEL    := $(BUILD)/gen/memprof.skel.h $(BUILD)/gen/tasks.skel.h $(BUILD)/gen/safe_point.skel.h
+SKEL    := $(BUILD)/gen/memprof.skel.h $(BUILD)/gen/tasks.skel.h $(BUILD)/gen/safe_point.skel.h $(BUILD)/gen/calls.skel.h
 ASSETS  := $(BUILD)/gen/flamegraph_assets.h
 
 obj = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))

@@ -6,7 +6,7 @@
 
 Suites: unit-asan (GoogleTest, with sanitizers), fuzz (each target of tests/fuzz for 5 s), plain (tests that sanitizers would
 disturb or make last), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
-run by default), agent, e2e, hostile, dashboards, bench, runner
+run by default), agent, e2e, calls (of functions, traced), hostile, dashboards, bench, runner
 (Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of what failed is shown; all of it is in FOLDER/test-logs. A test that was skipped
@@ -35,12 +35,12 @@ import fuzz  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench",
-                 "runner": "tests/runner", "hostile": "tests/hostile"}
+                 "runner": "tests/runner", "hostile": "tests/hostile", "calls": "tests/calls"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "hostile", "dashboards", "bench", "runner"]
-NEED_ROOT = {"kernel", "agent", "e2e", "hostile", "dashboards", "bench"}
+SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench", "runner"]
+NEED_ROOT = {"kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench"}
 # Seconds for one program or module; the full form of some takes an hour.
 SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 6  # on two processors: most modules wait most of the time

@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "daemon/attach/attach_options.h"
+#include "daemon/control/call_desk.h"
 #include "daemon/control/control_queue.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
@@ -76,6 +77,10 @@ class Daemon : public ProfilerService {
                                            const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;
   absl::StatusOr<RssReport> account_rss(int pid) override { return rss_desk_.ask(pid); }
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
+                                                         const CallsRequest& request) override {
+    return call_desk_.start(pid, request);
+  }
   SelfStats self_stats() override;
   // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
@@ -133,6 +138,7 @@ class Daemon : public ProfilerService {
   std::set<int> going_on_;                  // constant once this is there
   std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
   RssDesk rss_desk_;
+  CallDesk call_desk_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
   std::thread control_;
 };

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
+#include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
 #include "memprof/v1/values.grpc.pb.h"
@@ -43,6 +44,7 @@ struct Client::Stub {
   std::unique_ptr<pb::Trace::Stub> traces;
   std::unique_ptr<pb::Values::Stub> values;
   std::unique_ptr<pb::Memory::Stub> memory;
+  std::unique_ptr<pb::Calls::Stub> calls;
   std::mutex mutex;
   grpc::ClientContext* running = nullptr;  // guarded by mutex
   bool interrupted = false;                // guarded by mutex
@@ -76,6 +78,7 @@ Client::Client(Endpoint endpoint)
   stub_->traces = pb::Trace::NewStub(stub_->channel);
   stub_->values = pb::Values::NewStub(stub_->channel);
   stub_->memory = pb::Memory::NewStub(stub_->channel);
+  stub_->calls = pb::Calls::NewStub(stub_->channel);
 }
 
 Client::~Client() = default;
@@ -294,6 +297,12 @@ absl::Status Client::stream_events(
     const std::function<absl::Status(const pb::StreamEventsResponse&)>& use) {
   return stream<pb::StreamEventsResponse>(*stub_->methods, &pb::Profiler::Stub::StreamEvents,
                                           request, use);
+}
+
+absl::Status Client::trace_calls(
+    const pb::TraceCallsRequest& request,
+    const std::function<absl::Status(const pb::TraceCallsResponse&)>& use) {
+  return stream<pb::TraceCallsResponse>(*stub_->calls, &pb::Calls::Stub::TraceCalls, request, use);
 }
 
 }  // namespace memprofd::ctl

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "memprof/v1/calls.pb.h"
 #include "memprof/v1/profiler.pb.h"
 #include "memprof/v1/rss.pb.h"
 #include "memprof/v1/values.pb.h"
@@ -63,6 +64,8 @@ class Client {
   absl::Status stream_events(
       const pb::StreamEventsRequest& request,
       const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);
+  absl::Status trace_calls(const pb::TraceCallsRequest& request,
+                           const std::function<absl::Status(const pb::TraceCallsResponse&)>& use);
   // Ends the call that runs, or the next one, and all later ones: a stream without an error,
   // any other with kCancelled. Any thread.
   void interrupt();

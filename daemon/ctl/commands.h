@@ -56,6 +56,10 @@ struct Options {
   std::vector<std::string> watched;  // names
   double watch_period = 1;           // seconds
   std::uint64_t watch_times = 0;     // 0: until it is ended
+  // trace-calls
+  std::string calls_pattern;
+  std::uint64_t max_hits = 0;  // a second; 0: the daemon's default
+  double calls_interval = 1;   // seconds
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
@@ -99,6 +103,8 @@ absl::Status run_top_command(const Options& options);
 // Values of a program's modules.
 absl::Status run_values(const Options& options);
 absl::Status run_watch(const Options& options);
+// Calls of its functions.
+absl::Status run_trace_calls(const Options& options);
 
 // Traces and events.
 absl::Status run_record(const Options& options);

@@ -51,6 +51,7 @@ class CommandLine {
         });
     add_values();
     add_watch();
+    add_trace_calls();
   }
 
   ExitCode run(int argc, char** argv) {
@@ -89,6 +90,11 @@ class CommandLine {
 
   void add_pid(CLI::App* sub) {
     sub->add_option("pid,--pid", options_.pid,
+                    "Name the process; may be omitted when there is one target");
+  }
+  // The word of these commands is something else.
+  void add_pid_of(CLI::App* sub) {
+    sub->add_option("--pid", options_.pid,
                     "Name the process; may be omitted when there is one target");
   }
   void add_rate(CLI::App* sub, const char* rate_names) {
@@ -147,8 +153,7 @@ class CommandLine {
     add_pid(detach);
     add_format(detach, {ctl::kTable, ctl::kJson});
     CLI::App* rate = add("rate", "Change the sampling rate, its budget, or both", &ctl::run_rate);
-    rate->add_option("--pid", options_.pid,
-                     "Name the process; may be omitted when there is one target");
+    add_pid_of(rate);
     add_rate(rate, "rate,--sampling-rate");
     add_budget(rate, "default: stays as it is");
     add_format(rate, {ctl::kTable, ctl::kJson});
@@ -278,8 +283,7 @@ class CommandLine {
         ->add_option("pattern", options_.value_pattern,
                      "Show only names that match, such as 'Cache'")
         ->type_name("REGEX");
-    values->add_option("--pid", options_.pid,
-                       "Name the process; may be omitted when there is one target");
+    add_pid_of(values);
     values->add_flag("--constants", options_.with_constants,
                      "Show also what never changes: functions, constants, integers");
     values->add_flag("--contents", options_.with_contents,
@@ -298,8 +302,7 @@ class CommandLine {
                      "Name them as `memprofctl values` does; patterns are possible")
         ->type_name("REGEX")
         ->required();
-    watch->add_option("--pid", options_.pid,
-                      "Name the process; may be omitted when there is one target");
+    add_pid_of(watch);
     watch->add_option("-d,--interval", options_.watch_period, "Look each so many seconds")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
@@ -307,6 +310,26 @@ class CommandLine {
     watch->add_flag("--contents", options_.with_contents,
                     "Show what is in strings, which may be secret");
     add_format(watch, {ctl::kTable, ctl::kJson});
+  }
+
+  void add_trace_calls() {
+    CLI::App* calls = add("trace-calls", "Count the calls of functions of a running program",
+                          &ctl::run_trace_calls);
+    calls
+        ->add_option("pattern", options_.calls_pattern,
+                     "Name the functions, such as 'Order_parser\\.*'")
+        ->type_name("REGEX")
+        ->required();
+    add_pid_of(calls);
+    calls->add_option("--duration", options_.duration, "Stop after so long")->type_name("DURATION");
+    calls
+        ->add_option("--max-hits", options_.max_hits,
+                     "Stop when the probes are hit more often in one second (default: 20000)")
+        ->check(CLI::PositiveNumber);
+    calls->add_option("-d,--interval", options_.calls_interval, "Show counts each so many seconds")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    add_format(calls, {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {

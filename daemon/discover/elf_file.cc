@@ -267,6 +267,18 @@ std::optional<ElfFunction> ElfFile::function_at(std::uint64_t address) {
   return address - function.address < size ? named(function) : std::nullopt;
 }
 
+void ElfFile::for_each_function(const std::function<void(const ElfFunction&)>& fn) {
+  if (!functions_loaded_) load_functions();
+  const auto dynamic = names_of(sections_.dynamic);
+  const auto full = names_of(sections_.full);
+  for (const Function& function : functions_) {
+    const auto& names = (function.order & kOfSymtab) != 0 ? full : dynamic;
+    const std::string_view name = names ? names->at(function.name) : std::string_view();
+    if (name.empty()) continue;
+    fn({.address = function.address, .size = function.size, .name = std::string(name)});
+  }
+}
+
 std::vector<StapProbe> ElfFile::stap_probes() const {
   constexpr std::uint64_t kMaxBytes = 4u << 20;  // a database has some 50 KB
   std::string notes(std::min(sections_.probes.size, kMaxBytes), '\0');

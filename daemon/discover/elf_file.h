@@ -84,6 +84,9 @@ class ElfFile {
   // The function symbol around an address. The first call reads and sorts all function
   // symbols, without their names.
   std::optional<ElfFunction> function_at(std::uint64_t address);
+  // Each function symbol by address, one an address; names are read at once, as far as there is
+  // room for them (why_incomplete()).
+  void for_each_function(const std::function<void(const ElfFunction&)>& fn);
   std::vector<StapProbe> stap_probes() const;
   // Where a program (not a library) has a thread-local variable that find_symbol() found,
   // from the thread pointer: x86-64 puts them below it.

@@ -20,7 +20,7 @@ Ask Attach Change Check Choose Compare Count Display Divide Draw Enable End Foll
 Log Lower Match Name Print Profile Reach Read Record Refuse Select Serve Show Sort Start Stop Take Unfold Use Watch Write
 """.split())
 # "  -n,--limit INT:...   Show ..." or a text in the next line; subcommands are one word.
-ENTRY = re.compile(r"^  (-{1,2}[A-Za-z]|[a-z]+ )")
+ENTRY = re.compile(r"^  (-{1,2}[A-Za-z]|[a-z-]+ )")
 
 
 def help_of(program, *words):
@@ -42,7 +42,7 @@ def entries(text):
 
 def commands():
     listed = help_of("memprofctl").split("Subcommands:")[1].split("\n\n")[0]
-    for name in re.findall(r"^  ([a-z]+) ", listed, re.M):
+    for name in re.findall(r"^  ([a-z-]+) ", listed, re.M):
         yield (name,)
     for group in ("trace", "snapshot"):
         for name in re.findall(r"^  ([a-z]+) ", help_of("memprofctl", group).split("Subcommands:")[1], re.M):

@@ -319,6 +319,13 @@ class FakeService : public ProfilerService {
                     {.kind = RssClass::kCode, .name = "/bin/server", .resident = 4096}};
     return report;
   }
+  // A trace needs the kernel: there is none here.
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
+                                                         const CallsRequest& request) override {
+    record(absl::StrCat("calls ", pid, " ", request.pattern, " ", request.max_hits));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return absl::UnimplementedError("no kernel");
+  }
   SelfStats self_stats() override {
     return {12.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2};
   }

@@ -34,7 +34,7 @@ class Completions(unittest.TestCase):
         return done.stdout.split()
 
     def test_commands(self):
-        self.assertEqual(["targets", "top", "trace"], sorted(self.completed("memprofctl", "t")))
+        self.assertEqual(["targets", "top", "trace", "trace-calls"], sorted(self.completed("memprofctl", "t")))
         self.assertEqual(["start", "stop", "list"], self.completed("memprofctl", "trace", "")[:3])
 
     def test_every_option_in_the_help(self):

@@ -35,6 +35,7 @@ trace/ctf
 trace
 snapshot/taking
 values
+calls
 export/formats
 export/api
 export/metrics

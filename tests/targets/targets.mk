@@ -116,6 +116,17 @@ $(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/c
 	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
 	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/cases/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
+# Programs of which calls are traced from outside.
+TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
+TRACED5 := $(BUILD)/targets-trixie/traced $(BUILD)/targets-trixie/traced_fibers
+targets: $(TRACED) $(TRACED5)
+$(TARGETS_DIR)/traced: tests/targets/calls/traced.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/calls && cp $< $(TARGETS_DIR)/calls/
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/calls/traced.ml -o $@
+$(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h

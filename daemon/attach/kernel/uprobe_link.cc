@@ -53,21 +53,25 @@ static_assert(sizeof(UprobeMultiArguments) == 64);
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
 // Names the descriptor's file and no other.
-std::string path_of(const ProbeSite& site) {
-  return absl::StrFormat("/proc/self/fd/%d", site.file->get());
+std::string path_of(const SharedFd& file) {
+  return absl::StrFormat("/proc/self/fd/%d", file->get());
+}
+
+UniqueFd create_link(const UprobeMultiArguments& arguments) {
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &arguments, sizeof arguments)));
 }
 
 // Empty with errno set when the kernel refuses.
 UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site) {
-  const std::string path = path_of(site);
+  const std::string path = path_of(site.file);
   UprobeMultiArguments arguments;
   arguments.prog_fd = static_cast<std::uint32_t>(program_fd);
   arguments.path = address_of(path.c_str());
   arguments.offsets = address_of(&site.offset);
   if (site.semaphore_offset != 0) arguments.ref_ctr_offsets = address_of(&site.semaphore_offset);
   arguments.pid = static_cast<std::uint32_t>(pid);
-  return UniqueFd(
-      static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &arguments, sizeof arguments)));
+  return create_link(arguments);
 }
 
 // Loads a program that notes in the map that it has run.
@@ -137,13 +141,31 @@ absl::StatusOr<UprobeLink> UprobeLink::attach(const bpf_program* program, Uprobe
   if (kind == UprobeKind::kMultiLink) {
     result.link_ = create_multi_link(bpf_program__fd(program), pid, site);
   } else {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site.semaphore_offset);
-    result.event_.reset(bpf_program__attach_uprobe_opts(program, pid, path_of(site).c_str(),
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site.semaphore_offset,
+                .bpf_cookie = site.cookie);
+    result.event_.reset(bpf_program__attach_uprobe_opts(program, pid, path_of(site.file).c_str(),
                                                         site.offset, &options));
   }
   if (result) return result;
   return bpf_attach_error(what, absl::StrFormat("pid %d at file offset 0x%x", pid, site.offset),
                           errno);
+}
+
+absl::StatusOr<UprobeLink> UprobeLink::attach_all(const bpf_program* program, int pid,
+                                                  const ProbeSites& sites, std::string_view what) {
+  const std::string path = path_of(sites.file);
+  UprobeMultiArguments arguments;
+  arguments.prog_fd = static_cast<std::uint32_t>(bpf_program__fd(program));
+  arguments.path = address_of(path.c_str());
+  arguments.offsets = address_of(sites.offsets.data());
+  arguments.cookies = address_of(sites.cookies.data());
+  arguments.cnt = static_cast<std::uint32_t>(sites.offsets.size());
+  arguments.pid = static_cast<std::uint32_t>(pid);
+  UprobeLink result;
+  result.link_ = create_link(arguments);
+  if (result) return result;
+  return bpf_attach_error(
+      what, absl::StrFormat("pid %d at %u file offsets", pid, sites.offsets.size()), errno);
 }
 
 }  // namespace memprofd

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/bpf_support.h"
@@ -30,6 +31,15 @@ struct ProbeSite {
   SharedFd file;
   std::uint64_t offset = 0;            // in the file
   std::uint64_t semaphore_offset = 0;  // in the file; 0: has none
+  std::uint64_t cookie = 0;            // for the program; multi links of one place have none
+};
+
+// Many places of one file. The program learns at which of them it runs by its cookie
+// (bpf_get_attach_cookie, Linux 5.15).
+struct ProbeSites {
+  SharedFd file;
+  std::vector<std::uint64_t> offsets;  // in the file, not empty
+  std::vector<std::uint64_t> cookies;  // one for each
 };
 
 // The place of an address in this program's own code.
@@ -44,6 +54,9 @@ class UprobeLink {
   // the file's other processes get no breakpoint.
   static absl::StatusOr<UprobeLink> attach(const bpf_program* program, UprobeKind kind, int pid,
                                            const ProbeSite& site, std::string_view what);
+  // All of them by one multi link, which takes milliseconds for a thousand.
+  static absl::StatusOr<UprobeLink> attach_all(const bpf_program* program, int pid,
+                                               const ProbeSites& sites, std::string_view what);
   UprobeLink() = default;
 
   // The destructor takes the probe out: the breakpoint and the semaphore at once, and then it

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/calls/call_trace.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/control.h"
 #include "daemon/rss/rss_report.h"
@@ -40,6 +42,10 @@ class ProfilerService : public SnapshotSource {
   // Where the resident memory of a program is, a target or not; errors as of
   // memprofd::account_rss().
   virtual absl::StatusOr<RssReport> account_rss(int pid) = 0;
+  // Counts calls of a program's functions, a target or not, for as long as the trace lives; errors
+  // as of CallDesk::start().
+  virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
+                                                                 const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
 };
 

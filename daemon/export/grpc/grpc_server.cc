@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/grpc_calls_service.h"
 #include "daemon/export/grpc/grpc_heaps_service.h"
 #include "daemon/export/grpc/grpc_memory_service.h"
 #include "daemon/export/grpc/grpc_service.h"
@@ -66,6 +67,7 @@ struct GrpcServer::Impl {
         trace_service(traces, access, streams),
         values_service(profiler, access),
         memory_service(profiler, access),
+        calls_service(profiler, access, streams),
         heaps_service(profiler, access) {}
 
   void prepare(grpc::ServerBuilder& builder);
@@ -79,6 +81,7 @@ struct GrpcServer::Impl {
   GrpcTraceService trace_service;
   GrpcValuesService values_service;
   GrpcMemoryService memory_service;
+  GrpcCallsService calls_service;
   GrpcHeapsService heaps_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
@@ -98,6 +101,7 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.RegisterService(&trace_service);
   builder.RegisterService(&values_service);
   builder.RegisterService(&memory_service);
+  builder.RegisterService(&calls_service);
   builder.RegisterService(&heaps_service);
 }
 
@@ -108,6 +112,7 @@ void GrpcServer::Impl::set_serving(bool serving) {
   health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Memory::service_full_name(), serving);
+  health->SetServingStatus(::memprof::v1::Calls::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Heaps::service_full_name(), serving);
 }
 
@@ -146,6 +151,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
 GrpcServer::~GrpcServer() {
   impl_->set_serving(false);
   impl_->service.stop();
+  impl_->calls_service.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The probes at functions of a program that `memprofctl trace-calls` asks about. Nothing is sent:
+ * the daemon reads the counts, which lie in memory that it has mapped.
+ *
+ * A hit counts between arming and whatever ends that. Arming comes after the last probe is in
+ * place, so that all functions are counted from the same moment on.
+ */
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "calls.h"
+
+/* Set before load. */
+const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
+const volatile __u64 pid_namespace_device = 0;
+const volatile __u64 pid_namespace_inode = 0;
+const volatile __u64 max_hits = 0; /* in each second of CLOCK_MONOTONIC */
+
+/* Shared with the daemon, which alone writes the first. */
+volatile __u32 armed = 0;
+volatile __u32 off = MEMPROF_CALLS_ON; /* enum memprof_calls_off */
+volatile __u64 off_ns = 0;	       /* CLOCK_MONOTONIC, when that happened */
+volatile __u64 hits = 0;
+volatile __u64 second = 0; /* that is being counted */
+volatile __u64 second_hits = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MEMPROF_CALL_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, struct memprof_call_counts);
+} counts SEC(".maps");
+
+static __always_inline bool is_target(void)
+{
+	struct bpf_pidns_info ids = {};
+
+	return bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &ids,
+					   sizeof(ids)) == 0 &&
+	       ids.tgid == target_tgid;
+}
+
+static __always_inline void switch_off(__u32 why, __u64 now)
+{
+	if (off != MEMPROF_CALLS_ON)
+		return;
+	off_ns = now;
+	off = why;
+}
+
+/* Whether there is still something left of what this second may cost. Two threads that begin a
+ * second at once may grant themselves a few hits more. */
+static __always_inline bool pay(__u64 now)
+{
+	__u64 own_second = now / 1000000000ULL;
+
+	if (second != own_second) {
+		second = own_second;
+		second_hits = 0;
+	}
+	if (__sync_fetch_and_add(&second_hits, 1) < max_hits)
+		return true;
+	switch_off(MEMPROF_CALLS_OVER_BUDGET, now);
+	return false;
+}
+
+/* Whether this hit counts. */
+static __always_inline bool take_hit(__u64 now)
+{
+	if (!armed || off != MEMPROF_CALLS_ON || !is_target() || !pay(now))
+		return false;
+	__sync_fetch_and_add(&hits, 1);
+	return true;
+}
+
+SEC("uprobe")
+int count_call(struct pt_regs *ctx)
+{
+	__u32 function = MEMPROF_CALL_FUNCTION(bpf_get_attach_cookie(ctx));
+	struct memprof_call_counts *own;
+
+	if (!take_hit(bpf_ktime_get_ns()))
+		return 0;
+	own = bpf_map_lookup_elem(&counts, &function);
+	if (own)
+		__sync_fetch_and_add(&own->calls, 1);
+	return 0;
+}
+
+/* Before the new program runs, which may be the same file: its calls are not the target's. */
+SEC("raw_tp/sched_process_exec")
+int calls_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (armed && is_target())
+		switch_off(MEMPROF_CALLS_EXEC, bpf_ktime_get_ns());
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes at many functions of one program, which count its calls in the kernel (bpf/calls.bpf.c).
+//
+// The probes go with this object, however it ends: the kernel takes them out when the descriptors
+// are closed. A kernel without multi links has one perf event a place, of which few are bearable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "bpf/calls.h"
+#include "daemon/attach/kernel/uprobe_link.h"
+
+namespace memprofd {
+
+struct CallProbesConfig {
+  int pid = 0;                 // as this process sees it
+  ProbeSites entries;          // cookies: MEMPROF_CALL_COOKIE
+  std::uint64_t max_hits = 0;  // a second, of all probes together
+};
+
+// Places where there are no multi links: each takes the kernel a tenth of a second to take out.
+inline constexpr std::size_t kMaxSingleCallProbes = 64;
+
+// Not thread-safe.
+class CallProbes {
+ public:
+  // They are in place when it returns, and count from arm() on. kResourceExhausted: more places
+  // than kMaxSingleCallProbes where there are no multi links; else errors as of bpf_load_error()
+  // and bpf_attach_error().
+  static absl::StatusOr<std::unique_ptr<CallProbes>> attach(const CallProbesConfig& config);
+  // Takes the probes out, which takes some tens of milliseconds.
+  ~CallProbes();
+  CallProbes(const CallProbes&) = delete;
+  CallProbes& operator=(const CallProbes&) = delete;
+
+  void arm();
+  // Takes the probes out; the counts stay.
+  void remove();
+
+  // What the function with this index did, so far.
+  memprof_call_counts counts(std::uint32_t function) const;
+  std::uint64_t hits() const;
+  memprof_calls_off off() const;
+  std::uint64_t off_ns() const;  // CLOCK_MONOTONIC, unless it is on
+
+ private:
+  struct Parts;
+  explicit CallProbes(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace memprofd

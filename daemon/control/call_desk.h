@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Has calls of programs traced: one trace a program at a time, and few in all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "absl/status/statusor.h"
+#include "daemon/calls/call_trace.h"
+
+namespace memprofd {
+
+// Thread-safe.
+class CallDesk {
+ public:
+  // Traces at once: each has a map of counts and its probes.
+  static constexpr std::size_t kMaxTraces = 8;
+
+  // Looks at the program in a thread of its own, at most as long as for any look. The trace holds
+  // its place until it is destroyed, and may outlive this. kAlreadyExists: another trace of the
+  // program runs; kResourceExhausted: too many run; else what discover_target() and
+  // CallTrace::start() say.
+  absl::StatusOr<std::shared_ptr<CallTrace>> start(int pid, const CallsRequest& request);
+
+ private:
+  struct Places {
+    std::mutex mutex;
+    std::set<int> pids;  // guarded by mutex
+  };
+  const std::shared_ptr<Places> places_ = std::make_shared<Places>();
+};
+
+}  // namespace memprofd

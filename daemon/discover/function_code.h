@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a compiled OCaml function is entered and left, by its machine code: where probes go that
+// count its calls and time them.
+//
+// A call is an entry from outside. A function that calls itself last jumps back into itself, which
+// is a turn of a loop and no call. A probe is put where the code passes once a call: at the first
+// instruction of the entry that the kernel emulates (a single-stepped one costs ten times as
+// much), unless a jump comes back before it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace memprofd {
+
+// Bytes of one function; a longer one is not looked at.
+inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
+
+struct FunctionCode {
+  // Why calls cannot be counted, a few words: "it loops back to its first instruction"; empty: the
+  // next are known.
+  std::string why_uncounted;
+  std::uint64_t entry = 0;  // bytes from the function's begin to the probe
+  bool is_cheap = false;    // the kernel emulates the instruction there
+};
+
+// Reads memory of the program's file: jump tables are beside the code. False: it cannot.
+using ReadProgram = std::function<bool(std::uint64_t address, std::span<std::byte> out)>;
+
+// code: all of the function at the address, which is the file's own.
+FunctionCode read_function_code(std::span<const std::byte> code, std::uint64_t address,
+                                const ReadProgram& read);
+
+}  // namespace memprofd

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OCaml functions of a program by name, with the places where calls of them can be counted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/function_code.h"
+
+namespace memprofd {
+
+struct ListedFunction {
+  std::string name;           // as name_of says
+  std::uint64_t address = 0;  // the file's own
+  std::uint64_t size = 0;     // bytes of code
+  FunctionCode code;
+};
+
+struct FunctionList {
+  std::vector<ListedFunction> functions;  // by address; at most `most`
+  std::uint64_t matching = 0;             // those beyond that included
+};
+
+struct FunctionChoice {
+  // What people call the function behind a symbol, and whether they have asked for that name.
+  std::function<std::string(std::string_view symbol)> name_of;
+  std::function<bool(const std::string& name)> wanted;
+  std::size_t most = 0;
+};
+
+// Reads the code of the functions that are wanted. kFailedPrecondition, one line: the program is
+// stripped, so that nothing says where its functions are.
+absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoice& choice);
+
+}  // namespace memprofd

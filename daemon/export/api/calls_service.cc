@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/api/calls_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/export/api/request_checks.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+absl::StatusOr<std::chrono::nanoseconds> interval_of(double seconds) {
+  constexpr double kShortest = 0.1, kLongest = 3600;
+  if (seconds == 0) return std::chrono::seconds(1);
+  if (seconds >= kShortest && seconds <= kLongest) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(seconds));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad interval of ", seconds, " s: it is ", kShortest, " to ", kLongest, " s"));
+}
+
+}  // namespace
+
+pb::TraceCallsResponse to_proto(const CallsReport& report, int pid) {
+  pb::TraceCallsResponse out;
+  out.set_pid(pid);
+  for (const FunctionCalls& one : report.functions) {
+    pb::FunctionCalls& to = *out.add_functions();
+    to.set_function(valid_utf8(one.name));
+    to.set_address(one.address);
+    to.set_calls(one.calls);
+    to.set_why_uncounted(one.why_uncounted);
+  }
+  auto& functions = *out.mutable_functions();
+  std::stable_sort(functions.begin(), functions.end(),
+                   [](const auto& a, const auto& b) { return a.calls() > b.calls(); });
+  out.set_seconds(report.seconds);
+  out.set_hits(report.hits);
+  out.set_costly_functions(report.costly);
+  out.set_why_ended(valid_utf8(report.why_ended));
+  return out;
+}
+
+absl::StatusOr<CallsStream> CallsStream::open(ProfilerService& service,
+                                              const pb::TraceCallsRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  ASSIGN_OR_RETURN(const auto interval, interval_of(request.interval_seconds()));
+  if (!(request.duration_seconds() >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad duration of ", request.duration_seconds(), " s: it is 0 or more"));
+  }
+  ASSIGN_OR_RETURN(auto trace,
+                   service.trace_calls(request.pid(), {.pattern = request.pattern(),
+                                                       .max_hits = request.max_hits_per_second()}));
+  CallsStream stream;
+  stream.trace_ = std::move(trace);
+  stream.pid_ = request.pid();
+  stream.interval_ = interval;
+  stream.duration_seconds_ = request.duration_seconds();
+  return stream;
+}
+
+pb::TraceCallsResponse CallsStream::next() {
+  pb::TraceCallsResponse message = to_proto(trace_->report(), pid_);
+  if (duration_seconds_ > 0 && message.seconds() >= duration_seconds_ &&
+      message.why_ended().empty()) {
+    message.set_why_ended("the time is over");
+  }
+  return message;
+}
+
+}  // namespace memprofd

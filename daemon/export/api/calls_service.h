@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of a program's functions as the API's messages.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "daemon/calls/call_trace.h"
+#include "daemon/export/api/service.h"
+#include "memprof/v1/calls.pb.h"
+
+namespace memprofd {
+
+// What one request is answered with, message by message. Not thread-safe.
+class CallsStream {
+ public:
+  // kInvalidArgument when the request makes no sense, else what ProfilerService says.
+  static absl::StatusOr<CallsStream> open(ProfilerService& service,
+                                          const ::memprof::v1::TraceCallsRequest& request);
+
+  ::memprof::v1::TraceCallsResponse next();
+  std::chrono::nanoseconds interval() const { return interval_; }
+
+ private:
+  CallsStream() = default;
+
+  std::shared_ptr<CallTrace> trace_;
+  int pid_ = 0;
+  std::chrono::nanoseconds interval_{};
+  double duration_seconds_ = 0;
+};
+
+::memprof::v1::TraceCallsResponse to_proto(const CallsReport& report, int pid);
+
+}  // namespace memprofd

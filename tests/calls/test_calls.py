@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of an unmodified program's functions are as many as the program itself counts; it runs as before afterwards."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import harness
+from harness import BUILD, TARGETS, TARGETS5, E2ETest, eventually
+
+MANY = 100_000_000  # hits a second that no program makes
+
+
+def breakpoints_of(pid):
+    """Bytes of its program's code that are not those of the file."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    exe = os.readlink(f"/proc/{pid}/exe")
+    begin, end, offset = (int(n, 16) for n in re.search(rf"^(\w+)-(\w+) r-xp (\w+) .* {exe}$", maps, re.M).groups())
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(exe, "rb") as file:
+        memory.seek(begin)
+        file.seek(offset)
+        return sum(a != b for a, b in zip(memory.read(end - begin), file.read(end - begin)))
+
+
+class CallsTest(E2ETest):
+    def start(self, daemon, target, pattern, *options, lines=True):
+        """A memprofctl that has begun to count."""
+        tracer = subprocess.Popen([BUILD / "memprofctl", "--grpc.socket", daemon.socket, "trace-calls", pattern, "--pid",
+                                   str(target.pid), "-d", "0.1", "-o", "json", *map(str, options)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.close, tracer)
+        if lines:
+            self.assertNotEqual("", tracer.stdout.readline(), tracer.poll() is not None and tracer.stderr.read())
+        return tracer
+
+    @staticmethod
+    def close(tracer):
+        tracer.kill()
+        tracer.wait()
+        tracer.stdout.close()
+        tracer.stderr.close()
+
+    def counts(self, message):
+        found = {}
+        for one in message["functions"]:
+            found[one["function"]] = found.get(one["function"], 0) + int(one.get("calls", 0))
+        return found
+
+    def until(self, tracer, condition):
+        """The first message for which it holds."""
+        last = None
+        while line := tracer.stdout.readline():
+            last = json.loads(line)
+            if condition(last):
+                return last
+        self.fail(f"ended before: {last}")
+
+    def counted_as(self, tracer, expected):
+        """Waits until all are as many as expected, and sees that they stay so."""
+        ours = lambda message: {name: self.counts(message).get(name) for name in expected}
+        last = None
+        for _ in range(100):
+            last = json.loads(tracer.stdout.readline())
+            if ours(last) == expected:
+                break
+        self.assertEqual(expected, ours(last))
+        again = self.until(tracer, lambda message: float(message["seconds"]) > float(last["seconds"]))
+        self.assertEqual(expected, ours(again))
+        return again
+
+
+class Counts(CallsTest):
+    def check_counts(self, folder, commands, name="traced", pattern="^Traced"):
+        target = self.target(name, folder=folder)
+        daemon = self.daemon()
+        tracer = self.start(daemon, target, pattern, "--max-hits", MANY)
+        for command in commands:
+            said = target.command(command)["counts"]
+            self.counted_as(tracer, said)
+        self.assertEqual("", json.loads(tracer.stdout.readline())["why_ended"])
+
+    def test_ocaml4(self):
+        self.check_counts(TARGETS, ["go 300", "threads 200", "go 7"])
+
+    def test_ocaml5(self):
+        self.check_counts(TARGETS5, ["go 300", "threads 200", "go 7"])
+
+    def test_fibers(self):
+        self.check_counts(TARGETS5, ["go 40", "go 100"], "traced_fibers", "^Traced_fibers")
+
+    def test_children_are_not_counted(self):
+        self.check_counts(TARGETS, ["go 3", "fork", "go 3"])
+
+    def test_a_loop_is_one_call(self):
+        target = self.target("traced")
+        daemon = self.daemon()
+        tracer = self.start(daemon, target, r"Traced\.(count_)?turns", "--max-hits", MANY)
+        said = target.command("go 50")["counts"]["Traced.turns"]
+        self.counted_as(tracer, {"Traced.turns": said, "Traced.count_turns": said})
+
+    def test_beside_profiling(self):
+        target = self.target("traced")
+        daemon = self.daemon("--pid", target.pid, "--sampling-rate", "1e-3")
+        eventually(lambda: daemon.state(target.pid) in ("sampling", "waiting"), "attached")
+        tracer = self.start(daemon, target, "^Traced", "--max-hits", MANY)
+        self.counted_as(tracer, target.command("go 100")["counts"])
+
+
+class Ends(CallsTest):
+    def assert_untouched(self, target):
+        eventually(lambda: breakpoints_of(target.pid) == 0, "no breakpoint is left")
+
+    def test_too_many_hits(self):
+        target = self.target("traced")
+        tracer = self.start(self.daemon(), target, r"Traced\.deep", "--max-hits", 1000)
+        target.send("spin")
+        message = self.until(tracer, lambda message: message.get("why_ended"))
+        self.assertRegex(message["why_ended"], "more than 1000 hits in a second: .* --max-hits")
+        self.assertGreaterEqual(int(message["hits"]), 1000)
+        self.assertEqual(int(message["hits"]), self.counts(message)["Traced.deep"])
+        self.assertEqual(0, tracer.wait(harness.TIMEOUT))
+        self.assert_untouched(target)
+        self.assertGreater(target.command("stop")["counts"]["Traced.deep"], 1000)
+
+    def test_the_client_goes(self):
+        for end in (signal.SIGINT, signal.SIGKILL):
+            with self.subTest(end=end):
+                target = self.target("traced")
+                daemon = self.daemon()
+                tracer = self.start(daemon, target, "^Traced", "--max-hits", MANY)
+                self.assertGreater(breakpoints_of(target.pid), 10)
+                tracer.send_signal(end)
+                tracer.wait(harness.TIMEOUT)
+                self.assert_untouched(target)
+                eventually(lambda: daemon.ctl("trace-calls", "^Traced", "--pid", target.pid, "--duration", "0.1s",
+                                              check=False).returncode == 0, "its place is free")
+
+    def test_memprofd_goes(self):
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(end=end):
+                target = self.target("traced")
+                daemon = self.daemon()
+                self.start(daemon, target, "^Traced", "--max-hits", MANY)
+                daemon.stop(end)
+                self.assert_untouched(target)
+                self.assertIn("counts", target.command("go 10"))
+
+    def test_the_program_ends(self):
+        target = self.target("traced")
+        tracer = self.start(self.daemon(), target, "^Traced", "--max-hits", MANY)
+        said = target.command("go 10")["counts"]
+        self.counted_as(tracer, said)
+        target.kill()
+        message = self.until(tracer, lambda message: message.get("why_ended"))
+        self.assertEqual(f"pid {target.pid} has ended", message["why_ended"])
+        self.assertEqual(said, {name: self.counts(message)[name] for name in said})
+
+    def test_the_program_becomes_itself_again(self):
+        target = self.target("traced")
+        tracer = self.start(self.daemon(), target, "^Traced", "--max-hits", MANY)
+        said = target.command("go 10")["counts"]
+        target.send("exec")
+        message = self.until(tracer, lambda message: message.get("why_ended"))
+        self.assertIn("replaced itself (exec)", message["why_ended"])
+        self.assertEqual(said, {name: self.counts(message)[name] for name in said})
+
+    def test_the_time_is_over(self):
+        target = self.target("traced")
+        message = json.loads(self.daemon().ctl("trace-calls", "^Traced", "--pid", target.pid, "--duration", "0.3s",
+                                               "-o", "json").stdout.splitlines()[-1])
+        self.assertEqual("the time is over", message["why_ended"])
+        self.assertGreaterEqual(float(message["seconds"]), 0.3)
+
+
+class Refused(CallsTest):
+    def refusal(self, daemon, pid, pattern, *options):
+        done = daemon.ctl("trace-calls", pattern, "--pid", pid, *options, check=False)
+        self.assertNotEqual(0, done.returncode)
+        self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+        return done.stderr
+
+    def stripped(self, name):
+        path = pathlib.Path(self.folder) / "stripped"
+        subprocess.run(["strip", "-o", path, TARGETS / name], check=True)
+        return self.target(path.name, folder=path.parent)
+
+    def test_in_one_line(self):
+        target, stripped = self.target("traced"), self.stripped("traced")
+        daemon = self.daemon()
+        self.assertIn("no OCaml function of", self.refusal(daemon, target.pid, "No_such"))
+        self.assertIn("it is a regular expression", self.refusal(daemon, target.pid, "("))
+        self.assertIn("it is stripped; trace the calls of one", self.refusal(daemon, stripped.pid, "Traced"))
+        self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites").pid, ".").replace("2000", "2,000"))
+        self.assertIn("would count nothing", self.refusal(daemon, target.pid, "Traced", "--duration", "0"))
+
+    def test_a_second_one(self):
+        target = self.target("traced")
+        daemon = self.daemon()
+        self.start(daemon, target, "^Traced")
+        self.assertIn("are being traced already", self.refusal(daemon, target.pid, "^Traced"))
+        self.assertRegex(daemon.stderr(), rf"pid {target.pid}: trace calls of '\^Traced' by user 0.*: done")

@@ -1,0 +1,142 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Functions that count their own calls, for what is counted from outside: recursion, tail calls, loops, exceptions, switches,
+   closures, threads.
+
+   "go N" runs N rounds and answers {"counts":{"Traced.deep":N,...},"seconds":S}: since the start. "spin" calls one of them
+   until the next command, and answers the same. "fork" has a child call one, whose calls are not the program's. *)
+
+let counts : (string * int ref) list ref = ref []
+
+let counter name =
+  let count = ref 0 in
+  counts := ("Traced." ^ name, count) :: !counts;
+  count
+
+let deep_count = counter "deep"
+let even_count = counter "even"
+let odd_count = counter "odd"
+let turns_count = counter "turns"
+let raiser_count = counter "raiser"
+let passer_count = counter "passer"
+let catcher_count = counter "catcher"
+let chooser_count = counter "chooser"
+let closed_count = counter "closed"
+let build_count = counter "build"
+let threaded_count = counter "threaded"
+let sink = ref 0
+
+let[@inline never] rec deep n =
+  incr deep_count;
+  if n = 0 then 0 else 1 + deep (n - 1)
+
+(* Each calls the other last: a jump. *)
+let[@inline never] rec even n =
+  incr even_count;
+  if n = 0 then true else odd (n - 1)
+
+and[@inline never] odd n =
+  incr odd_count;
+  if n = 0 then false else even (n - 1)
+
+let[@inline never] nothing () = ignore (Sys.opaque_identity !sink)
+
+(* A loop, whatever its number of turns: one call. *)
+let[@inline never] rec turns n sum =
+  nothing ();
+  if n = 0 then sum else turns (n - 1) (sum + n)
+
+let[@inline never] count_turns n =
+  incr turns_count;
+  sink := !sink + turns n 0
+
+exception Left of int
+
+let[@inline never] raiser n =
+  incr raiser_count;
+  nothing ();
+  if n land 3 = 0 then raise (Left n) else n
+
+(* Left by what it calls. *)
+let[@inline never] passer n =
+  incr passer_count;
+  let m = raiser n in
+  nothing ();
+  m + 1
+
+let[@inline never] catcher n =
+  incr catcher_count;
+  try passer n with Left m -> m
+
+type shape = A | B | C | D | E | F | G of int
+
+(* A table of jumps, some of which are calls that come last. *)
+let[@inline never] chooser shape =
+  incr chooser_count;
+  match shape with
+  | A -> catcher 4
+  | B -> if even 3 then 1 else 2
+  | C -> deep 3
+  | D -> catcher 1
+  | E -> nothing (); 5
+  | F -> 6
+  | G n -> deep n
+
+let shapes = [| A; B; C; D; E; F; G 2 |]
+
+let[@inline never] closed by x =
+  incr closed_count;
+  nothing ();
+  x + by
+
+let[@inline never] apply f x = f x
+
+(* 6 words an element: a cell and a pair. *)
+let[@inline never] rec build n =
+  incr build_count;
+  if n = 0 then [] else let rest = build (n - 1) in (n, n) :: rest
+
+let[@inline never] threaded n =
+  incr threaded_count;
+  nothing ();
+  if n land 7 = 0 then Thread.yield ();
+  n
+
+let round i =
+  sink := !sink + deep (i mod 50);
+  if even (i mod 20) then incr sink;
+  count_turns (i mod 30);
+  sink := !sink + catcher i + chooser shapes.(i mod 7) + apply (closed i) 1;
+  sink := !sink + List.length (build 10)
+
+let run_threads rounds =
+  let work () = for i = 1 to rounds do sink := !sink + threaded i done in
+  List.iter Thread.join (List.init 3 (fun _ -> Thread.create work ()))
+
+let answer began =
+  let one (name, count) = Printf.sprintf "\"%s\":%d" name !count in
+  Printf.printf "{\"counts\":{%s},\"seconds\":%.6f}\n%!" (String.concat "," (List.map one !counts))
+    (Unix.gettimeofday () -. began)
+
+let rec spin () =
+  for _ = 1 to 100 do sink := !sink + deep 10 done;
+  match Handshake.poll_command () with None -> spin () | Some _ -> ()
+
+let rec serve () =
+  let command = Handshake.command () in
+  let began = Unix.gettimeofday () in
+  match command with
+  | [ "go"; rounds ] -> for i = 1 to int_of_string rounds do round i done; answer began; serve ()
+  | [ "threads"; rounds ] -> run_threads (int_of_string rounds); answer began; serve ()
+  | [ "spin" ] -> spin (); answer began; serve ()
+  | [ "fork" ] ->
+    (match Unix.fork () with
+     | 0 -> sink := deep 100; Unix.kill (Unix.getpid ()) Sys.sigkill
+     | child -> ignore (Unix.waitpid [] child));
+    answer began;
+    serve ()
+  | [ "exec" ] -> Unix.execv Sys.executable_name Sys.argv
+  | _ -> ()
+
+let () =
+  Handshake.ready ();
+  serve ()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/render/render_calls.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/export/api/calls_service.h"
+
+namespace memprofd {
+namespace {
+
+CallsReport report() {
+  CallsReport report;
+  report.functions = {
+      {.name = "Parser.start", .calls = 10},
+      {.name = "Parser.step", .calls = 12'000},
+      {.name = "Parser.never"},
+      {.name = "Parser.loop", .why_uncounted = "it loops back to its first instruction"},
+      {.name = "Parser.other", .why_uncounted = "it loops back to its first instruction"}};
+  report.seconds = 2;
+  report.hits = 12'010;
+  report.costly = 1;
+  return report;
+}
+
+TEST(RenderCalls, ThoseThatAreCalledMostComeFirst) {
+  EXPECT_EQ(ctl::render_calls(to_proto(report(), 42), {}),
+            "2.0 s: 12,010 calls of 5 functions\n"
+            "   CALLS  A SECOND  FUNCTION\n"
+            "  12,000     6e+03  Parser.step\n"
+            "      10         5  Parser.start\n"
+            "  not counted: Parser.loop and 1 more: it loops back to its first instruction\n"
+            "  1 of them take the program ten times as much a call as the others\n");
+}
+
+TEST(RenderCalls, TheEndSaysWhy) {
+  CallsReport ended;
+  ended.functions = {{.name = "A.\x1b[2Jf"}};
+  ended.why_ended = "pid 42 has ended";
+  EXPECT_EQ(ctl::render_calls(to_proto(ended, 42), {}),
+            "0 s: 0 calls of 1 function\n  ended: pid 42 has ended\n");
+}
+
+}  // namespace
+}  // namespace memprofd

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/function_code.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kAddress = 0x1000;
+constexpr std::uint64_t kTable = 0x2000;
+
+// The entries of a jump table at kTable, to these places of the function.
+ReadProgram table_to(std::vector<std::int32_t> places) {
+  return [places](std::uint64_t address, std::span<std::byte> out) {
+    const std::uint64_t index = (address - kTable) / 4;
+    if (index >= places.size()) return false;
+    const auto distance = static_cast<std::int32_t>(kAddress - kTable) + places[index];
+    std::memcpy(out.data(), &distance, sizeof distance);
+    return true;
+  };
+}
+
+FunctionCode code_of(std::initializer_list<int> bytes, const ReadProgram& read = table_to({})) {
+  std::vector<std::byte> code;
+  for (const int b : bytes) code.push_back(static_cast<std::byte>(b));
+  return read_function_code(code, kAddress, read);
+}
+
+TEST(FunctionCode, ItsFirstEmulatedInstructionIsProbed) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xec, 0x08,          // sub $8,%rsp
+                                     0x48, 0x83, 0xf8, 0x01,          // cmp $1,%rax
+                                     0x75, 0x05,                      // jne
+                                     0xe8, 0,    0,    0,    0,       // call
+                                     0x48, 0x83, 0xc4, 0x08, 0xc3});  // add $8,%rsp; ret
+  EXPECT_EQ(code.why_uncounted, "");
+  EXPECT_EQ(code.entry, 8u);
+  EXPECT_TRUE(code.is_cheap);
+}
+
+TEST(FunctionCode, OneWithoutSuchIsProbedAtItsBegin) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xc0, 0x02, 0xc3});  // add $2,%rax; ret
+  EXPECT_EQ(code.why_uncounted, "");
+  EXPECT_EQ(code.entry, 0u);
+  EXPECT_FALSE(code.is_cheap);
+}
+
+TEST(FunctionCode, ALoopIsNotCounted) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xec, 0x08,  // sub $8,%rsp
+                                     0x48, 0x83, 0xf8, 0x01,  // cmp, to which the jump leads
+                                     0x74, 0x02,              // je
+                                     0xeb, 0xf8,              // jmp
+                                     0x48, 0x83, 0xc4, 0x08, 0xc3});  // add $8,%rsp; ret
+  EXPECT_EQ(code.why_uncounted, "");
+  EXPECT_EQ(code.entry, 0u) << "the je is passed each time round";
+  EXPECT_FALSE(code.is_cheap);
+}
+
+TEST(FunctionCode, ALoopOfAllOfItIsRefused) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xf8, 0x01, 0x74, 0x02, 0xeb, 0xf8, 0xc3});
+  EXPECT_EQ(code.why_uncounted, "it loops back to its first instruction");
+}
+
+TEST(FunctionCode, AJumpTableIsFollowed) {
+  const std::initializer_list<int> bytes = {
+      0x48, 0x83, 0xec, 0x08,                    // 0: sub $8,%rsp
+      0x48, 0x8d, 0x15, 0xf5, 0x0f, 0x00, 0x00,  // 4: lea 0x2000(%rip),%rdx
+      0x48, 0x63, 0x04, 0x82,                    // 11: movslq (%rdx,%rax,4),%rax
+      0x48, 0x01, 0xd0,                          // 15: add %rdx,%rax
+      0xff, 0xe0,                                // 18: jmp *%rax
+      0xe8, 0,    0,    0,    0,                 // 20: call
+      0x48, 0x83, 0xc4, 0x08, 0xc3};             // 25
+  EXPECT_EQ(code_of(bytes, table_to({20, 25, 9999})).why_uncounted, "");
+  EXPECT_EQ(code_of(bytes, table_to({20, 0})).why_uncounted,
+            "it loops back to its first instruction");
+  EXPECT_EQ(code_of(bytes).why_uncounted, "a jump table of it is not understood");
+}
+
+TEST(FunctionCode, WhatIsNotUnderstoodIsRefused) {
+  EXPECT_EQ(code_of({}).why_uncounted, "its code is not understood");
+  EXPECT_EQ(code_of({0x06, 0xc3}).why_uncounted, "its code is not understood");
+}
+
+}  // namespace
+}  // namespace memprofd
