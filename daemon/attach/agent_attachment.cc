@@ -207,6 +207,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
 
 absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
   RETURN_IF_ERROR(advance_injection());
+  if (!control_ && !why_no_agent_.empty()) return Progress::kNoAgent;
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
   if (progress != Progress::kSampling) return progress;
   if (!injector_gone()) return Progress::kWaiting;
@@ -251,10 +252,23 @@ absl::Status AgentAttachment::take_injection() {
     adopt(*std::exchange(injected_agent_, std::nullopt));
     claimed_ = true;
   }
+  if (injector_->left_alone()) {
+    leave_alone(result.status());
+    return absl::OkStatus();
+  }
   if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
   if (result.ok()) paused_seconds_ += result->paused_seconds;
   injector_.reset();
   return absl::OkStatus();
+}
+
+// One that is there already starts at the program's next collection.
+void AgentAttachment::leave_alone(const absl::Status& why) {
+  injector_.reset();
+  plan_.may_inject = false;
+  if (control_) return;
+  why_no_agent_ = absl::StrCat(
+      why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so to have the agent in it");
 }
 
 // An agent that is there gets some time before a thread is borrowed for it; one

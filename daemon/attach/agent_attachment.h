@@ -90,6 +90,7 @@ class AgentAttachment final : public AttachedTarget {
   void give_up_copy();
   void wait_for_copy();
   absl::Status take_injection();
+  void leave_alone(const absl::Status& why);
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();

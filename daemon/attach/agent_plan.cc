@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/loaded_files.h"
+#include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 
@@ -22,10 +23,11 @@ absl::StatusOr<std::string> why_not_borrowed(int pid) {
     return absl::FailedPreconditionError(absl::StrCat(
         "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
-  if (status.seccomp != 0) {
-    return absl::StrCat("pid ", pid,
-                        " runs under a seccomp filter, which might kill it during an "
-                        "injection; start it with LD_PRELOAD=libmemprof_agent.so instead");
+  // A filter that can be read is judged when a thread is there (inject/seccomp_filter.h).
+  if (const std::string hidden = why_filters_are_hidden(); status.seccomp != 0 && !hidden.empty()) {
+    return absl::StrCat("pid ", pid, " runs under a seccomp filter, which might kill it during an ",
+                        "injection and cannot be read (", hidden,
+                        "); start it with LD_PRELOAD=libmemprof_agent.so instead");
   }
   if (status.shadow_stack) {
     return absl::StrCat("pid ", pid,

@@ -109,6 +109,8 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   if (key == "TracerPid") number(status.tracer_pid);
   if (key == "Threads") number(status.threads);
   if (key == "Seccomp") number(status.seccomp);
+  if (key == "Seccomp_filters") number(status.seccomp_filters);
+  if (key == "CapEff") mask(status.capabilities);
   if (key == "x86_Thread_features") status.shadow_stack = value.find("shstk") != value.npos;
   if (key == "SigBlk") mask(status.signals_blocked);
   if (key == "SigIgn") mask(status.signals_ignored);
@@ -192,6 +194,14 @@ absl::StatusOr<ProcessStatus> ProcFs::status(int pid) const {
   auto text = read_file(pid, "status");
   if (!text.ok()) return text.status();
   return parse_status(*text);
+}
+
+absl::StatusOr<ProcessStatus> ProcFs::status_of_self() const {
+  std::string text;
+  UniqueFd fd(::open((root_ + "/self/status").c_str(), O_RDONLY | O_CLOEXEC));
+  const int error = fd ? read_all(fd.get(), text) : errno;
+  if (error != 0) return absl::ErrnoToStatus(error, "read /proc/self/status");
+  return parse_status(text);
 }
 
 bool ProcFs::exists(int pid) const {

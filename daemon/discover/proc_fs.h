@@ -22,6 +22,8 @@ struct ProcessStatus {
   int threads = 0;
   std::vector<int> ns_pids;           // host numbering first, innermost namespace last
   int seccomp = 0;                    // 0 off, 1 strict, 2 filter
+  int seccomp_filters = 0;            // how many; 0 also before Linux 5.9
+  std::uint64_t capabilities = 0;     // the effective ones; bit n is capability n
   bool shadow_stack = false;          // return addresses are checked by the processor (x86)
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;
@@ -56,6 +58,7 @@ class ProcFs {
   std::string path(int pid, std::string_view name) const;
 
   absl::StatusOr<ProcessStatus> status(int pid) const;
+  absl::StatusOr<ProcessStatus> status_of_self() const;
   // Whether a process, or a thread by its own id, is there and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/util/units.h"
 
 namespace memprofd {
@@ -57,9 +58,16 @@ void examine_tracer(const ProcessStatus& status, bool injection_needed, Findings
 void examine_seccomp(const ProcessStatus& status, bool injection_needed, Findings& findings) {
   if (status.seccomp == 0) {
     findings.push_back({Level::kOk, "seccomp", "no filter", ""});
-  } else if (injection_needed) {
+  } else if (const std::string hidden = why_filters_are_hidden();
+             injection_needed && !hidden.empty()) {
     findings.push_back({Level::kWarning, "seccomp",
-                        "a filter, which might kill it during an injection", kPreload});
+                        absl::StrCat("a filter, which might kill it during an injection and cannot "
+                                     "be read: ",
+                                     hidden),
+                        kPreload});
+  } else if (injection_needed) {
+    findings.push_back({Level::kOk, "seccomp",
+                        "a filter, which is read and judged before anything is injected", ""});
   } else {
     findings.push_back({Level::kOk, "seccomp", "a filter; no injection is needed", ""});
   }

@@ -18,7 +18,7 @@ class Container(E2ETest):
 
     def setUp(self):
         super().setUp()
-        self.root = make_root(self.folder / "root", *map(self.program, ("known_alloc", "busy_threads")))
+        self.root = make_root(self.folder / "root", *map(self.program, ("known_alloc", "busy_threads", "seccomp")))
 
     def program(self, name):
         return harness.TARGETS / name
@@ -57,6 +57,15 @@ class Container(E2ETest):
         daemon.detach(target.pid)
         target.command("go 1")
         self.check_nothing_left(target, before)
+        target.exit()
+
+    def test_a_filter_of_seccomp_that_lets_the_agent_in(self):
+        target = self.contained(unshared(self.root), "seccomp", "kills", "101")
+        daemon = self.daemon("--pid", target.pid, "--mode", "agent", rate=1e-2)
+        eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is sampled")
+        self.assertIn("/memfd:memprof_agent (deleted)", pathlib.Path(f"/proc/{target.pid}/maps").read_text())
+        daemon.detach(target.pid)
+        self.assertEqual("awake", target.command("wake"))
         target.exit()
 
     def test_attached_again_uses_the_agent_that_is_there(self):

@@ -9,17 +9,6 @@ import answers
 import harness
 from harness import E2ETest, NOT_PROFILABLE, OK, UNAVAILABLE, Process, eventually, proc_status
 
-# Runs a program under a seccomp filter, one that allows everything.
-ALLOW_ALL = """
-import ctypes, os, struct, sys
-libc = ctypes.CDLL(None, use_errno=True)
-code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
-program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(code)))
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
-    sys.exit(os.strerror(ctypes.get_errno()))
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
 
 class Doctor(E2ETest):
     def setUp(self):
@@ -107,10 +96,13 @@ class Doctor(E2ETest):
         self.assertIn("tracer forbids", findings["mode"][1])
 
     def test_seccomp(self):
-        command = ["python3", "-c", ALLOW_ALL, harness.TARGETS / "idle"]
-        target = self.process(Process(command))
+        target = self.process(Process(["python3", "-c", harness.UNDER_A_FILTER, harness.TARGETS / "idle"]))
         self.assertTrue(target.read_line().startswith("ready"))
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
+        findings = self.findings(target.pid)
+        self.assertEqual("ok", findings["seccomp"][0], findings)
+        self.assertIn("judged", findings["seccomp"][1])
+        self.memprofd = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         findings = self.findings(target.pid)
         for subject, words in (("seccomp", "filter"), ("mode", "observe")):
             self.assertEqual("warning", findings[subject][0], findings)

@@ -340,13 +340,55 @@ class HardTargets(E2ETest):
                 target.send("exit")
                 self.assertEqual(0, target.wait())
 
-    def test_seccomp_filter(self):
-        target = self.target("seccomp")
+    def filtered(self, *arguments, **options):
+        target = self.target("seccomp", *arguments, **options)
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
-        daemon = self.daemon()
+        return target
+
+    def sampled_under_its_filter(self, target):
+        """All that memprofd does with a program, which its filter would have killed for any call too many."""
+        daemon = self.daemon("--pid", target.pid, "--mode", "agent", rate=1e-2)
+        eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is sampled")
+        eventually(lambda: target.command("wake") and daemon.sites(target.pid), "samples")
+        daemon.ctl("rate", "--pid", target.pid, "--sampling-rate", "1e-3")
+        take = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                     "--pid", target.pid, "--out", self.folder / "heap", "--max-pause", "10s"]))
+        eventually(lambda: target.command("wake") and take.poll() is not None, "the snapshot is taken")
+        self.assertEqual(OK, take.wait(), take.stderr())
+        daemon.ctl("detach", "--pid", target.pid)
+        self.assertEqual("awake", target.command("wake"))
+        target.exit()
+
+    def test_seccomp_filter_that_lets_the_agent_in(self):
+        self.sampled_under_its_filter(self.filtered("kills", "101"))
+
+    def test_seccomp_filter_that_lets_in_nothing_but_the_agent(self):
+        """kAgentCalls and kCopyCalls of inject/seccomp_filter.cc, by number, and what the program itself calls."""
+        agents = {319, 257, 0, 17, 5, 262, 9, 10, 11, 3, 12, 202, 14, 39, 186, 234, 228, 15}
+        copies = {14, 56, 157, 9, 202, 35, 61, 231, 39, 186, 234, 228, 15}
+        own = {1, 8, 13, 28, 131, 219}  # write, lseek, rt_sigaction, madvise, sigaltstack, restart_syscall
+        self.sampled_under_its_filter(self.filtered("allows", *sorted(map(str, agents | copies | own))))
+
+    def test_seccomp_filter_that_forbids_the_agent(self):
+        target = self.filtered("kills", "17")
+        daemon = self.daemon(rate=1e-2)
+        daemon.attach(target.pid, "--mode", "agent")
+        eventually(lambda: target.command("wake") and daemon.state(target.pid) == "failed", "it is refused")
+        self.assert_one_line(daemon.targets()[target.pid]["message"], target.pid, "seccomp", "pread64", "LD_PRELOAD")
+        daemon.attach(target.pid)
+        eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is observed")
+        self.assertEqual("observe", daemon.targets()[target.pid]["mode"])
+        self.assert_one_line(daemon.targets()[target.pid]["message"], "observe mode", "seccomp", "pread64", "LD_PRELOAD")
+        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
+        target.exit()
+
+    def test_seccomp_filter_that_memprofd_may_not_read(self):
+        """The kernel shows filters to nobody who has one."""
+        target = self.filtered("kills", "101")
+        daemon = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         done = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
         self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
-        self.assert_one_line(done.stderr, target.pid, "seccomp", "LD_PRELOAD")
+        self.assert_one_line(done.stderr, target.pid, "seccomp", "memprofd has a filter itself", "LD_PRELOAD")
         self.assert_one_line(daemon.attach(target.pid).stdout, target.pid, "observe mode", "seccomp", "LD_PRELOAD")
         self.assertEqual("0", proc_status(target.pid, "TracerPid"))
         self.assertEqual("awake", target.command("wake"))
@@ -354,7 +396,7 @@ class HardTargets(E2ETest):
 
     def test_seccomp_filter_with_the_agent_preloaded(self):
         env = dict(os.environ, LD_PRELOAD=str(harness.BUILD / "libmemprof_agent.so"))
-        target = self.target("seccomp", env=env)
+        target = self.filtered("kills", "101", env=env)
         daemon = self.daemon("--pid", target.pid, rate=1e-2)
         eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is sampled")
         eventually(lambda: target.command("wake") and daemon.sites(target.pid), "samples")

@@ -140,6 +140,18 @@ def kill_what_was_started():
         process.kill()
 
 
+# Runs a program under a seccomp filter, one that allows everything.
+UNDER_A_FILTER = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(code)))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 class Process:
     """A child whose standard output is read line by line in the background."""
 

@@ -32,7 +32,7 @@ constexpr auto kPoll = std::chrono::microseconds(100);
 // From the clone to the copy's first stop, and from SIGKILL to its end: the kernel's time.
 constexpr milliseconds kFirstStopPatience{1000};
 constexpr milliseconds kEndPatience{10'000};
-constexpr int kSeccompOff = 0;
+constexpr int kSeccompStrict = 1;
 constexpr int kKills = 3;
 
 // gc_regs beside what runtime_abi.h has (domain_state.tbl of 4.11 to 5.4).
@@ -48,14 +48,14 @@ absl::Status cannot(const Target& target, std::string_view why) {
       absl::StrCat("no snapshot can be taken of pid ", target.pid, ": ", std::string(why)));
 }
 
-// Its clone may be what a filter of seccomp kills the program for.
+// A filter of seccomp is looked at when a thread stands still.
 absl::Status check_program(const Target& target) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(target.pid));
   if (status.state == 'T') {
     return cannot(target, "it is stopped (SIGSTOP); let it go on (kill -CONT)");
   }
-  if (status.seccomp == kSeccompOff) return absl::OkStatus();
-  return cannot(target, "it runs under seccomp, which may not allow the copy of it");
+  if (status.seccomp != kSeccompStrict) return absl::OkStatus();
+  return cannot(target, "it runs under strict seccomp, which does not allow the copy of it");
 }
 
 absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uint64_t address) {

@@ -124,6 +124,8 @@ class Injector::Round {
     if (!status.ok()) return std::nullopt;
     if (blocks(*status, kSignal)) return refuse(Obstacle::kSignalBlocked);
     if (status->tracer_pid != 0) return refuse(Obstacle::kTraced);
+    thread_ = *status;
+    one_set_of_filters_ = thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_);
     return tid;
   }
 
@@ -165,11 +167,25 @@ class Injector::Round {
       (void)session_.resume(0);
       return refuse(Obstacle::kStack);
     }
+    if (absl::Status filtered = look_at_filters(); !filtered.ok()) {
+      (void)session_.resume(0);
+      injector_.left_alone_ = true;
+      return filtered;
+    }
     // Before anything is written: the program is still the one that was looked at.
     RETURN_IF_ERROR(target_.memory->check());
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
     return injection_.errand ? run_errand(thread) : load_and_poll(thread);
+  }
+
+  absl::Status look_at_filters() const {
+    if (thread_.seccomp == 0) return absl::OkStatus();
+    if (!one_set_of_filters_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("pid ", target_.pid, " has threads under different filters of seccomp"));
+    }
+    return check_filters(session_, target_.pid, injection_.calls);
   }
 
   // Stopped by our signal, which the gate says was sent to this thread in the probe.
@@ -263,6 +279,8 @@ class Injector::Round {
   SafePoint& safe_point_;
   PtraceSession session_;
   memprof_knock knock_{};
+  ProcessStatus thread_;  // that is used, before it was stopped
+  bool one_set_of_filters_ = true;
   std::uint64_t stopped_at_ = 0;
 };
 

@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -61,6 +62,7 @@ struct Injection {
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
   std::optional<CatchingPlace> place;
+  std::span<const FilteredCall> calls = kAgentCalls;  // which the thread is to make
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
   // case, and may take longer than that.
@@ -90,6 +92,8 @@ class Injector {
   Injector& operator=(const Injector&) = delete;
 
   Obstacle obstacle() const { return obstacle_; }
+  // Nothing was done, for what the program's filters of seccomp may do then: the result says it.
+  bool left_alone() const { return left_alone_; }
   // Has it end soon; not in the middle of what it does with a borrowed thread.
   void give_up();
   void wait();  // gives up, and waits until it has ended
@@ -112,6 +116,7 @@ class Injector {
   int misses_ = 0;           // knocks that were answered too late, in a row
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
+  std::atomic<bool> left_alone_{false};
   std::atomic<Obstacle> obstacle_{Obstacle::kNone};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
   std::thread thread_;

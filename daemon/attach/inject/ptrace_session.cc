@@ -162,6 +162,23 @@ absl::StatusOr<ThreadState> PtraceSession::state() const {
   return state;
 }
 
+absl::StatusOr<std::vector<SeccompFilter>> PtraceSession::filters() const {
+  std::vector<SeccompFilter> filters;
+  for (std::uintptr_t number = 0;; ++number) {
+    const auto which = std::bit_cast<void*>(number);
+    const long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid_, which, nullptr);
+    if (length < 0 && errno == ENOENT) return filters;
+    if (length < 0 && errno == EACCES) {
+      return absl::PermissionDeniedError("the kernel does not show filters of seccomp");
+    }
+    if (length < 0) return error("filter");
+    filters.emplace_back(static_cast<std::size_t>(length));
+    if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid_, which, filters.back().data()) != length) {
+      return error("filter");
+    }
+  }
+}
+
 absl::Status PtraceSession::set_registers(const user_regs_struct& regs) const {
   if (ptrace(PTRACE_SETREGS, tid_, nullptr, &regs) != 0) return error("setregs");
   return absl::OkStatus();

@@ -16,10 +16,12 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/attach/inject/remote_frame.h"
+#include "daemon/attach/inject/seccomp_filter.h"
 
 namespace memprofd {
 
@@ -55,6 +57,8 @@ class PtraceSession {
   // All of the following want the thread stopped.
   absl::StatusOr<ThreadState> state() const;
   absl::Status set_registers(const user_regs_struct& regs) const;
+  // Of seccomp, the latest first. kPermissionDenied: why_filters_are_hidden().
+  absl::StatusOr<std::vector<SeccompFilter>> filters() const;
   // Onto its stack, which grows where it has to.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
   // A word of 8 bytes anywhere in its memory.

@@ -67,7 +67,8 @@ class HeapTaker {
     RETURN_IF_ERROR(look_at_program());
     RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request)));
     ProbeRemoval removal;
-    Injection injection{.target = &target_, .removal = &removal, .libc = ticket_.libc};
+    Injection injection{
+        .target = &target_, .removal = &removal, .libc = ticket_.libc, .calls = kCopyCalls};
     injection.errand = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
       return make_and_write(thread, stopped_at_ns);
     };

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program's filters of seccomp do with the system calls that a thread of it is to make for
+// us. They are programs of classic BPF over struct seccomp_data (seccomp(2), linux/filter.h); each
+// is run here for every value of what is not known of a call: its arguments, where it is made from.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/discover/proc_fs.h"
+
+namespace memprofd {
+
+struct FilteredCall {
+  std::uint32_t number = 0;  // of x86-64
+  const char* name = "";
+  std::optional<std::uint64_t> argument1;  // when it is always the same
+};
+
+// What a borrowed thread and the agent make, from the knock to the end of sampling; and what makes
+// a copy of the program, and what that does.
+extern const std::span<const FilteredCall> kAgentCalls;
+extern const std::span<const FilteredCall> kCopyCalls;
+
+// The strictest SECCOMP_RET_* that the filter may answer to the call. Killing for a filter that the
+// kernel would not have taken, and for one with more ways through it than are gone.
+std::uint32_t strictest_action(std::span<const sock_filter> filter, const FilteredCall& call);
+
+using SeccompFilter = std::vector<sock_filter>;
+
+// The first of the calls that some filter may not let through; null when all pass.
+const FilteredCall* first_refused(std::span<const SeccompFilter> filters,
+                                  std::span<const FilteredCall> calls);
+
+// Whether all threads of the process are under the same filters as that one, as far as can be told.
+bool has_one_set_of_filters(int pid, const ProcessStatus& thread);
+
+// kFailedPrecondition, with the reason in one line, unless the thread that stands still under that
+// session, of that process, may make all of the calls.
+class PtraceSession;
+absl::Status check_filters(const PtraceSession& session, int pid,
+                           std::span<const FilteredCall> calls);
+
+// Why this process cannot read filters of others, a few words; empty when it can: the kernel shows
+// them to who has CAP_SYS_ADMIN and no filter of its own.
+std::string why_filters_are_hidden();
+
+}  // namespace memprofd
