@@ -17,6 +17,7 @@ model
 discover
 snapshot
 snapshot/file
+snapshot/types
 snapshot/answers
 rss
 snapshot/sql

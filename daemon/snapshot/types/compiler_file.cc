@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/types/compiler_file.h"
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::string_view kMagic = "Caml1999";
+constexpr std::size_t kMagicBytes = 12;
+constexpr int kOldestFormat = 28, kNewestFormat = 36;
+
+// Fields of Cmt_format.cmt_infos.
+constexpr std::uint64_t kAnnotations = 1, kBuildFolder = 6, kLoadPath = 7;
+constexpr int kImplementation = 1;  // of binary_annots
+
+// The number behind a magic of that letter; 0: it is another one.
+int format_at(std::string_view bytes, char letter) {
+  const bool is_magic =
+      bytes.size() >= kMagicBytes && bytes.starts_with(kMagic) && bytes[kMagic.size()] == letter;
+  int format = 0;
+  if (is_magic) std::from_chars(&bytes[kMagic.size() + 1], &bytes[kMagicBytes - 1] + 1, format);
+  return format;
+}
+
+absl::Status check_format(int format) {
+  if (format >= kOldestFormat && format <= kNewestFormat) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("of a compiler that is not known (magic number ", format, ")"));
+}
+
+// Takes the value off the front.
+absl::StatusOr<std::string_view> take_value(std::string_view& bytes) {
+  ASSIGN_OR_RETURN(const std::size_t size, MarshalGraph::size_of(bytes));
+  const std::string_view value = bytes.substr(0, size);
+  bytes.remove_prefix(size);
+  return value;
+}
+
+void add_folders(MarshalValue list, std::vector<std::string>& folders) {
+  for_each_in_list(list, [&](MarshalValue folder) { folders.emplace_back(folder.text()); });
+}
+
+}  // namespace
+
+int compiler_format_of(std::string_view ocaml_version) {
+  struct Row {
+    std::string_view series;
+    int format;
+  };
+  static constexpr Row kRows[] = {{"4.11", 28}, {"4.12", 29}, {"4.13", 30},
+                                  {"4.14", 31}, {"5.0", 32},  {"5.1", 33},
+                                  {"5.2", 34},  {"5.3", 35},  {"5.4", 36}};
+  for (const Row& row : kRows) {
+    const bool is_it = ocaml_version.starts_with(row.series);
+    const std::string_view rest = is_it ? ocaml_version.substr(row.series.size()) : "0";
+    if (rest.empty() || rest[0] < '0' || rest[0] > '9') return row.format;
+  }
+  return 0;
+}
+
+absl::StatusOr<CompilerFile> CompilerFile::parse(std::string_view bytes) {
+  CompilerFile file;
+  file.format = format_at(bytes, 'I');
+  if (file.format != 0) {
+    RETURN_IF_ERROR(check_format(file.format));
+    bytes.remove_prefix(kMagicBytes);
+    ASSIGN_OR_RETURN(const std::string_view value, take_value(bytes));
+    ASSIGN_OR_RETURN(file.interface, MarshalGraph::read(value));
+    // Digests of imports, and flags.
+    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(take_value(bytes).status());
+    if (bytes.empty()) return file;
+  }
+  const int format = format_at(bytes, 'T');
+  if (format == 0) return absl::InvalidArgumentError("no .cmi or .cmt file");
+  RETURN_IF_ERROR(check_format(format));
+  file.format = format;
+  bytes.remove_prefix(kMagicBytes);
+  ASSIGN_OR_RETURN(file.implementation, MarshalGraph::read(bytes));
+  return file;
+}
+
+MarshalValue CompilerFile::signature() const {
+  return interface ? interface->root().field(1) : MarshalValue();
+}
+
+MarshalValue CompilerFile::structure() const {
+  if (!implementation) return {};
+  const MarshalValue annotations = implementation->root().field(kAnnotations);
+  return annotations.is(kImplementation) ? annotations.field(0) : MarshalValue();
+}
+
+std::vector<std::string> CompilerFile::load_path() const {
+  std::vector<std::string> folders;
+  if (!implementation) return folders;
+  const MarshalValue path = implementation->root().field(kLoadPath);
+  // Since 5.2: { visible; hidden }, both lists.
+  const bool is_list = path.field(0).is(kStringTag);
+  add_folders(is_list ? path : path.field(0), folders);
+  if (!is_list) add_folders(path.field(1), folders);
+  return folders;
+}
+
+std::string CompilerFile::build_folder() const {
+  return implementation ? std::string(implementation->root().field(kBuildFolder).text()) : "";
+}
+
+}  // namespace memprofd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What OCaml's compiler leaves beside a module: the .cmi with the types of what it exports, the
+// .cmt (option -bin-annot) with its whole typed source. Both are marshalled values of the
+// compiler's own types (typing/types.mli, typedtree.mli, file_formats/), which change from release
+// to release.
+//
+// CompilerUnit names the few fields and constructors that are read, for 4.11 to 5.4. The values are
+// as they are in the file; who asks for more than there is gets integers and empty texts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/snapshot/types/marshal_graph.h"
+
+namespace memprofd {
+
+// Of the magic number: 30 is OCaml 4.13's, 35 that of 5.3. 0: not known, or not supported.
+int compiler_format_of(std::string_view ocaml_version);
+
+struct CompilerFile {
+  int format = 0;
+  std::optional<MarshalGraph> interface;       // name and signature
+  std::optional<MarshalGraph> implementation;  // Cmt_format.cmt_infos
+
+  // A .cmi, .cmt or .cmti. kInvalidArgument: it is none or damaged; kFailedPrecondition: of a
+  // compiler that is not known.
+  static absl::StatusOr<CompilerFile> parse(std::string_view bytes);
+
+  // List of Types.signature_item; empty when there is no interface.
+  MarshalValue signature() const;
+  // Typedtree.structure; an integer when there is none, as of an interface.
+  MarshalValue structure() const;
+  // Folders that the compiler looked for interfaces in. Relative ones are below build_folder.
+  std::vector<std::string> load_path() const;
+  std::string build_folder() const;
+};
+
+}  // namespace memprofd
