@@ -82,6 +82,21 @@ struct BlockRange {
   std::uint32_t end = 0;
 };
 
+// What blocks of a type of the program's source are: of a record, of one constructor's arguments.
+struct BlockType {
+  std::string name;          // "string list", "Shop.order", "Shop.shape.Circle"; empty: not known
+  bool is_array = false;     // its fields are all alike
+  bool is_function = false;  // the name is of what a closure takes and gives
+  std::uint64_t fields = 0;  // 0: they have different ones
+};
+
+// What types were given to an image's blocks, and what was refused.
+struct TypesFound {
+  std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
+  std::uint32_t modules = 0;    // with roots and with files
+  std::uint32_t modules_without_files = 0;
+};
+
 // Blocks and root names together are fewer than 2^32 - 2^24.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
@@ -111,6 +126,13 @@ struct HeapImage {
   // Callstacks of locations, innermost first: of sampled blocks and of fibers.
   std::vector<std::vector<std::uint32_t>> sites;
 
+  // Types of the source, where they are at hand (snapshot/types/): number 0 is not known. type_of
+  // is by block, or empty when no block has one.
+  std::vector<BlockType> types{1};
+  std::vector<std::uint32_t> type_of;
+  TypesFound types_found;
+
+  std::uint32_t type(std::uint32_t block) const { return type_of.empty() ? 0 : type_of[block]; }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
   const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }
 };

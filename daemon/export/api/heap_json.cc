@@ -107,6 +107,12 @@ Json nested(const std::vector<TreeLine>& lines, Put put) {
 std::string census_json(const ImageInfo& info, const ImageCensus& census,
                         const std::vector<SiteRow>& sites) {
   Json out{{"snapshot", info_json(info)}};
+  if (census.types.modules != 0) {
+    out["types"] = {{"modules", census.types.modules},
+                    {"modules_without_files", census.types.modules_without_files},
+                    {"disagreed", census.types.disagreed},
+                    {"reachable", count_json(census.typed)}};
+  }
   out["heap"] = census_row_json(census.total);
   out["heap"].erase("name");
   out["heap"]["young"] = count_json(census.young);

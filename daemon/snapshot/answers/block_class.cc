@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
@@ -61,29 +60,62 @@ bool has_domains(const HeapImage& image) {
   return image.info.ocaml_version.rfind("4.", 0) == std::string::npos;
 }
 
-BlockClasses::BlockClasses(const HeapImage& image) : image_(image), texts_{"array"}, fields_{0} {
-  const bool domains = has_domains(image);
-  absl::flat_hash_map<std::string, std::uint32_t> known;
-  by_shape_.reserve(image.shapes.size());
-  for (const BlockShape& shape : image.shapes) {
+BlockClasses::BlockClasses(const HeapImage& image) : image_(image) {
+  add("array", 0, true);
+  add_shapes();
+  if (!image.type_of.empty()) add_types();
+}
+
+std::uint32_t BlockClasses::add(std::string text, std::uint64_t fields, bool is_array) {
+  const auto [at, is_new] = known_.try_emplace(text, size());
+  if (is_new) {
+    texts_.push_back(std::move(text));
+    fields_.push_back(fields);
+    is_array_.push_back(is_array);
+  }
+  return at->second;
+}
+
+void BlockClasses::add_shapes() {
+  const bool domains = has_domains(image_);
+  by_shape_.reserve(image_.shapes.size());
+  for (const BlockShape& shape : image_.shapes) {
     if (shape.tag == 0 && shape.words - 1 > kMostFieldsOfRecord) {
       by_shape_.push_back(kArray);
       continue;
     }
-    ClassName name = name_of(image, shape, domains);
-    const auto [at, is_new] = known.try_emplace(name.text, size());
-    by_shape_.push_back(at->second);
-    if (!is_new) continue;
-    texts_.push_back(std::move(name.text));
-    fields_.push_back(name.fields);
+    ClassName name = name_of(image_, shape, domains);
+    by_shape_.push_back(add(std::move(name.text), name.fields, false));
   }
 }
 
+// A closure has both the name of its function and a type.
+void BlockClasses::add_types() {
+  for (const BlockType& type : image_.types) {
+    by_type_.push_back(type.is_function ? kArray : add(type.name, type.fields, type.is_array));
+  }
+  for (std::uint32_t block = 0; block < image_.blocks(); ++block) {
+    const BlockType& type = image_.types[image_.type_of[block]];
+    if (!type.is_function) continue;
+    const auto [at, is_new] =
+        functions_.try_emplace({image_.type_of[block], image_.shape_of[block]}, kArray);
+    if (!is_new) continue;
+    const std::uint32_t by_shape = by_shape_[image_.shape_of[block]];
+    at->second = type.name.empty() ? by_shape : add(texts_[by_shape] + " : " + type.name, 0, false);
+  }
+}
+
+std::uint32_t BlockClasses::of_type(std::uint32_t type, std::uint32_t block) const {
+  if (!image_.types[type].is_function) return by_type_[type];
+  return functions_.find(std::pair(type, image_.shape_of[block]))->second;
+}
+
 std::uint32_t BlockClasses::of(std::uint32_t block) const {
-  const std::uint32_t by_shape = by_shape_[image_.shape_of[block]];
+  const std::uint32_t known = without_fields_of(block);
+  if (known == kArray || image_.type(block) != 0) return known;
   const BlockShape& shape = image_.shape(block);
   const bool is_unsure = shape.tag == 0 && shape.words - 1 >= kFewestFieldsOfArray;
-  return by_shape != kArray && is_unsure && holds_one_shape(block) ? kArray : by_shape;
+  return is_unsure && holds_one_shape(block) ? kArray : known;
 }
 
 bool BlockClasses::holds_one_shape(std::uint32_t block) const {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are told as one in tables and trees: those of one tag and size, all strings, all
-// arrays, the closures of one function, the custom blocks of one identifier.
+// Blocks that are told as one in tables and trees: those of one type of the source, where it is
+// known; else those of one tag and size, all strings, all arrays, the closures of one function, the
+// custom blocks of one identifier.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd {
@@ -23,21 +26,37 @@ class BlockClasses {
   // some fields that lead to two blocks or more, all of one tag and size.
   std::uint32_t of(std::uint32_t block) const;
   // The same without a look at what it holds.
-  std::uint32_t of_shape(std::uint32_t shape) const { return by_shape_[shape]; }
+  std::uint32_t without_fields_of(std::uint32_t block) const {
+    const std::uint32_t type = image_.type(block);
+    return type == 0 ? by_shape_[image_.shape_of[block]] : of_type(type, block);
+  }
   std::uint32_t size() const { return static_cast<std::uint32_t>(texts_.size()); }
-  // "array", "block(2)", "block(2, tag 3)", "closure Server.handle", "string".
+  // "array", "block(2)", "block(2, tag 3)", "closure Server.handle", "string"; "int list",
+  // "Shop.order", "closure Server.handle : int -> string".
   const std::string& text(std::uint32_t block_class) const { return texts_[block_class]; }
   // All blocks of the class have so many fields; 0: they have different ones.
   std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
+
+  // All its fields are alike.
+  bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
 
  private:
   static constexpr std::uint64_t kMostFieldsOfRecord = 32;
   static constexpr std::uint64_t kFewestFieldsOfArray = 8;
 
+  void add_shapes();
+  void add_types();
+  std::uint32_t add(std::string text, std::uint64_t fields, bool is_array);
+  std::uint32_t of_type(std::uint32_t type, std::uint32_t block) const;
   bool holds_one_shape(std::uint32_t block) const;
 
   const HeapImage& image_;
   std::vector<std::uint32_t> by_shape_;
+  std::vector<std::uint32_t> by_type_;  // by number of the image's types, but for functions
+  absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      functions_;  // by type, shape
+  absl::flat_hash_map<std::string, std::uint32_t> known_;
+  std::vector<bool> is_array_;
   std::vector<std::string> texts_;
   std::vector<std::uint64_t> fields_;
 };

@@ -73,6 +73,22 @@ std::vector<CensusRow> grouped(const std::vector<ShapeCount>& counts, Key key, N
   return rows;
 }
 
+// Dead blocks have no names: they are not told by class.
+std::vector<CensusRow> count_classes(const HeapImage& image, const ShortestPaths& paths,
+                                     const BlockClasses& classes) {
+  std::vector<CensusRow> rows(classes.size());
+  for (std::uint32_t block = 0; block < image.blocks(); ++block) {
+    const BlockShape& shape = image.shape(block);
+    CensusRow& row = rows[classes.without_fields_of(block)];
+    const bool is_reachable = paths.is_reachable(block);
+    (is_reachable ? row.reachable : row.garbage).add({1, shape.words});
+    (is_reachable ? row.outside_reachable_bytes : row.outside_garbage_bytes) += shape.outside_bytes;
+  }
+  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i].name = classes.text(i);
+  std::erase_if(rows, [](const CensusRow& row) { return row.all().blocks == 0; });
+  return rows;
+}
+
 void sort_by_words(std::vector<CensusRow>& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const CensusRow& a, const CensusRow& b) {
     return a.all().words > b.all().words;
@@ -113,12 +129,7 @@ ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths) {
   census.by_size = grouped(
       counts, [&](std::uint32_t i) { return most_words_of_row(counts[i].words); },
       [&](std::uint32_t i) { return size_text(counts[i].words); });
-  // Dead blocks have no names: they are not told by class.
-  const std::vector<ShapeCount> in_image(
-      counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(image.shapes.size()));
-  census.by_class = grouped(
-      in_image, [&](std::uint32_t i) { return classes.of_shape(i); },
-      [&](std::uint32_t i) { return classes.text(classes.of_shape(i)); });
+  census.by_class = count_classes(image, paths, classes);
   sort_by_words(census.by_tag);
   sort_by_words(census.by_class);
   for (const ShapeCount& count : counts) count.add_to(census.total);
@@ -126,6 +137,11 @@ ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths) {
     for (std::uint32_t i = range.first; i < range.end; ++i) {
       census.young.add({1, image.shape(i).words});
     }
+  }
+  census.types = image.types_found;
+  for (std::uint32_t block = 0; block < image.type_of.size(); ++block) {
+    const bool is_typed = !image.types[image.type_of[block]].name.empty();
+    if (is_typed && paths.is_reachable(block)) census.typed.add({1, image.shape(block).words});
   }
   count_free(image, census);
   return census;

@@ -49,6 +49,10 @@ struct ImageCensus {
 
   // The part of the free memory that is not in its largest block: 0 when there is none.
   double fragmentation() const;
+
+  // Reachable, with a type of the source.
+  BlockCount typed;
+  TypesFound types;
 };
 
 ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths);

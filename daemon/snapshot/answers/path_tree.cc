@@ -86,7 +86,7 @@ std::uint32_t PathTree::repeated_by(std::uint32_t last, const Key& key) const {
 
 PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t from_class = classes_.of(from), to_class = classes_.of(to);
-  if (from_class == BlockClasses::kArray) return {PathStep::kAnyField, to_class};
+  if (classes_.is_array(from_class)) return {PathStep::kAnyField, to_class};
   const std::uint32_t field = field_between(from, to);
   if (from_class != to_class) return {field, to_class};
   // A pair may be a cell of a list, whose tail is more of the same, or hold another pair.

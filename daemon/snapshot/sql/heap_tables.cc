@@ -104,7 +104,7 @@ void HeapTables::add_blocks() {
       {.name = "blocks",
        .columns = "block INTEGER, tag INTEGER, fields INTEGER, bytes INTEGER, class TEXT, "
                   "name TEXT, reachable INTEGER, young INTEGER, root TEXT, "
-                  "retained_bytes INTEGER, dominator INTEGER",
+                  "retained_bytes INTEGER, dominator INTEGER, type TEXT",
        .rows = [this] { return image_.blocks(); },
        .cell = [this](std::uint64_t row,
                       int column) { return block_cell(static_cast<std::uint32_t>(row), column); },
@@ -139,11 +139,13 @@ SqlCell HeapTables::block_cell(std::uint32_t block, int column) {
     case 9:
       if (!paths().is_reachable(block)) return {};
       return number(dominated().words[block] * kWordBytes);
+    case 10: {
+      const std::uint32_t by = dominated().by[block];
+      return by == HeapImage::kNoBlock ? SqlCell{} : number(by);
+    }
     default:
-      break;
+      return text_or_null(image_.types[image_.type(block)].name);
   }
-  const std::uint32_t by = dominated().by[block];
-  return by == HeapImage::kNoBlock ? SqlCell{} : number(by);
 }
 
 void HeapTables::add_edges() {

@@ -106,6 +106,24 @@ TEST(GoldenSnapshot, Show) {
                                              sum_sites(image, paths), {.limit = 6}));
 }
 
+TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
+  ImageBuilder builder;
+  builder.global("Shop", 0, builder.block(2));
+  builder.global("Shop", 1, builder.block(5));
+  HeapImage image = builder.build();
+  image.types = {{}, {.name = "Shop.order", .fields = 2}};
+  image.type_of = {1, 0};
+  image.types_found = {.disagreed = 3, .modules = 1, .modules_without_files = 2};
+  const ImageCensus census = count_image(image, ShortestPaths(image));
+  const std::string text = census_text(image.info, census, {}, {});
+  EXPECT_THAT(text, HasSubstr("Types, and shapes of the rest: block(fields, tag)\n"));
+  EXPECT_THAT(text, HasSubstr("Types of the source: 33 % of what is reachable has one, by files of "
+                              "1 module; 2 have none.\n  3 times a block was not as its type"));
+  const Json json = Json::parse(census_json(image.info, census, {}));
+  EXPECT_EQ(24, json["types"]["reachable"]["bytes"]);
+  EXPECT_EQ(3, json["types"]["disagreed"]);
+}
+
 TEST(GoldenSnapshot, Retained) {
   HeapImage image = Shop(200).image();
   const RetainedTable table = find_retained(image, {});

@@ -43,6 +43,30 @@ TEST(BlockClasses, AreOneForAllStringsAndClosuresOfAFunction) {
   EXPECT_EQ(4u, classes.size());  // with arrays
 }
 
+TEST(BlockClasses, AreTypesOfTheSourceWhereTheyAreKnown) {
+  ImageBuilder builder;
+  const std::uint32_t order = builder.block(2), pair = builder.block(2), all = builder.block(2);
+  const std::uint32_t f = builder.block(3, 247, "f"), g = builder.block(3, 247, "g");
+  const std::uint32_t unsure = builder.block(3, 247, "h");
+  HeapImage image = builder.build();
+  image.types = {{},
+                 {.name = "Shop.order", .fields = 2},
+                 {.name = "Shop.order array", .is_array = true},
+                 {.name = "int -> int", .is_function = true},
+                 {.is_function = true}};
+  image.type_of = {1, 0, 2, 3, 3, 4};
+  const BlockClasses classes(image);
+  EXPECT_EQ("Shop.order", classes.text(classes.of(order)));
+  EXPECT_EQ(2u, classes.fields(classes.of(order)));
+  EXPECT_EQ("block(2)", classes.text(classes.of(pair)));
+  EXPECT_EQ("Shop.order array", classes.text(classes.of(all)));
+  EXPECT_TRUE(classes.is_array(classes.of(all)));
+  EXPECT_FALSE(classes.is_array(classes.of(order)));
+  EXPECT_EQ("closure f : int -> int", classes.text(classes.of(f)));
+  EXPECT_EQ("closure g : int -> int", classes.text(classes.of(g)));
+  EXPECT_EQ("closure h", classes.text(classes.of(unsure)));
+}
+
 TEST(BlockClasses, TagsOfContinuationsAreConstructorsBeforeOCaml5) {
   EXPECT_EQ("continuation", tag_text(245, true));
   EXPECT_EQ("block", tag_text(245, false));

@@ -46,6 +46,23 @@ TEST(ImageCensus, TellsWhatBlocksAre) {
   EXPECT_EQ("block(3, tag 245)", census_of(image).by_class[7].name);
 }
 
+TEST(ImageCensus, TellsHowMuchOfWhatIsReachableHasAType) {
+  ImageBuilder builder;
+  builder.global("Shop", 0, builder.block(2));
+  builder.global("Shop", 1, builder.block(3));
+  builder.block(4);  // garbage
+  builder.global("Shop", 2, builder.block(5, 247));
+  HeapImage image = builder.build();
+  image.types = {{}, {.name = "Shop.order", .fields = 2}, {.is_function = true}};
+  image.type_of = {1, 0, 1, 2};  // the last is of functions that have several types
+  image.types_found = {.disagreed = 7, .modules = 1, .modules_without_files = 2};
+  const ImageCensus census = census_of(image);
+  EXPECT_EQ(1u, census.typed.blocks);
+  EXPECT_EQ(3u, census.typed.words);
+  EXPECT_EQ(7u, census.types.disagreed);
+  EXPECT_THAT(names_of(census.by_class), ElementsAre("Shop.order", "closure", "block(3)"));
+}
+
 TEST(ImageCensus, TellsWhatIsHeldOutsideOfTheHeapApart) {
   ImageBuilder builder;
   builder.global("M", 0, builder.block(6, 255, "_bigarr02"));

@@ -78,19 +78,27 @@ class HeapQueryTest : public ::testing::Test {
   std::uint32_t table_, entry_, text_, handler_, garbage_;
 };
 
+TEST_F(HeapQueryTest, ABlockHasItsTypeOfTheSource) {
+  builder_.image().types = {{}, {.name = "string list", .fields = 2}};
+  builder_.image().type_of = {0, 1, 0, 0, 0};
+  EXPECT_THAT(rows("SELECT block, type, class FROM blocks WHERE block < 2"),
+              ElementsAre(ElementsAre("0", "NULL", "array"),
+                          ElementsAre("1", "string list", "string list")));
+}
+
 TEST_F(HeapQueryTest, Blocks) {
   EXPECT_THAT(
       rows("select * from blocks"),
-      ElementsAre(
-          ElementsAre("0", "0", "300", "2408", "array", "NULL", "1", "0", "global Cache, field 2",
-                      "2440", "NULL"),
-          ElementsAre("1", "1", "2", "24", "block(2, tag 1)", "NULL", "1", "0",
-                      "stack of thread 7, Server.run server.ml:42", "64", "NULL"),
-          ElementsAre("2", "252", "4", "40", "string", "NULL", "1", "1",
-                      "stack of thread 7, Server.run server.ml:42", "40", "1"),
-          ElementsAre("3", "247", "3", "32", "closure Server.handle", "Server.handle", "1", "0",
-                      "global Cache, field 2", "32", "0"),
-          ElementsAre("4", "252", "9", "80", "string", "NULL", "0", "0", "NULL", "NULL", "NULL")));
+      ElementsAre(ElementsAre("0", "0", "300", "2408", "array", "NULL", "1", "0",
+                              "global Cache, field 2", "2440", "NULL", "NULL"),
+                  ElementsAre("1", "1", "2", "24", "block(2, tag 1)", "NULL", "1", "0",
+                              "stack of thread 7, Server.run server.ml:42", "64", "NULL", "NULL"),
+                  ElementsAre("2", "252", "4", "40", "string", "NULL", "1", "1",
+                              "stack of thread 7, Server.run server.ml:42", "40", "1", "NULL"),
+                  ElementsAre("3", "247", "3", "32", "closure Server.handle", "Server.handle", "1",
+                              "0", "global Cache, field 2", "32", "0", "NULL"),
+                  ElementsAre("4", "252", "9", "80", "string", "NULL", "0", "0", "NULL", "NULL",
+                              "NULL", "NULL")));
 }
 
 TEST_F(HeapQueryTest, EdgesAndRoots) {

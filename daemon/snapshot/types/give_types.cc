@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/types/give_types.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_replace.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/types/source_types.h"
+#include "daemon/snapshot/types/unit_block.h"
+#include "daemon/util/utf8.h"
+
+namespace memprofd {
+namespace {
+
+class TypeGiver {
+ public:
+  TypeGiver(HeapImage& image, const FindUnit& find)
+      : image_(image), modules_(find), types_(modules_), kinds_(1) {
+    image_.types.resize(1);
+    image_.types_found = {};
+    image_.type_of.assign(image_.blocks(), 0);
+  }
+
+  void run() {
+    find_units();
+    if (units_.empty()) {
+      image_.type_of.clear();
+      return;
+    }
+    for (const auto sure :
+         {UnitField::Sure::kExported, UnitField::Sure::kDefined, UnitField::Sure::kNested}) {
+      begin_at_roots(sure);
+      spread();
+      while (!later_.empty()) {
+        for (const auto& [block, type] : std::exchange(later_, {})) give(block, type);
+        spread();
+      }
+    }
+  }
+
+ private:
+  struct UnitTypes {
+    std::vector<UnitField> fields;
+    std::vector<TypeId> types;  // of those
+  };
+
+  void find_units() {
+    for (const RootName& root : image_.root_names) {
+      if (root.kind != RootKind::kGlobal || root.owner.empty()) continue;
+      if (units_.contains(root.owner) || !missing_.try_emplace(root.owner, true).second) continue;
+      UnitTypes unit{.fields = unit_block(modules_, root.owner)};
+      if (unit.fields.empty()) {
+        unit.fields = unit_block(modules_, absl::StrReplaceAll(root.owner, {{".", "__"}}));
+      }
+      if (unit.fields.empty()) continue;
+      for (const UnitField& one : unit.fields) {
+        unit.types.push_back(types_.of_field(one.module, one.field));
+      }
+      missing_.erase(root.owner);
+      units_.emplace(root.owner, std::move(unit));
+    }
+    image_.types_found.modules = static_cast<std::uint32_t>(units_.size());
+    image_.types_found.modules_without_files = static_cast<std::uint32_t>(missing_.size());
+  }
+
+  void begin_at_roots(UnitField::Sure sure) {
+    for (const ImageRoot& root : image_.roots) {
+      const RootName& name = image_.root_names[root.name];
+      if (name.kind != RootKind::kGlobal) continue;
+      const auto unit = units_.find(name.owner);
+      if (unit == units_.end() || name.field >= unit->second.fields.size()) continue;
+      if (unit->second.fields[name.field].sure != sure) continue;
+      meet(root.block, unit->second.types[name.field]);
+    }
+  }
+
+  void spread() {
+    for (std::size_t i = 0; i < queue_.size(); ++i) {
+      const std::uint32_t block = queue_[i];
+      const BlockKind& kind = *kinds_[image_.type_of[block]];
+      for (std::uint64_t edge = image_.edges.first[block]; edge < image_.edges.first[block + 1];
+           ++edge) {
+        const std::uint8_t field = image_.fields[edge];
+        const bool is_known = field < kind.types.size() && field != HeapImage::kFarField;
+        meet(image_.edges.to[edge], is_known ? kind.types[field] : kind.every);
+      }
+    }
+    queue_.clear();
+  }
+
+  void meet(std::uint32_t block, TypeId type) {
+    if (type == SourceTypes::kUnknown) return;
+    if (types_.is_vague(type)) {
+      later_.emplace_back(block, type);
+    } else {
+      give(block, type);
+    }
+  }
+
+  void give(std::uint32_t block, TypeId type) {
+    BlockKind* kind = find_kind(block, type);
+    for (int n = 0; kind == nullptr && types_.is_lazy(type) && n < 8; ++n) {
+      type = types_.instead_of(type);  // what was lazy is its value now
+      if (type == SourceTypes::kUnknown) return;
+      kind = find_kind(block, type);
+    }
+    if (kind == nullptr) {
+      ++image_.types_found.disagreed;
+      return;
+    }
+    const std::uint32_t number = number_of(*kind, type);
+    std::uint32_t& given = image_.type_of[block];
+    if (given == 0) {
+      given = number;
+      queue_.push_back(block);
+    } else if (given != number) {
+      disagree(given, number);
+    }
+  }
+
+  // A closure of several functions is one block.
+  void disagree(std::uint32_t& given, std::uint32_t number) {
+    if (image_.types[given].is_function && image_.types[number].is_function) {
+      given = any_function();
+    } else if (!is_vague_[given] && !is_vague_[number]) {
+      ++image_.types_found.disagreed;
+    }
+  }
+  std::uint32_t any_function() {
+    if (any_function_.number == 0) number_of(any_function_, SourceTypes::kUnknown);
+    return any_function_.number;
+  }
+
+  BlockKind* find_kind(std::uint32_t block, TypeId type) {
+    const BlockShape& shape = image_.shape(block);
+    for (BlockKind& kind : types_.kinds(type)) {
+      const bool fits = (kind.tag == shape.tag || kind.tag == BlockKind::kAnyTag) &&
+                        (kind.fields == BlockKind::kAnySize || kind.fields == shape.words - 1) &&
+                        (kind.custom.empty() || kind.custom == image_.texts[shape.name]);
+      if (fits) return &kind;
+    }
+    return nullptr;
+  }
+
+  std::uint32_t number_of(BlockKind& kind, TypeId type) {
+    if (kind.number != 0) return kind.number;
+    kind.number = static_cast<std::uint32_t>(image_.types.size());
+    const bool has_size = kind.fields != BlockKind::kAnySize;
+    image_.types.push_back({.name = valid_utf8(kind.name),
+                            .is_array = kind.is_array,
+                            .is_function = kind.is_function,
+                            .fields = has_size ? kind.fields : 0});
+    kinds_.push_back(&kind);
+    is_vague_.push_back(types_.is_vague(type));
+    return kind.number;
+  }
+
+  HeapImage& image_;
+  SourceModules modules_;
+  SourceTypes types_;
+  absl::flat_hash_map<std::string, UnitTypes> units_;
+  absl::flat_hash_map<std::string, bool> missing_;
+  std::vector<const BlockKind*> kinds_;  // by number of image_.types
+  std::vector<bool> is_vague_{true};     // the same
+  BlockKind any_function_{.is_function = true};
+  std::vector<std::uint32_t> queue_;
+  std::vector<std::pair<std::uint32_t, TypeId>> later_;
+};
+
+}  // namespace
+
+void give_types(HeapImage& image, const FindUnit& find) { TypeGiver(image, find).run(); }
+
+}  // namespace memprofd

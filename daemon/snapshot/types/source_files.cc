@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/types/source_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "daemon/util/read_at.h"
+#include "daemon/util/regular_file.h"
+
+namespace memprofd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDepth = 16;  // of folders in folders
+
+// The compiler writes both Cache.cmt and cache.cmt, as the source is named.
+std::string key_of(std::string name) {
+  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  return name;
+}
+
+bool is_of_compiler(const fs::path& path) {
+  const fs::path ending = path.extension();
+  return ending == ".cmt" || ending == ".cmi";
+}
+
+}  // namespace
+
+SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version)
+    : program_(std::move(program)), format_(compiler_format_of(ocaml_version)) {}
+
+absl::Status SourceFiles::add(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) {
+    add_folder(path, kGiven, kDepth);
+    return absl::OkStatus();
+  }
+  if (!fs::exists(status)) {
+    return absl::NotFoundError("there is no " + path + " to look for .cmt and .cmi files in");
+  }
+  add_file(path, kGiven);
+  return absl::OkStatus();
+}
+
+void SourceFiles::add_file(const std::string& path, Place place) {
+  const fs::path as_path(path);
+  if (is_of_compiler(as_path)) files_[key_of(as_path.filename())].emplace(place, path);
+}
+
+// depth: 0: without the folders in it. Links to folders are not followed, so that there is an end.
+void SourceFiles::add_folder(const std::string& folder, Place place, int depth) {
+  if (depth == 0 && !folders_.insert(folder).second) return;
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (++entries_ > kMostEntries) return;
+    std::error_code unknown;
+    const bool is_folder = at->is_directory(unknown) && !at->is_symlink(unknown);
+    if (is_of_compiler(at->path()) || (depth > 0 && is_folder)) entries.push_back(*at);
+  }
+  // In an order of their own: what is found does not depend on the file system.
+  std::ranges::sort(entries);
+  for (const fs::directory_entry& entry : entries) {
+    std::error_code unknown;
+    if (!entry.is_directory(unknown)) {
+      add_file(entry.path(), place);
+    } else if (depth > 0 && !entry.is_symlink(unknown)) {
+      add_folder(entry.path(), place, depth - 1);
+    }
+  }
+}
+
+void SourceFiles::add_usual_places() {
+  if (std::exchange(has_usual_places_, true)) return;
+  const fs::path program(program_);
+  if (program.is_absolute()) {
+    add_folder(program.parent_path(), kProgram, 0);
+    for (fs::path above = program.parent_path(); above != above.root_path();
+         above = above.parent_path()) {
+      if (above.filename() != "default" || above.parent_path().filename() != "_build") continue;
+      add_folder(above, kProgram, kDepth);
+      break;
+    }
+    // SWITCH/bin/program of opam, /usr/local/bin/program.
+    const fs::path prefix = program.parent_path().parent_path();
+    if (program.parent_path().filename() == "bin" && prefix != "/usr") {
+      add_folder(prefix / "lib", kLibraries, kDepth);
+    }
+  }
+  for (const char* folder : {"/usr/lib/ocaml", "/usr/lib/x86_64-linux-gnu/ocaml",
+                             "/usr/lib/aarch64-linux-gnu/ocaml", "/usr/local/lib/ocaml"}) {
+    add_folder(folder, kLibraries, kDepth);
+  }
+  if (const char* of_switch = std::getenv("OPAM_SWITCH_PREFIX")) {
+    add_folder(std::string(of_switch) + "/lib", kLibraries, kDepth);
+  }
+}
+
+void SourceFiles::add_load_path(const CompilerFile& file) {
+  const fs::path build(file.build_folder());
+  for (const std::string& folder : file.load_path()) {
+    if (folders_.size() >= kMostFolders || (folder.empty() && build.empty())) return;
+    add_folder((build / folder).lexically_normal(), kLoadPath, 0);
+  }
+}
+
+SourceUnit SourceFiles::find(const std::string& name) {
+  const auto [at, is_new] = units_.try_emplace(name);
+  if (is_new) {
+    at->second = std::make_unique<Unit>();
+    Unit& unit = *at->second;
+    if (format_ != 0) {
+      add_usual_places();
+      unit.implementation = read_first(name, ".cmt");
+      // It has its interface in itself when that has no source of its own.
+      if (unit.implementation && unit.implementation->interface) {
+        unit.interface.emplace().interface = std::move(unit.implementation->interface);
+        unit.interface->format = unit.implementation->format;
+      } else {
+        unit.interface = read_first(name, ".cmi");
+      }
+      if (unit.implementation) add_load_path(*unit.implementation);
+    }
+  }
+  const Unit& unit = *units_.find(name)->second;
+  return {unit.interface ? &*unit.interface : nullptr,
+          unit.implementation ? &*unit.implementation : nullptr};
+}
+
+std::optional<CompilerFile> SourceFiles::read_first(const std::string& unit, const char* ending) {
+  const auto found = files_.find(key_of(unit) + ending);
+  if (found == files_.end()) return std::nullopt;
+  for (const auto& [place, path] : found->second) {
+    std::optional<CompilerFile> file = read(path);
+    if (file && file->format == format_) return file;
+  }
+  return std::nullopt;
+}
+
+std::optional<CompilerFile> SourceFiles::read(const std::string& path) {
+  auto file = open_regular_file(path, path);
+  struct ::stat status {};
+  if (!file.ok() || ::fstat(file->get(), &status) != 0) return std::nullopt;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > kMostFileBytes || size > kMostBytes - bytes_) return std::nullopt;
+  std::string bytes(size, '\0');
+  if (!read_at(file->get(), 0, std::as_writable_bytes(std::span(bytes))).ok()) return std::nullopt;
+  bytes_ += size;
+  auto parsed = CompilerFile::parse(bytes);
+  if (!parsed.ok()) return std::nullopt;
+  return *std::move(parsed);
+}
+
+}  // namespace memprofd

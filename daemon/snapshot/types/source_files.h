@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds and reads the .cmi and .cmt files of a program's modules, those of its compiler's release
+// only. In this order: where it is told to, beside the program and in dune's _build/default above
+// it, where the files that were found say that their compiler looked, and where opam and Debian
+// put libraries.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "daemon/snapshot/types/source_modules.h"
+
+namespace memprofd {
+
+class SourceFiles {
+ public:
+  // program: the path of its executable, which need not be there. ocaml_version: "5.3.0".
+  SourceFiles(std::string program, const std::string& ocaml_version);
+  SourceFiles(const SourceFiles&) = delete;
+  SourceFiles& operator=(const SourceFiles&) = delete;
+
+  // A file, or a folder with all below it. kNotFound: neither is there.
+  absl::Status add(const std::string& path);
+  // "Stdlib__Hashtbl": as in SourceModules. Files that cannot be read are passed over.
+  SourceUnit find(const std::string& unit);
+
+ private:
+  static constexpr std::size_t kMostEntries = 500'000;  // of folders that are looked through
+  static constexpr std::size_t kMostFolders = 4'096;    // of load paths
+  static constexpr std::uint64_t kMostFileBytes = 256 << 20;
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // of all that is read
+
+  struct Unit {
+    std::optional<CompilerFile> interface, implementation;
+  };
+  // Before others, in this order.
+  enum Place { kGiven, kProgram, kLoadPath, kLibraries };
+
+  void add_usual_places();
+  void add_folder(const std::string& folder, Place place, int depth);
+  void add_file(const std::string& path, Place place);
+  void add_load_path(const CompilerFile& file);
+  std::optional<CompilerFile> read_first(const std::string& unit, const char* ending);
+  std::optional<CompilerFile> read(const std::string& path);
+
+  const std::string program_;
+  const int format_;
+  bool has_usual_places_ = false;
+  std::size_t entries_ = 0;
+  std::uint64_t bytes_ = 0;
+  // By name without folder, with a small letter first.
+  absl::flat_hash_map<std::string, std::multimap<Place, std::string>> files_;
+  std::set<std::string> folders_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Unit>> units_;
+};
+
+}  // namespace memprofd

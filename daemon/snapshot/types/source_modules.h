@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of a program's source: which declaration a path means where it is written. Modules are
+// looked into behind their signatures, because a heap does not care what is abstract:
+//
+//     module Ids = Map.Make (Int)         Ids.t is declared in map.ml, in the body of Make, with
+//     let all : string Ids.t ref = ...    Ord bound to Int: a module "Map.Make(Int)" of its own
+//
+// A module is made for each structure, signature and application of a functor, once. It knows its
+// items by name, for paths from outside, and by the compiler's stamps, for those from inside. What
+// cannot be found is answered with kNoModule or null, never guessed. Not to be used by two threads.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/snapshot/types/compiler_file.h"
+
+namespace memprofd {
+
+// The files of one compilation unit; null: there are none.
+struct SourceUnit {
+  const CompilerFile* interface = nullptr;
+  const CompilerFile* implementation = nullptr;
+};
+using FindUnit = std::function<SourceUnit(const std::string& name)>;
+
+class SourceModules {
+ public:
+  using ModuleId = std::uint32_t;
+  static constexpr ModuleId kNoModule = 0;
+
+  struct Declaration {
+    std::string name;     // "t"
+    ModuleId module = 0;  // where it stands, and where what it says is looked up
+    MarshalValue what;    // Types.type_declaration
+  };
+  // What a module's block has at run time, in the order of its fields.
+  struct Field {
+    enum class What : std::uint8_t { kValue, kModule, kException, kOther };
+    What what = What::kOther;
+    std::string name;
+    std::int64_t stamp = 0;
+    MarshalValue type;  // type_expr of a value, module_type of a module
+  };
+
+  explicit SourceModules(FindUnit find) : find_(std::move(find)) {}
+  SourceModules(const SourceModules&) = delete;
+  SourceModules& operator=(const SourceModules&) = delete;
+
+  // What is known of a unit: how it is implemented, or else what it exports.
+  ModuleId unit(const std::string& name);
+  // What it exports, with its implementation behind that.
+  ModuleId interface_of(const std::string& name);
+  // The module that an item of a module's signature describes.
+  ModuleId module_in(ModuleId module, const Field& field);
+
+  const Declaration* type_at(MarshalValue path, ModuleId from);
+  // The same type as it is implemented, when the declaration says nothing of that.
+  const Declaration* behind(const Declaration& declaration);
+  const Declaration* type_named(ModuleId module, const std::string& name);
+
+  // What a module that is a structure or has a signature has.
+  std::vector<Field> fields_of(ModuleId module);
+  // Of the structures that a structure has in itself, all their fields: one after the other, those
+  // of inner ones behind the module that they are in.
+  struct NestedField {
+    ModuleId module = 0;
+    Field field;
+  };
+  std::vector<NestedField> nested_fields_of(ModuleId module);
+  bool is_functor(ModuleId module) const { return modules_[module].is_functor; }
+  // "Demo_server.Sessions", "Map.Make(Int)".
+  const std::string& name_of(ModuleId module) const { return modules_[module].name; }
+  int format_of(ModuleId module) const { return modules_[module].format; }
+
+  // "Hashtbl.t" for a type t of Stdlib__Hashtbl.
+  static std::string unit_text(const std::string& unit);
+
+ private:
+  static constexpr int kMostDepth = 100;  // of modules that are looked up for another
+  static constexpr std::size_t kMostModules = 200'000, kMostItems = 4'000'000;
+
+  enum class Kind : std::uint8_t { kType, kModule, kModuleType };
+  struct Item {
+    std::string name;
+    std::int64_t stamp = 0;
+    ModuleId scope = 0;       // where its parts are looked up
+    MarshalValue declared;    // type_declaration, module_type or (of a kModuleType) the same
+    MarshalValue expression;  // Typedtree.module_expr; an integer: not known
+    MarshalValue included;    // the same, of the include that brings it
+    bool is_made = false, is_being_made = false;
+    ModuleId module = 0;  // once made
+    Declaration declaration;
+  };
+  struct Module {
+    ModuleId parent = 0;
+    ModuleId behind = 0;  // of a signature: the module that has it
+    std::string name;
+    int format = 0;
+    bool is_functor = false;
+    bool body_is_type = false;
+    MarshalValue parameter, body;  // of a functor: Ident.t option, module_expr or module_type
+    MarshalValue signature;        // list of signature_item
+    std::map<std::pair<Kind, std::string>, Item*> by_name;
+    std::map<std::int64_t, Item*> by_stamp;
+  };
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+
+  ModuleId new_module(ModuleId parent, std::string name, int format);
+  Item& add_item(ModuleId module, Kind kind, MarshalValue ident);
+  void add_signature(ModuleId module, MarshalValue signature);
+  void add_structure(ModuleId module, MarshalValue structure);
+  void add_expression(ModuleId module, MarshalValue binding);
+  void add_included(ModuleId module, MarshalValue include);
+
+  ModuleId of_expression(MarshalValue expression, ModuleId scope, const std::string& name);
+  ModuleId of_type(MarshalValue type, ModuleId scope, const std::string& name, ModuleId behind);
+  ModuleId of_structure(MarshalValue structure, ModuleId scope, const std::string& name);
+  ModuleId of_signature(MarshalValue signature, ModuleId scope, const std::string& name,
+                        ModuleId behind);
+  ModuleId functor(MarshalValue parameter, MarshalValue body, bool body_is_type, ModuleId scope,
+                   const std::string& name);
+  ModuleId apply(ModuleId functor, ModuleId argument);
+  ModuleId module_of(Item& item);
+  void add_nested_in(ModuleId module, const Field& field, std::vector<NestedField>& fields);
+  ModuleId module_at(MarshalValue path, ModuleId from);
+  Item* item_at(Kind kind, MarshalValue path, ModuleId from);
+  Item* item_named(Kind kind, ModuleId module, const std::string& name);
+  Item* item_by_stamp(MarshalValue ident, ModuleId from);
+  std::string name_below(ModuleId module, std::string_view name) const;
+
+  FindUnit find_;
+  int depth_ = 0;
+  std::deque<Module> modules_{1};
+  std::deque<Item> items_;
+  absl::flat_hash_map<std::string, ModuleId> units_, interfaces_;
+  // By node and scope, functor and argument.
+  absl::flat_hash_map<Key, ModuleId> structures_, applications_;
+  absl::flat_hash_map<std::pair<Key, ModuleId>, ModuleId> signatures_;
+};
+
+// Of an Ident.t.
+std::string_view ident_name(MarshalValue ident);
+std::int64_t ident_stamp(MarshalValue ident);
+bool is_predefined(MarshalValue ident);
+
+}  // namespace memprofd

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/types/source_types.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/snapshot/types/type_nodes.h"
+
+namespace memprofd {
+namespace {
+
+enum Path { kIdent };
+
+std::string key_of(const std::string& what, std::uint64_t part,
+                   const std::vector<TypeId>& arguments) {
+  std::string key = absl::StrCat(what, " ", part);
+  for (const TypeId argument : arguments) absl::StrAppend(&key, " ", argument);
+  return key;
+}
+
+}  // namespace
+
+TypeId SourceTypes::intern(Type type, const std::string& key) {
+  const auto next = static_cast<TypeId>(types_.size());
+  if (next >= kMostTypes) return kUnknown;
+  const auto [at, is_new] = known_.try_emplace(key, next);
+  if (!is_new) return at->second;
+  type.is_vague = std::ranges::any_of(type.arguments, [&](TypeId part) { return is_vague(part); });
+  if (type.text.size() > kMostText) {
+    type.text.resize(kMostText);
+    type.text += "…";
+  }
+  type.number = next;
+  types_.push_back(std::move(type));
+  return next;
+}
+
+TypeId SourceTypes::of_expression(MarshalValue expression, ModuleId scope) {
+  parts_left_ = kMostParts;
+  return convert(expression, {.module = scope});
+}
+
+TypeId SourceTypes::of_module(ModuleId module) {
+  if (module == SourceModules::kNoModule) return kUnknown;
+  Type type{.what = What::kModule, .text = "module " + modules_.name_of(module), .module = module};
+  return intern(std::move(type), key_of("module", module, {}));
+}
+
+TypeId SourceTypes::of_field(ModuleId module, const SourceModules::Field& field) {
+  switch (field.what) {
+    case SourceModules::Field::What::kValue:
+      return of_expression(field.type, module);
+    case SourceModules::Field::What::kModule:
+      return of_module(modules_.module_in(module, field));
+    case SourceModules::Field::What::kException:
+      return predefined("extension_constructor", {});
+    case SourceModules::Field::What::kOther:
+      break;
+  }
+  return kUnknown;
+}
+
+TypeId SourceTypes::convert(MarshalValue expression, const Scope& scope) {
+  expression = without_links(expression);
+  const MarshalValue what = expression.field(0);
+  if (scope.depth > kMostDepth || --parts_left_ < 0) return kUnknown;
+  const Scope inner{scope.module, scope.bound, scope.depth + 1};
+  switch (what.tag()) {
+    case kTypeVariable:
+      return variable(expression, scope);
+    case kTypeFunction:
+      return function(what, inner);
+    case kTypeTuple:
+      return tuple(what.field(0), inner);
+    case kTypeConstructor:
+      return of_path(what, inner);
+    case kTypeObject:
+      return object(what);
+    case kTypePolymorphic:
+      return polymorphic(what.field(0), inner);
+    case kTypeForAll:
+      return convert(what.field(0), inner);
+    case kTypePackage:
+      return intern({.what = What::kPackage, .text = "module"}, "package");
+    default:
+      return kUnknown;
+  }
+}
+
+TypeId SourceTypes::variable(MarshalValue expression, const Scope& scope) const {
+  if (scope.bound == nullptr) return kUnknown;
+  for (const auto& [variable, type] : *scope.bound) {
+    if (variable == expression.identity()) return type;
+  }
+  return kUnknown;
+}
+
+TypeId SourceTypes::function(MarshalValue arrow, const Scope& scope) {
+  const std::vector<TypeId> parts{convert(arrow.field(1), scope), convert(arrow.field(2), scope)};
+  const bool takes_function = types_[parts[0]].what == What::kFunction;
+  const std::string from = takes_function ? "(" + text(parts[0]) + ")" : text(parts[0]);
+  return intern({.what = What::kFunction,
+                 .text = absl::StrCat(from, " -> ", text(parts[1])),
+                 .arguments = parts},
+                key_of("function", 0, parts));
+}
+
+TypeId SourceTypes::tuple(MarshalValue list, const Scope& scope) {
+  const std::vector<TypeId> parts = convert_all(list, scope);
+  std::string all;
+  for (const TypeId part : parts) absl::StrAppend(&all, all.empty() ? "" : " * ", part_text(part));
+  return intern({.what = What::kTuple, .text = all, .arguments = parts}, key_of("tuple", 0, parts));
+}
+
+// By the class that it has its type from, if any.
+TypeId SourceTypes::object(MarshalValue what) {
+  const std::string name = path_name(what.field(1).field(0).field(0).field(0));
+  return intern({.what = What::kObject, .text = name.empty() ? "object" : "object " + name},
+                "object " + name);
+}
+
+std::vector<TypeId> SourceTypes::convert_all(MarshalValue list, const Scope& scope) {
+  std::vector<TypeId> types;
+  for_each_in_list(list,
+                   [&](MarshalValue one) { types.push_back(convert(tuple_part(one), scope)); });
+  return types;
+}
+
+TypeId SourceTypes::of_path(MarshalValue constructor, const Scope& scope) {
+  const MarshalValue path = constructor.field(0);
+  std::vector<TypeId> arguments = convert_all(constructor.field(1), scope);
+  if (path.is(kIdent) && is_predefined(path.field(0))) {
+    return predefined(std::string(ident_name(path.field(0))), std::move(arguments));
+  }
+  const Declaration* found = modules_.type_at(path, scope.module);
+  return found == nullptr ? kUnknown : declared(*found, std::move(arguments), scope.depth);
+}
+
+std::string SourceTypes::full_name(const Declaration& declaration) const {
+  const std::string& module = modules_.name_of(declaration.module);
+  return module.empty() ? declaration.name : absl::StrCat(module, ".", declaration.name);
+}
+
+std::string SourceTypes::part_text(TypeId type) const {
+  const What what = types_[type].what;
+  const bool is_loose = what == What::kFunction || what == What::kTuple;
+  return is_loose ? absl::StrCat("(", text(type), ")") : text(type);
+}
+
+std::string SourceTypes::arguments_text(const std::vector<TypeId>& arguments) const {
+  if (arguments.empty()) return "";
+  if (arguments.size() == 1) return part_text(arguments[0]) + " ";
+  std::string all;
+  for (const TypeId argument : arguments) {
+    absl::StrAppend(&all, all.empty() ? "(" : ", ", text(argument));
+  }
+  return all + ") ";
+}
+
+TypeId SourceTypes::predefined(const std::string& name, std::vector<TypeId> arguments) {
+  const std::string key = key_of(absl::StrCat("predefined ", name), 0, arguments);
+  Type type{
+      .what = What::kPredefined,
+      .text = absl::StrCat(arguments_text(arguments), name == "lazy_t" ? "lazy" : name.c_str()),
+      .head = name};
+  if (name == "lazy_t" && arguments.size() == 1) type.instead = arguments[0];
+  type.arguments = std::move(arguments);
+  return intern(std::move(type), key);
+}
+
+SourceTypes::Bound SourceTypes::bind(const Declaration& declaration,
+                                     const std::vector<TypeId>& arguments) const {
+  Bound bound;
+  for_each_in_list(declaration.what.field(kDeclParameters), [&](MarshalValue parameter) {
+    const TypeId type = bound.size() < arguments.size() ? arguments[bound.size()] : kUnknown;
+    bound.emplace_back(without_links(parameter).identity(), type);
+  });
+  return bound;
+}
+
+TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId> arguments,
+                             int depth) {
+  const int format = modules_.format_of(declaration.module);
+  const MarshalValue kind = declaration.what.field(kDeclKind);
+  const MarshalValue manifest = declaration.what.field(kDeclManifest).field(0);
+  const bool is_record = kind.is(record_tag(format)), is_variant = kind.is(variant_tag(format));
+  const bool is_open = !kind.is_block() && kind.integer() == open_number(format);
+  const Bound bound = bind(declaration, arguments);
+  const Scope scope{declaration.module, &bound, depth + 1};
+  if (manifest.is_block()) {
+    // type t = M.t = { ... } is M.t, where that is known.
+    const TypeId same = convert(manifest, scope);
+    const What of_same = types_[same].what;
+    const bool is_better =
+        of_same == What::kRecord || of_same == What::kVariant || of_same == What::kOpen;
+    if (is_better || !(is_record || is_variant || is_open)) return same;
+  }
+  if (!is_record && !is_variant && !is_open)
+    return abstract(declaration, std::move(arguments), depth);
+  if (is_unboxed(declaration.what, kind, format)) {
+    return convert(only_part(kind, is_record), scope);
+  }
+  const What what = is_record ? What::kRecord : is_variant ? What::kVariant : What::kOpen;
+  const std::string key =
+      key_of("declared", reinterpret_cast<std::uintptr_t>(&declaration), arguments);
+  return intern({.what = what,
+                 .text = arguments_text(arguments) + full_name(declaration),
+                 .arguments = std::move(arguments),
+                 .declaration = &declaration},
+                key);
+}
+
+// Its values are of that type, whatever they are made of.
+TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId> arguments,
+                             int depth) {
+  const Declaration* behind = modules_.behind(declaration);
+  if (behind != nullptr && depth < kMostDepth)
+    return declared(*behind, std::move(arguments), depth + 1);
+  const std::string name = full_name(declaration);
+  if (name == "Obj.t") return kUnknown;  // any value can be made one
+  if (name == "Atomic.t") return predefined("Atomic.t", std::move(arguments));
+  const std::string key =
+      key_of("declared", reinterpret_cast<std::uintptr_t>(&declaration), arguments);
+  return intern({.what = What::kAbstract,
+                 .text = arguments_text(arguments) + name,
+                 .arguments = std::move(arguments)},
+                key);
+}
+
+// Which of its tags a value has the hash in it tells, which the image has not: its argument is
+// known where all tags have the same.
+TypeId SourceTypes::polymorphic(MarshalValue row, const Scope& scope) {
+  std::map<std::string, MarshalValue> tags;
+  const std::string name = row_name(row);
+  // A row may go on in another one.
+  for (int n = 0; n < kMostDepth; ++n) {
+    for_each_in_list(row.field(kRowFields),
+                     [&](MarshalValue tag) { tags.emplace(tag.field(0).text(), tag.field(1)); });
+    const MarshalValue more = without_links(row.field(kRowMore)).field(0);
+    if (!more.is(kTypePolymorphic)) break;
+    row = more.field(0);
+  }
+  std::vector<TypeId> arguments;
+  std::string all;
+  bool is_known = row.field(row_closed_field(row)).integer() != 0;
+  for (const auto& [tag, what] : tags) {
+    absl::StrAppend(&all, all.empty() ? "[ `" : " | `", tag);
+    is_known = is_known && (what.is(kRowPresent) || !what.is_block());
+    if (!what.is(kRowPresent) || !what.field(0).is_block()) continue;
+    arguments.push_back(convert(what.field(0).field(0), scope));
+    absl::StrAppend(&all, " of ", text(arguments.back()));
+  }
+  const bool is_one = !arguments.empty() && std::ranges::all_of(arguments, [&](TypeId argument) {
+    return argument == arguments[0];
+  });
+  arguments = {is_one && is_known ? arguments[0] : kUnknown};
+  const std::string shown = name.empty() ? all + " ]" : name;
+  Type type{.what = What::kPolymorphic, .text = shown, .arguments = arguments};
+  return intern(std::move(type), absl::StrCat("row ", shown, " ", arguments[0]));
+}
+
+std::deque<BlockKind>& SourceTypes::kinds(TypeId type) {
+  if (!types_[type].has_kinds) {
+    types_[type].has_kinds = true;
+    parts_left_ = kMostParts;
+    make_kinds(types_[type]);
+  }
+  return types_[type].kinds;
+}
+
+}  // namespace memprofd

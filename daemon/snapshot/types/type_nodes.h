@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constructors and fields of the compiler's Types, for 4.11 to 5.4: those that are read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "daemon/snapshot/types/marshal_graph.h"
+
+namespace memprofd {
+
+// Types.type_desc.
+inline constexpr int kTypeVariable = 0, kTypeFunction = 1, kTypeTuple = 2, kTypeConstructor = 3,
+                     kTypeObject = 4, kTypeLink = 6, kTypePolymorphic = 8, kTypeForAll = 10,
+                     kTypePackage = 11;
+// Types.type_declaration.
+inline constexpr std::uint64_t kDeclParameters = 0, kDeclKind = 2, kDeclManifest = 4;
+// Types.constructor_declaration.
+inline constexpr std::uint64_t kConstructorArguments = 1, kConstructorResult = 2;
+inline constexpr int kTupleArguments = 0, kRecordArguments = 1;
+// Types.row_desc.
+inline constexpr std::uint64_t kRowFields = 0, kRowMore = 1;
+inline constexpr int kRowPresent = 0;
+
+// Since 5.2 what is abstract has a reason.
+constexpr int record_tag(int format) { return format >= 34 ? 1 : 0; }
+constexpr int variant_tag(int format) { return record_tag(format) + 1; }
+constexpr int open_number(int format) { return format >= 34 ? 0 : 1; }
+// Since 4.14 without row_bound.
+inline std::uint64_t row_closed_field(MarshalValue row) { return row.size() >= 6 ? 3 : 2; }
+
+// What a variable was found to be.
+inline MarshalValue without_links(MarshalValue expression) {
+  for (int n = 0; n < 1000 && expression.field(0).is(kTypeLink); ++n) {
+    expression = expression.field(0).field(0);
+  }
+  return expression;
+}
+// Since 5.4 a part of a tuple may have a label: a pair, where a type has four fields.
+inline MarshalValue tuple_part(MarshalValue part) {
+  return part.size() == 2 ? part.field(1) : part;
+}
+// Of a record's field. Since 5.4 it says whether it is atomic, before that.
+inline MarshalValue label_type(MarshalValue label) {
+  return label.field(label.size() >= 7 ? 3 : 2);
+}
+// "M.t"; empty: it is none.
+inline std::string path_name(MarshalValue path) {
+  if (path.is(0)) return std::string(path.field(0).field(0).text());
+  if (!path.is(1)) return "";
+  const std::string_view last = path.field(1).text();
+  const MarshalValue above = path.field(0);
+  if (above.is(0)) return std::string(above.field(0).field(0).text()) + "." + std::string(last);
+  return std::string(last);
+}
+inline std::string row_name(MarshalValue row) {
+  return path_name(row.field(row.size() - 1).field(0).field(0));
+}
+
+// The type that a value of an unboxed one is.
+inline MarshalValue only_part(MarshalValue kind, bool is_record) {
+  const MarshalValue only = kind.field(0).field(0);
+  if (is_record) return label_type(only);
+  const MarshalValue arguments = only.field(kConstructorArguments);
+  const MarshalValue first = arguments.field(0).field(0);
+  return arguments.is(kRecordArguments) ? label_type(first) : first;
+}
+inline bool is_unboxed(MarshalValue declaration, MarshalValue kind, int format) {
+  // Record_unboxed is the first representation of a record with an argument; since 4.13 a variant
+  // says so itself.
+  if (kind.is(record_tag(format))) return kind.field(1).is(0);
+  if (!kind.is(variant_tag(format))) return false;
+  if (kind.size() >= 2) return !kind.field(1).is_block() && kind.field(1).integer() == 1;
+  const MarshalValue said = declaration.field(12);  // { unboxed; default }
+  return said.field(0).integer() == 1;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of OCaml's compiler: whatever is in them, each block of a heap has a type that there is.
+#include <fstream>
+#include <iterator>
+
+#include "daemon/snapshot/types/compiler_file.h"
+#include "daemon/snapshot/types/give_types.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/kit/image_builder.h"
+#include "tests/kit/marshal_bytes.h"
+
+namespace memprofd::fuzz {
+namespace {
+
+// Of each tag and size some blocks, that hold each other, and that a module holds.
+const HeapImage& heap_with_all_shapes() {
+  static const HeapImage heap = [] {
+    ImageBuilder builder;
+    for (std::uint32_t i = 0; i < 96; ++i) {
+      builder.block(1 + i % 6, i % 8 == 0 ? 247 + i / 8 % 9 : i % 3);
+      builder.global("Queue", i, i);
+    }
+    for (std::uint32_t i = 0; i < 96; ++i) {
+      for (std::uint32_t field = 0; field < 1 + i % 6; ++field) {
+        if (i % 8 != 0) builder.point(i, field, (i * 7 + field * 5) % 96);
+      }
+    }
+    return builder.build();
+  }();
+  return heap;
+}
+
+bool read_types(std::string_view bytes) {
+  const auto file = CompilerFile::parse(bytes);
+  if (!file.ok()) return false;
+  HeapImage heap = heap_with_all_shapes();
+  // It is every unit that it names.
+  give_types(heap, [&](const std::string&) {
+    return SourceUnit{.interface = file->interface ? &*file : nullptr,
+                      .implementation = file->implementation ? &*file : nullptr};
+  });
+  require(heap.type_of.empty() || heap.type_of.size() == heap.blocks(), "types of no block");
+  for (const std::uint32_t type : heap.type_of) require(type < heap.types.size(), "no such type");
+  (void)file->load_path();
+  return true;
+}
+
+// With type t = { first : string; rest : t list }, and a value of it.
+std::string small_interface() {
+  using namespace marshal;
+  const auto type = [](const std::string& what) {
+    return block(0, {what, integer(0), integer(0), integer(0)});
+  };
+  const auto ident = [](const char* name, int stamp) {
+    return block(0, {text(name), integer(stamp)});
+  };
+  const std::string constant =
+      type(block(3, {block(0, {block(3, {text("string"), integer(1)})}), integer(0), integer(0)}));
+  const std::string label = block(0, {ident("first", 8), integer(0), constant});
+  const std::string record = block(1, {list({label}), integer(0)});
+  const std::string declaration =
+      block(0, {integer(0), integer(0), record, integer(0), integer(0)});
+  const std::string value =
+      block(0, {type(block(3, {block(0, {ident("t", 5)}), integer(0), integer(0)})), integer(0)});
+  return interface_file("Queue", list({block(1, {ident("t", 5), declaration}),
+                                       block(0, {ident("all", 6), value, integer(0)})}));
+}
+
+// What there is of the machine's own compiler.
+std::vector<std::string> type_seeds() {
+  std::vector<std::string> files{small_interface()};
+  for (const char* name : {"queue.cmt", "stdlib__Queue.cmt", "stdlib__Queue.cmi",
+                           "stdlib__Stack.cmt", "stdlib__Hashtbl.cmi", "stdlib__Map.cmt"}) {
+    std::ifstream file(std::string("/usr/lib/ocaml/") + name, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    if (CompilerFile::parse(bytes).ok()) files.push_back(std::move(bytes));
+  }
+  return files;
+}
+
+const Add added_types("types", {&read_types, &type_seeds});
+
+}  // namespace
+}  // namespace memprofd::fuzz
