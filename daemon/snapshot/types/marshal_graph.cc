@@ -109,11 +109,12 @@ absl::StatusOr<std::string> decompressed(std::string_view data, std::uint64_t by
 
 }  // namespace
 
-// Objects have numbers in the order in which they begin, and shared ones are named by how far back
-// they are.
+// Objects have numbers in the order in which they begin. A shared one is named by how far back it
+// is, or in compressed data by its number.
 class MarshalReader {
  public:
-  explicit MarshalReader(std::string_view data) : bytes_(data) {}
+  MarshalReader(std::string_view data, bool is_by_number)
+      : bytes_(data), is_by_number_(is_by_number) {}
 
   absl::StatusOr<MarshalGraph> read() {
     graph_.root_ = one_value();
@@ -258,12 +259,13 @@ class MarshalReader {
     if (name == "_n") return skipped(bytes_.number(1) == 1 ? 4 : 8, kCustomTag);
     return failed();
   }
-  std::uint64_t shared(std::uint64_t back) {
-    if (back == 0 || back > objects_.size()) return failed();
-    return objects_[objects_.size() - back];
+  std::uint64_t shared(std::uint64_t said) {
+    const std::uint64_t number = is_by_number_ ? said : objects_.size() - said;
+    return number < objects_.size() ? objects_[number] : failed();
   }
 
   Bytes bytes_;
+  const bool is_by_number_;
   MarshalGraph graph_;
   std::vector<std::uint64_t> objects_;
   std::vector<Open> open_;
@@ -298,9 +300,9 @@ absl::StatusOr<std::size_t> MarshalGraph::size_of(std::string_view bytes) {
 absl::StatusOr<MarshalGraph> MarshalGraph::read(std::string_view bytes) {
   ASSIGN_OR_RETURN(const Header header, read_header(bytes));
   const std::string_view data = bytes.substr(header.bytes, header.data_bytes);
-  if (!header.compressed) return MarshalReader(data).read();
+  if (!header.compressed) return MarshalReader(data, false).read();
   ASSIGN_OR_RETURN(const std::string plain, decompressed(data, header.plain_bytes));
-  return MarshalReader(plain).read();
+  return MarshalReader(plain, true).read();
 }
 
 }  // namespace memprofd

@@ -72,11 +72,13 @@ TEST(MarshalGraph, SkipsNumbersAndCountsThem) {
 }
 
 TEST(MarshalGraph, ReadsWhatIsCompressed) {
-  const std::string value = block(0, {text(std::string(200, 'z')), integer(9)});
+  // Shared objects are named by their numbers, from 0 on.
+  const std::string value = block(0, {text(std::string(200, 'z')), integer(9), shared(1)});
   const auto graph = MarshalGraph::read(compressed(value));
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(std::string(200, 'z'), graph->root().field(0).text());
   EXPECT_EQ(9, graph->root().field(1).integer());
+  EXPECT_EQ(graph->root().field(0).identity(), graph->root().field(2).identity());
 }
 
 TEST(MarshalGraph, RefusesWhatIsDamaged) {
