@@ -31,11 +31,14 @@ ByPlace by_place(const FrameTable& frames) {
   return places;
 }
 
-// An outermost function is the module's own; inlined ones may be of others.
-std::string name_at(std::uint64_t table, const ByPlace& places, Symbolizer& symbolizer) {
+// An outermost function is the module's own; inlined ones may be of others. A table says first how
+// many frames it has: behind them come another module's.
+std::string name_at(std::uint64_t table, std::uint64_t frames, const ByPlace& places,
+                    Symbolizer& symbolizer) {
   const auto first =
       std::lower_bound(places.begin(), places.end(), std::pair(table, std::uint64_t{0}));
-  const auto end = first + std::min(kFramesAsked, places.end() - first);
+  const auto asked = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(frames, kFramesAsked));
+  const auto end = first + std::min(asked, places.end() - first);
   for (auto place = first; place != end; ++place) {
     const std::vector<Location> found = symbolizer.locations(place->second, -1);
     if (found.empty()) continue;
@@ -61,11 +64,12 @@ ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& 
   const ByPlace places = by_place(frames);
   for (std::uint64_t i = 0; i < kMostModules && found.blocks_.size() < kMostBlocks; ++i) {
     std::uint64_t list = 0;
-    std::uint64_t table = 0;
+    std::uint64_t table = 0, frames = 0;
     if (!memory.read_value(tables.globals + 8 * i, list).ok() || list == 0) break;
     const bool has_table =
-        memory.read_value(tables.frametable + 8 * (i + kTablesBefore), table).ok() && table != 0;
-    found.names_.push_back(has_table ? name_at(table, places, symbolizer) : "");
+        memory.read_value(tables.frametable + 8 * (i + kTablesBefore), table).ok() && table != 0 &&
+        memory.read_value(table, frames).ok();
+    found.names_.push_back(has_table ? name_at(table, frames, places, symbolizer) : "");
     found.add_module(memory, list);
   }
   std::sort(found.blocks_.begin(), found.blocks_.end(),

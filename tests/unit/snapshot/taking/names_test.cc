@@ -173,11 +173,14 @@ TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
   const std::uint64_t first = put(block(3, 0)) + 8;
   const std::uint64_t other = put(block(2, 0)) + 8;
   const std::uint64_t unnamed = put(block(1, 0)) + 8;
-  const std::uint64_t lists[] = {put({first, other, 0}), put({unnamed, 0})};
+  const std::uint64_t without_frames = put(block(1, 0)) + 8;
+  const std::uint64_t lists[] = {put({first, other, 0}), put({unnamed, 0}),
+                                 put({without_frames, 0})};
+  const std::uint64_t no_frames = put({0});  // what follows is of another module
   const std::uint64_t count = put({1});
   const std::uint64_t descriptor = put_descriptor(memory, kCode, 16, {});
-  const std::uint64_t globals = put({lists[0], lists[1], 0});
-  const std::uint64_t tables = put({1, 1, count, memory.end() + 4096, 0});
+  const std::uint64_t globals = put({lists[0], lists[1], lists[2], 0});
+  const std::uint64_t tables = put({1, 1, count, memory.end() + 4096, no_frames, 0});
   testing::FakeSymbolizer symbolizer;
   symbolizer.table[kCode] = {.function = "Cache.find"};
   const FrameTable frames({{kCode, descriptor, 16}});
@@ -189,6 +192,7 @@ TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
   EXPECT_EQ("Cache", modules.find(other)->module);
   EXPECT_FALSE(modules.find(other)->field.has_value());
   EXPECT_EQ("", modules.find(unnamed)->module);
+  EXPECT_EQ("", modules.find(without_frames)->module);
   EXPECT_FALSE(modules.find(first + 24).has_value());
   EXPECT_FALSE(modules.find(first - 8).has_value());
 }
