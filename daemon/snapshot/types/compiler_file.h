@@ -19,7 +19,8 @@
 
 namespace memprofd {
 
-// Of the magic number: 30 is OCaml 4.13's, 35 that of 5.3. 0: not known, or not supported.
+// The number in the magic of that release's files: 30 is OCaml 4.13's, 35 that of 5.3. 0: not
+// known, or not supported.
 int compiler_format_of(std::string_view ocaml_version);
 
 struct CompilerFile {

@@ -67,8 +67,8 @@ class SourceModules {
 
   // What a module that is a structure or has a signature has.
   std::vector<Field> fields_of(ModuleId module);
-  // Of the structures that a structure has in itself, all their fields: one after the other, those
-  // of inner ones behind the module that they are in.
+  // All fields of the structures that a structure has in itself: one after the other, those of
+  // inner ones behind the module that they are in.
   struct NestedField {
     ModuleId module = 0;
     Field field;
@@ -145,7 +145,7 @@ class SourceModules {
   absl::flat_hash_map<std::pair<Key, ModuleId>, ModuleId> signatures_;
 };
 
-// Of an Ident.t.
+// Both are of an Ident.t.
 std::string_view ident_name(MarshalValue ident);
 std::int64_t ident_stamp(MarshalValue ident);
 bool is_predefined(MarshalValue ident);

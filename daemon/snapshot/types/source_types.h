@@ -48,9 +48,9 @@ class SourceTypes {
 
   explicit SourceTypes(SourceModules& modules) : modules_(modules) {}
 
-  // Of a Types.type_expr that is written in a module.
+  // The type that a Types.type_expr means where it is written, in a module.
   TypeId of_expression(MarshalValue expression, ModuleId scope);
-  // Of the block that a module is at run time, or of a functor's closure.
+  // The type of the block that a module is at run time, or of a functor's closure.
   TypeId of_module(ModuleId module);
   TypeId of_field(ModuleId module, const SourceModules::Field& field);
 

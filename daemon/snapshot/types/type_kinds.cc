@@ -141,7 +141,7 @@ void SourceTypes::add_constructor(Type& type, MarshalValue constructor, int tag)
       without_links(constructor.field(kConstructorResult).field(0)).field(0);
   Bound bound;
   if (result.is(kTypeConstructor)) {
-    // Of a GADT: its own variables, those that are not in its result may be anything.
+    // A GADT's has its own variables; those that are not in its result may be anything.
     for_each_in_list(result.field(1), [&, i = std::size_t{0}](MarshalValue argument) mutable {
       const TypeId known = i < type.arguments.size() ? type.arguments[i] : kUnknown;
       bound.emplace_back(without_links(argument).identity(), known);

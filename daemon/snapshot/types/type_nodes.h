@@ -41,7 +41,7 @@ inline MarshalValue without_links(MarshalValue expression) {
 inline MarshalValue tuple_part(MarshalValue part) {
   return part.size() == 2 ? part.field(1) : part;
 }
-// Of a record's field. Since 5.4 it says whether it is atomic, before that.
+// A label is of a record's field. Since 5.4 it says whether it is atomic, before that.
 inline MarshalValue label_type(MarshalValue label) {
   return label.field(label.size() >= 7 ? 3 : 2);
 }
