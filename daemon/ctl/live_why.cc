@@ -6,6 +6,7 @@
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
+#include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
@@ -35,7 +36,8 @@ absl::Status run_why(const Options& options) {
   RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
                     return file.write(bytes);
                   }).status());
-  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(file.path()));
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
+  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
   return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.pid()),
                     "memprofctl sites");
 }

@@ -47,6 +47,7 @@ class SnapshotCommandLine {
     add_site(*why);
     add_pid(*why, "--pid");
     add_max_pause(*why);
+    add_cmt(*why);
     add_view(*why);
   }
   void add_take() {
@@ -94,6 +95,13 @@ class SnapshotCommandLine {
     sub.add_option("file", options_.heap_file, "Read this heap snapshot")
         ->type_name("FILE")
         ->required();
+    add_cmt(sub);
+  }
+  void add_cmt(CLI::App& sub) {
+    sub.add_option("--cmt", options_.heap_cmt,
+                   "Look for .cmt and .cmi files in this folder too, or take this one (repeatable)")
+        ->type_name("PATH")
+        ->allow_extra_args(false);
   }
   void add_view(CLI::App& sub) {
     sub.add_option("-n,--limit", options_.heap_limit,

@@ -5,7 +5,8 @@
 #   tests/targets/compile-with.sh RELEASE OUT 'SOURCE.ml...' [OCAMLOPT OPTIONS...]
 #
 # RELEASE: one of debian-prefix.sh or of ocaml-from-npm.sh. Sources:
-# tests/targets/handshake.ml and SOURCE.ml... in their order. The program runs on the host; one that needs a
+# tests/targets/handshake.ml and SOURCE.ml... in their order. With -bin-annot OUT-types has the .cmi and .cmt files.
+# The program runs on the host; one that needs a
 # newer C library than the host's brings its own. Headers among the sources are for C files.
 set -eu
 
@@ -45,4 +46,7 @@ case $release in
 4.*) with_npm "$@" handshake.ml $sources -o program ;;
 *) with_debian "$@" handshake.ml $sources -o program ;;
 esac >&2
+case " $* " in
+*" -bin-annot "*) mkdir -p "$out-types" && cp "$work"/*.cm[it] "$out-types/" ;;
+esac
 mv "$work/program" "$out"

@@ -29,12 +29,14 @@ $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)):
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
 $(filter-out %/nog_target,$(OTHERS)): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/$(*F).ml' -g
+	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/$(*F).ml' -g $(if $(filter demo_server,$(*F)),-bin-annot)
 $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
 
 # -o with -c puts all outputs of the compiler beside the named one.
+# demo_server's .cmt has the types of its source.
+$(TARGETS_DIR)/obj/demo_server.cmx: private OCAMLOPT += -bin-annot
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
 	$(call say,OCAML,$<)
 	$(Q)mkdir -p $(@D)

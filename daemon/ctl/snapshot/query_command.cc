@@ -113,7 +113,7 @@ absl::Status print_rows_as_json(HeapQuery& query, const Options& options) {
 }  // namespace
 
 absl::Status run_snapshot_query(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   HeapTables tables(std::move(image));
   ASSIGN_OR_RETURN(HeapQuery query, HeapQuery::prepare(tables, options.sql));
   return options.json() ? print_rows_as_json(query, options) : print_table(query, options);

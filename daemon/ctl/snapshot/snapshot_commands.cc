@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<std::uint32_t>> roots_under(const RetainedTable& tabl
 }  // namespace
 
 absl::Status run_snapshot_show(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(options.heap_file));
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(options.heap_file));
+  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
   const ShortestPaths paths(image);
   const ImageCensus census = count_image(image, paths);
   std::vector<SiteRow> sites;
@@ -48,7 +49,7 @@ absl::Status run_snapshot_show(const Options& options) {
 }
 
 absl::Status run_snapshot_retained(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json()
@@ -58,15 +59,15 @@ absl::Status run_snapshot_retained(const Options& options) {
 }
 
 absl::Status run_snapshot_why(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   return answer_why(image, options, options.heap_file,
                     "memprofctl snapshot show " + options.heap_file);
 }
 
 absl::Status run_snapshot_diff(const Options& options) {
   // One image at a time is in memory.
-  const auto summary_of = [](const std::string& path) -> absl::StatusOr<ImageSummary> {
-    ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path));
+  const auto summary_of = [&](const std::string& path) -> absl::StatusOr<ImageSummary> {
+    ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
     return summarize(image);
   };
   ASSIGN_OR_RETURN(const ImageSummary before, summary_of(options.heap_file));
@@ -78,7 +79,7 @@ absl::Status run_snapshot_diff(const Options& options) {
 }
 
 absl::Status run_snapshot_waste(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));
   return write_result(
       options.json() ? waste_json(image, rows) : waste_text(image, rows, snapshot_view(options)),
@@ -86,7 +87,7 @@ absl::Status run_snapshot_waste(const Options& options) {
 }
 
 absl::Status run_snapshot_convert(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file));
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(options.out));
   ASSIGN_OR_RETURN(
       const ChromeSnapshotSize size,

@@ -59,6 +59,15 @@ TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
   EXPECT_THAT(shown(), HasSubstr("globals"));
 }
 
+TEST_F(SnapshotCommands, APlaceWithoutTypesOfTheProgramIsRefused) {
+  Options asked = options(whole_file());
+  asked.heap_cmt = {dir_.path()};
+  EXPECT_THAT(std::string(run_snapshot_show(asked).message()),
+              HasSubstr("no .cmi or .cmt file in"));
+  asked.heap_cmt = {dir_.path("missing")};
+  EXPECT_TRUE(absl::IsNotFound(run_snapshot_show(asked)));
+}
+
 TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {
   const absl::Status status = run_snapshot_why(options(whole_file()));
   EXPECT_THAT(std::string(status.message()),
