@@ -125,6 +125,8 @@ class TypeGiver {
   void disagree(std::uint32_t& given, std::uint32_t number) {
     if (image_.types[given].is_function && image_.types[number].is_function) {
       given = any_function();
+    } else if (kinds_[given]->has_other_names && kinds_[number]->has_other_names) {
+      return;  // module Again = Table
     } else if (!is_vague_[given] && !is_vague_[number]) {
       ++image_.types_found.disagreed;
     }

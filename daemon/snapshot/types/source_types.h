@@ -37,7 +37,8 @@ struct BlockKind {
   std::vector<std::string> labels = {};  // of a record's fields
   TypeId every = 0;                      // of each field, of an array
   bool is_array = false, is_function = false;
-  std::uint32_t number = 0;  // whatever the owner of the kinds counts
+  bool has_other_names = false;  // a module, an exception: a block may be of several such types
+  std::uint32_t number = 0;      // whatever the owner of the kinds counts
 };
 
 class SourceTypes {

@@ -51,7 +51,8 @@ void SourceTypes::make_kinds(Type& type) {
       return make_variant(type);
     case What::kOpen:
       add_kind(type, {.tag = 0, .fields = kAny, .name = text});
-      return add_kind(type, {.tag = kObjectTag, .fields = 2, .name = text});
+      return add_kind(type,
+                      {.tag = kObjectTag, .fields = 2, .name = text, .has_other_names = true});
     case What::kAbstract:
       return add_kind(type, {.tag = BlockKind::kAnyTag, .fields = kAny, .name = text});
     case What::kTuple:
@@ -80,7 +81,8 @@ void SourceTypes::make_predefined(Type& type) {
     add_kind(type, {.tag = plain.tag,
                     .fields = plain.fields,
                     .name = text,
-                    .custom = std::string(plain.custom)});
+                    .custom = std::string(plain.custom),
+                    .has_other_names = plain.tag == kObjectTag});
   }
   if (type.arguments.size() != 1) return;
   const TypeId part = type.arguments[0];
@@ -164,9 +166,12 @@ void SourceTypes::add_constructor(Type& type, MarshalValue constructor, int tag)
 
 void SourceTypes::make_module(Type& type) {
   if (modules_.is_functor(type.module)) {
-    return add_kind(type, {.tag = kClosureTag, .fields = BlockKind::kAnySize, .name = type.text});
+    return add_kind(type, {.tag = kClosureTag,
+                           .fields = BlockKind::kAnySize,
+                           .name = type.text,
+                           .has_other_names = true});
   }
-  BlockKind kind{.name = type.text};
+  BlockKind kind{.name = type.text, .has_other_names = true};
   for (const SourceModules::Field& field : modules_.fields_of(type.module)) {
     kind.types.push_back(of_field(type.module, field));
     kind.labels.push_back(field.name);

@@ -23,6 +23,7 @@ val last : order list ref
 module Table : sig type t val all : t end
 val table : (string, order) Hashtbl.t
 val shapes : order Map.Make(String).t ref
+module Again : sig type t val all : t end
 )";
 constexpr const char* kSource = R"(
 type shape = Dot | Circle of float | Box of { name : string; inside : shape option } | Line of int * string
@@ -46,14 +47,16 @@ let call : (int -> order -> unit) ref = ref (fun _ _ -> ())
 let queue : int64 Queue.t = Queue.create ()
 let any : 'a. 'a list = []
 let opaque : Obj.t ref = ref (Obj.repr 0)
+module Again = Table
 )";
-// Fields of its block: last, Table, table, shapes as exported; Strings, hidden, gadt, tag, call,
-// queue, any, opaque behind those; Table's all and inner at the end.
+// Fields of its block: last, Table, table, shapes, Again as exported; Strings, hidden, gadt, tag,
+// call, queue, any, opaque behind those; Table's all and inner at the end.
 enum Fields : std::uint32_t {
   kLast,
   kTable,
   kHashtbl,
   kShapes,
+  kAgain,
   kStrings,
   kHidden,
   kGadt,
@@ -250,6 +253,15 @@ TEST_F(GiveTypes, WhatHasTwoTypesKeepsTheFirst) {
   HeapImage image = typed();
   EXPECT_EQ("Shop.order list ref", type_of(cell));
   EXPECT_LE(1u, image.types_found.disagreed);
+}
+
+TEST_F(GiveTypes, AModuleMayHaveTwoNames) {
+  const auto table = builder_.block(1);
+  builder_.global("Shop", kTable, table);
+  builder_.global("Shop", kAgain, table);
+  const HeapImage& image = typed();
+  EXPECT_EQ("module Shop.Table", type_of(table));
+  EXPECT_EQ(0u, image.types_found.disagreed);
 }
 
 TEST_F(GiveTypes, WithoutFilesOfTheProgramsReleaseNothingHasAType) {
