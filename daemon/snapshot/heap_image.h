@@ -4,7 +4,8 @@
 // not in it, nor are addresses.
 //
 // Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
-// there are tens of millions of blocks: 12 bytes each and 5 for a pointer.
+// there are tens of millions of blocks: 12 bytes each, 4 more where there are types, and 5 for a
+// pointer.
 #pragma once
 
 #include <cstdint>

@@ -670,7 +670,8 @@ class Reading(Snapshot):
         """Where there are types of the program and of the library of its OCaml."""
         if self.programs != TARGETS5:
             return [self.programs / "obj"]
-        prefix = subprocess.run([harness.ROOT / "tests/targets/debian-prefix.sh", "trixie"], capture_output=True,
+        release = self.programs.name.removeprefix("targets-")
+        prefix = subprocess.run([harness.ROOT / "tests/targets/debian-prefix.sh", release], capture_output=True,
                                 text=True, check=True).stdout.strip()
         return [self.programs / "demo_server-types", *pathlib.Path(prefix).glob("usr/lib/*/ocaml")]
 
