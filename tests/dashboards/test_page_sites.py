@@ -68,7 +68,7 @@ class PanelTest(PageTest):
 
     def sites_of(self, **parameters):
         """What memprofd says of the range that the page shows."""
-        return self.answer("sites", pid=self.server.pid, **range_parameters(self.range), **parameters)
+        return self.answer("sites", page_size=1000, pid=self.server.pid, **range_parameters(self.range), **parameters)
 
     def link(self, tab, compare=False, **parameters):
         begin, end = (int(moment * 1e3) for moment in self.range)

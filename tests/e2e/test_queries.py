@@ -246,7 +246,7 @@ class OneModel(QueryTest):
                 limit = {"limit": 20} if command == "report" else {}
                 answer = self.assert_same_json(
                     (command, "--pid", self.pid, "-s", "allocated", "--fate", "dead"), path, pid=self.pid,
-                    order="allocated", fate="dead", **limit)
+                    order="allocated", fate="dead", page_size=1000, with_callstacks="true", **limit)
                 self.assertIn("bytes_stderr", answer["sites"][0]["allocated"])
 
     def test_callers(self):
@@ -407,7 +407,7 @@ class OneModel(QueryTest):
                 with self.subTest(command=command, **environment):
                     target = () if command[0] in ("targets", "diff", "info", "trace") else ("--pid", self.pid)
                     _, text = self.on_a_terminal(*command, *target, **environment)
-                    self.assertGreater(len(text), 10)
+                    self.assertNotEqual("", text)
                     self.assertNotIn("\x1b", text)
 
     # ------------------------------------------------------------ what is refused
