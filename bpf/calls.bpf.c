@@ -20,7 +20,9 @@
 const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
 const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0;
-const volatile __u64 max_hits = 0; /* in each second of CLOCK_MONOTONIC */
+const volatile __u64 max_hits = 0;	       /* in each second of CLOCK_MONOTONIC */
+const volatile bool fiber_stacks = false;      /* OCaml 5 */
+const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
 
 /* Shared with the daemon, which alone writes the first. */
 volatile __u32 armed = 0;
@@ -102,5 +104,7 @@ int calls_exec(struct bpf_raw_tracepoint_args *ctx)
 		switch_off(MEMPROF_CALLS_EXEC, bpf_ktime_get_ns());
 	return 0;
 }
+
+#include "call_times.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -11,13 +11,41 @@
 /* Functions of one request. */
 #define MEMPROF_CALL_FUNCTIONS 2000u
 
-/* What a probe's cookie says. Which function: its index. */
-#define MEMPROF_CALL_COOKIE(function) ((__u64)(function))
-#define MEMPROF_CALL_FUNCTION(cookie) ((__u32)(cookie)&0xffffu)
+/* Calls that are timed and have not come back, in all threads and fibers together. */
+#define MEMPROF_CALL_OPEN 32768u
+/* Threads (OCaml 4) or fibers (OCaml 5) that have such calls. */
+#define MEMPROF_CALL_STACKS 8192u
 
-/* What one function did, since the probes were armed. */
+enum memprof_call_place {
+	MEMPROF_CALL_ENTRY = 0,	 /* counted only */
+	MEMPROF_CALL_BEGIN = 1,	 /* an entry of a call that is timed */
+	MEMPROF_CALL_RETURN = 2, /* a ret */
+	MEMPROF_CALL_TAIL = 3,	 /* a jump to another function */
+};
+
+/* What a probe's cookie says: which function, by its index, enum memprof_call_place, and how many
+ * words the stack pointer there lies below that at the function's first instruction. */
+#define MEMPROF_CALL_COOKIE(function, place, words)                                                \
+	((__u64)(function) | (__u64)(place) << 16 | (__u64)(words) << 24)
+#define MEMPROF_CALL_FUNCTION(cookie) ((__u32)(cookie)&0xffffu)
+#define MEMPROF_CALL_PLACE(cookie) ((__u32)((cookie) >> 16) & 0xffu)
+#define MEMPROF_CALL_STACK_WORDS(cookie) ((__u32)((cookie) >> 24) & 0xffffu)
+
+/* Durations in ns: one bucket each up to 3, then 4 between a power of two and the next, so that
+ * a bucket is at most a quarter of its lower limit wide; the last has all from 2^42 ns on. */
+#define MEMPROF_CALL_BUCKETS 164u
+
+/* What one function did, since the probes were armed. Of calls that are timed:
+ * calls = returned + tails + raised + lost + what has not come back. */
 struct memprof_call_counts {
 	__u64 calls;
+	__u64 returned;
+	__u64 tails;	 /* ended by a call of another function in their place */
+	__u64 raised;	 /* left by an exception, as far as it has been noticed */
+	__u64 lost;	 /* there was no room for them, or no stack was found */
+	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
+	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */
+	__u64 buckets[MEMPROF_CALL_BUCKETS];
 };
 
 /* Why nothing is counted any more. */
@@ -27,10 +55,50 @@ enum memprof_calls_off {
 	MEMPROF_CALLS_EXEC = 2,	       /* the process has become another program */
 };
 
+static inline __u32 memprof_call_bucket(__u64 ns)
+{
+	__u32 log = 0; /* of base 2, rounded down */
+	__u64 rest = ns;
+	__u32 bucket;
+
+	if (ns < 4)
+		return (__u32)ns;
+	if (rest >> 32) {
+		log += 32;
+		rest >>= 32;
+	}
+	if (rest >> 16) {
+		log += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		log += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		log += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		log += 2;
+		rest >>= 2;
+	}
+	if (rest >> 1)
+		log += 1;
+	bucket = (log - 1) * 4 + ((__u32)(ns >> (log - 2)) & 3);
+	return bucket < MEMPROF_CALL_BUCKETS ? bucket : MEMPROF_CALL_BUCKETS - 1;
+}
+
+/* The shortest duration of a bucket, which the longest of the one before is 1 ns below. */
+static inline __u64 memprof_call_bucket_ns(__u32 bucket)
+{
+	return bucket < 4 ? bucket : (__u64)(4 + bucket % 4) << (bucket / 4 - 1);
+}
+
 #ifdef __cplusplus
-static_assert(sizeof(struct memprof_call_counts) == 8, "memprof_call_counts");
+static_assert(sizeof(struct memprof_call_counts) == 56 + 8 * MEMPROF_CALL_BUCKETS, "counts");
 #else
-_Static_assert(sizeof(struct memprof_call_counts) == 8, "memprof_call_counts");
+_Static_assert(sizeof(struct memprof_call_counts) == 56 + 8 * MEMPROF_CALL_BUCKETS, "counts");
 #endif
 
 #endif

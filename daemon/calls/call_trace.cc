@@ -40,50 +40,100 @@ absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& reques
   return list;
 }
 
-// Adds the place of a function that can be counted.
-void add_place(const ElfFile& program, const ListedFunction& function, std::uint32_t index,
-               ProbeSites& sites) {
-  if (!function.code.why_uncounted.empty()) return;
-  const auto offset = program.offset_of(function.address + function.code.entry);
-  if (!offset) return;
-  sites.offsets.push_back(*offset);
-  sites.cookies.push_back(MEMPROF_CALL_COOKIE(index));
-}
+// Where the probes of the chosen functions go, and what is known of each before they do.
+struct Places {
+  std::vector<FunctionCalls> functions;
+  ProbeSites sites;
+  std::uint64_t costly = 0;
+};
+
+class PlaceFinder {
+ public:
+  PlaceFinder(const ElfFile& program, const SharedFd& file, bool with_time)
+      : program_(program), with_time_(with_time) {
+    places_.sites.file = file;
+  }
+
+  void add(const ListedFunction& function) {
+    const FunctionCode& code = function.code;
+    const bool is_timed = with_time_ && code.why_untimed.empty();
+    if (code.why_uncounted.empty()) add_probes(function, is_timed);
+    places_.functions.push_back({.name = function.name,
+                                 .address = function.address,
+                                 .why_uncounted = code.why_uncounted,
+                                 .why_untimed = code.why_untimed,
+                                 .times = {}});
+  }
+  Places take() { return std::move(places_); }
+
+ private:
+  void add_probes(const ListedFunction& function, bool is_timed) {
+    const FunctionCode& code = function.code;
+    const FunctionEntry& entry = is_timed ? code.timed_entry : code.entry;
+    if (!entry.is_cheap) ++places_.costly;
+    add_probe(function.address + entry.at, is_timed ? MEMPROF_CALL_BEGIN : MEMPROF_CALL_ENTRY,
+              entry.stack_words);
+    if (!is_timed) return;
+    for (const FunctionExit& exit : code.exits) {
+      add_probe(function.address + exit.at,
+                exit.is_tail_call ? MEMPROF_CALL_TAIL : MEMPROF_CALL_RETURN, 0);
+    }
+  }
+  // The whole function is in the file, as its code was read from there.
+  void add_probe(std::uint64_t address, memprof_call_place place, std::uint32_t stack_words) {
+    const auto offset = program_.offset_of(address);
+    if (!offset) return;
+    places_.sites.offsets.push_back(*offset);
+    places_.sites.cookies.push_back(
+        MEMPROF_CALL_COOKIE(places_.functions.size(), place, stack_words));
+  }
+
+  const ElfFile& program_;
+  const bool with_time_;
+  Places places_;
+};
 
 }  // namespace
 
-CallTrace::CallTrace(Target target, std::vector<FunctionCalls> functions, std::uint64_t max_hits)
-    : target_(std::move(target)), functions_(std::move(functions)), max_hits_(max_hits) {}
+CallTrace::CallTrace(Target target, std::vector<FunctionCalls> functions,
+                     const CallsRequest& request)
+    : target_(std::move(target)),
+      functions_(std::move(functions)),
+      max_hits_(request.max_hits == 0 ? kUsualMaxCallHits : request.max_hits),
+      with_time_(request.with_time) {}
 
 absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
                                                             const CallsRequest& request) {
-  ASSIGN_OR_RETURN(const FunctionList list, choose(*target.program, request));
-  ProbeSites sites{.file = target.program_file, .offsets = {}, .cookies = {}};
-  std::vector<FunctionCalls> functions;
-  std::uint64_t costly = 0;
-  for (const ListedFunction& function : list.functions) {
-    add_place(*target.program, function, static_cast<std::uint32_t>(functions.size()), sites);
-    if (function.code.why_uncounted.empty() && !function.code.is_cheap) ++costly;
-    functions.push_back({.name = function.name,
-                         .address = function.address,
-                         .why_uncounted = function.code.why_uncounted});
-  }
-  if (sites.offsets.empty()) {
+  if (request.with_time && target.abi.domains && !target.abi.has_memprof) {
     return absl::FailedPreconditionError(
-        fmt::format("calls of {} cannot be counted: {}; name other functions", functions[0].name,
-                    functions[0].why_uncounted));
+        fmt::format("calls of OCaml {} cannot be timed, as its fibers are not known; count them, "
+                    "without --time",
+                    target.abi.version));
   }
-  const std::uint64_t max_hits = request.max_hits == 0 ? kUsualMaxCallHits : request.max_hits;
+  ASSIGN_OR_RETURN(const FunctionList list, choose(*target.program, request));
+  PlaceFinder finder(*target.program, target.program_file, request.with_time);
+  for (const ListedFunction& function : list.functions) finder.add(function);
+  Places places = finder.take();
+  if (places.sites.offsets.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("calls of {} cannot be counted: {}; name other functions",
+                    places.functions[0].name, places.functions[0].why_uncounted));
+  }
   std::unique_ptr<CallTrace> trace(
-      new CallTrace(std::move(target), std::move(functions), max_hits));
-  trace->costly_ = costly;
-  RETURN_IF_ERROR(trace->attach(sites));
+      new CallTrace(std::move(target), std::move(places.functions), request));
+  trace->costly_ = places.costly;
+  RETURN_IF_ERROR(trace->attach(places.sites));
   return trace;
 }
 
 absl::Status CallTrace::attach(const ProbeSites& sites) {
-  ASSIGN_OR_RETURN(
-      probes_, CallProbes::attach({.pid = target_.pid, .entries = sites, .max_hits = max_hits_}));
+  ASSIGN_OR_RETURN(probes_,
+                   CallProbes::attach({.pid = target_.pid,
+                                       .places = sites,
+                                       .max_hits = max_hits_,
+                                       .with_time = with_time_,
+                                       .fiber_stacks = target_.abi.domains,
+                                       .current_stack_offset = target_.abi.current_stack}));
   // The pid may have become another process's, or another program's, until the probes were in.
   RETURN_IF_ERROR(check_same_program(target_));
   began_ns_ = monotonic_ns();
@@ -112,10 +162,13 @@ void CallTrace::look_whether_it_goes_on(CallsReport& report) {
 void CallTrace::read_counts(CallsReport& report) const {
   report.functions = functions_;
   for (std::uint32_t i = 0; i < functions_.size(); ++i) {
-    report.functions[i].calls = probes_->counts(i).calls;
+    const memprof_call_counts counts = probes_->counts(i);
+    report.functions[i].calls = counts.calls;
+    if (with_time_) report.functions[i].times = call_times(counts);
   }
   report.hits = probes_->hits();
   report.costly = costly_;
+  report.with_time = with_time_;
 }
 
 CallsReport CallTrace::report() {

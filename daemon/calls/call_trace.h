@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/kernel/call_probes.h"
+#include "daemon/calls/call_times.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
@@ -23,6 +24,7 @@ inline constexpr std::uint64_t kUsualMaxCallHits = 20'000;
 struct CallsRequest {
   std::string pattern;         // RE2, found anywhere in the function's name
   std::uint64_t max_hits = 0;  // a second; 0: kUsualMaxCallHits
+  bool with_time = false;      // probes also where the functions are left
 };
 
 struct FunctionCalls {
@@ -30,6 +32,8 @@ struct FunctionCalls {
   std::uint64_t address = 0;  // in the program's file
   std::uint64_t calls = 0;
   std::string why_uncounted;  // a few words; empty: it is counted
+  std::string why_untimed;    // a few words; empty: times has them, where they were asked for
+  CallTimes times;
 };
 
 struct CallsReport {
@@ -37,7 +41,8 @@ struct CallsReport {
   double seconds = 0;                    // that were counted
   std::uint64_t hits = 0;
   std::uint64_t costly = 0;  // functions whose probe is single-stepped
-  std::string why_ended;     // one line; empty: it still counts
+  bool with_time = false;
+  std::string why_ended;  // one line; empty: it still counts
 };
 
 // Not thread-safe.
@@ -57,7 +62,7 @@ class CallTrace {
   CallsReport report();
 
  private:
-  CallTrace(Target target, std::vector<FunctionCalls> functions, std::uint64_t max_hits);
+  CallTrace(Target target, std::vector<FunctionCalls> functions, const CallsRequest& request);
   absl::Status attach(const ProbeSites& sites);
   void look_whether_it_goes_on(CallsReport& report);
   void read_counts(CallsReport& report) const;
@@ -65,6 +70,7 @@ class CallTrace {
   const Target target_;
   const std::vector<FunctionCalls> functions_;
   const std::uint64_t max_hits_;
+  const bool with_time_;
   std::uint64_t costly_ = 0;
   std::unique_ptr<CallProbes> probes_;
   std::uint64_t began_ns_ = 0;  // CLOCK_MONOTONIC

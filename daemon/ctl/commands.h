@@ -60,6 +60,7 @@ struct Options {
   std::string calls_pattern;
   std::uint64_t max_hits = 0;  // a second; 0: the daemon's default
   double calls_interval = 1;   // seconds
+  bool calls_with_time = false;
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;

@@ -321,6 +321,8 @@ class CommandLine {
         ->type_name("REGEX")
         ->required();
     add_pid_of(calls);
+    calls->add_flag("--time", options_.calls_with_time,
+                    "Show also how long calls took, which costs ten times as much");
     calls->add_option("--duration", options_.duration, "Stop after so long")->type_name("DURATION");
     calls
         ->add_option("--max-hits", options_.max_hits,

@@ -26,6 +26,7 @@ absl::StatusOr<pb::TraceCallsRequest> request_of(const Options& options, Client&
   request.set_pid(pid);
   request.set_pattern(options.calls_pattern);
   request.set_max_hits_per_second(options.max_hits);
+  request.set_with_time(options.calls_with_time);
   request.set_interval_seconds(options.calls_interval);
   if (!options.duration.empty()) {
     ASSIGN_OR_RETURN(const double seconds, duration_of(options.duration));

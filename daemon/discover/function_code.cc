@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/discover/function_code.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -58,17 +59,6 @@ class Jumps {
     }
     return true;
   }
-  // Whether one leads to [begin, end].
-  bool lead_to(std::uint64_t begin, std::uint64_t end) const {
-    const auto first = targets_.lower_bound(begin);
-    return first != targets_.end() && *first <= end;
-  }
-
- private:
-  void add(std::uint64_t target) {
-    if (target < size_) targets_.insert(target);
-  }
-
   // add base, register; jmp *register: the register was an entry of a table. A tail call through
   // a closure jumps to what it has loaded.
   bool is_switch(std::size_t i) const {
@@ -78,6 +68,16 @@ class Jumps {
     const bool adds = (before.is(0x01) && before.rm_is_register(jump.rm)) ||
                       (before.is(0x03) && before.reg == jump.rm);
     return adds && before.wide;
+  }
+  // Whether one leads to [begin, end].
+  bool lead_to(std::uint64_t begin, std::uint64_t end) const {
+    const auto first = targets_.lower_bound(begin);
+    return first != targets_.end() && *first <= end;
+  }
+
+ private:
+  void add(std::uint64_t target) {
+    if (target < size_) targets_.insert(target);
   }
 
   // lea table(%rip), base; movslq (base, index, 4), register; add; jmp. Entries are distances from
@@ -115,6 +115,71 @@ class Jumps {
   std::set<std::uint64_t> targets_;
 };
 
+constexpr std::uint8_t kRsp = 4;
+
+// Whether the instruction writes into rsp by its ModRM byte; what only reads it does not count.
+// Even opcodes are of bytes: what is number 4 there is another register.
+bool may_write_rsp(const X86Instruction& code) {
+  if (code.map != X86Instruction::Map::kOne || code.is_vex || !code.has_modrm) return false;
+  const unsigned op = code.opcode;
+  const bool is_group = op == 0x81 || op == 0x83 || op == 0x8f || op >= 0xc0;
+  const bool is_x87 = (op & 0xf8) == 0xd8;
+  const bool is_compare =
+      op == 0x85 || (op & 0xf8) == 0x38 || ((op == 0x81 || op == 0x83) && code.reg == 7);
+  if (op % 2 == 0 || is_x87 || is_compare) return false;
+  const bool writes_rm = is_group || (op < 0x40 && (op & 7) == 1) || op == 0x87 || op == 0x89;
+  if (code.rm_is_register(kRsp) && writes_rm) return true;
+  const bool writes_reg = !is_group && (op == 0x87 || op == 0x8b || op == 0x8d || op == 0x63 ||
+                                        op == 0x69 || op == 0x6b || (op < 0x40 && (op & 7) == 3));
+  return writes_reg && code.reg == kRsp;
+}
+
+// What an instruction adds to rsp; nothing when that is not known.
+std::optional<std::int64_t> added_to_rsp(const X86Instruction& code) {
+  const bool one_byte = code.map == X86Instruction::Map::kOne && !code.is_vex;
+  if (!one_byte) return 0;
+  if ((code.opcode & 0xf8) == 0x50 || code.is(0x68) || code.is(0x6a)) return -8;
+  if ((code.opcode & 0xf8) == 0x58 || code.is(0x8f)) return 8;
+  if (code.is(0xff) && code.reg == 6) return -8;                              // push
+  if (code.is(0xc9) || (code.is(0x94) && !code.has_66)) return std::nullopt;  // leave, xchg
+  if (!may_write_rsp(code)) return 0;
+  if ((code.is(0x81) || code.is(0x83)) && code.rm_is_register(kRsp) && code.wide) {
+    if (code.reg == 0) return code.immediate;
+    if (code.reg == 5) return -code.immediate;
+  }
+  if (code.is(0x8d) && code.rm == kRsp && !code.has_index && code.wide) return code.displacement;
+  return std::nullopt;
+}
+
+// Follows rsp in a row of instructions that are passed one after another. OCaml 5 calls C on
+// another stack and comes back: mov %rsp, register; mov (..), %rsp; call; mov register, %rsp. An
+// exception leaves by the stack of its handler, and comes not back.
+class StackPointer {
+ public:
+  void pass(const X86Instruction& code) {
+    if (code.is(0x89) && code.mode == 3 && code.reg == kRsp && code.rm != kRsp) {
+      if (is_own_) saved_in_ = code.rm;
+      return;
+    }
+    const bool restores =
+        saved_in_ && ((code.is(0x89) && code.rm_is_register(kRsp) && code.reg == *saved_in_) ||
+                      (code.is(0x8b) && code.reg == kRsp && code.rm_is_register(*saved_in_)));
+    if (restores) {
+      is_own_ = true;
+    } else if (!added_to_rsp(code)) {
+      is_own_ = false;
+    }
+  }
+  // What follows is reached by jumps.
+  void begin_anew() { *this = StackPointer(); }
+  // Whether it is that of the function.
+  bool is_own() const { return is_own_; }
+
+ private:
+  bool is_own_ = true;
+  std::optional<std::uint8_t> saved_in_;
+};
+
 // nop, push, call, jmp and jcc are emulated by all kernels that have uprobes as links.
 bool is_emulated(const X86Instruction& code) {
   if (code.has_66 || code.has_rep) return false;
@@ -130,6 +195,64 @@ const Placed* cheap_entry(const std::vector<Placed>& all) {
     if (ends_a_block(one.code)) return nullptr;
   }
   return nullptr;
+}
+
+bool is_jump_out(const Placed& one, std::uint64_t size) {
+  return one.end() + static_cast<std::uint64_t>(one.code.immediate) >= size;
+}
+
+void find_exits(const std::vector<Placed>& all, const Jumps& jumps, std::uint64_t size,
+                FunctionCode& result) {
+  StackPointer stack;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Placed& one = all[i];
+    const X86Instruction& code = one.code;
+    stack.pass(code);
+    const bool is_jump = code.is(0xe9) || code.is(0xeb);
+    const bool leaves =
+        (is_jump && is_jump_out(one, size)) || (is_indirect_jump(code) && !jumps.is_switch(i));
+    if ((code.is(0xc3) || leaves) && stack.is_own()) {
+      result.exits.push_back({.at = one.at, .is_tail_call = !code.is(0xc3)});
+    }
+    if ((code.is_jcc() && is_jump_out(one, size)) || code.is(0xc2)) {
+      result.why_untimed = "a jump of it is not understood";
+    }
+    if (ends_a_block(code)) stack.begin_anew();
+  }
+}
+
+bool is_exit(const FunctionCode& code, std::uint64_t at) {
+  return std::any_of(code.exits.begin(), code.exits.end(),
+                     [at](const FunctionExit& exit) { return exit.at == at; });
+}
+
+// Words by which rsp has been lowered before that instruction of the first block.
+std::optional<std::uint32_t> stack_words_at(const std::vector<Placed>& all, const Placed* end) {
+  constexpr std::int64_t kMost = 0xffff;  // as many as fit into a probe's cookie
+  std::int64_t bytes = 0;
+  for (const Placed* one = all.data(); one != end; ++one) {
+    const auto added = added_to_rsp(one->code);
+    if (!added) return std::nullopt;
+    bytes -= *added;
+  }
+  if (bytes < 0 || bytes % 8 != 0 || bytes / 8 > kMost) return std::nullopt;
+  return static_cast<std::uint32_t>(bytes / 8);
+}
+
+// A place where a call both begins and ends cannot tell one from the other.
+void choose_entries(const std::vector<Placed>& all, const Jumps& jumps, FunctionCode& result) {
+  const Placed* const cheap = cheap_entry(all);
+  if (cheap != nullptr && !jumps.lead_to(1, cheap->at)) {
+    result.entry.at = cheap->at;
+    result.entry.is_cheap = true;
+    const auto words = stack_words_at(all, cheap);
+    if (words && !is_exit(result, cheap->at)) {
+      result.timed_entry = {.at = cheap->at, .is_cheap = true, .stack_words = *words};
+      return;
+    }
+  }
+  result.timed_entry.is_cheap = is_emulated(all[0].code);
+  if (is_exit(result, 0)) result.why_untimed = "it is one jump";
 }
 
 }  // namespace
@@ -151,11 +274,8 @@ FunctionCode read_function_code(std::span<const std::byte> code, std::uint64_t a
     result.why_uncounted = "it loops back to its first instruction";
     return result;
   }
-  const Placed* entry = cheap_entry(*all);
-  if (entry != nullptr && !jumps.lead_to(1, entry->at)) {
-    result.entry = entry->at;
-    result.is_cheap = true;
-  }
+  find_exits(*all, jumps, code.size(), result);
+  choose_entries(*all, jumps, result);
   return result;
 }
 

@@ -14,18 +14,38 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace memprofd {
 
 // Bytes of one function; a longer one is not looked at.
 inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
 
+// Where a call ends. The stack pointer is what it was at the function's first instruction.
+struct FunctionExit {
+  std::uint64_t at = 0;       // bytes from the function's begin
+  bool is_tail_call = false;  // a jump to another function; else a return
+};
+
+// Where a call is noticed.
+struct FunctionEntry {
+  std::uint64_t at = 0;   // bytes from the function's begin
+  bool is_cheap = false;  // the kernel emulates the instruction there
+  // Words by which the stack pointer lies below that at the first instruction; of timed_entry.
+  std::uint32_t stack_words = 0;
+};
+
 struct FunctionCode {
-  // Why calls cannot be counted, a few words: "it loops back to its first instruction"; empty: the
-  // next are known.
+  // Why calls cannot be counted, a few words: "it loops back to its first instruction"; empty:
+  // entry is where they are.
   std::string why_uncounted;
-  std::uint64_t entry = 0;  // bytes from the function's begin to the probe
-  bool is_cheap = false;    // the kernel emulates the instruction there
+  FunctionEntry entry;
+
+  // Why calls cannot be timed, a few words: "it is one jump"; empty: timed_entry is none of the
+  // exits, and those are all; one by an exception is not among them.
+  std::string why_untimed;
+  FunctionEntry timed_entry;
+  std::vector<FunctionExit> exits;
 };
 
 // Reads memory of the program's file: jump tables are beside the code. False: it cannot.

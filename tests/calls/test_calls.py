@@ -109,6 +109,87 @@ class Counts(CallsTest):
         self.counted_as(tracer, target.command("go 100")["counts"])
 
 
+class Times(CallsTest):
+    def times(self, message):
+        return {one["function"]: one["times"] for one in message["functions"] if one.get("times")}
+
+    def check_sums(self, message, names):
+        """Each call has come to one end, at most as long after its begin as there was time."""
+        times = self.times(message)
+        for name in names:
+            calls, one = self.counts(message)[name], times[name]
+            ends = {key: int(one[key]) for key in ("returned", "tail_calls", "raised", "running", "lost", "unmatched")}
+            self.assertEqual(calls, sum(ends.values()) - ends["unmatched"], (name, ends))
+            self.assertEqual((0, 0), (ends["lost"], ends["unmatched"]), name)
+            if one.get("p50"):
+                p50, p90, p99 = (one[quantile] for quantile in ("p50", "p90", "p99"))
+                self.assertLessEqual(p50["low_seconds"], p90["low_seconds"])
+                self.assertLessEqual(p90["low_seconds"], p99["low_seconds"])
+                self.assertLessEqual(p50["high_seconds"], p50["low_seconds"] * 1.2501)
+        return times
+
+    def traced(self, folder, command, name="traced", pattern="^Traced"):
+        target = self.target(name, folder=folder)
+        tracer = self.start(self.daemon(), target, pattern, "--max-hits", MANY, "--time")
+        said = target.command(command)
+        message = self.counted_as(tracer, said["counts"])
+        return said, message, self.check_sums(message, said["counts"])
+
+    def check_times(self, folder):
+        said, message, times = self.traced(folder, "go 200")
+        number = lambda name, key: int(times[name][key])
+        # deep, build and closed return; even and odd call each other last, but for the last of them.
+        for name in ("Traced.deep", "Traced.build", "Traced.closed"):
+            self.assertEqual(said["counts"][name], number(name, "returned"), name)
+        calls = said["counts"]["Traced.even"] + said["counts"]["Traced.odd"]
+        tails = number("Traced.even", "tail_calls") + number("Traced.odd", "tail_calls")
+        returned = number("Traced.even", "returned") + number("Traced.odd", "returned")
+        self.assertEqual((calls, 0), (tails + returned, number("Traced.even", "raised")))
+        self.assertGreater(tails, returned)
+        # Each fourth number raises, through the one that has called it.
+        raised = number("Traced.raiser", "raised")
+        self.assertGreater(raised, 50)
+        self.assertEqual(raised, number("Traced.passer", "raised"))
+        self.assertEqual(0, number("Traced.catcher", "raised"))
+        # What calls another takes longer, and none takes longer than the program did.
+        seconds = {name: float(one["seconds"]) for name, one in times.items()}
+        self.assertLess(seconds["Traced.closed"], seconds["Traced.round"])
+        self.assertLess(seconds["Traced.count_turns"], seconds["Traced.round"])
+        self.assertLess(seconds["Traced.turns"], seconds["Traced.count_turns"])
+        self.assertLess(seconds["Traced.round"], said["seconds"])
+
+    def test_ocaml4(self):
+        self.check_times(TARGETS)
+
+    def test_ocaml5(self):
+        self.check_times(TARGETS5)
+
+    def test_threads(self):
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder):
+                said, message, times = self.traced(folder, "threads 300")
+                self.assertEqual(900, int(times["Traced.threaded"]["returned"]))
+
+    def test_fibers(self):
+        """What is left for a handler goes on where it was; stacks grow in the middle; a fiber ends by an exception."""
+        target = self.target("traced_fibers", folder=TARGETS5)
+        tracer = self.start(self.daemon(), target, r"^Traced_fibers\.(waits|runs|grows|ended)$", "--max-hits", MANY, "--time")
+        said = target.command("go 60")["counts"]
+        message = self.counted_as(tracer, said)
+        times = self.check_sums(message, said)
+        for name in ("waits", "grows"):
+            self.assertEqual(said[f"Traced_fibers.{name}"], int(times[f"Traced_fibers.{name}"]["returned"]), name)
+        self.assertEqual(0, int(times["Traced_fibers.ended"]["returned"]))
+
+    def test_begun_before(self):
+        """The call that waits for a command had begun before, and comes to its end."""
+        target = self.target("traced")
+        tracer = self.start(self.daemon(), target, r"^(Traced\.serve|Handshake\.command)$", "--max-hits", MANY, "--time")
+        target.command("go 1")
+        message = self.until(tracer, lambda message: int(self.times(message)["Handshake.command"]["unmatched"]) > 0)
+        self.assertEqual(1, int(self.times(message)["Handshake.command"]["unmatched"]))
+
+
 class Ends(CallsTest):
     def assert_untouched(self, target):
         eventually(lambda: breakpoints_of(target.pid) == 0, "no breakpoint is left")

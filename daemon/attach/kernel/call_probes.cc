@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,7 @@ constexpr std::size_t kCountsBytes = MEMPROF_CALL_FUNCTIONS * sizeof(memprof_cal
 
 template <typename T>
 T shared(const volatile T& word) {
-  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
 absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
@@ -46,6 +47,8 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
   constants.pid_namespace_device = std::uint64_t{major(space.st_dev)} << 20 | minor(space.st_dev);
   constants.pid_namespace_inode = space.st_ino;
   constants.max_hits = config.max_hits;
+  constants.fiber_stacks = config.fiber_stacks;
+  constants.current_stack_offset = config.current_stack_offset;
   return absl::OkStatus();
 }
 
@@ -58,6 +61,11 @@ struct CallProbes::Parts {
   BpfLink exec;
   std::vector<UprobeLink> links;
   ProbeRemoval removal;
+  bool with_time = false;
+
+  bpf_program* program() const {
+    return with_time ? skeleton->progs.time_call : skeleton->progs.count_call;
+  }
 
   absl::Status load(const CallProbesConfig& config, UprobeKind kind);
   absl::Status attach(const CallProbesConfig& config, UprobeKind kind);
@@ -66,7 +74,15 @@ struct CallProbes::Parts {
 absl::Status CallProbes::Parts::load(const CallProbesConfig& config, UprobeKind kind) {
   skeleton.reset(calls_bpf__open());
   if (!skeleton) return bpf_load_error(errno);
-  choose_uprobe_kind(skeleton->progs.count_call, kind);
+  bpf_program* const unused =
+      config.with_time ? skeleton->progs.count_call : skeleton->progs.time_call;
+  (void)bpf_program__set_autoload(unused, false);
+  with_time = config.with_time;
+  choose_uprobe_kind(program(), kind);
+  if (!with_time) {
+    (void)bpf_map__set_max_entries(skeleton->maps.open_calls, 1);
+    (void)bpf_map__set_max_entries(skeleton->maps.stacks, 1);
+  }
   RETURN_IF_ERROR(configure(*skeleton, config));
   if (const int error = calls_bpf__load(skeleton.get()); error != 0) return bpf_load_error(-error);
   const int fd = bpf_map__fd(skeleton->maps.counts);
@@ -78,18 +94,17 @@ absl::Status CallProbes::Parts::attach(const CallProbesConfig& config, UprobeKin
   constexpr std::string_view kWhat = "the probes at functions";
   exec.reset(bpf_program__attach_raw_tracepoint(skeleton->progs.calls_exec, "sched_process_exec"));
   if (!exec) return bpf_attach_error(kWhat, "sched_process_exec", errno);
-  const bpf_program* program = skeleton->progs.count_call;
   if (kind == UprobeKind::kMultiLink) {
     ASSIGN_OR_RETURN(links.emplace_back(),
-                     UprobeLink::attach_all(program, config.pid, config.entries, kWhat));
+                     UprobeLink::attach_all(program(), config.pid, config.places, kWhat));
     return absl::OkStatus();
   }
-  for (std::size_t i = 0; i < config.entries.offsets.size(); ++i) {
-    const ProbeSite site{.file = config.entries.file,
-                         .offset = config.entries.offsets[i],
-                         .cookie = config.entries.cookies[i]};
+  for (std::size_t i = 0; i < config.places.offsets.size(); ++i) {
+    const ProbeSite site{.file = config.places.file,
+                         .offset = config.places.offsets[i],
+                         .cookie = config.places.cookies[i]};
     ASSIGN_OR_RETURN(links.emplace_back(),
-                     UprobeLink::attach(program, kind, config.pid, site, kWhat));
+                     UprobeLink::attach(program(), kind, config.pid, site, kWhat));
   }
   return absl::OkStatus();
 }
@@ -99,7 +114,7 @@ CallProbes::~CallProbes() { remove(); }
 
 absl::StatusOr<std::unique_ptr<CallProbes>> CallProbes::attach(const CallProbesConfig& config) {
   const UprobeKind kind = best_uprobe_kind();
-  const std::size_t places = config.entries.offsets.size();
+  const std::size_t places = config.places.offsets.size();
   if (kind == UprobeKind::kPerfEvent && places > kMaxSingleCallProbes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "these functions take ", places, " probes, and this kernel has no uprobe_multi links ",
@@ -123,7 +138,18 @@ void CallProbes::remove() {
 
 memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   const auto* all = static_cast<const memprof_call_counts*>(parts_->counts.data());
-  return {.calls = shared(all[function].calls)};
+  const memprof_call_counts& own = all[function];
+  memprof_call_counts copy{};
+  // Ends first: what has ended by then has begun.
+  copy.returned = shared(own.returned);
+  copy.tails = shared(own.tails);
+  copy.raised = shared(own.raised);
+  copy.lost = shared(own.lost);
+  copy.unmatched = shared(own.unmatched);
+  copy.total_ns = shared(own.total_ns);
+  for (std::size_t i = 0; i < std::size(own.buckets); ++i) copy.buckets[i] = shared(own.buckets[i]);
+  copy.calls = shared(own.calls);
+  return copy;
 }
 
 std::uint64_t CallProbes::hits() const { return shared(parts_->skeleton->bss->hits); }

@@ -17,8 +17,12 @@ namespace memprofd {
 
 struct CallProbesConfig {
   int pid = 0;                 // as this process sees it
-  ProbeSites entries;          // cookies: MEMPROF_CALL_COOKIE
+  ProbeSites places;           // cookies: MEMPROF_CALL_COOKIE
   std::uint64_t max_hits = 0;  // a second, of all probes together
+  bool with_time = false;      // there are places of other kinds than MEMPROF_CALL_ENTRY
+  // For time in OCaml 5: the stack of the fiber that runs, bytes into the domain's state.
+  bool fiber_stacks = false;
+  std::uint32_t current_stack_offset = 0;
 };
 
 // Places where there are no multi links: each takes the kernel a tenth of a second to take out.

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/render/text_table.h"
@@ -32,52 +34,102 @@ std::string head_of(const pb::TraceCallsResponse& calls) {
                       calls.functions_size() == 1 ? " function" : " functions", "\n");
 }
 
-// "not counted: Stdlib.loop and 2 others: it loops back to its first instruction".
-std::string uncounted_lines(const pb::TraceCallsResponse& calls) {
+using Reason = const std::string& (pb::FunctionCalls::*)() const;
+
+// "not counted: Stdlib.loop and 2 more: it loops back to its first instruction".
+void append_left_out(const pb::TraceCallsResponse& calls, const char* what, Reason reason_of,
+                     std::string& out) {
   struct Some {
     std::string first;
     std::uint64_t count = 0;
   };
   std::map<std::string, Some> by_reason;
   for (const pb::FunctionCalls& one : calls.functions()) {
-    if (one.why_uncounted().empty()) continue;
-    Some& some = by_reason[one.why_uncounted()];
+    if ((one.*reason_of)().empty()) continue;
+    Some& some = by_reason[(one.*reason_of)()];
     if (some.count++ == 0) some.first = one.function();
   }
-  std::string out;
   for (const auto& [reason, some] : by_reason) {
     const std::string others =
         some.count == 1 ? "" : absl::StrCat(" and ", some.count - 1, " more");
-    absl::StrAppend(&out, "  not counted: ", printable(some.first), others, ": ", printable(reason),
-                    "\n");
+    absl::StrAppend(&out, "  not ", what, ": ", printable(some.first), others, ": ",
+                    printable(reason), "\n");
   }
+}
+
+// The middle of the bucket.
+std::string duration_text(bool known, const pb::CallDuration& duration) {
+  if (!known) return "-";
+  if (!std::isfinite(duration.high_seconds())) {
+    return absl::StrCat("> ", format_duration(duration.low_seconds()));
+  }
+  return format_duration((duration.low_seconds() + duration.high_seconds()) / 2);
+}
+
+std::vector<std::string> time_cells(const pb::FunctionCalls& one) {
+  if (!one.has_times()) return {"-", "-", "-", "-", "-"};
+  const pb::CallTimes& times = one.times();
+  return {format_duration(times.seconds()), duration_text(times.has_p50(), times.p50()),
+          duration_text(times.has_p90(), times.p90()), duration_text(times.has_p99(), times.p99()),
+          count_text(times.raised())};
+}
+
+std::vector<Column> columns(bool with_time) {
+  std::vector<Column> out = {{"CALLS", Align::kRight}, {"A SECOND", Align::kRight}};
+  for (const char* title : {"TIME", "P50", "P90", "P99", "RAISED"}) {
+    if (with_time) out.push_back({title, Align::kRight});
+  }
+  out.push_back({"FUNCTION"});
   return out;
+}
+
+void append_table(const pb::TraceCallsResponse& calls, const Style& style, std::string& out) {
+  TextTable table(columns(calls.with_time()));
+  int rows = 0;
+  int left_out = 0;
+  for (const pb::FunctionCalls& one : calls.functions()) {
+    if (one.calls() == 0) continue;
+    if (++rows > kMostRows) {
+      ++left_out;
+      continue;
+    }
+    std::vector<std::string> cells = {count_text(one.calls()),
+                                      rate_text(one.calls(), calls.seconds())};
+    if (calls.with_time()) {
+      for (std::string& cell : time_cells(one)) cells.push_back(std::move(cell));
+    }
+    cells.push_back(printable(one.function()));
+    table.add_row(std::move(cells));
+  }
+  if (rows == 0) return;
+  for (const std::string& line : table.lines(style.width)) {
+    absl::StrAppend(&out, "  ", line, "\n");
+  }
+  if (left_out > 0) absl::StrAppend(&out, "  and ", left_out, " more, see -o json\n");
+}
+
+// What is not in the times, over all functions.
+void append_unknown(const pb::TraceCallsResponse& calls, std::string& out) {
+  std::uint64_t running = 0, lost = 0;
+  for (const pb::FunctionCalls& one : calls.functions()) {
+    running += one.times().running();
+    lost += one.times().lost();
+  }
+  if (running > 0) {
+    absl::StrAppend(&out, "  ", count_text(running), " calls have not come back\n");
+  }
+  if (lost > 0) absl::StrAppend(&out, "  ", count_text(lost), " calls were lost\n");
+  absl::StrAppend(&out, "  P50, P90 and P99 are known within 13 %; the probes are in the times\n");
 }
 
 }  // namespace
 
 std::string render_calls(const pb::TraceCallsResponse& calls, const Style& style) {
-  TextTable table({{"CALLS", Align::kRight}, {"A SECOND", Align::kRight}, {"FUNCTION"}});
-  int rows = 0;
-  int left_out = 0;
-  for (const pb::FunctionCalls& one : calls.functions()) {
-    if (one.calls() == 0) continue;
-    if (rows == kMostRows) {
-      ++left_out;
-      continue;
-    }
-    ++rows;
-    table.add_row({count_text(one.calls()), rate_text(one.calls(), calls.seconds()),
-                   printable(one.function())});
-  }
   std::string out = head_of(calls);
-  if (rows > 0) {
-    for (const std::string& line : table.lines(style.width)) {
-      absl::StrAppend(&out, "  ", line, "\n");
-    }
-  }
-  if (left_out > 0) absl::StrAppend(&out, "  and ", left_out, " more, see -o json\n");
-  absl::StrAppend(&out, uncounted_lines(calls));
+  append_table(calls, style, out);
+  if (calls.with_time()) append_unknown(calls, out);
+  append_left_out(calls, "counted", &pb::FunctionCalls::why_uncounted, out);
+  append_left_out(calls, "timed", &pb::FunctionCalls::why_untimed, out);
   if (calls.costly_functions() > 0) {
     absl::StrAppend(&out, "  ", calls.costly_functions(),
                     " of them take the program ten times as much a call as the others\n");

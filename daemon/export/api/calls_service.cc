@@ -2,6 +2,8 @@
 #include "daemon/export/api/calls_service.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "daemon/export/api/request_checks.h"
@@ -24,6 +26,34 @@ absl::StatusOr<std::chrono::nanoseconds> interval_of(double seconds) {
       absl::StrCat("bad interval of ", seconds, " s: it is ", kShortest, " to ", kLongest, " s"));
 }
 
+void set_duration(const DurationRange& range, pb::CallDuration& out) {
+  constexpr double kNs = 1e9;
+  constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
+  out.set_low_seconds(static_cast<double>(range.low_ns) / kNs);
+  out.set_high_seconds(range.high_ns == kNone ? std::numeric_limits<double>::infinity()
+                                              : static_cast<double>(range.high_ns) / kNs);
+}
+
+pb::CallTimes to_proto(const CallTimes& times) {
+  pb::CallTimes out;
+  out.set_returned(times.returned);
+  out.set_tail_calls(times.tail_calls);
+  out.set_raised(times.raised);
+  out.set_running(times.running);
+  out.set_lost(times.lost);
+  out.set_unmatched(times.unmatched);
+  out.set_seconds(times.seconds);
+  if (times.p50.high_ns == 0) return out;
+  set_duration(times.p50, *out.mutable_p50());
+  set_duration(times.p90, *out.mutable_p90());
+  set_duration(times.p99, *out.mutable_p99());
+  return out;
+}
+
+bool is_timed(const CallsReport& report, const FunctionCalls& function) {
+  return report.with_time && function.why_uncounted.empty() && function.why_untimed.empty();
+}
+
 }  // namespace
 
 pb::TraceCallsResponse to_proto(const CallsReport& report, int pid) {
@@ -35,12 +65,15 @@ pb::TraceCallsResponse to_proto(const CallsReport& report, int pid) {
     to.set_address(one.address);
     to.set_calls(one.calls);
     to.set_why_uncounted(one.why_uncounted);
+    if (is_timed(report, one)) *to.mutable_times() = to_proto(one.times);
+    if (report.with_time) to.set_why_untimed(one.why_untimed);
   }
   auto& functions = *out.mutable_functions();
   std::stable_sort(functions.begin(), functions.end(),
                    [](const auto& a, const auto& b) { return a.calls() > b.calls(); });
   out.set_seconds(report.seconds);
   out.set_hits(report.hits);
+  out.set_with_time(report.with_time);
   out.set_costly_functions(report.costly);
   out.set_why_ended(valid_utf8(report.why_ended));
   return out;
@@ -56,7 +89,8 @@ absl::StatusOr<CallsStream> CallsStream::open(ProfilerService& service,
   }
   ASSIGN_OR_RETURN(auto trace,
                    service.trace_calls(request.pid(), {.pattern = request.pattern(),
-                                                       .max_hits = request.max_hits_per_second()}));
+                                                       .max_hits = request.max_hits_per_second(),
+                                                       .with_time = request.with_time()}));
   CallsStream stream;
   stream.trace_ = std::move(trace);
   stream.pid_ = request.pid();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 namespace memprofd {
@@ -38,15 +39,15 @@ TEST(FunctionCode, ItsFirstEmulatedInstructionIsProbed) {
                                      0xe8, 0,    0,    0,    0,       // call
                                      0x48, 0x83, 0xc4, 0x08, 0xc3});  // add $8,%rsp; ret
   EXPECT_EQ(code.why_uncounted, "");
-  EXPECT_EQ(code.entry, 8u);
-  EXPECT_TRUE(code.is_cheap);
+  EXPECT_EQ(code.entry.at, 8u);
+  EXPECT_TRUE(code.entry.is_cheap);
 }
 
 TEST(FunctionCode, OneWithoutSuchIsProbedAtItsBegin) {
   const FunctionCode code = code_of({0x48, 0x83, 0xc0, 0x02, 0xc3});  // add $2,%rax; ret
   EXPECT_EQ(code.why_uncounted, "");
-  EXPECT_EQ(code.entry, 0u);
-  EXPECT_FALSE(code.is_cheap);
+  EXPECT_EQ(code.entry.at, 0u);
+  EXPECT_FALSE(code.entry.is_cheap);
 }
 
 TEST(FunctionCode, ALoopIsNotCounted) {
@@ -56,8 +57,8 @@ TEST(FunctionCode, ALoopIsNotCounted) {
                                      0xeb, 0xf8,              // jmp
                                      0x48, 0x83, 0xc4, 0x08, 0xc3});  // add $8,%rsp; ret
   EXPECT_EQ(code.why_uncounted, "");
-  EXPECT_EQ(code.entry, 0u) << "the je is passed each time round";
-  EXPECT_FALSE(code.is_cheap);
+  EXPECT_EQ(code.entry.at, 0u) << "the je is passed each time round";
+  EXPECT_FALSE(code.entry.is_cheap);
 }
 
 TEST(FunctionCode, ALoopOfAllOfItIsRefused) {
@@ -78,6 +79,56 @@ TEST(FunctionCode, AJumpTableIsFollowed) {
   EXPECT_EQ(code_of(bytes, table_to({20, 0})).why_uncounted,
             "it loops back to its first instruction");
   EXPECT_EQ(code_of(bytes).why_uncounted, "a jump table of it is not understood");
+}
+
+std::vector<std::pair<std::uint64_t, bool>> exits_of(const FunctionCode& code) {
+  std::vector<std::pair<std::uint64_t, bool>> exits;
+  for (const FunctionExit& exit : code.exits) exits.emplace_back(exit.at, exit.is_tail_call);
+  return exits;
+}
+using Exits = std::vector<std::pair<std::uint64_t, bool>>;
+
+TEST(FunctionCode, ReturnsAndTailCallsEndACall) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xec, 0x18,                // 0: sub $24,%rsp
+                                     0x75, 0x05,                            // 4: jne
+                                     0x48, 0x83, 0xc4, 0x18, 0xc3,          // 6: add; ret
+                                     0x48, 0x83, 0xc4, 0x18,                // 11: add
+                                     0xe9, 0x00, 0x01, 0x00, 0x00,          // 15: jmp elsewhere
+                                     0x48, 0x83, 0xc4, 0x18, 0xff, 0xe7});  // 20: jmp *%rdi
+  EXPECT_EQ(code.why_untimed, "");
+  EXPECT_EQ(exits_of(code), (Exits{{10, false}, {15, true}, {24, true}}));
+  EXPECT_EQ(code.timed_entry.at, 4u);
+  EXPECT_EQ(code.timed_entry.stack_words, 3u);
+}
+
+TEST(FunctionCode, AnExceptionIsNoExit) {
+  // mov %r14,%rsp; pop %r14; ret, and as in OCaml 5: mov 16(%r14),%rsp; pop 16(%r14); pop; jmp
+  const FunctionCode code =
+      code_of({0x75, 0x06, 0x4c, 0x89, 0xf4, 0x41, 0x5e, 0xc3,  //
+               0x49, 0x8b, 0x66, 0x10, 0x41, 0x8f, 0x46, 0x10, 0x41, 0x5b, 0x41, 0xff, 0xe3, 0xc3});
+  EXPECT_EQ(code.why_untimed, "");
+  EXPECT_EQ(exits_of(code), (Exits{{21, false}}));
+}
+
+TEST(FunctionCode, AnotherStackForACallOfCIsLeftAgain) {
+  const FunctionCode code = code_of({0x49, 0x89, 0xe5,              // mov %rsp,%r13
+                                     0x49, 0x8b, 0x66, 0x48,        // mov 72(%r14),%rsp
+                                     0xe8, 0x00, 0x01, 0x00, 0x00,  // call
+                                     0x4c, 0x89, 0xec,              // mov %r13,%rsp
+                                     0xc3});                        // 15: ret
+  EXPECT_EQ(exits_of(code), (Exits{{15, false}}));
+  EXPECT_EQ(code.entry.at, 7u);
+  EXPECT_EQ(code.timed_entry.at, 0u) << "where the stack is another";
+}
+
+TEST(FunctionCode, OneJumpBeginsAndEndsAtOnePlace) {
+  const FunctionCode code = code_of({0xe9, 0x00, 0x01, 0x00, 0x00});
+  EXPECT_EQ(code.why_uncounted, "");
+  EXPECT_EQ(code.why_untimed, "it is one jump");
+  const FunctionCode longer = code_of({0x48, 0x89, 0xc3, 0xe9, 0x00, 0x01, 0x00, 0x00});
+  EXPECT_EQ(longer.why_untimed, "");
+  EXPECT_EQ(longer.entry.at, 3u);
+  EXPECT_EQ(longer.timed_entry.at, 0u);
 }
 
 TEST(FunctionCode, WhatIsNotUnderstoodIsRefused) {

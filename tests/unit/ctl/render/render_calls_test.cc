@@ -32,6 +32,32 @@ TEST(RenderCalls, ThoseThatAreCalledMostComeFirst) {
             "  1 of them take the program ten times as much a call as the others\n");
 }
 
+TEST(RenderCalls, TimesAreMiddlesOfBuckets) {
+  CallsReport timed;
+  timed.with_time = true;
+  timed.seconds = 2;
+  timed.functions = {{.name = "Parser.step",
+                      .calls = 12,
+                      .times = {.returned = 8,
+                                .raised = 2,
+                                .running = 1,
+                                .lost = 1,
+                                .seconds = 0.5,
+                                .p50 = {1'000'000, 1'200'000},
+                                .p90 = {2'000'000, 2'400'000},
+                                .p99 = {4'000'000'000, ~0ull}}},
+                     {.name = "Parser.jump", .calls = 3, .why_untimed = "it is one jump"}};
+  EXPECT_EQ(ctl::render_calls(to_proto(timed, 42), {}),
+            "2.0 s: 15 calls of 2 functions\n"
+            "  CALLS  A SECOND    TIME     P50     P90      P99  RAISED  FUNCTION\n"
+            "     12         6  500 ms  1.1 ms  2.2 ms  > 4.0 s       2  Parser.step\n"
+            "      3       1.5       -       -       -        -       -  Parser.jump\n"
+            "  1 calls have not come back\n"
+            "  1 calls were lost\n"
+            "  P50, P90 and P99 are known within 13 %; the probes are in the times\n"
+            "  not timed: Parser.jump: it is one jump\n");
+}
+
 TEST(RenderCalls, TheEndSaysWhy) {
   CallsReport ended;
   ended.functions = {{.name = "A.\x1b[2Jf"}};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * When calls begin and end. Nothing is put where the program would return to: its collector reads
+ * return addresses. A call is known by its stack, a thread's in OCaml 4, a fiber's in OCaml 5, and
+ * by how deep in it the function was entered, from an end of the stack that stays when the
+ * runtime moves the stack to a larger one. Calls of one stack that have not come back are
+ * a list, the innermost first. An exception leaves calls without a word: they are gone when
+ * something happens on their stack that is not deeper than they were.
+ *
+ *   entry at depth d:  all at d or deeper have been left by an exception; one more is open
+ *   exit at depth d:   all deeper than d have been; the one at d ends, or its begin is not known
+ *
+ * A stack belongs to the thread that runs on it, so nobody else changes its list.
+ */
+#ifndef MEMPROF_CALL_TIMES_BPF_H
+#define MEMPROF_CALL_TIMES_BPF_H
+
+struct call_key {
+	__u64 stack;
+	__u64 depth; /* bytes, not 0 */
+};
+
+struct open_call {
+	__u64 below; /* depth of the next outer one; 0: there is none */
+	__u64 began_ns;
+	__u64 function;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MEMPROF_CALL_OPEN);
+	__type(key, struct call_key);
+	__type(value, struct open_call);
+} open_calls SEC(".maps");
+
+/* The depth of the innermost one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MEMPROF_CALL_STACKS);
+	__type(key, __u64);
+	__type(value, __u64);
+} stacks SEC(".maps");
+
+/* stack_info of OCaml 5.3 and 5.4 (runtime/caml/fiber.h), in words. */
+#define STACK_HANDLER 2 /* points to the stack's fixed end */
+#define STACK_ID 6	/* its number, which no two fibers share */
+
+/* False: the stack is not as it is known. */
+static __always_inline bool find_fiber(struct pt_regs *ctx, __u64 sp, struct call_key *key)
+{
+	__u64 info, words[7];
+
+	if (bpf_probe_read_user(&info, sizeof(info),
+				(const void *)(ctx->r14 + current_stack_offset)) != 0)
+		return false;
+	if (bpf_probe_read_user(words, sizeof(words), (const void *)info) != 0)
+		return false;
+	key->stack = words[STACK_ID];
+	key->depth = words[STACK_HANDLER] - sp;
+	return words[STACK_HANDLER] > sp;
+}
+
+static __always_inline bool find_stack(struct pt_regs *ctx, __u64 cookie, struct call_key *key)
+{
+	__u64 sp = ctx->rsp + 8 * (__u64)MEMPROF_CALL_STACK_WORDS(cookie);
+
+	if (fiber_stacks)
+		return find_fiber(ctx, sp, key);
+	key->stack = (__u32)bpf_get_current_pid_tgid();
+	key->depth = -sp;
+	return true;
+}
+
+static __always_inline struct memprof_call_counts *counts_of(__u64 function)
+{
+	__u32 index = (__u32)function;
+
+	return bpf_map_lookup_elem(&counts, &index);
+}
+
+struct leaving {
+	struct call_key key; /* of the innermost call that is open; depth 0: none is */
+	__u64 least;	     /* depth from which on calls have been left */
+};
+
+static long leave_one(__u32 index, struct leaving *leaving)
+{
+	struct memprof_call_counts *own;
+	struct open_call *call;
+
+	if (leaving->key.depth == 0 || leaving->key.depth < leaving->least)
+		return 1;
+	call = bpf_map_lookup_elem(&open_calls, &leaving->key);
+	if (!call) {
+		leaving->key.depth = 0;
+		return 1;
+	}
+	own = counts_of(call->function);
+	if (own)
+		__sync_fetch_and_add(&own->raised, 1);
+	__u64 below = call->below;
+	bpf_map_delete_elem(&open_calls, &leaving->key);
+	leaving->key.depth = below;
+	return 0;
+}
+
+/* Drops the calls from a depth on; the depth of the innermost one that is left, or 0. */
+static __always_inline __u64 leave(const struct call_key *at, __u64 least)
+{
+	struct leaving leaving = {.key = *at, .least = least};
+	__u64 *innermost = bpf_map_lookup_elem(&stacks, &at->stack);
+
+	leaving.key.depth = innermost ? *innermost : 0;
+	bpf_loop(MEMPROF_CALL_OPEN, leave_one, &leaving, 0);
+	if (innermost)
+		*innermost = leaving.key.depth;
+	return leaving.key.depth;
+}
+
+static __always_inline void begin_call(struct memprof_call_counts *own, const struct call_key *key,
+				       __u64 function)
+{
+	struct open_call call = {.function = function};
+	__u64 depth = key->depth;
+
+	call.below = leave(key, key->depth);
+	/* The stack first: a call that no stack leads to would never be found. */
+	if (bpf_map_update_elem(&stacks, &key->stack, &depth, BPF_ANY) != 0) {
+		__sync_fetch_and_add(&own->lost, 1);
+		return;
+	}
+	call.began_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&open_calls, key, &call, BPF_ANY) != 0) {
+		__sync_fetch_and_add(&own->lost, 1);
+		depth = call.below;
+		bpf_map_update_elem(&stacks, &key->stack, &depth, BPF_EXIST);
+	}
+}
+
+static __always_inline void end_call(struct memprof_call_counts *own, const struct call_key *key,
+				     __u64 cookie, __u64 now)
+{
+	struct open_call *call;
+	__u64 below, took;
+	__u32 bucket;
+
+	below = leave(key, key->depth + 1);
+	if (below == 0)
+		bpf_map_delete_elem(&stacks, &key->stack);
+	call = below == key->depth ? bpf_map_lookup_elem(&open_calls, key) : NULL;
+	if (!call || call->function != MEMPROF_CALL_FUNCTION(cookie)) {
+		__sync_fetch_and_add(&own->unmatched, 1);
+		return;
+	}
+	took = now - call->began_ns;
+	below = call->below;
+	bpf_map_delete_elem(&open_calls, key);
+	if (below == 0)
+		bpf_map_delete_elem(&stacks, &key->stack);
+	else
+		bpf_map_update_elem(&stacks, &key->stack, &below, BPF_EXIST);
+	if (MEMPROF_CALL_PLACE(cookie) == MEMPROF_CALL_TAIL)
+		__sync_fetch_and_add(&own->tails, 1);
+	else
+		__sync_fetch_and_add(&own->returned, 1);
+	__sync_fetch_and_add(&own->total_ns, took);
+	bucket = memprof_call_bucket(took);
+	if (bucket < MEMPROF_CALL_BUCKETS)
+		__sync_fetch_and_add(&own->buckets[bucket], 1);
+}
+
+SEC("uprobe")
+int time_call(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 now = bpf_ktime_get_ns();
+	struct memprof_call_counts *own;
+	struct call_key key = {};
+	__u32 place = MEMPROF_CALL_PLACE(cookie);
+
+	if (!take_hit(now))
+		return 0;
+	own = counts_of(MEMPROF_CALL_FUNCTION(cookie));
+	if (!own)
+		return 0;
+	if (place == MEMPROF_CALL_ENTRY || place == MEMPROF_CALL_BEGIN)
+		__sync_fetch_and_add(&own->calls, 1);
+	if (place == MEMPROF_CALL_ENTRY)
+		return 0;
+	if (!find_stack(ctx, cookie, &key)) {
+		if (place == MEMPROF_CALL_BEGIN)
+			__sync_fetch_and_add(&own->lost, 1);
+		return 0;
+	}
+	if (place == MEMPROF_CALL_BEGIN)
+		begin_call(own, &key, MEMPROF_CALL_FUNCTION(cookie));
+	else
+		end_call(own, &key, cookie, now);
+	return 0;
+}
+
+#endif
