@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(int pid, const CallsR
           kMaxTraces));
     }
     if (!places_->pids.insert(pid).second) {
-      return absl::AlreadyExistsError(fmt::format(
+      return absl::ResourceExhaustedError(fmt::format(
           "calls of pid {} are being traced already: end that first, or wait for its end", pid));
     }
   }

@@ -259,7 +259,8 @@ class Ends(CallsTest):
 class Refused(CallsTest):
     def refusal(self, daemon, pid, pattern, *options):
         done = daemon.ctl("trace-calls", pattern, "--pid", pid, *options, check=False)
-        self.assertNotEqual(0, done.returncode)
+        self.code = done.returncode
+        self.assertNotEqual(0, self.code)
         self.assertEqual(1, done.stderr.count("\n"), done.stderr)
         return done.stderr
 
@@ -282,4 +283,5 @@ class Refused(CallsTest):
         daemon = self.daemon()
         self.start(daemon, target, "^Traced")
         self.assertIn("are being traced already", self.refusal(daemon, target.pid, "^Traced"))
+        self.assertEqual(harness.LIMIT, self.code)
         self.assertRegex(daemon.stderr(), rf"pid {target.pid}: trace calls of '\^Traced' by user 0.*: done")
