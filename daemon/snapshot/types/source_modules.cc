@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/types/source_modules.h"
 
+#include <cctype>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,7 +37,10 @@ std::string SourceModules::unit_text(const std::string& unit) {
   for (const std::string_view prefix : {"Stdlib__", "Dune__exe__"}) {
     if (unit.starts_with(prefix)) return unit_text(unit.substr(prefix.size()));
   }
-  return absl::StrReplaceAll(unit, {{"__", "."}});
+  std::string text = absl::StrReplaceAll(unit, {{"__", "."}});
+  // The library of 4.11 has Stdlib__hashtbl.
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
 std::string SourceModules::name_below(ModuleId module, std::string_view name) const {
