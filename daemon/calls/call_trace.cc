@@ -40,6 +40,9 @@ absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& reques
   return list;
 }
 
+// Probes of one trace: an entry and nine exits for each of the most functions.
+constexpr std::size_t kMaxPlaces = 20'000;
+
 // Where the probes of the chosen functions go, and what is known of each before they do.
 struct Places {
   std::vector<FunctionCalls> functions;
@@ -118,6 +121,11 @@ absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
     return absl::FailedPreconditionError(
         fmt::format("calls of {} cannot be counted: {}; name other functions",
                     places.functions[0].name, places.functions[0].why_uncounted));
+  }
+  if (places.sites.offsets.size() > kMaxPlaces) {
+    return absl::ResourceExhaustedError(
+        fmt::format("these functions take {} probes, and {} is the limit: name fewer",
+                    places.sites.offsets.size(), kMaxPlaces));
   }
   std::unique_ptr<CallTrace> trace(
       new CallTrace(std::move(target), std::move(places.functions), request));

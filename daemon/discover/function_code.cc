@@ -115,6 +115,9 @@ class Jumps {
   std::set<std::uint64_t> targets_;
 };
 
+// Exits of one function that are kept; no compiler makes so many.
+constexpr std::size_t kMaxExits = 1000;
+
 constexpr std::uint8_t kRsp = 4;
 
 // Whether the instruction writes into rsp by its ModRM byte; what only reads it does not count.
@@ -212,6 +215,10 @@ void find_exits(const std::vector<Placed>& all, const Jumps& jumps, std::uint64_
     const bool leaves =
         (is_jump && is_jump_out(one, size)) || (is_indirect_jump(code) && !jumps.is_switch(i));
     if ((code.is(0xc3) || leaves) && stack.is_own()) {
+      if (result.exits.size() == kMaxExits) {
+        result.why_untimed = "it has too many exits";
+        break;
+      }
       result.exits.push_back({.at = one.at, .is_tail_call = !code.is(0xc3)});
     }
     if ((code.is_jcc() && is_jump_out(one, size)) || code.is(0xc2)) {
@@ -252,7 +259,7 @@ void choose_entries(const std::vector<Placed>& all, const Jumps& jumps, Function
     }
   }
   result.timed_entry.is_cheap = is_emulated(all[0].code);
-  if (is_exit(result, 0)) result.why_untimed = "it is one jump";
+  if (result.why_untimed.empty() && is_exit(result, 0)) result.why_untimed = "it is one jump";
 }
 
 }  // namespace

@@ -12,6 +12,10 @@
 namespace memprofd {
 namespace {
 
+// Code that is read in all: 2,000 functions of OCaml have some 500 KB, and who made the file may
+// have given each of them all of it.
+constexpr std::uint64_t kMaxCodeBytes = 4u << 20;
+
 // ocamlopt's symbols of a module's functions begin so: "camlFoo__bar_12", "camlFoo.bar_12".
 bool is_ocaml(std::string_view symbol) {
   constexpr std::string_view kPrefix = "caml";
@@ -50,7 +54,13 @@ absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoi
         {.name = std::move(name), .address = function.address, .size = function.size, .code = {}});
   });
   if (result.matching > choice.most) return result;
+  std::uint64_t left = kMaxCodeBytes;
   for (ListedFunction& function : result.functions) {
+    if (function.size > left) {
+      function.code.why_uncounted = "there is too much code";
+      continue;
+    }
+    left -= function.size;
     function.code = read_code(program, function.address, function.size);
   }
   return result;

@@ -131,6 +131,13 @@ TEST(FunctionCode, OneJumpBeginsAndEndsAtOnePlace) {
   EXPECT_EQ(longer.timed_entry.at, 0u);
 }
 
+TEST(FunctionCode, ExitsWithoutEndAreNotKept) {
+  const std::vector<std::byte> rets(100'000, std::byte{0xc3});
+  const FunctionCode code = read_function_code(rets, kAddress, table_to({}));
+  EXPECT_EQ(code.why_untimed, "it has too many exits");
+  EXPECT_LE(code.exits.size(), 1000u);
+}
+
 TEST(FunctionCode, WhatIsNotUnderstoodIsRefused) {
   EXPECT_EQ(code_of({}).why_uncounted, "its code is not understood");
   EXPECT_EQ(code_of({0x06, 0xc3}).why_uncounted, "its code is not understood");
