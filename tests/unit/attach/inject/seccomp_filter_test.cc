@@ -130,7 +130,7 @@ SeccompFilter random_filter(std::mt19937& random) {
         break;
       default: {
         constexpr std::uint16_t kOperations[] = {BPF_JEQ, BPF_JGT, BPF_JGE, BPF_JSET};
-        filter.push_back(when(kOperations[pick(4)], value, pick(left), pick(left)));
+        filter.push_back(when(kOperations[pick(4)], value, pick(left + 1), pick(left + 1)));
       }
     }
   }
