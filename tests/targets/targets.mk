@@ -16,9 +16,10 @@ TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny3
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds is asked of OCaml 5, too.
+# built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
+# is asked of OCaml 5, too, and seccomp runs with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes values
-OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server
+OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server seccomp
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
@@ -49,6 +50,7 @@ $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/o
 	$(Q)$(OCAMLOPT) -g -linkpkg $(<D)/handshake.cmx $< $(filter %.o,$^) -o $@
 
 $(filter %/minor_heaps,$(OTHERS)): tests/targets/minor_heaps_stubs.c
+$(filter %/seccomp,$(OTHERS)): tests/targets/seccomp_stubs.c
 $(filter %/heap_shapes %/heap_domains,$(OTHERS)): tests/targets/heap_shapes_stubs.c
 $(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
 $(TARGETS_DIR)/obj/%_stubs.o: tests/targets/%_stubs.c

@@ -196,15 +196,19 @@ class Run {
     SYS_##name, #name, {} \
   }
 
-// raise(), malloc() and dlopen() of the C library, with what they fall back to; the agent's own.
+// raise(), malloc(), realloc(), free() and dlopen() of the C library, with what they fall back to;
+// the agent's own. The runtime's table of samples grows by realloc().
 constexpr FilteredCall kAgentCallTable[] = {
-    CALL(memfd_create), CALL(openat),        CALL(read),           CALL(pread64), CALL(fstat),
-    CALL(newfstatat),   CALL(mmap),          CALL(mprotect),       CALL(munmap),  CALL(close),
-    CALL(brk),          CALL(futex),         CALL(rt_sigprocmask), CALL(getpid),  CALL(gettid),
-    CALL(tgkill),       CALL(clock_gettime), CALL(rt_sigreturn),
+    CALL(memfd_create),   CALL(openat),      CALL(read),     CALL(pread64), CALL(fstat),
+    CALL(newfstatat),     CALL(mmap),        CALL(mprotect), CALL(munmap),  CALL(close),
+    CALL(mremap),         CALL(sched_yield), CALL(madvise),  CALL(brk),     CALL(futex),
+    CALL(rt_sigprocmask), CALL(getpid),      CALL(gettid),   CALL(tgkill),  CALL(clock_gettime),
+    CALL(rt_sigreturn),
 };
 constexpr FilteredCall kCopyCallTable[] = {
     CALL(rt_sigprocmask), {SYS_clone, "clone", CLONE_FILES | CLONE_PTRACE},
+    CALL(close_range),    CALL(openat),
+    CALL(write),          CALL(close),
     CALL(prctl),          CALL(mmap),
     CALL(futex),          CALL(nanosleep),
     CALL(wait4),          CALL(exit_group),
