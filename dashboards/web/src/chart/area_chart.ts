@@ -98,7 +98,7 @@ export class AreaChart {
     let most = 0, heap = 0;
     stack.moments.forEach((moment, i) => {
       most = Math.max(most, totalAt(stack, i).value);
-      heap = Math.max(heap, moment.heap);
+      heap = Math.max(heap, moment.heap ?? 0);
     });
     return heap > FLAT * most;
   }
@@ -111,7 +111,7 @@ export class AreaChart {
 
   private data(): uPlot.AlignedData {
     const { stack, lines } = this.shown!;
-    const columns = stack.areas.map((area) => area.top);
+    const columns: (number | null)[][] = stack.areas.map((area) => area.top);
     if (lines) columns.push(stack.moments.map(({ live }) => live), stack.moments.map(({ heap }) => heap));
     return [stack.times, ...columns] as uPlot.AlignedData;
   }

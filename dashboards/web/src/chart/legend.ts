@@ -88,7 +88,7 @@ export class Legend {
 function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean): HTMLElement[] {
   const moment = stack.moments[index]!, total = totalAt(stack, index);
   const facts: [string, string][] = [["sum", estimate(total.value, total.error) + unitOf(measure)]];
-  if (lines) facts.push(["heap", bytes(moment.heap)], ["live, all", bytes(moment.live)]);
+  if (lines) facts.push(["heap", moment.heap === null ? "not read yet" : bytes(moment.heap)], ["live, all", bytes(moment.live)]);
   if (moment.seconds > 0 && index > 0) {
     facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
   }

@@ -18,7 +18,7 @@ export interface Area {
 }
 
 export interface Moment {
-  heap: number; // bytes
+  heap: number | null; // bytes; null: its counters had not been read yet
   live: number; // bytes, estimate, without filter
   minor: number; // collections in the step
   major: number;
@@ -72,7 +72,7 @@ function momentsOf(points: HistoryPoint[]): Moment[] {
   const minor = difference(points, "minor_collections"), major = difference(points, "major_collections");
   const compactions = difference(points, "compactions"), dropped = difference(points, "dropped_events");
   return points.map((point, i) => ({
-    heap: Number(point.heap_bytes), live: point.live_bytes, seconds: point.step_seconds,
+    heap: Number(point.heap_bytes) || null, live: point.live_bytes, seconds: point.step_seconds,
     minor: minor[i]!, major: major[i]!, compactions: compactions[i]!, dropped: dropped[i]!,
     anew: i > 0 && point.session !== points[i - 1]!.session,
   }));

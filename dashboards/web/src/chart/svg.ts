@@ -32,7 +32,7 @@ interface Scale {
 
 function scaleOf({ stack, axis, measure }: Picture): Scale {
   const sums = stack.areas.at(-1)?.top ?? [];
-  const heap = !isFlow(measure) ? stack.moments.map((moment) => moment.heap) : [];
+  const heap = !isFlow(measure) ? stack.moments.map((moment) => moment.heap ?? 0) : [];
   const most = Math.max(1, ...sums, ...heap);
   const width = axis.end - axis.begin;
   return {
@@ -49,8 +49,9 @@ function polygon(stack: Stack, index: number, scale: Scale, palette: Palette): s
   return `<polygon points="${[...up, ...down].join(" ")}" fill="${palette.area(area.slot)}" fill-opacity="0.85"/>`;
 }
 
-function line(stack: Stack, values: number[], scale: Scale, style: string): string {
-  const points = stack.times.map((time, i) => `${scale.x(time).toFixed(1)},${scale.y(values[i]!).toFixed(1)}`);
+function line(stack: Stack, values: (number | null)[], scale: Scale, style: string): string {
+  const points = stack.times.flatMap((time, i) =>
+    values[i] === null ? [] : [`${scale.x(time).toFixed(1)},${scale.y(values[i]!).toFixed(1)}`]);
   return `<polyline points="${points.join(" ")}" fill="none" ${style}/>`;
 }
 
