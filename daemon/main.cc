@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/kernel/kernel_features.h"
+#include "daemon/attach/kernel/kernel_object.h"
 #include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/config.h"
 #include "daemon/control/daemon.h"
@@ -67,6 +68,7 @@ int fail(const absl::Status& status) {
 // What was asked for, as this machine can do it.
 absl::StatusOr<Config> fit_to_machine(Config config) {
   RETURN_IF_ERROR(kernel_features_status(check_kernel_features()));
+  RETURN_IF_ERROR(learn_kernel_features());
   if (config.mode == AttachMode::kObserve) RETURN_IF_ERROR(check_kernel_walks("--mode observe"));
   ASSIGN_OR_RETURN(config.capture, capture_here(config.capture));
   return config;

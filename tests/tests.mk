@@ -103,7 +103,7 @@ ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image step_calls)
+E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image step_calls libfaults.so)
 $(BUILD)/tests/step_calls: tests/e2e/programs/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -137,11 +137,11 @@ fuzz:
 	$(Q)/usr/bin/python3 tests/fuzz/fuzz.py --build $(BUILD) --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 # make soak SOAK_ARGS='--minutes 1440 --seed 7'
 .PHONY: soak
-$(BUILD)/tests/libsoak_faults.so: tests/soak/faults.c
+$(BUILD)/tests/libfaults.so: tests/kit/faults.c
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(HOSTILE_CFLAGS) -fvisibility=default -shared $< -o $@
-soak: all targets $(BUILD)/tests/libsoak_faults.so
+soak: all targets $(BUILD)/tests/libfaults.so
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/soak.py --build $(BUILD) $(SOAK_ARGS)
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd without descriptors: whatever it cannot open, it names the limit and the remedy."""
+"""memprofd without descriptors or memory of the kernel's: it names the limit and the remedy, and goes on."""
 
 import os
 import resource
@@ -9,6 +9,7 @@ import unittest
 
 import grpc
 
+import faults
 import harness
 from api import Api
 from harness import E2ETest, eventually
@@ -90,6 +91,26 @@ class Descriptors(E2ETest):
                 if "too many files open" in line and ": plugin " not in line]
         self.assertEqual(1, len(said), said)
         self.assert_names_the_limit(said[0], 0)
+
+
+class NoMemory(E2ETest):
+    CALLS = 12  # libbpf's first questions are among them
+
+    def test_what_the_kernel_once_had_no_memory_for_is_tried_again(self):
+        """libbpf keeps what it has found out about the kernel, which must not be found out then."""
+        made = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
+        target = self.target("busy_threads")
+        for number in range(self.CALLS):
+            daemon = self.daemon(rate=1e-3, env=made.environment)
+            made.set("calls", made.NEVER - number)
+            with made.no_memory(made.NEVER):  # but for the call of that number
+                daemon.attach(target.pid, check=False)
+            self.assertEqual(number + 1, made.get("failed"))
+            daemon.ctl("detach", "--pid", target.pid, check=False)
+            daemon.attach(target.pid)
+            daemon.wait_state(target.pid, "sampling")
+            daemon.stop()
+        target.exit()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
 
-import faults  # noqa: E402 (beside this file)
+import faults  # noqa: E402 (of tests/kit)
 
 RATES = (1e-5, 1e-4, 1e-3)
 LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"), ("report", "--leaks"), ("history",),
@@ -49,7 +49,7 @@ class Soak:
         self.random = random.Random(seed)
         self.done, self.doing = collections.Counter(), "the beginning"
         self.memory = []  # (seconds, bytes)
-        self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libsoak_faults.so")
+        self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
         self.disk, self.state = self.folder / "disk", self.folder / "state"
         self.daemon = None
         self.programs = []  # that live as long as this

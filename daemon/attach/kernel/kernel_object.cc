@@ -13,6 +13,7 @@
 #include "daemon/attach/kernel/thread_pointers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
+#include "safe_point.skel.h"
 
 namespace memprofd {
 namespace {
@@ -133,6 +134,13 @@ absl::StatusOr<KernelObject> KernelObject::load(const KernelConfig& config,
     return bpf_load_error(-error);
   RETURN_IF_ERROR(load_tasks(config, names, object));
   return object;
+}
+
+absl::Status learn_kernel_features() {
+  safe_point_bpf* const skeleton = safe_point_bpf__open_and_load();
+  if (skeleton == nullptr) return bpf_load_error(errno);
+  safe_point_bpf__destroy(skeleton);
+  return absl::OkStatus();
 }
 
 }  // namespace memprofd

@@ -28,4 +28,9 @@ struct KernelObject {
   std::unique_ptr<tasks_bpf, Closer> tasks;
 };
 
+// Has libbpf ask the kernel for its features, with programs that do nothing. It asks once in the
+// life of the process and keeps the answers, those for want of memory too: asked when the first
+// program is attached to, such a moment would be one after which none can be.
+absl::Status learn_kernel_features();
+
 }  // namespace memprofd

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into memprofd by make soak. As a file says that soak.py writes meanwhile, its clock of
- * the day is another one than the machine's, and calls that take memory of the kernel fail: one of
- * so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when it is
- * killed.
+ * Preloaded into memprofd by make soak and by tests. As a file says that they write meanwhile, its
+ * clock of the day is another one than the machine's, and calls that take memory of the kernel
+ * fail: one of so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when
+ * it is killed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* tests/soak/faults.py writes it. */
+/* tests/kit/faults.py writes it. */
 struct faults {
   _Atomic int64_t clock_offset_seconds;
   _Atomic uint64_t one_of; /* 0: none fails */
@@ -33,7 +33,7 @@ static struct faults nothing;
 static struct faults* faults = &nothing;
 
 __attribute__((constructor)) static void map_faults(void) {
-  const char* path = getenv("MEMPROFD_SOAK_FAULTS");
+  const char* path = getenv("MEMPROFD_FAULTS");
   const int file = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
   void* at = file < 0 ? MAP_FAILED
                       : (void*)syscall(SYS_mmap, NULL, sizeof(struct faults),

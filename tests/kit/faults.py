@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memprofd's clock shows and which of its calls fail, from outside: tests/soak/faults.c."""
+"""What memprofd's clock shows and which of its calls fail, from outside: tests/kit/faults.c."""
 
 import contextlib
 import mmap
@@ -12,9 +12,11 @@ WORDS = ("clock_offset_seconds", "one_of", "calls", "failed")
 class Faults:
     """In the file, which the library that is preloaded maps."""
 
+    NEVER = 1 << 40  # one of so many calls
+
     def __init__(self, path, library):
         path.write_bytes(bytes(8 * len(WORDS)))
-        self.environment = dict(os.environ, LD_PRELOAD=str(library), MEMPROFD_SOAK_FAULTS=str(path))
+        self.environment = dict(os.environ, LD_PRELOAD=str(library), MEMPROFD_FAULTS=str(path))
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 8 * len(WORDS))
 
