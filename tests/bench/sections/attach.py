@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach to a busy program with 8 threads: how long it takes, and how long the program is stopped."""
+"""Attach to a busy program with 8 threads, also in a container: how long it takes, and how long the program is stopped."""
+
+import contextlib
+import pathlib
+import tempfile
 
 import harness
+from containers import Contained, make_root, unshared
 from watching import add_attached, attached
 
 ROUNDS = 20
+PROGRAM = "busy_threads"
+
+
+@contextlib.contextmanager
+def begun(place, root):
+    """The program on the host, or in namespaces and a root file system of its own."""
+    target = Contained(unshared(root), f"/app/{PROGRAM}") if place == "container" else harness.Target(PROGRAM)
+    try:
+        yield target
+        target.exit()
+    finally:
+        target.kill()
 
 
 def run(context, section):
-    with context.daemon() as daemon:
-        measured = []
+    with tempfile.TemporaryDirectory(prefix="memprofd-bench-") as folder, context.daemon() as daemon:
+        root = make_root(pathlib.Path(folder) / "root", harness.TARGETS / PROGRAM)
+        measured = {"host": [], "container": []}
         for _ in range(context.at_least(ROUNDS)):
-            target = harness.Target("busy_threads")
-            measured.append(attached(daemon, target.pid))
-            target.exit()
-    add_attached(section, measured)
+            for place, values in measured.items():
+                with begun(place, root) as target:
+                    values.append(attached(daemon, target.pid))
+    for place, values in measured.items():
+        add_attached(section, values, place)
