@@ -61,6 +61,9 @@ struct RootName {
   std::string owner;               // empty: not known
   std::uint32_t field = kNoField;  // of a module's block
   Location place = {};             // function, file, line; empty function: not known
+  // What the field is called in the source, "table", "Sessions.all" of a module in it; valid UTF-8,
+  // of one field of the owner alone. Empty: not known.
+  std::string label = {};
 
   friend bool operator==(const RootName&, const RootName&) = default;
 };
@@ -89,6 +92,7 @@ struct BlockType {
   bool is_array = false;     // its fields are all alike
   bool is_function = false;  // the name is of what a closure takes and gives
   std::uint64_t fields = 0;  // 0: they have different ones
+  std::vector<std::string> labels = {};  // of a record's fields, valid UTF-8; or none
 };
 
 // What types were given to an image's blocks, and what was refused.

@@ -654,8 +654,12 @@ class Reading(Snapshot):
         self.assertLessEqual(sessions, blocks["bytes"], "each has a draft")
         self.assertEqual(blocks["Demo_server.Cache.page"],
                          blocks["(string, Demo_server.Cache.page) Hashtbl.bucketlist.Cons"])
-        self.assertIn("Demo_server.Sessions.session", json.dumps(self.ask("why", path, r"Sessions\.make_session", *cmt)))
-        self.assertIn("Demo_server.Sessions.session", json.dumps(self.ask("retained", path, "--depth", "5", *cmt)))
+        why = self.ask("why", path, r"Sessions\.make_session", *cmt)["paths"][0]["path"]
+        self.assertRegex(why, r"^global Demo_server\.Sessions\.\w+ → \(int, .*\) Hashtbl\.t\.data → .* array\[\*\] → .*"
+                              r"\.Cons( up to ×\d+ )?\.data → Demo_server\.Sessions\.session")
+        retained = json.dumps(self.ask("retained", path, "--depth", "5", *cmt))
+        self.assertIn("Demo_server.Sessions.session", retained)
+        self.assertRegex(retained, r'"name": "(several, nearest global Demo_server\.)?Sessions\.\w+"')
         rows = json.loads(harness.memprofctl("snapshot", "query", path, *cmt, "-o", "json",
                                              "SELECT type, count(*) FROM blocks WHERE type LIKE '%session' AND reachable "
                                              "GROUP BY 1").stdout)["rows"]

@@ -93,6 +93,9 @@ void BlockClasses::add_shapes() {
 void BlockClasses::add_types() {
   for (const BlockType& type : image_.types) {
     by_type_.push_back(type.is_function ? kArray : add(type.name, type.fields, type.is_array));
+    if (type.is_function || type.name.empty()) continue;
+    const auto [at, is_new] = labels_.try_emplace(by_type_.back(), type.labels);
+    if (!is_new && at->second != type.labels) at->second.clear();
   }
   for (std::uint32_t block = 0; block < image_.blocks(); ++block) {
     const BlockType& type = image_.types[image_.type_of[block]];
@@ -103,6 +106,13 @@ void BlockClasses::add_types() {
     const std::uint32_t by_shape = by_shape_[image_.shape_of[block]];
     at->second = type.name.empty() ? by_shape : add(texts_[by_shape] + " : " + type.name, 0, false);
   }
+}
+
+const std::string& BlockClasses::label(std::uint32_t block_class, std::uint64_t field) const {
+  static const std::string none;
+  const auto found = labels_.find(block_class);
+  const bool is_known = found != labels_.end() && field < found->second.size();
+  return is_known ? found->second[field] : none;
 }
 
 std::uint32_t BlockClasses::of_type(std::uint32_t type, std::uint32_t block) const {

@@ -37,6 +37,8 @@ class BlockClasses {
   // All blocks of the class have so many fields; 0: they have different ones.
   std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
 
+  // What the field of a record is called; empty: it has no name.
+  const std::string& label(std::uint32_t block_class, std::uint64_t field) const;
   // All its fields are alike.
   bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
 
@@ -59,6 +61,8 @@ class BlockClasses {
   std::vector<bool> is_array_;
   std::vector<std::string> texts_;
   std::vector<std::uint64_t> fields_;
+  // Classes that have some. Types of one name and different labels have none.
+  absl::flat_hash_map<std::uint32_t, std::vector<std::string>> labels_;
 };
 
 // What a tag means: "block" (tags below those that the runtime knows), "closure", "string". The

@@ -161,7 +161,9 @@ std::string PathTree::text(std::uint32_t number) const {
     const Location& frame = image_.locations[step.field & ~PathStep::kFrame];
     text = frame.function.empty() ? " stack" : absl::StrCat(" stack, ", place_text(frame));
   } else if (step.field != PathStep::kFromRoot) {
-    text = absl::StrCat(" field ", step.field);
+    const std::string& label = classes_.label(steps_[step.parent].block_class, step.field);
+    const char* before = steps_[step.parent].times > 1 ? " ." : ".";
+    text = label.empty() ? absl::StrCat(" field ", step.field) : absl::StrCat(before, label);
   }
   absl::StrAppend(&text, " → ", classes_.text(step.block_class));
   if (step.times > 1) absl::StrAppend(&text, " up to ×", step.times);

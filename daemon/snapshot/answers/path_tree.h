@@ -58,7 +58,7 @@ class PathTree {
   // Below each step, those with the most memory first.
   std::vector<std::vector<std::uint32_t>> children() const;
   // What follows the text of the step before: "global Cache, field 2", " → block(4)",
-  // " field 1 → array", "[*] → block(3) up to ×12".
+  // " field 1 → array", ".data → array", "[*] → block(3) up to ×12".
   std::string text(std::uint32_t step) const;
 
  private:

@@ -37,6 +37,10 @@ KindText kind_text(RootKind kind) {
   return {"other roots", "other root"};
 }
 
+std::string field_text(const RootName& name) {
+  return name.label.empty() ? absl::StrCat("field ", name.field) : name.label;
+}
+
 class TreeBuilder {
  public:
   TreeBuilder() { tree_.nodes.push_back({.name = "all roots"}); }
@@ -44,7 +48,7 @@ class TreeBuilder {
   void add(const RootName& name) {
     std::uint32_t node = child(0, kind_text(name.kind).many);
     if (!name.owner.empty()) node = child(node, name.owner);
-    if (name.field != RootName::kNoField) node = child(node, absl::StrCat("field ", name.field));
+    if (name.field != RootName::kNoField) node = child(node, field_text(name));
     if (!name.place.function.empty()) node = child(node, place_text(name.place));
     tree_.of_name.push_back(node);
   }
@@ -75,7 +79,9 @@ std::string place_text(const Location& place) {
 std::string root_text(const RootName& name) {
   std::string text = kind_text(name.kind).one;
   if (!name.owner.empty()) absl::StrAppend(&text, " ", name.owner);
-  if (name.field != RootName::kNoField) absl::StrAppend(&text, ", field ", name.field);
+  if (name.field != RootName::kNoField) {
+    absl::StrAppend(&text, name.label.empty() ? ", " : ".", field_text(name));
+  }
   if (!name.place.function.empty()) absl::StrAppend(&text, ", ", place_text(name.place));
   return text;
 }

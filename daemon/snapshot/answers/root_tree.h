@@ -15,7 +15,7 @@ namespace memprofd {
 struct RootNode {
   std::uint32_t parent = 0;  // of RootTree::nodes; the first is its own
   std::uint32_t depth = 0;   // 0: all roots
-  std::string name;          // "globals", "Cache", "field 2", "Server.handle server.ml:42"
+  std::string name;  // "globals", "Cache", "field 2" or "table", "Server.handle server.ml:42"
 };
 
 struct RootTree {
@@ -25,7 +25,8 @@ struct RootTree {
 
 // "globals", "stacks".
 const char* root_kind_text(RootKind kind);
-// In one line: "global Cache, field 2", "stack of thread 7, Server.handle server.ml:42".
+// In one line: "global Cache, field 2", "global Cache.table" where types know it, "stack of thread
+// 7, Server.handle server.ml:42".
 std::string root_text(const RootName& name);
 // "Server.handle server.ml:42"; without a file the function alone.
 std::string place_text(const Location& place);

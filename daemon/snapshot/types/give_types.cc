@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/types/give_types.h"
 
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,7 @@ class TypeGiver {
         spread();
       }
     }
+    label_roots();
   }
 
  private:
@@ -64,6 +67,67 @@ class TypeGiver {
     }
     image_.types_found.modules = static_cast<std::uint32_t>(units_.size());
     image_.types_found.modules_without_files = static_cast<std::uint32_t>(missing_.size());
+  }
+
+  // "Sessions.all" of Demo_server's module Demo_server.Sessions.
+  std::string label_of(const std::string& owner, const UnitField& one) const {
+    if (one.field.name.empty()) return "";
+    const std::string& module = modules_.name_of(one.module);
+    const std::string inner =
+        module.starts_with(owner + ".") ? module.substr(owner.size() + 1) + "." : "";
+    return valid_utf8(inner + one.field.name);
+  }
+
+  // What is not exported stands where it is taken to be only if a block there is of its type.
+  bool is_sure(const UnitField& one, TypeId type, std::uint32_t block) {
+    if (one.sure == UnitField::Sure::kExported) return true;
+    if (type == SourceTypes::kUnknown) return false;
+    return find_kind(block, type) != nullptr || (types_.is_lazy(type) && image_.type(block) != 0);
+  }
+
+  // A name that two fields have is none.
+  void label_roots() {
+    std::map<std::pair<std::string, std::string>, int> times;
+    for (const auto& [owner, unit] : units_) {
+      for (const UnitField& one : unit.fields) ++times[{owner, label_of(owner, one)}];
+    }
+    for (const ImageRoot& root : image_.roots) {
+      RootName& name = image_.root_names[root.name];
+      if (name.kind != RootKind::kGlobal || !name.label.empty()) continue;
+      const auto unit = units_.find(name.owner);
+      if (unit == units_.end() || name.field >= unit->second.fields.size()) continue;
+      const UnitField& one = unit->second.fields[name.field];
+      if (!is_sure(one, unit->second.types[name.field], root.block)) continue;
+      std::string label = label_of(name.owner, one);
+      if (times[{name.owner, label}] == 1) name.label = std::move(label);
+    }
+    label_values_of_modules();
+  }
+
+  // A value of a module in a unit stands in the block of each: where a field of the unit is not
+  // known, the module's says what it is called.
+  void label_values_of_modules() {
+    using Place = std::pair<std::string, std::uint32_t>;  // owner, block
+    std::map<Place, std::set<std::string>> labels;
+    for (const ImageRoot& root : image_.roots) {
+      const RootName& name = image_.root_names[root.name];
+      const BlockType& type = image_.types[image_.type(root.block)];
+      if (name.label.empty() || !type.name.starts_with("module ")) continue;
+      for (std::uint64_t edge = image_.edges.first[root.block];
+           edge < image_.edges.first[root.block + 1]; ++edge) {
+        const std::uint8_t field = image_.fields[edge];
+        if (field >= type.labels.size() || field == HeapImage::kFarField) continue;
+        labels[{name.owner, image_.edges.to[edge]}].insert(name.label + "." + type.labels[field]);
+      }
+    }
+    for (const ImageRoot& root : image_.roots) {
+      RootName& name = image_.root_names[root.name];
+      if (name.kind != RootKind::kGlobal || !name.label.empty()) continue;
+      const auto found = labels.find({name.owner, root.block});
+      if (found == labels.end() || found->second.size() != 1) continue;
+      name.label = *found->second.begin();
+      found->second.clear();  // of one field alone
+    }
   }
 
   void begin_at_roots(UnitField::Sure sure) {
@@ -155,6 +219,9 @@ class TypeGiver {
                             .is_array = kind.is_array,
                             .is_function = kind.is_function,
                             .fields = has_size ? kind.fields : 0});
+    for (const std::string& label : kind.labels) {
+      image_.types.back().labels.push_back(valid_utf8(label));
+    }
     kinds_.push_back(&kind);
     is_vague_.push_back(types_.is_vague(type));
     return kind.number;

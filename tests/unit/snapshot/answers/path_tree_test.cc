@@ -33,6 +33,24 @@ std::vector<std::string> lines_of(const HeapImage& image) {
   return lines;
 }
 
+TEST(PathTree, FieldsHaveTheirNamesWhereTypesKnowThem) {
+  ImageBuilder builder;
+  const std::uint32_t table = builder.block(4), data = builder.block(9), text = builder.string(5);
+  builder.root({.kind = RootKind::kGlobal, .owner = "Cache", .field = 2, .label = "table"}, table);
+  builder.point(table, 1, data);
+  builder.point(data, 3, text);
+  builder.sample(text, 1, 0);
+  HeapImage& image = builder.image();
+  image.types.push_back(
+      {.name = "Hashtbl.t", .fields = 4, .labels = {"size", "data", "seed", "initial_size"}});
+  image.type_of = {1, 0, 0};
+  EXPECT_THAT(lines_of(builder.build()), ElementsAre("1global Cache.table", "1 → Hashtbl.t",
+                                                     "1.data → block(9)", "1 field 3 → string"));
+  // Two types of one name, one of which has other labels.
+  image.types.push_back({.name = "Hashtbl.t", .fields = 4, .labels = {"other"}});
+  EXPECT_EQ("1 field 1 → block(9)", lines_of(builder.build())[2]);
+}
+
 TEST(PathTree, MergesWaysThroughATable) {
   ImageBuilder builder;
   const std::uint32_t table = builder.block(4);

@@ -2,12 +2,15 @@
 // Types of a real compiler's files, given to heaps that the test makes.
 #include "daemon/snapshot/types/give_types.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/types/source_files.h"
 #include "tests/kit/image_builder.h"
@@ -262,6 +265,38 @@ TEST_F(GiveTypes, AModuleMayHaveTwoNames) {
   const HeapImage& image = typed();
   EXPECT_EQ("module Shop.Table", type_of(table));
   EXPECT_EQ(0u, image.types_found.disagreed);
+}
+
+TEST_F(GiveTypes, FieldsHaveTheNamesOfTheSource) {
+  const auto box = builder_.block(2, 1), shapes = builder_.block(1);
+  const auto one = order(builder_.string(1), shapes);
+  builder_.point(shapes, 0, box);
+  ref(kLast, builder_.cell(one));
+  builder_.global("Shop", kInner, builder_.string(3));
+  builder_.global("Shop", kAll, builder_.boxed_float());  // no option: it stands elsewhere
+  builder_.global("Other", 0, builder_.string(6));
+  const HeapImage& image = typed();
+  using testing::ElementsAre;
+  EXPECT_THAT(image.types[image.type(one)].labels,
+              ElementsAre("id", "text", "shapes", "floats", "point"));
+  EXPECT_THAT(image.types[image.type(box)].labels, ElementsAre("name", "inside"));
+  std::vector<std::string> labels;
+  for (const RootName& name : image.root_names) labels.push_back(name.label);
+  EXPECT_THAT(labels, ElementsAre("last", "Table.inner", "", ""));
+  EXPECT_EQ("global Shop.Table.inner", root_text(image.root_names[1]));
+  EXPECT_EQ("global Shop, field 13", root_text(image.root_names[2]));
+}
+
+TEST_F(GiveTypes, AFieldThatIsNotKnownIsCalledAsInTheModuleThatHasItsValueToo) {
+  const auto table = builder_.block(1), option = builder_.block(1);
+  builder_.point(table, 0, option);
+  builder_.global("Shop", kTable, table);
+  builder_.global("Shop", 90, option);
+  builder_.global("Shop", 91, option);  // a name is of one field
+  const HeapImage& image = typed();
+  EXPECT_EQ("Table", image.root_names[0].label);
+  EXPECT_EQ("Table.all", image.root_names[1].label);
+  EXPECT_EQ("", image.root_names[2].label);
 }
 
 TEST_F(GiveTypes, WithoutFilesOfTheProgramsReleaseNothingHasAType) {
