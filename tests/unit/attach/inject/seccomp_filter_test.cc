@@ -185,6 +185,8 @@ TEST(SeccompFilter, WhatPassesHerePassesInTheKernel) {
 TEST(SeccompFilter, AThreadsFiltersAreRead) {
   ASSERT_EQ(why_filters_are_hidden(), "") << "root, without a filter";
   const SeccompFilter first{kAllow}, second = like_a_containers();
+  int seized[2];
+  ASSERT_EQ(::pipe(seized), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -195,21 +197,24 @@ TEST(SeccompFilter, AThreadsFiltersAreRead) {
                                const_cast<sock_filter*>(filter.data())};
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
     }
-    ::raise(SIGURG);
+    char go;
+    if (::read(seized[0], &go, 1) == 1) ::raise(SIGURG);
     ::_exit(0);
   }
   std::thread([&] {
     PtraceSession session;
     ASSERT_EQ(session.seize(child), absl::OkStatus());
+    ASSERT_EQ(::write(seized[1], "", 1), 1);
     const auto any = [](const SignalStop&) { return true; };
-    if (session.wait_signal(any, std::chrono::seconds(20))) {
-      const auto filters = session.filters();
-      ASSERT_TRUE(filters.ok()) << filters.status();
-      ASSERT_EQ(filters->size(), 2u);
-      EXPECT_EQ((*filters)[0].size(), second.size());
-      EXPECT_EQ((*filters)[1].size(), first.size());
-    }
+    ASSERT_TRUE(session.wait_signal(any, std::chrono::seconds(20)));
+    const auto filters = session.filters();
+    ASSERT_TRUE(filters.ok()) << filters.status();
+    ASSERT_EQ(filters->size(), 2u);
+    EXPECT_EQ((*filters)[0].size(), first.size());
+    EXPECT_EQ((*filters)[1].size(), second.size());
   }).join();
+  ::close(seized[0]);
+  ::close(seized[1]);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
