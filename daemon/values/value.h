@@ -57,7 +57,11 @@ struct Value {
   std::uint64_t empty_buckets = 0;
   std::uint64_t longest_chain = 0;
   bool chains_counted = false;  // not of one that is too large
-  std::vector<Value> fields;    // the first ones
+  // Buckets by their number of bindings, from 0 on; the last one kCountedChains has those of more.
+  std::vector<std::uint64_t> chains;
+  std::vector<Value> fields;  // the first ones
+
+  static constexpr std::size_t kCountedChains = 16;
 
   // Bit by bit: of numbers that are none, too.
   bool same_as(const Value& other) const;

@@ -21,6 +21,11 @@ constexpr bool is_integer(std::uint64_t word) { return (word & 1) != 0; }
 constexpr std::int64_t integer_of(std::uint64_t word) {
   return static_cast<std::int64_t>(word) >> 1;
 }
+void count_chain(std::uint64_t bindings, std::vector<std::uint64_t>& chains) {
+  const std::uint64_t place = std::min<std::uint64_t>(bindings, Value::kCountedChains);
+  if (chains.size() <= place) chains.resize(place + 1);
+  ++chains[place];
+}
 Value unread(WhyUnread why) { return {.kind = ValueKind::kUnread, .why = why}; }
 
 }  // namespace
@@ -226,6 +231,7 @@ bool ValueReader::count_chains(const Block& buckets, Value& table) {
     const Cells chain = follow(bucket.value_or(0), 3);
     if (!chain.ends) return false;
     bindings += chain.count;
+    count_chain(chain.count, table.chains);
     table.empty_buckets += chain.count == 0;
     table.longest_chain = std::max(table.longest_chain, chain.count);
   }

@@ -37,13 +37,26 @@ std::string string_text(const pb::Value& value) {
                      value.is_cut() ? fmt::format("..{} bytes", value.size()) : "");
 }
 
+// "; chains of 1 to 3: 337 87 8"
+std::string chains_text(const pb::Value& table) {
+  constexpr int kToldAlone = 16;
+  const auto& chains = table.chains();
+  if (chains.size() <= 1) return "";
+  const int last = std::min(chains.size(), kToldAlone);
+  return fmt::format(
+      "; chains of {}: {}{}", last == 2 ? "1" : fmt::format("1 to {}", last - 1),
+      absl::StrJoin(chains.begin() + 1, chains.begin() + last, " "),
+      chains.size() > kToldAlone ? fmt::format(", longer: {}", chains[kToldAlone]) : "");
+}
+
 std::string table_text(const pb::Value& value) {
   if (!value.chains_counted()) {
     return fmt::format("Hashtbl of {} in {} buckets, too large to be counted", value.size(),
                        value.buckets());
   }
-  return fmt::format("Hashtbl of {} in {} buckets, {} empty, longest chain {}", value.size(),
-                     value.buckets(), value.empty_buckets(), value.longest_chain());
+  return fmt::format("Hashtbl of {} in {} buckets, {} empty, longest chain {}{}", value.size(),
+                     value.buckets(), value.empty_buckets(), value.longest_chain(),
+                     chains_text(value));
 }
 
 std::string custom_text(const pb::Value& value) {

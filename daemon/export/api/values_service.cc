@@ -128,6 +128,7 @@ pb::Value to_proto(const Value& value) {
   out.set_chains_counted(value.chains_counted);
   out.set_empty_buckets(value.empty_buckets);
   out.set_longest_chain(value.longest_chain);
+  out.mutable_chains()->Add(value.chains.begin(), value.chains.end());
   for (const Value& field : value.fields) *out.add_fields() = to_proto(field);
   out.set_is_changing(value.is_changing);
   out.set_why_unread(text_of(value.why));

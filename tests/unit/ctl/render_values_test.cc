@@ -36,6 +36,16 @@ TEST(ValueText, IsInTheMannerOfOCaml) {
                   .longest_chain = 3,
                   .chains_counted = true}),
             "Hashtbl of 5 in 8 buckets, 6 empty, longest chain 3");
+  Value table{.kind = ValueKind::kTable, .longest_chain = 3, .chains_counted = true};
+  table.chains = {6, 1, 0, 1};
+  EXPECT_EQ(text(table),
+            "Hashtbl of 0 in 0 buckets, 0 empty, longest chain 3; chains of 1 to 3: 1 0 1");
+  table.chains = {6, 5};
+  EXPECT_TRUE(text(table).ends_with("chain 3; chains of 1: 5")) << text(table);
+  table.chains.resize(Value::kCountedChains + 1, 2);
+  EXPECT_TRUE(
+      text(table).ends_with("; chains of 1 to 15: 5 2 2 2 2 2 2 2 2 2 2 2 2 2 2, longer: 2"))
+      << text(table);
   EXPECT_EQ(text({.kind = ValueKind::kCustom, .integer = 7, .text = "_j"}), "7L");
   EXPECT_EQ(text({.kind = ValueKind::kUnread, .why = WhyUnread::kMoving}),
             "not read: the collector was faster at each try");

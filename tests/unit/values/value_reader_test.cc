@@ -125,6 +125,8 @@ TEST_F(ValueReaderTest, Tables) {
   EXPECT_EQ(value.empty_buckets, 6u);
   EXPECT_EQ(value.longest_chain, 3u);
   EXPECT_TRUE(value.chains_counted);
+  EXPECT_EQ(value.chains, (std::vector<std::uint64_t>{6, 0, 1, 1}));
+  EXPECT_EQ(read(table(100, 100, 8)).chains[Value::kCountedChains], 2u) << "of 50";
   EXPECT_EQ(read(table(0, 0, 8)).kind, ValueKind::kTable);
   EXPECT_EQ(read(table(5, 5, 6)).kind, ValueKind::kBlock) << "no power of two";
   EXPECT_FALSE(is_torn_);
