@@ -52,6 +52,7 @@ struct Options {
   bool with_constants = false;
   bool with_contents = false;
   std::uint32_t value_limit = 1000;
+  std::string graph_of;  // a name; empty: no graph
   // watch
   std::vector<std::string> watched;  // names
   double watch_period = 1;           // seconds

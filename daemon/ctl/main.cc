@@ -291,7 +291,11 @@ class CommandLine {
     values->add_option("-n,--limit", options_.value_limit, "Show so many values")
         ->check(CLI::Range(1, 100'000))
         ->capture_default_str();
-    add_format(values, {ctl::kTable, ctl::kJson});
+    values
+        ->add_option("--graph", options_.graph_of,
+                     "Show one value with all blocks that it leads to, each once")
+        ->type_name("NAME");
+    add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }
 
   void add_watch() {

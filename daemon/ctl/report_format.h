@@ -10,7 +10,7 @@
 
 namespace memprofd::ctl {
 
-inline constexpr char kTable[] = "table", kJson[] = "json";
+inline constexpr char kTable[] = "table", kJson[] = "json", kDot[] = "dot";
 
 // The default first.
 std::vector<std::string> report_formats();

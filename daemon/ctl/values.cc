@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl values: what the modules of a program hold.
+#include <re2/re2.h>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
+namespace {
+
+constexpr std::uint32_t kGraphNodes = 10'000;
+
+absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const Options& options) {
+  if (values.reported_size() > 0 && values.reported(0).has_value()) {
+    return values.reported(0).value();
+  }
+  if (values.values_size() > 0) return values.values(0).value();
+  return absl::NotFoundError(
+      absl::StrCat("no value is called '", options.graph_of, "'; `memprofctl values` lists them"));
+}
+
+}  // namespace
 
 absl::Status run_values(const Options& options) {
   Interrupt interrupt;
@@ -20,7 +37,18 @@ absl::Status run_values(const Options& options) {
   request.set_with_constants(options.with_constants);
   request.set_with_contents(options.with_contents);
   request.set_limit(options.value_limit);
+  if (!options.graph_of.empty()) {
+    request.set_pattern(absl::StrCat("^", RE2::QuoteMeta(options.graph_of), "$"));
+    request.set_with_constants(true);
+    request.set_graph_nodes(kGraphNodes);
+  } else if (options.format == kDot) {
+    return absl::InvalidArgumentError("bad format dot: it is of --graph NAME");
+  }
   ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client.list_values(request));
+  if (!options.graph_of.empty() && !options.json()) {
+    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, options));
+    return print(options.format == kDot ? graph_dot(value) : graph_text(value));
+  }
   return options.json() ? print_json(values) : print(render_values(values, stdout_style()));
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/util/status_macros.h"
 #include "daemon/values/page_cache.h"
 #include "daemon/values/read_reported.h"
+#include "daemon/values/value_graph.h"
 #include "daemon/values/value_reader.h"
 
 namespace memprofd {
@@ -50,6 +51,8 @@ class Reading {
         found_(found),
         request_(request),
         names_([&program](std::uint64_t code) { return program.function_at(code); }),
+        nodes_left_(request.graph_nodes),
+        batch_(request.graph_nodes > 0 ? 1 : kFirstBatch),
         answer_(std::move(answer)) {}
 
   absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
@@ -118,7 +121,7 @@ class Reading {
         ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
         if (is_good) {
           accept(batch, std::move(read));
-          batch_ = std::min(batch_ * 2, kLargestBatch);
+          batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
           tries_ = 0;
           return true;
         }
@@ -170,6 +173,7 @@ class Reading {
 
   // Whether it is of more words than one that the program may change.
   static bool is_compound(const Value& value) {
+    if (value.graph != nullptr && value.graph->nodes.size() > 1) return true;
     if (value.kind == ValueKind::kReference) return is_compound(value.fields.front());
     return !value.fields.empty() || value.kind == ValueKind::kTable;
   }
@@ -184,19 +188,28 @@ class Reading {
     const bool is_constant = word % 2 != 0 || found_.image.contains(word);
     if (is_constant && !request_.with_constants) return {.is_constant = true};
     ValueReader reader(pages_, names_, request_.with_contents);
-    Value value = reader.read(word);
+    Value value = read_value(reader, word);
     return {.is_constant = is_constant, .is_torn = reader.is_torn(), .value = std::move(value)};
   }
 
   Read read_reported(const Reported& one, std::uint64_t word) const {
     const bool is_string = one.type == MEMPROF_VALUE_STRING;  // published on purpose
     ValueReader reader(pages_, names_, request_.with_contents || is_string);
-    Value value = reader.read(word);
+    Value value = read_value(reader, word);
     return {.is_torn = reader.is_torn(), .value = std::move(value)};
+  }
+
+  Value read_value(ValueReader& reader, std::uint64_t word) const {
+    Value value = reader.read(word);
+    if (request_.graph_nodes > 0) {
+      value.graph = std::make_shared<const ValueGraph>(read_graph(reader, word, nodes_left_));
+    }
+    return value;
   }
 
   void accept(std::span<const Slot> batch, std::vector<Read> read) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (const auto& graph = read[i].value.graph) nodes_left_ -= graph->nodes.size();
       if (batch[i].module == kReported) {
         set_value(answer_.report.all[batch[i].field], std::move(read[i].value));
         continue;
@@ -217,8 +230,9 @@ class Reading {
   const ValuesRequest& request_;
   const FunctionNames names_;
   PageCache pages_{program_.memory()};
-  std::size_t batch_ = kFirstBatch;
-  int tries_ = 0;  // of a batch of one
+  std::size_t nodes_left_;  // of graphs
+  std::size_t batch_;       // values; one by one where graphs are asked for, which may be large
+  int tries_ = 0;           // of a batch of one
   ValuesAnswer answer_;
 };
 

@@ -29,8 +29,9 @@ struct ValuesRequest {
   std::string pattern;  // RE2, found anywhere in the name; empty: all
   // Also what never changes: functions, constants.
   bool with_constants = false;
-  bool with_contents = false;  // of strings, which may be secret
-  std::size_t limit = 1000;    // of values of modules
+  bool with_contents = false;   // of strings, which may be secret
+  std::size_t graph_nodes = 0;  // of all values together; 0: no graphs
+  std::size_t limit = 1000;     // of values of modules
   // No modules: only what the program says of itself.
   bool only_reported = false;
   // Does not wait for functions that the program evaluates for who has just begun to look, and not

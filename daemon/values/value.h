@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ enum class WhyUnread {
   kNoClock,    // its runtime is not understood
 };
 
+struct ValueGraph;
+
 struct Value {
   ValueKind kind = ValueKind::kUnread;
   WhyUnread why = WhyUnread::kNone;
@@ -60,11 +63,33 @@ struct Value {
   // Buckets by their number of bindings, from 0 on; the last one kCountedChains has those of more.
   std::vector<std::uint64_t> chains;
   std::vector<Value> fields;  // the first ones
+  // Where it was asked for; null: not.
+  std::shared_ptr<const ValueGraph> graph;
 
   static constexpr std::size_t kCountedChains = 16;
 
   // Bit by bit: of numbers that are none, too.
   bool same_as(const Value& other) const;
+};
+
+// What a block holds in one place: a block, by its number, or something that is none.
+struct GraphField {
+  std::uint32_t node = 0;  // from 1 on; 0: see value
+  Value value;
+};
+
+struct GraphNode {
+  Value value;  // without its fields
+  std::vector<GraphField> fields;
+  std::uint32_t references = 0;  // of fields of all nodes to it
+};
+
+// The first node is the value's own.
+struct ValueGraph {
+  std::vector<GraphNode> nodes;
+  bool is_cut = false;  // there are more
+
+  bool same_as(const ValueGraph& other) const;
 };
 
 }  // namespace memprofd

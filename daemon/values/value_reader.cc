@@ -63,6 +63,29 @@ Value ValueReader::read_block(const Block& block, int depth) {
   return value;
 }
 
+Value ValueReader::read_alone(std::uint64_t word) {
+  if (is_integer(word)) return {.kind = ValueKind::kInteger, .integer = integer_of(word)};
+  blocks_left_ = 1;
+  return unread(block_at(word) ? WhyUnread::kDeep : WhyUnread::kNotMapped);
+}
+
+std::optional<ValueReader::Alone> ValueReader::block_alone(std::uint64_t word, std::size_t fields) {
+  blocks_left_ = 1;
+  const auto block = is_integer(word) ? std::nullopt : block_at(word);
+  if (!block) return std::nullopt;
+  const bool is_forced = block->tag == kForwardTag;
+  if (block->tag >= kForcingTag && !is_forced) return Alone{read_scalars(*block), {}};
+  const bool is_one = block->fields == 1 && (block->tag == 0 || is_forced);
+  Alone alone{.value = {.kind = is_one ? ValueKind::kReference : ValueKind::kBlock,
+                        .size = block->fields,
+                        .tag = block->tag,
+                        .is_cut = block->fields > fields}};
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(block->fields, fields); ++i) {
+    alone.fields.push_back(field(*block, i).value_or(kEmpty));
+  }
+  return alone;
+}
+
 // Blocks whose tag says what they are.
 Value ValueReader::read_scalars(const Block& block) const {
   Value value{.size = block.fields, .tag = block.tag};

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/discover/memory_reader.h"
 #include "daemon/values/value.h"
@@ -30,6 +31,14 @@ class ValueReader {
       : memory_(memory), functions_(functions), with_contents_(with_contents) {}
 
   Value read(std::uint64_t word);
+  // A word by itself: of a block no more than that one is there.
+  Value read_alone(std::uint64_t word);
+  struct Alone {
+    Value value;                        // without its fields
+    std::vector<std::uint64_t> fields;  // the first ones, of what has any
+  };
+  // Nothing when no block is there.
+  std::optional<Alone> block_alone(std::uint64_t word, std::size_t fields);
   // Whether something in what was read last fits together but for what a change in the middle
   // explains: a queue or a table whose count is not that of its cells.
   bool is_torn() const { return is_torn_; }

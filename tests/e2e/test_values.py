@@ -242,6 +242,7 @@ class Reported(ValuesTest):
         self.assertEqual("it's set", held["c_text"]["text"])
         self.assertEqual((True, "1"), (found["c_truth"]["is_bool"], held["c_truth"]["integer"]))
         self.check_functions(daemon, target)
+        self.check_graph(daemon, target)
         self.check_log(daemon, target)
 
     def check_functions(self, daemon, target):
@@ -254,6 +255,23 @@ class Reported(ValuesTest):
         self.assertEqual(1235 / 2, found["half"]["value"]["number"])
         self.assertEqual("1235", found["text"]["value"]["text"])
         self.assertIn("exception", found["failing"]["value"]["why_unread"])
+
+    def check_graph(self, daemon, target):
+        """Each block once: root, inner, leaf, their labels, and four cells of lists."""
+        asked = ("values", "--pid", target.pid, "--graph", "graph")
+        value = json.loads(daemon.ctl(*asked, "--contents", "-o", "json").stdout)["reported"][0]["value"]
+        nodes = value["graph"]
+        self.assertEqual(["inner", "leaf", "root"], sorted(filter(None, (node["value"]["text"] for node in nodes))))
+        self.assertEqual((10, False), (len(nodes), value["graph_is_cut"]))
+        shared = [i for i, node in enumerate(nodes) if node["references"] > 1]
+        self.assertEqual(1, len(shared), "the leaf")
+        self.assertEqual(1, nodes[0]["references"], "the way back")
+        text = daemon.ctl(*asked).stdout
+        self.assertRegex(text, r"^#1 \{2 fields\}\n  string of 4 bytes\n")
+        self.assertEqual(2, text.count("#1"))
+        self.assertEqual(11, daemon.ctl(*asked, "-o", "dot").stdout.count(" -> n"))
+        done = daemon.ctl("values", "--pid", target.pid, "--graph", "nothing", check=False)
+        self.assert_one_line(done.stderr, "no value is called 'nothing'")
 
     def check_log(self, daemon, target):
         self.assertTrue(target.command("log it's told")["on"])

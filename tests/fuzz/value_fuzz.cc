@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "daemon/values/page_cache.h"
+#include "daemon/values/value_graph.h"
 #include "daemon/values/value_reader.h"
 #include "tests/fuzz/fuzz_memory.h"
 #include "tests/kit/fake_memory.h"
@@ -32,6 +33,14 @@ bool read(std::string_view bytes) {
   pages.set_mappings(memory.mappings(), {});
   const Value paged = ValueReader(pages, names, true).read(word);
   check(paged, 0);
+  const ValueGraph graph = read_graph(reader, word, 100);
+  require(graph.nodes.size() <= 100, "too many nodes");
+  for (const GraphNode& node : graph.nodes) {
+    require(node.fields.size() <= kMaxGraphFields, "too many fields of a node");
+    for (const GraphField& field : node.fields) {
+      require(field.node <= graph.nodes.size(), "a node that is none");
+    }
+  }
   return value.kind != ValueKind::kUnread && value.kind != ValueKind::kInteger;
 }
 

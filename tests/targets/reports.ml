@@ -31,6 +31,16 @@ let word = ref ""
 let table : (int, string) Hashtbl.t = Hashtbl.create 16
 let evaluated = ref 0
 
+type node = { label : string; mutable next : node list }
+
+(* A leaf that two hold, and a way back. *)
+let graph =
+  let leaf = { label = "leaf"; next = [] } in
+  let inner = { label = "inner"; next = [ leaf ] } in
+  let root = { label = "root"; next = [ inner; leaf ] } in
+  inner.next <- root :: inner.next;
+  root
+
 let () =
   c_setup ();
   Value.int ~unit:"things" "count" count;
@@ -38,6 +48,7 @@ let () =
   Value.bool "flag" flag;
   Value.string "word" word;
   Value.any "table" table;
+  Value.any "graph" graph;
   Value.int_of ~period_ms:1 "twice" (fun () -> incr evaluated; 2 * !count);
   Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
   Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);

@@ -4,6 +4,7 @@
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
+#include "daemon/values/value_graph.h"
 
 namespace memprofd {
 namespace {
@@ -112,6 +113,20 @@ void add_report(const Report& report, pb::ListValuesResponse& out) {
   out.set_malformed_names(report.malformed);
 }
 
+void add_graph(const ValueGraph& graph, pb::Value& out) {
+  for (const GraphNode& node : graph.nodes) {
+    pb::GraphNode& to = *out.add_graph();
+    *to.mutable_value() = to_proto(node.value);
+    to.set_references(node.references);
+    for (const GraphField& field : node.fields) {
+      pb::GraphField& out_field = *to.add_fields();
+      out_field.set_node(field.node);
+      if (field.node == 0) *out_field.mutable_value() = to_proto(field.value);
+    }
+  }
+  out.set_graph_is_cut(graph.is_cut);
+}
+
 }  // namespace
 
 pb::Value to_proto(const Value& value) {
@@ -132,6 +147,7 @@ pb::Value to_proto(const Value& value) {
   for (const Value& field : value.fields) *out.add_fields() = to_proto(field);
   out.set_is_changing(value.is_changing);
   out.set_why_unread(text_of(value.why));
+  if (value.graph != nullptr) add_graph(*value.graph, out);
   return out;
 }
 
@@ -142,9 +158,15 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
     return absl::InvalidArgumentError(
         absl::StrCat("bad limit ", request.limit(), ": it is at most ", kMaxLimit));
   }
+  if (request.graph_nodes() > kMaxGraphNodes) {
+    return absl::InvalidArgumentError(absl::StrCat("bad number of nodes of a graph ",
+                                                   request.graph_nodes(), ": it is at most ",
+                                                   kMaxGraphNodes));
+  }
   const ValuesRequest asked{.pattern = request.pattern(),
                             .with_constants = request.with_constants(),
                             .with_contents = request.with_contents(),
+                            .graph_nodes = request.graph_nodes(),
                             .limit = request.limit() == 0 ? kUsualLimit : request.limit(),
                             .only_reported = request.only_reported()};
   ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(request.pid(), asked, wanted));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_reported.h"
 #include "daemon/ctl/render/render_watch.h"
 #include "daemon/export/api/values_service.h"
@@ -84,8 +85,34 @@ TEST(ValuesService, AsksAndAnswers) {
             "NAME          VALUE\nCache[3]      4\n(unknown)[0]  5\n2 more; --limit shows them\n"
             "4 names were not reached: the collector works so often that there was no time; ask "
             "for fewer by a pattern\n");
+  request.set_graph_nodes(10'001);
+  EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
+  request.set_graph_nodes(0);
   request.set_limit(1'000'000);
   EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
+}
+
+TEST(GraphText, ShowsWhatIsSharedOnce) {
+  ValueGraph graph;
+  graph.nodes.push_back({.value = {.kind = ValueKind::kBlock, .size = 3},
+                         .fields = {{.node = 2}, {.node = 2}, {.value = integer(7)}},
+                         .references = 1});
+  graph.nodes.push_back({.value = {.kind = ValueKind::kBlock, .size = 2, .tag = 1},
+                         .fields = {{.node = 3}, {.node = 1}},
+                         .references = 2});
+  graph.nodes.push_back(
+      {.value = {.kind = ValueKind::kString, .size = 2, .text = "a\""}, .references = 1});
+  graph.is_cut = true;
+  const pb::Value value =
+      to_proto({.kind = ValueKind::kBlock, .graph = std::make_shared<const ValueGraph>(graph)});
+  EXPECT_EQ(ctl::graph_text(value),
+            "#1 {3 fields}\n  #2 tag 1 {2 fields}\n    \"a\\\"\"\n    #1\n  #2\n  7\n"
+            "..: there are more blocks than are shown\n");
+  EXPECT_EQ(ctl::graph_dot(value),
+            "digraph value {\n  node [shape=box];\n  n1 [label=\"{3 fields} * * 7\"];\n"
+            "  n1 -> n2 [label=0];\n  n1 -> n2 [label=1];\n"
+            "  n2 [label=\"tag 1 {2 fields} * *\"];\n  n2 -> n3 [label=0];\n"
+            "  n2 -> n1 [label=1];\n  n3 [label=\"\\\"a\\\\\\\"\\\"\"];\n}\n");
 }
 
 pb::ListValuesResponse reported(Reported one) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/values/page_cache.h"
+#include "daemon/values/value_graph.h"
 #include "tests/kit/fake_memory.h"
 
 namespace memprofd {
@@ -244,6 +245,56 @@ TEST(PageCache, TouchesNoFileButTheProgram) {
   EXPECT_FALSE(cache.read_value(0x13000, word).ok()) << "may not be read";
   EXPECT_TRUE(cache.missed());
   EXPECT_EQ(memory.reads, 2);
+}
+
+TEST_F(ValueReaderTest, AGraphHasEachBlockOnce) {
+  const std::uint64_t shared = block(0, {integer(5), kNil});
+  const std::uint64_t root = block(0, {shared, shared, string("abc"), integer(-1)});
+  memory_.poke(shared + 8, root);  // it goes round
+  const FunctionNames names = [](std::uint64_t) { return ""; };
+  ValueReader reader(memory_, names, true);
+  const ValueGraph graph = read_graph(reader, root, 100);
+  ASSERT_EQ(graph.nodes.size(), 3u);
+  EXPECT_FALSE(graph.is_cut);
+  const GraphNode& first = graph.nodes[0];
+  ASSERT_EQ(first.fields.size(), 4u);
+  EXPECT_EQ(first.fields[0].node, 2u);
+  EXPECT_EQ(first.fields[1].node, 2u);
+  EXPECT_EQ(graph.nodes[first.fields[2].node - 1].value.text, "abc");
+  EXPECT_EQ(first.fields[3].value.integer, -1);
+  EXPECT_EQ(first.references, 1u);
+  EXPECT_EQ(graph.nodes[1].references, 2u);
+  EXPECT_EQ(graph.nodes[1].fields[1].node, 1u);
+  EXPECT_TRUE(graph.same_as(read_graph(reader, root, 100)));
+  EXPECT_FALSE(graph.same_as(read_graph(reader, shared, 100)));
+  EXPECT_TRUE(read_graph(reader, integer(3), 100).nodes.empty());
+}
+
+TEST_F(ValueReaderTest, AGraphIsBounded) {
+  const FunctionNames names = [](std::uint64_t) { return ""; };
+  ValueReader reader(memory_, names, false);
+  const ValueGraph graph = read_graph(reader, list(1000), 10);
+  EXPECT_EQ(graph.nodes.size(), 10u);
+  EXPECT_TRUE(graph.is_cut);
+  EXPECT_EQ(graph.nodes[9].fields[1].node, 0u);
+  EXPECT_EQ(graph.nodes[9].fields[1].value.why, WhyUnread::kDeep);
+  const ValueGraph wide =
+      read_graph(reader, block(0, std::vector<std::uint64_t>(1000, integer(1))), 10);
+  EXPECT_EQ(wide.nodes[0].fields.size(), kMaxGraphFields);
+  EXPECT_TRUE(wide.nodes[0].value.is_cut);
+  std::vector<std::uint64_t> blocks;
+  for (int i = 0; i < 64; ++i) {
+    const std::vector<std::uint64_t> leaves(64, block(0, std::vector<std::uint64_t>(64, kNil)));
+    blocks.push_back(block(0, leaves));
+    for (int j = 0; j < 64; ++j) {
+      memory_.poke(blocks.back() + 8 * j, block(0, std::vector<std::uint64_t>(64, kNil)));
+    }
+  }
+  const ValueGraph full = read_graph(reader, block(0, blocks), kMaxGraphNodes);
+  std::size_t fields = 0;
+  for (const GraphNode& node : full.nodes) fields += node.fields.size();
+  EXPECT_EQ(fields, kMaxFieldsOfGraph);
+  EXPECT_TRUE(full.is_cut);
 }
 
 }  // namespace
