@@ -143,6 +143,10 @@ $(BUILD)/tests/libfaults.so: tests/kit/faults.c
 	$(Q)$(CC) $(HOSTILE_CFLAGS) -fvisibility=default -shared $< -o $@
 soak: all targets $(BUILD)/tests/libfaults.so
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/soak.py --build $(BUILD) $(SOAK_ARGS)
+# make soak-snapshots SOAK_ARGS='--snapshots 1000 --seed 7'
+.PHONY: soak-snapshots
+soak-snapshots: all targets $(E2E_PROGRAMS)
+	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/snapshot_soak.py --build $(BUILD) $(SOAK_ARGS)
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets

@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -22,6 +23,9 @@ from stepping import CALLS, SteppedDaemon
 from test_attach_faults import EVENTS, Exits, Nothing, happen
 from test_profiles import message_modules
 from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, children, is_gone, undisturbed_output
+
+sys.path.append(str(harness.ROOT / "tests/soak"))
+import snapshot_soak  # noqa: E402 (of tests/soak)
 
 IMAGE = harness.BUILD / "tests" / "heap_image"
 
@@ -400,6 +404,15 @@ class Ends(Snapshot):
 
 class Ends5(Ends):
     programs = TARGETS5
+
+
+class BusyServers(harness.E2ETest):
+    """The short form of make soak-snapshots."""
+
+    def test_nothing_fails_and_nothing_is_left(self):
+        soak = snapshot_soak.SnapshotSoak(self.folder, seed=COPIES)
+        self.addCleanup(soak.close)
+        harness.NOTES.append(soak.run(*((COPIES, KILLS) if harness.MATRIX else (4, 2))))
 
 
 def copies():
