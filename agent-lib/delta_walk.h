@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OCaml 4 stack of this thread, walked by what has changed since its last walk.
+ *
+ * What the runtime's own walk (caml_next_frame_descriptor) is at, (sp, pc), and the words that it
+ * reads decide all that follows. So a walk remembers each state that it was in with the address of
+ * the word that pc was read from, and the words of the links between chunks of the stack. When the
+ * next walk comes to a state that is remembered, and all words that were read from there on are
+ * still the same, the rest is the same: whatever returned, raised, or ran there meanwhile.
+ *
+ *   main -> g -> f samples, f returns, g calls h, h calls k, which samples:
+ *
+ *     remembered     outermost  | 7fa8 main | 7f68 g | 7f48 f |
+ *     state          (7f38, k)  f, at 7f48, is further out than k's word at 7f30: not dropped,
+ *                               and no state of it is (7f30, k): k is new
+ *                    (7f58, h)  its word is at 7f50: f is dropped, h is new
+ *                    (7f70, g)  remembered; the words at 7fa8 and beyond are compared: the same
+ *     remembered     outermost  | 7fa8 main | 7f68 g | 7f50 h | 7f30 k |
+ *                               `-- kept, verified ---'`-- walked ---'
+ *
+ * When a word is found to have changed, what is between it and the state that was met is right all
+ * the same, and the walk goes on there. A link never is such a state: it belongs to the frame
+ * before, the bottom of a chunk, from which it is read again.
+ *
+ * Words are read in the order of a walk. Those before a word prove that its address is one of the
+ * stack; the only ones read ahead are of the page of such a word. So no stack is read that has been
+ * unmapped since. Everything is bounded by MEMPROF_STACK_SLOTS. A remembered stack is not tied to
+ * a thread: of another one's, no state is met, or the same words lead to the same frames.
+ */
+#ifndef MEMPROF_DELTA_WALK_H
+#define MEMPROF_DELTA_WALK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MEMPROF_STACK_SLOTS 16384u
+#define MEMPROF_SIZE_CACHE 1024u
+#define MEMPROF_CHUNK_BOTTOM 0xffffu /* frame_size where C has called OCaml */
+
+/* As the OCaml compiler emits it; more follows. */
+struct memprof_descriptor {
+	uint64_t return_address;
+	uint16_t frame_size; /* bit 0: with debuginfo, bit 1: with allocation lengths */
+	uint16_t live_count;
+	uint16_t live[];
+};
+
+/* The runtime's hash table, linear probing, mask + 1 slots, null where free. */
+struct memprof_frame_table {
+	const struct memprof_descriptor *const *slots;
+	uint64_t mask;
+};
+
+#define MEMPROF_SLOT_FRAME 0u
+#define MEMPROF_SLOT_BOTTOM 1u /* of a chunk: no frame that is reported */
+#define MEMPROF_SLOT_LINK 2u   /* a word that leads from a chunk's bottom to the next chunk */
+#define MEMPROF_SLOT_KINDS UINT64_C(7)
+
+struct memprof_stack_slot {
+	uint64_t place; /* address of the word, with its kind in the low bits */
+	uint64_t word;	/* of frames and bottoms the return address */
+};
+
+struct memprof_known_size {
+	uint64_t return_address;
+	uint64_t frame_size;
+};
+
+struct memprof_stack {
+	struct memprof_frame_table table; /* that it was walked with */
+	uint32_t count;
+	uint32_t kept;	     /* slots of the walk before, outermost ones, that the last one kept */
+	uint32_t unfinished; /* the last walk ended where the next one may go on */
+	struct memprof_known_size sizes[MEMPROF_SIZE_CACHE];
+	struct memprof_stack_slot slots[MEMPROF_STACK_SLOTS]; /* outermost first */
+};
+
+enum memprof_walk_end {
+	MEMPROF_WALK_WHOLE,
+	MEMPROF_WALK_UNKNOWN,  /* ends, as the runtime's does, at a frame that has no descriptor */
+	MEMPROF_WALK_TOO_DEEP, /* the stack has more slots; nothing is remembered */
+	MEMPROF_WALK_BROKEN,   /* the stack does not grow outward; nothing is remembered */
+};
+
+/* A walk under way: [0, kept) may still be met, [top, MEMPROF_STACK_SLOTS) is done. */
+struct memprof_walk {
+	uint64_t sp, pc;
+	uint32_t kept, top;
+};
+
+static inline uint64_t memprof_slot_address(const struct memprof_stack_slot *slot)
+{
+	return slot->place & ~MEMPROF_SLOT_KINDS;
+}
+
+static inline uint64_t memprof_slot_kind(const struct memprof_stack_slot *slot)
+{
+	return slot->place & MEMPROF_SLOT_KINDS;
+}
+
+static inline uint64_t memprof_stack_word(uint64_t address)
+{
+	return *(const volatile uint64_t *)(uintptr_t)address;
+}
+
+/* ------------------------------------------------------------------ frames */
+
+static inline const struct memprof_descriptor *
+memprof_find_descriptor(const struct memprof_frame_table *table, uint64_t return_address)
+{
+	uint64_t at = return_address >> 3;
+
+	for (uint64_t i = 0; i <= table->mask; i++, at++) {
+		const struct memprof_descriptor *descriptor = table->slots[at & table->mask];
+
+		if (!descriptor || descriptor->return_address == return_address)
+			return descriptor;
+	}
+	return NULL;
+}
+
+/* frame_size of the descriptor; 0: there is none. What is not found is not remembered: the
+ * program may load it. */
+static inline uint64_t memprof_frame_size(struct memprof_stack *stack, uint64_t return_address)
+{
+	struct memprof_known_size *known =
+		&stack->sizes[(return_address ^ return_address >> 10) % MEMPROF_SIZE_CACHE];
+	const struct memprof_descriptor *descriptor;
+
+	if (known->return_address == return_address)
+		return known->frame_size;
+	descriptor = memprof_find_descriptor(&stack->table, return_address);
+	if (!descriptor)
+		return 0;
+	known->return_address = return_address;
+	known->frame_size = descriptor->frame_size;
+	return known->frame_size;
+}
+
+static inline void memprof_forget_stack(struct memprof_stack *stack)
+{
+	stack->count = 0;
+	stack->kept = 0;
+}
+
+/* Sizes of code that has been unloaded are wrong for what comes to its addresses; a program that
+ * loads or unloads has another table, in the end. */
+static inline void memprof_use_table(struct memprof_stack *stack,
+				     const struct memprof_frame_table *table)
+{
+	if (stack->table.slots == table->slots && stack->table.mask == table->mask)
+		return;
+	memprof_forget_stack(stack);
+	memset(stack->sizes, 0, sizeof stack->sizes);
+	stack->table = *table;
+}
+
+/* ------------------------------------------------------------------ verifying */
+
+static inline int memprof_slot_changed(const struct memprof_stack_slot *slot)
+{
+	return memprof_stack_word(memprof_slot_address(slot)) != slot->word;
+}
+
+/* The 8 slots from this one outward, all in its page, none changed. */
+static inline int memprof_eight_same(const struct memprof_stack_slot *slots, uint32_t from)
+{
+	uint64_t changed = 0;
+
+	if (from < 7 || (slots[from].place ^ slots[from - 7].place) >> 12 != 0)
+		return 0;
+	for (uint32_t i = 0; i < 8; i++) {
+		const struct memprof_stack_slot *slot = &slots[from - i];
+
+		changed |= memprof_stack_word(memprof_slot_address(slot)) ^ slot->word;
+	}
+	return changed == 0;
+}
+
+/* How many of the outermost slots are left when the first changed one is met and dropped too,
+ * from the one before `end` outward; -1: none has changed. */
+static inline int64_t memprof_first_changed(const struct memprof_stack_slot *slots, uint32_t end)
+{
+	while (end > 0) {
+		if (memprof_eight_same(slots, end - 1)) {
+			end -= 8;
+			continue;
+		}
+		for (int i = 0; i < 8 && end > 0; i++, end--) {
+			if (memprof_slot_changed(&slots[end - 1]))
+				return (int64_t)end - 1;
+		}
+	}
+	return -1;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+static inline int memprof_walk_push(struct memprof_stack *stack, struct memprof_walk *walk,
+				    uint64_t place, uint64_t word)
+{
+	if (walk->top == walk->kept)
+		return 0;
+	walk->top--;
+	stack->slots[walk->top].place = place;
+	stack->slots[walk->top].word = word;
+	return 1;
+}
+
+/* Drops what is further in than the state, and says whether the state is remembered. */
+static inline int memprof_walk_met(const struct memprof_stack *stack, struct memprof_walk *walk)
+{
+	const struct memprof_stack_slot *slot;
+
+	while (walk->kept > 0 && memprof_slot_address(&stack->slots[walk->kept - 1]) < walk->sp - 8)
+		walk->kept--;
+	if (walk->kept == 0)
+		return 0;
+	slot = &stack->slots[walk->kept - 1];
+	return memprof_slot_address(slot) == walk->sp - 8 && slot->word == walk->pc &&
+	       memprof_slot_kind(slot) != MEMPROF_SLOT_LINK;
+}
+
+/* The rest from `changed` on is not what it was. What is further in is: it is done, and the walk
+ * goes on from its outermost state. */
+static inline void memprof_walk_resume(struct memprof_stack *stack, struct memprof_walk *walk,
+				       uint32_t changed)
+{
+	uint32_t first = changed + 1, moved;
+
+	while (memprof_slot_kind(&stack->slots[first]) == MEMPROF_SLOT_LINK)
+		first++; /* ends at the state that was met, at the latest */
+	moved = walk->kept - first;
+	walk->sp = memprof_slot_address(&stack->slots[first]) + 8;
+	walk->pc = stack->slots[first].word;
+	walk->top -= moved;
+	memmove(&stack->slots[walk->top], &stack->slots[first], moved * sizeof *stack->slots);
+	walk->kept = changed;
+}
+
+/* Goes to the next state; sp is 0 behind the outermost one. */
+static inline enum memprof_walk_end
+memprof_walk_step(struct memprof_stack *stack, struct memprof_walk *walk, uint64_t frame_size)
+{
+	uint64_t before = walk->sp;
+
+	if (frame_size != MEMPROF_CHUNK_BOTTOM) {
+		walk->sp += frame_size & 0xfffc;
+		if (walk->sp == before || walk->sp % 8 != 0)
+			return MEMPROF_WALK_BROKEN;
+		walk->pc = memprof_stack_word(walk->sp - 8);
+		return MEMPROF_WALK_WHOLE;
+	}
+	/* Beyond the exception handler's two words: bottom_of_stack, last_retaddr. */
+	walk->sp = memprof_stack_word(before + 16);
+	walk->pc = memprof_stack_word(before + 24);
+	if (!memprof_walk_push(stack, walk, (before + 16) | MEMPROF_SLOT_LINK, walk->sp) ||
+	    !memprof_walk_push(stack, walk, (before + 24) | MEMPROF_SLOT_LINK, walk->pc))
+		return MEMPROF_WALK_TOO_DEEP;
+	if (walk->sp != 0 && (walk->sp <= before + 32 || walk->sp % 8 != 0))
+		return MEMPROF_WALK_BROKEN;
+	return MEMPROF_WALK_WHOLE;
+}
+
+/* From the state onward until what is remembered is met and has not changed, or the end. */
+static inline enum memprof_walk_end memprof_walk_on(struct memprof_stack *stack,
+						    struct memprof_walk *walk)
+{
+	enum memprof_walk_end end = MEMPROF_WALK_WHOLE;
+
+	while (walk->sp != 0 && end == MEMPROF_WALK_WHOLE) {
+		int met = memprof_walk_met(stack, walk);
+		uint64_t size, kind;
+
+		if (met) {
+			int64_t changed = memprof_first_changed(stack->slots, walk->kept - 1);
+
+			if (changed < 0)
+				return MEMPROF_WALK_WHOLE;
+			memprof_walk_resume(stack, walk, (uint32_t)changed);
+		}
+		size = memprof_frame_size(stack, walk->pc);
+		if (size == 0)
+			return MEMPROF_WALK_UNKNOWN;
+		kind = size == MEMPROF_CHUNK_BOTTOM ? MEMPROF_SLOT_BOTTOM : MEMPROF_SLOT_FRAME;
+		if (!met && !memprof_walk_push(stack, walk, (walk->sp - 8) | kind, walk->pc))
+			return MEMPROF_WALK_TOO_DEEP;
+		end = memprof_walk_step(stack, walk, size);
+	}
+	if (walk->sp == 0)
+		walk->kept = 0; /* the outermost chunk is new */
+	return end;
+}
+
+/* Walks the stack whose innermost frame has returned to pc, with sp above the return address.
+ * Then slots has all of it, as long as it did not end too deep or broken. */
+static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *stack,
+						       const struct memprof_frame_table *table,
+						       uint64_t sp, uint64_t pc)
+{
+	struct memprof_walk walk = {sp, pc, 0, MEMPROF_STACK_SLOTS};
+	enum memprof_walk_end end;
+	uint32_t walked;
+
+	memprof_use_table(stack, table);
+	walk.kept = stack->unfinished ? 0 : stack->count;
+	end = memprof_walk_on(stack, &walk);
+	if (end == MEMPROF_WALK_TOO_DEEP || end == MEMPROF_WALK_BROKEN) {
+		memprof_forget_stack(stack);
+		return end;
+	}
+	stack->unfinished = end == MEMPROF_WALK_UNKNOWN;
+	if (stack->unfinished)
+		walk.kept = 0;
+	walked = MEMPROF_STACK_SLOTS - walk.top;
+	memmove(&stack->slots[walk.kept], &stack->slots[walk.top], walked * sizeof *stack->slots);
+	stack->kept = walk.kept;
+	stack->count = walk.kept + walked;
+	return end;
+}
+
+#endif
