@@ -136,10 +136,11 @@ std::string check_heap_rule(const std::string& text) {
 
 void add_heap_watch_options(CLI::App& app, Config& config) {
   HeapWatchOptions& watch = config.heap_watch;
-  auto* directory = app.add_option("--snapshot.directory", watch.files.directory,
-                                   "Take snapshots of heaps by itself, into this directory, when "
-                                   "--snapshot.when says so (off by default)")
-                        ->type_name("DIR");
+  auto* directory =
+      app.add_option("--snapshot.directory", watch.files.directory,
+                     "Keep snapshots of heaps in this directory, which --snapshot.when "
+                     "or clients have taken (off by default)")
+          ->type_name("DIR");
   app.add_option_function<std::vector<std::string>>(
          "--snapshot.when",
          [&watch](const std::vector<std::string>& texts) {

@@ -259,6 +259,8 @@ struct Services {
                  daemon.heap_outcomes()),
         queries(daemon, answers),
         control(daemon),
+        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files)),
+        kept_heaps(*heaps, daemon),
         facts(facts_of(config)),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
   }
@@ -267,7 +269,7 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes(control, queries, stopping, control_allowed, routes);
+    add_control_routes({control, queries, *heaps, kept_heaps, stopping}, control_allowed, routes);
     add_web_page(facts, routes);
     return routes;
   }
@@ -285,6 +287,8 @@ struct Services {
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
+  const std::shared_ptr<InnerHeaps> heaps;
+  KeptHeaps kept_heaps;
   const ServerFacts facts;
   TraceService traces;
   StopSignal stopping;
@@ -361,7 +365,8 @@ absl::Status start_servers(Running& running, const Config& config) {
                                                     .access = config.grpc_access,
                                                     .stats = services.stats,
                                                     .answers = services.answers,
-                                                    .facts = services.facts},
+                                                    .facts = services.facts,
+                                                    .heaps = services.heaps},
                                                    *running.daemon, services.traces));
   return absl::OkStatus();
 }

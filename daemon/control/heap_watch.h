@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "daemon/attach/inject/heap_points.h"
-#include "daemon/control/heap_files.h"
 #include "daemon/control/heap_rule.h"
 #include "daemon/export/api/service.h"
+#include "daemon/snapshot/file/heap_files.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {

@@ -57,6 +57,19 @@ class Snapshot(HeapCopy):
     def taker(self, daemon, name):
         return self.process(Process(self.take_command(daemon, name)))
 
+    def heaps(self, daemon):
+        """The messages of gRPC's Heaps, and how to ask; meanwhile is done until there is an answer."""
+        _, pb = message_modules(self.folder, "memprof/v1/profiler.proto", "memprof/v1/heaps.proto")
+
+        def ask(method, request, answer, meanwhile=lambda: time.sleep(0.01)):
+            with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
+                call = channel.unary_unary(f"/memprof.v1.Heaps/{method}", request_serializer=type(request).SerializeToString,
+                                           response_deserializer=answer.FromString).future(request, timeout=harness.TIMEOUT)
+                while not call.done():
+                    meanwhile()
+                return call.result()
+        return pb, ask
+
     def stepping(self, target, daemon, command=""):
         """Until it is sampled, an idle program is given something to do."""
         def sampling():
@@ -156,6 +169,42 @@ class ByItself(Snapshot):
         self.assertRegex(daemon.said(), r"snapshot \(majors=2\) by memprofd itself: done, stood still .*, in .*auto-heap_shapes")
         self.assertRegex(daemon.said(), r"snapshot \(end\) by memprofd itself: done")
         self.assertEqual(2, self.outcomes(daemon, "taken"))
+        self.check_kept(daemon, target.pid)
+
+    def check_kept(self, daemon, pid):
+        """gRPC tells of those that are kept what the command tells of their files."""
+        last, first = [path.name for path in reversed(self.files())]
+        pb, ask = self.heaps(daemon)
+        heaps = ask("ListHeaps", pb.ListHeapsRequest(pid=pid), pb.ListHeapsResponse)
+        self.assertEqual((str(self.taken), [last, first]), (heaps.directory, [heap.name for heap in heaps.heaps]))
+        self.assertEqual({path.name: path.stat().st_size for path in self.files()},
+                         {heap.name: heap.file_bytes for heap in heaps.heaps})
+        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.CompareHeapsResponse)
+        told = json.loads(harness.memprofctl("snapshot", "diff", self.taken / first, self.taken / last, "-o", "json").stdout)
+        for table, rows in (("heap", diff.totals), ("roots", diff.roots)):
+            self.assertEqual([(row["name"], row["change_bytes"], row["other"]["blocks"]) for row in told[table]],
+                             [(row.name, row.change_bytes, row.other.blocks) for row in rows])
+        self.assertEqual([(row["name"], row["stayed"]["sampled_blocks"]) for row in told["sites"]],
+                         [(row.name, row.stayed.samples) for row in diff.sites])
+        waste = ask("FindWaste", pb.FindWasteRequest(name=last, limit=1000), pb.FindWasteResponse)
+        told = json.loads(harness.memprofctl("snapshot", "waste", self.taken / last, "-o", "json").stdout)
+        self.assertEqual([(row["pattern"], row["bytes_to_win"], len(row["places"])) for row in told["patterns"]],
+                         [(row.pattern, row.bytes_to_win, len(row.places)) for row in waste.patterns])
+
+    def test_when_it_is_asked_for(self):
+        """Without a rule: none is taken but those that are asked for, and these stay."""
+        target, daemon = self.watched("heap_shapes")
+        self.stepping(target, daemon)
+        pb, ask = self.heaps(daemon)
+        kept = ask("KeepHeap", pb.KeepHeapRequest(pid=target.pid, max_pause_seconds=10), pb.KeepHeapResponse,
+                   lambda: target.command(f"step {self.folder / 'own'}")).heap
+        [path] = self.files()
+        self.assertEqual((path.name, target.pid, path.stat().st_size), (kept.name, kept.pid, kept.file_bytes))
+        self.assertEqual(OLD, {key: image(path)["rows"].get(key) for key in OLD})
+        self.assertRegex(daemon.said(), "snapshot to keep by user 0, process .*: done")
+        with self.assertRaises(grpc.RpcError) as refused:
+            ask("FindWaste", pb.FindWasteRequest(name=f"../auto/{path.name}"), pb.FindWasteResponse)
+        self.assertEqual(grpc.StatusCode.NOT_FOUND, refused.exception.code())
 
 
 class ByItself5(ByItself):
@@ -167,6 +216,7 @@ class Points(ByItself):
 
     programs = harness.TARGETS
     test_after_major_collections_and_at_the_programs_end = None
+    test_when_it_is_asked_for = None
 
     def test_at_a_point_of_the_program(self):
         target, daemon = self.watched("points", "point")
@@ -544,16 +594,9 @@ class Reading(Snapshot):
 
     def check_description(self, target, daemon, kept_words):
         """gRPC tells the same of a snapshot that nobody keeps."""
-        pb, = message_modules(self.folder, "memprof/v1/heaps.proto")
-        with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
-            call = channel.unary_unary("/memprof.v1.Heaps/DescribeHeap",
-                                       request_serializer=pb.DescribeHeapRequest.SerializeToString,
-                                       response_deserializer=pb.DescribeHeapResponse.FromString)
-            answer = call.future(pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
-                                 timeout=harness.TIMEOUT)
-            while not answer.done():
-                target.command(f"step {self.folder / 'own'}")
-            heap = answer.result()
+        pb, ask = self.heaps(daemon)
+        heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
+                   pb.DescribeHeapResponse, lambda: target.command(f"step {self.folder / 'own'}"))
         classes = {one.name: one.reachable.blocks for one in heap.classes}
         self.assertEqual(OLD, {(tag, fields): classes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
         self.assertEqual(8000 + 1200 + 384 + 3 * 65536, heap.all.outside_bytes)

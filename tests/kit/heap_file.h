@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/heap_file_writer.h"
@@ -44,7 +45,8 @@ inline WordNames word_names() {
 }
 
 inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, const HeapMap& map,
-                                                const BeforeWalk& before = nullptr) {
+                                                const BeforeWalk& before = nullptr,
+                                                const ImageInfo& info = image_info()) {
   std::string bytes;
   HeapFileWriter writer(
       [&bytes](std::string_view piece) {
@@ -52,7 +54,7 @@ inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, cons
         return absl::OkStatus();
       },
       word_names());
-  writer.begin(image_info(), map);
+  writer.begin(info, map);
   if (before) before(writer);
   HeapCensus census;
   const absl::Status walked =
@@ -65,9 +67,28 @@ inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, cons
   return bytes;
 }
 
-inline absl::StatusOr<HeapImage> image_of(std::string_view bytes) {
+// A snapshot of pid 4242 at that time: an array of so many floats, which Cache's field 2 holds.
+// Each float was sampled, and is known again in another one.
+inline std::string some_heap_file(std::int64_t unix_ns, std::uint64_t floats = 3) {
+  FakeChunks heap;
+  std::vector<std::vector<std::uint64_t>> blocks{block(floats, 0)};
+  for (std::uint64_t i = 0; i < floats; ++i) blocks.push_back(block(1, 253));
+  const std::uint64_t array = heap.put_chunk(joined(blocks)) + 8;
+  const auto of = [&](std::uint64_t i) { return array + 8 * (floats + 1 + 2 * i); };
+  for (std::uint64_t i = 0; i < floats; ++i) heap.memory.poke(array + 8 * i, of(i));
+  ImageInfo info = image_info();
+  info.unix_ns = unix_ns;
+  const auto named = [&](HeapFileWriter& writer) {
+    writer.add_root(array, {.kind = RootKind::kGlobal, .owner = "Cache", .field = 2});
+    const auto site = writer.add_site({{.function = "Cache.add", .file = "cache.ml", .line = 41}});
+    for (std::uint64_t i = 0; i < floats; ++i) writer.add_sample(of(i), i + 1, 1, site);
+  };
+  return heap_file_of(heap.memory, *heap.map(), named, info).value();
+}
+
+inline absl::StatusOr<HeapImage> image_of(std::string_view bytes, const ImageLimits& limits = {}) {
   const UniqueFd file = memory_file(bytes);
-  return read_heap_image("/proc/self/fd/" + std::to_string(file.get()));
+  return read_heap_image("/proc/self/fd/" + std::to_string(file.get()), limits);
 }
 
 }  // namespace memprofd

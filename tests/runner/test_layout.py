@@ -40,6 +40,7 @@ calls
 export/formats
 export/api
 export/metrics
+export/heaps
 export/http
 export/grpc
 doctor

@@ -57,7 +57,8 @@ class PtraceSession {
   // All of the following want the thread stopped.
   absl::StatusOr<ThreadState> state() const;
   absl::Status set_registers(const user_regs_struct& regs) const;
-  // The thread's filters of seccomp, the first one first. kPermissionDenied: why_filters_are_hidden().
+  // The thread's filters of seccomp, the first one first. kPermissionDenied:
+  // why_filters_are_hidden().
   absl::StatusOr<std::vector<SeccompFilter>> filters() const;
   // Onto its stack, which grows where it has to.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;

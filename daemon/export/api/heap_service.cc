@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "daemon/export/api/inner_heap.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/block_header.h"
@@ -71,7 +70,7 @@ pb::DescribeHeapResponse describe_heap(HeapImage& image, const pb::DescribeHeapR
   return out;
 }
 
-absl::StatusOr<pb::DescribeHeapResponse> describe_heap(ControlService& control,
+absl::StatusOr<pb::DescribeHeapResponse> describe_heap(InnerHeaps& heaps, ControlService& control,
                                                        const pb::DescribeHeapRequest& request,
                                                        const std::function<bool()>& waits) {
   if (request.depth() > kMostDepth) {
@@ -81,7 +80,7 @@ absl::StatusOr<pb::DescribeHeapResponse> describe_heap(ControlService& control,
   asked.set_pid(request.pid());
   asked.set_max_pause_seconds(request.max_pause_seconds());
   pb::DescribeHeapResponse out;
-  RETURN_IF_ERROR(look_at_heap(control, asked, waits, [&](HeapImage& image) {
+  RETURN_IF_ERROR(heaps.look_at_taken(control, asked, waits, [&](HeapImage& image) {
     out = describe_heap(image, request);
     return absl::OkStatus();
   }));

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/export/api/inner_heap.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
 
@@ -16,9 +17,9 @@ namespace memprofd {
     HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
 
 // A snapshot is taken for it; waits: whether somebody still waits for the answer. Errors as of
-// look_at_heap().
+// InnerHeaps::look_at_taken().
 absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
-    ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
+    InnerHeaps& heaps, ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
     const std::function<bool()>& waits);
 
 }  // namespace memprofd

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/util/stop_signal.h"
@@ -31,17 +32,18 @@ absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,
 class HeapWhy {
  public:
   // All must outlive this.
-  HeapWhy(ControlService& control, QueryService& queries, StopSignal& stop)
-      : control_(control), queries_(queries), stop_(stop) {}
+  HeapWhy(InnerHeaps& heaps, ControlService& control, QueryService& queries, StopSignal& stop)
+      : heaps_(heaps), control_(control), queries_(queries), stop_(stop) {}
 
-  // The JSON of memprofctl why. Errors as of look_at_heap(); kNotFound: no such site has anything
-  // alive.
+  // The JSON of memprofctl why. Errors as of InnerHeaps::look_at_taken(); kNotFound: no such site
+  // has anything alive.
   absl::StatusOr<std::string> answer(const ::memprof::v1::AskWhyRequest& request);
 
  private:
   static absl::StatusOr<std::string> answer_from(const HeapImage& image,
                                                  const ::memprof::v1::AskWhyRequest& request);
 
+  InnerHeaps& heaps_;
   ControlService& control_;
   QueryService& queries_;
   StopSignal& stop_;

@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <mutex>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +13,13 @@
 
 namespace memprofd {
 namespace {
+
+constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
+
+absl::Status another_runs() {
+  return absl::ResourceExhaustedError(
+      "another snapshot is being looked at, and memprofd has memory for one; ask again later");
+}
 
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
@@ -32,23 +38,45 @@ absl::StatusOr<HeapImage> take(ControlService& control,
         "snapshot show, or why --pid ",
         request.pid()));
   }
-  return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()));
+  return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits);
+}
+
+absl::StatusOr<HeapImage> read(const std::string& path) {
+  auto image = read_heap_image(path, kLimits);
+  if (absl::IsResourceExhausted(image.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        image.status().message(),
+        ", which is more than memprofd looks at within itself; ask memprofctl snapshot"));
+  }
+  RETURN_IF_ERROR(image.status());
+  if (image->info.complete) return image;
+  return absl::InvalidArgumentError(absl::StrCat(path, " is cut off or damaged"));
 }
 
 }  // namespace
 
-absl::Status look_at_heap(ControlService& control,
-                          const ::memprof::v1::TakeSnapshotRequest& request,
-                          const std::function<bool()>& waits,
-                          const std::function<absl::Status(HeapImage& image)>& look) {
-  static std::mutex one_at_a_time;
-  const std::unique_lock alone(one_at_a_time, std::try_to_lock);
-  if (!alone.owns_lock()) {
-    return absl::ResourceExhaustedError(
-        "another snapshot is being looked at, and memprofd has memory for one; ask again later");
-  }
+absl::Status InnerHeaps::look_at_taken(ControlService& control,
+                                       const ::memprof::v1::TakeSnapshotRequest& request,
+                                       const std::function<bool()>& waits, const Look& look) {
+  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
+  if (!alone.owns_lock()) return another_runs();
   ASSIGN_OR_RETURN(HeapImage image, take(control, request, waits));
   return look(image);
+}
+
+absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, const Look& look) {
+  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
+  if (!alone.owns_lock()) return another_runs();
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(std::string path, kept_.path_of(name));
+    paths.push_back(std::move(path));
+  }
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(HeapImage image, read(path));
+    RETURN_IF_ERROR(look(image));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace memprofd

@@ -16,11 +16,42 @@ grpc::Status GrpcHeapsService::DescribeHeap(grpc::ServerContext* context,
                                             pb::DescribeHeapResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok() ? describe_heap(control_, *request,
+  auto answer = allowed.ok() ? describe_heap(heaps_, control_, *request,
                                              [context] { return !context->IsCancelled(); })
                              : allowed;
   audit(request->pid(), "snapshot to describe", caller.name, answer.status());
   return grpc_answer(std::move(answer), *response);
+}
+
+grpc::Status GrpcHeapsService::ListHeaps(grpc::ServerContext*, const pb::ListHeapsRequest* request,
+                                         pb::ListHeapsResponse* response) {
+  *response = kept_.list(*request);
+  return grpc::Status::OK;
+}
+
+grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
+                                        const pb::KeepHeapRequest* request,
+                                        pb::KeepHeapResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, 0);
+  auto answer =
+      allowed.ok() ? kept_.keep(*request, [context] { return !context->IsCancelled(); }) : allowed;
+  audit(request->pid(), "snapshot to keep", caller.name, answer.status());
+  return grpc_answer(std::move(answer), *response);
+}
+
+grpc::Status GrpcHeapsService::CompareHeaps(grpc::ServerContext* context,
+                                            const pb::CompareHeapsRequest* request,
+                                            pb::CompareHeapsResponse* response) {
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  return grpc_answer(allowed.ok() ? kept_.compare(*request) : allowed, *response);
+}
+
+grpc::Status GrpcHeapsService::FindWaste(grpc::ServerContext* context,
+                                         const pb::FindWasteRequest* request,
+                                         pb::FindWasteResponse* response) {
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  return grpc_answer(allowed.ok() ? kept_.find_waste(*request) : allowed, *response);
 }
 
 }  // namespace memprofd

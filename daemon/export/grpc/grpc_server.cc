@@ -68,7 +68,8 @@ struct GrpcServer::Impl {
         values_service(profiler, access),
         memory_service(profiler, access),
         calls_service(profiler, access, streams),
-        heaps_service(profiler, access) {}
+        heaps(options.heaps),
+        heaps_service(profiler, access, *heaps) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -82,6 +83,7 @@ struct GrpcServer::Impl {
   GrpcValuesService values_service;
   GrpcMemoryService memory_service;
   GrpcCallsService calls_service;
+  const std::shared_ptr<InnerHeaps> heaps;
   GrpcHeapsService heaps_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/kept_answers.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/api/server_stats.h"
@@ -29,6 +30,7 @@ struct GrpcServerOptions {
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
   ServerFacts facts = {};
+  std::shared_ptr<InnerHeaps> heaps = std::make_shared<InnerHeaps>();
   // A stream whose client takes nothing for so long ends.
   std::chrono::milliseconds stream_patience{30'000};
 };

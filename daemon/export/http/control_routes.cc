@@ -12,6 +12,7 @@
 #include "daemon/export/api/heap_service.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/export/http/http_answers.h"
+#include "daemon/export/http/request_params.h"
 #include "daemon/export/http/same_site.h"
 #include "daemon/export/http/snapshot_stream.h"
 
@@ -75,8 +76,9 @@ HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   };
 }
 
-HttpHandler why(ControlService& control, QueryService& queries, StopSignal& stop) {
-  const auto answers = std::make_shared<HeapWhy>(control, queries, stop);
+HttpHandler why(const ControlParts& parts) {
+  const auto answers =
+      std::make_shared<HeapWhy>(parts.heaps, parts.control, parts.queries, parts.stop);
   return [answers](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::AskWhyRequest>(http.body);
@@ -88,29 +90,63 @@ HttpHandler why(ControlService& control, QueryService& queries, StopSignal& stop
   };
 }
 
-HttpHandler heap(ControlService& control, StopSignal& stop) {
-  return [&control, &stop](const HttpRequest& http) {
+HttpHandler heap(const ControlParts& parts) {
+  return [parts](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::DescribeHeapRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    const auto answer = describe_heap(control, *request, [&stop] { return stop.wait({}); });
+    const auto answer = describe_heap(parts.heaps, parts.control, *request,
+                                      [&parts] { return parts.stop.wait({}); });
     audit(request->pid(), "snapshot to describe", http.caller, answer.status());
     return http_answer(answer);
   };
 }
 
+HttpHandler keep(const ControlParts& parts) {
+  return [parts](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<::memprof::v1::KeepHeapRequest>(http.body);
+    if (!request.ok()) return http_failure(request.status());
+    const auto answer = parts.kept.keep(*request, [&parts] { return parts.stop.wait({}); });
+    audit(request->pid(), "snapshot to keep", http.caller, answer.status());
+    return http_answer(answer);
+  };
+}
+
+// They are about files alone: no program notices.
+template <typename Request, typename Response>
+HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(const Request&)) {
+  return [&kept, ask](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<Request>(http.body);
+    return request.ok() ? http_answer((kept.*ask)(*request)) : http_failure(request.status());
+  };
+}
+
+HttpHandler list(const KeptHeaps& kept) {
+  return [&kept](const HttpRequest& http) {
+    ::memprof::v1::ListHeapsRequest request;
+    const absl::Status status = fill_from_params(http.query, request);
+    return status.ok() ? http_json(kept.list(request)) : http_failure(status);
+  };
+}
+
 }  // namespace
 
-void add_control_routes(ControlService& control, QueryService& queries, StopSignal& stop,
-                        bool allowed, HttpRoutes& routes) {
+void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes) {
+  ControlService& control = parts.control;
   const HttpHandler off = [](const HttpRequest&) {
     return http_failure(absl::PermissionDeniedError(kOff));
   };
   routes["POST /api/v1/attach"] = allowed ? command(control, &ControlService::attach) : off;
   routes["POST /api/v1/detach"] = allowed ? command(control, &ControlService::detach) : off;
-  routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, stop) : off;
-  routes["POST /api/v1/heap"] = allowed ? heap(control, stop) : off;
-  routes["POST /api/v1/why"] = allowed ? why(control, queries, stop) : off;
+  routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, parts.stop) : off;
+  routes["POST /api/v1/heap"] = allowed ? heap(parts) : off;
+  routes["POST /api/v1/why"] = allowed ? why(parts) : off;
+  routes["POST /api/v1/keep_heap"] = allowed ? keep(parts) : off;
+  routes["POST /api/v1/compare_heaps"] = allowed ? of_kept(parts.kept, &KeptHeaps::compare) : off;
+  routes["POST /api/v1/find_waste"] = allowed ? of_kept(parts.kept, &KeptHeaps::find_waste) : off;
+  routes["/api/v1/heaps"] = list(parts.kept);
   routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }
 

@@ -5,21 +5,33 @@
 //                                        SetRateRequest; answers the response's JSON
 //   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
 //   POST /api/v1/why                     JSON of AskWhyRequest; answers the JSON of memprofctl why
+//   POST /api/v1/keep_heap, compare_heaps, find_waste    as of gRPC's Heaps
+//
+// and, a question for all, GET /api/v1/heaps: which snapshots are kept.
 //
 // They are for no page of another site (same_site.h), and have a Content-Type of
 // application/json. Each leaves a line in the log (audit.h).
 #pragma once
 
 #include "daemon/export/api/control_service.h"
+#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/heaps/kept_heaps.h"
 #include "daemon/export/http/http_server.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {
 
-// Routes that refuse and say how control is allowed, unless allowed. The services and stop, which
-// ends what takes its time, must outlive the routes.
-void add_control_routes(ControlService& control, QueryService& queries, StopSignal& stop,
-                        bool allowed, HttpRoutes& routes);
+// What the routes ask; all must outlive them. stop ends what takes its time.
+struct ControlParts {
+  ControlService& control;
+  QueryService& queries;
+  InnerHeaps& heaps;
+  KeptHeaps& kept;
+  StopSignal& stop;
+};
+
+// Routes that refuse and say how control is allowed, unless allowed.
+void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes);
 
 }  // namespace memprofd

@@ -12,6 +12,7 @@
 #include "daemon/snapshot/file/image_tables.h"
 #include "daemon/snapshot/file/piece_source.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
@@ -24,10 +25,17 @@ constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} <
 
 class ImageReader {
  public:
-  explicit ImageReader(PieceSource source) : source_(std::move(source)) {}
+  ImageReader(PieceSource source, const ImageLimits& limits)
+      : source_(std::move(source)), limits_(limits) {}
 
   absl::StatusOr<HeapImage> read(const std::string& path) {
-    if (!read_all()) {
+    const bool is_good = read_all();
+    if (is_too_large()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, " has more than ", format_count(limits_.blocks), " blocks or ",
+                       format_count(limits_.pointers), " pointers"));
+    }
+    if (!is_good) {
       return absl::InvalidArgumentError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
     if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers) {
@@ -55,6 +63,9 @@ class ImageReader {
   struct BlockVisitor;
   struct PointerVisitor;
 
+  bool is_too_large() const {
+    return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers;
+  }
   bool read_all();
   bool read_piece(const PieceSource::Piece& piece);
   bool read_region(FileBytesReader& in);
@@ -68,6 +79,7 @@ class ImageReader {
   void add_samples();
 
   PieceSource source_;
+  const ImageLimits limits_;
   std::uint64_t piece_at_ = 0;
   HeapImage image_;
   ImageTables tables_{image_};
@@ -135,7 +147,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
   if (piece.kind == PieceKind::kBlocks) {
     block_pieces_.push_back(piece_at_);
     BlockVisitor visit{*this};
-    return image_.shape_of.size() < HeapImage::kNoBlock && blocks_.read(piece.payload, visit);
+    return image_.shape_of.size() < HeapImage::kNoBlock && blocks_.read(piece.payload, visit) &&
+           !is_too_large();
   }
   bool good = true;
   while (good && !in.done()) {
@@ -249,9 +262,21 @@ void ImageReader::add_samples() {
 
 }  // namespace
 
-absl::StatusOr<HeapImage> read_heap_image(const std::string& path) {
+absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits) {
   ASSIGN_OR_RETURN(PieceSource source, PieceSource::open(path));
-  return ImageReader(std::move(source)).read(path);
+  return ImageReader(std::move(source), limits).read(path);
+}
+
+absl::StatusOr<ImageInfo> read_heap_info(const std::string& path) {
+  ASSIGN_OR_RETURN(PieceSource source, PieceSource::open(path));
+  const auto piece = source.next();
+  HeapImage image;
+  ImageTables tables(image);
+  if (piece && piece->kind == PieceKind::kHead) {
+    FileBytesReader in(piece->payload);
+    if (tables.read(piece->kind, in) && in.ok()) return std::move(image.info);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, " is cut off or damaged at its beginning"));
 }
 
 }  // namespace memprofd

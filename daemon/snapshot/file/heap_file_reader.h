@@ -3,6 +3,7 @@
 // its whole pieces tell. Memory and time grow with the file alone, whatever it claims.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -10,8 +11,16 @@
 
 namespace memprofd {
 
+// What an image may have at most. It is read no further than about a piece beyond.
+struct ImageLimits {
+  std::uint64_t blocks = ~std::uint64_t{0};
+  std::uint64_t pointers = ~std::uint64_t{0};
+};
+
 // In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
-// else as of open_regular_file().
-absl::StatusOr<HeapImage> read_heap_image(const std::string& path);
+// kResourceExhausted: it has more than the limits allow; else as of open_regular_file().
+absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
+// What is said of it at its beginning; whether it is complete is not looked at. Errors as above.
+absl::StatusOr<ImageInfo> read_heap_info(const std::string& path);
 
 }  // namespace memprofd

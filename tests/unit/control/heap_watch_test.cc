@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
@@ -28,52 +27,6 @@ std::vector<std::string> names_in(const TempDir& folder) {
     names.insert(entry.path().filename());
   }
   return {names.begin(), names.end()};
-}
-
-std::string taken_by(const HeapFiles& files, const std::string& bytes, std::time_t now) {
-  auto file = files.create("shop server", 42, now);
-  if (!file.ok()) return std::string(file.status().message());
-  absl::Status status = file->write(bytes);
-  if (status.ok()) status = file->finish();
-  return std::string(status.message());
-}
-
-TEST(HeapFiles, AreTheOwnersAloneAndSayWhatTheyAreOf) {
-  const TempDir folder;
-  const HeapFiles files({.directory = folder.path()});
-  EXPECT_TRUE(files.check().ok());
-  EXPECT_EQ("", taken_by(files, "one", 0));
-  EXPECT_EQ("", taken_by(files, "two", 0));
-  EXPECT_THAT(names_in(folder),
-              ::testing::ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap",
-                                     "auto-shop_server-42-19700101T000000Z.heap"));
-  struct stat status {};
-  ASSERT_EQ(0, ::stat((folder.path() + "/" + names_in(folder)[1]).c_str(), &status));
-  EXPECT_EQ(0600u, status.st_mode & 0777u);
-}
-
-TEST(HeapFiles, TheOldestGoesAndOthersStay) {
-  const TempDir folder;
-  folder.write("mine.heap", "x");
-  const HeapFiles files({.directory = folder.path(), .keep = 2});
-  for (std::time_t now = 0; now < 3; ++now) EXPECT_EQ("", taken_by(files, "x", now));
-  EXPECT_THAT(names_in(folder),
-              ::testing::ElementsAre("auto-shop_server-42-19700101T000001Z.heap",
-                                     "auto-shop_server-42-19700101T000002Z.heap", "mine.heap"));
-}
-
-TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
-  const TempDir folder;
-  const HeapFiles files({.directory = folder.path(), .max_bytes = 10});
-  EXPECT_THAT(taken_by(files, "more than ten", 0), HasSubstr("--snapshot.max-bytes allows"));
-  EXPECT_TRUE(names_in(folder).empty()) << "nothing is left of it";
-  EXPECT_EQ("", taken_by(files, "0123456789", 1));
-  EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
-}
-
-TEST(HeapFiles, NeedADirectory) {
-  const HeapFiles files({.directory = "/nowhere/at/all"});
-  EXPECT_THAT(std::string(files.check().message()), HasSubstr("with --snapshot.directory"));
 }
 
 class HeapWatchTest : public ::testing::Test {

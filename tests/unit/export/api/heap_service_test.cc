@@ -76,7 +76,8 @@ TEST(DescribedHeap, WhatMakesNoSenseStopsNoProgram) {
   pb::DescribeHeapRequest request;
   request.set_pid(4242);
   request.set_depth(101);
-  const auto answer = describe_heap(control, request, [] { return true; });
+  InnerHeaps heaps;
+  const auto answer = describe_heap(heaps, control, request, [] { return true; });
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, answer.status().code());
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("bad depth"));
   EXPECT_TRUE(service.calls().empty());

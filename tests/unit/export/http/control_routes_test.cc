@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 class ControlRoutesTest : public ::testing::Test {
  protected:
-  ControlRoutesTest() { add_control_routes(control_, queries_, stop_, true, routes_); }
+  ControlRoutesTest() { add_control_routes(parts_, true, routes_); }
 
   // What the page sends.
   static HttpRequest request(std::string body) {
@@ -59,6 +59,9 @@ class ControlRoutesTest : public ::testing::Test {
   ControlService control_{service_};
   QueryService queries_{service_};
   StopSignal stop_;
+  InnerHeaps heaps_;
+  KeptHeaps kept_{heaps_, service_};
+  const ControlParts parts_{control_, queries_, heaps_, kept_, stop_};
   HttpRoutes routes_;
 };
 
@@ -166,6 +169,25 @@ TEST_F(ControlRoutesTest, ASnapshotEndsWithMemprofdOrItsClient) {
   EXPECT_EQ(std::nullopt, response.pieces());
 }
 
+TEST_F(ControlRoutesTest, WhichHeapsAreKeptIsAQuestion) {
+  HttpRequest http;
+  http.query = {{"pid", "4242"}};
+  const HttpResponse list = routes_.at("/api/v1/heaps")(http);
+  EXPECT_EQ(200, list.status);
+  EXPECT_EQ("", Json::parse(list.body)["directory"]);
+  EXPECT_THAT(Json::parse(list.body)["heaps"], IsEmpty());
+  http.query = {{"name", "x"}};
+  EXPECT_EQ(400, routes_.at("/api/v1/heaps")(http).status);
+}
+
+TEST_F(ControlRoutesTest, WithoutADirectoryNoHeapIsKept) {
+  expect_refusal(409, "--snapshot.directory", post("keep_heap", R"({"pid": 4242})"));
+  expect_refusal(409, "--snapshot.directory",
+                 post("compare_heaps", R"({"base": "a", "other": "b"})"));
+  expect_refusal(409, "--snapshot.directory", post("find_waste", R"({"name": "a"})"));
+  expect_refusal(403, "", post("find_waste", with("x-memprofd-control", "")));
+}
+
 TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
   EXPECT_EQ(post("detach", with("origin", "")).status, 200);
   EXPECT_EQ(post("detach", with("content-type", "application/json; charset=utf-8")).status, 200);
@@ -173,8 +195,9 @@ TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
 
 TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
-  add_control_routes(control_, queries_, stop_, false, off);
-  for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why"}) {
+  add_control_routes(parts_, false, off);
+  for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap",
+                           "compare_heaps", "find_waste"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

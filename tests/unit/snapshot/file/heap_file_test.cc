@@ -7,6 +7,7 @@
 #include "daemon/snapshot/heap_graph.h"
 #include "tests/kit/full_length.h"
 #include "tests/kit/heap_file.h"
+#include "tests/kit/temp_dir.h"
 
 namespace memprofd {
 namespace {
@@ -190,6 +191,30 @@ TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
   ASSERT_THAT(image->sites, SizeIs(1));
   EXPECT_EQ(frame.place, image->locations[image->sites[0][0]]);
   EXPECT_EQ(1u, image->free.blocks(0, 5));
+}
+
+TEST(HeapFile, IsReadNoFurtherThanIsAllowed) {
+  const std::string bytes = some_heap_file(7, 100);
+  EXPECT_TRUE(image_of(bytes, {.blocks = 101, .pointers = 100}).ok());
+  for (const ImageLimits& limits :
+       {ImageLimits{.blocks = 100}, ImageLimits{.pointers = 99}, ImageLimits{.blocks = 0}}) {
+    const auto image = image_of(bytes, limits);
+    EXPECT_EQ(absl::StatusCode::kResourceExhausted, image.status().code());
+    EXPECT_THAT(std::string(image.status().message()), HasSubstr("has more than"));
+  }
+}
+
+TEST(HeapFile, ItsHeadIsReadAlone) {
+  const TempDir folder;
+  const std::string bytes = some_heap_file(7);
+  const auto info = read_heap_info(folder.write("whole", bytes));
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(7, info->unix_ns);
+  EXPECT_EQ(image_info().program, info->program);
+  for (const std::size_t cut : {0, 3, 12, 20}) {
+    EXPECT_EQ(absl::StatusCode::kInvalidArgument,
+              read_heap_info(folder.write("cut", bytes.substr(0, cut))).status().code());
+  }
 }
 
 TEST(HeapFile, HasNoContents) {

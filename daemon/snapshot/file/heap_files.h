@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directory into which memprofd takes snapshots by itself: auto-NAME-PID-TIME.heap, each for
-// its owner alone, there when it is complete.
+// The directory in which memprofd keeps snapshots: auto-NAME-PID-TIME.heap, each for its owner
+// alone, there when it is complete.
 #pragma once
 
 #include <cstdint>
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/snapshot/file/new_file.h"
+#include "daemon/snapshot/heap_image.h"
 
 namespace memprofd {
 
@@ -20,12 +22,30 @@ struct HeapFilesOptions {
   std::uint64_t max_bytes = 10ull << 30;
 };
 
+// One that is there.
+struct KeptHeap {
+  std::string name;  // of the file
+  std::uint64_t file_bytes = 0;
+  ImageInfo info;
+};
+
+// Thread-safe: what it knows is in the directory. Without one nothing is kept.
 class HeapFiles {
  public:
+  // The latest files that are looked into for a list.
+  static constexpr std::size_t kMostListed = 1000;
+
   explicit HeapFiles(HeapFilesOptions options) : options_(std::move(options)) {}
 
   // kFailedPrecondition: no directory, or no files can be created in it.
   absl::Status check() const;
+
+  const std::string& directory() const { return options_.directory; }
+  // Those that are complete, the latest snapshot first. What is no heap file is not among them.
+  std::vector<KeptHeap> list() const;
+  // The path of a file that list() would tell of, by its name there. kNotFound: there is none;
+  // kFailedPrecondition: none are kept.
+  absl::StatusOr<std::string> path_of(std::string_view name) const;
 
   // One that is being written.
   class File {
@@ -46,10 +66,12 @@ class HeapFiles {
     NewFile file_;
     std::uint64_t room_;
   };
-  // program: its name, of which letters, digits and hyphens are kept.
+  // program: its name, of which letters, digits and hyphens are kept. kFailedPrecondition: none are
+  // kept.
   absl::StatusOr<File> create(std::string_view program, int pid, std::time_t now) const;
 
  private:
+  absl::Status none_kept() const;
   absl::Status full() const;
   void remove_oldest() const;
 

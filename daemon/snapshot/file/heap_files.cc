@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/control/heap_files.h"
+#include "daemon/snapshot/file/heap_files.h"
 
 #include <fmt/core.h>
 #include <sys/stat.h>
@@ -10,10 +10,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <tuple>
 #include <vector>
 
+#include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -44,6 +47,16 @@ std::vector<Kept> files_in(const std::string& directory) {
   return files;
 }
 
+// The oldest file first.
+std::vector<Kept> complete_in(const std::string& directory) {
+  std::vector<Kept> files = files_in(directory);
+  std::erase_if(files, [](const Kept& kept) { return !kept.is_complete; });
+  std::sort(files.begin(), files.end(), [](const Kept& a, const Kept& b) {
+    return std::tie(a.time, a.path) < std::tie(b.time, b.path);
+  });
+  return files;
+}
+
 std::string name_of(std::string_view program, int pid, std::time_t now) {
   std::string name;
   for (const char c : program) {
@@ -71,6 +84,39 @@ absl::Status HeapFiles::check() const {
                   options_.directory, std::strerror(number)));
 }
 
+absl::Status HeapFiles::none_kept() const {
+  if (!options_.directory.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this memprofd keeps no snapshots; start it with --snapshot.directory DIR");
+}
+
+std::vector<KeptHeap> HeapFiles::list() const {
+  if (options_.directory.empty()) return {};
+  std::vector<Kept> files = complete_in(options_.directory);
+  if (files.size() > kMostListed) files.erase(files.begin(), files.end() - kMostListed);
+  std::vector<KeptHeap> list;
+  for (const Kept& kept : files) {
+    auto info = read_heap_info(kept.path);
+    if (!info.ok()) continue;
+    list.push_back({std::filesystem::path(kept.path).filename(), kept.bytes, *std::move(info)});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const KeptHeap& a, const KeptHeap& b) {
+    return a.info.unix_ns > b.info.unix_ns;
+  });
+  return list;
+}
+
+// A name that is none of the directory's own leads nowhere.
+absl::StatusOr<std::string> HeapFiles::path_of(std::string_view name) const {
+  RETURN_IF_ERROR(none_kept());
+  for (Kept& kept : complete_in(options_.directory)) {
+    if (std::filesystem::path(kept.path).filename() == name) return std::move(kept.path);
+  }
+  return absl::NotFoundError(fmt::format(
+      "no snapshot \"{}\" is kept (any more); memprofctl snapshot list has those that are",
+      printable(name)));
+}
+
 absl::Status HeapFiles::full() const {
   return absl::ResourceExhaustedError(fmt::format(
       "the snapshots in {} take all that --snapshot.max-bytes allows ({}); remove some, or raise "
@@ -80,6 +126,7 @@ absl::Status HeapFiles::full() const {
 
 absl::StatusOr<HeapFiles::File> HeapFiles::create(std::string_view program, int pid,
                                                   std::time_t now) const {
+  RETURN_IF_ERROR(none_kept());
   std::uint64_t used = 0;
   for (const Kept& kept : files_in(options_.directory)) used += kept.bytes;
   if (used >= options_.max_bytes) return full();
@@ -105,12 +152,8 @@ absl::Status HeapFiles::File::finish() {
 }
 
 void HeapFiles::remove_oldest() const {
-  std::vector<Kept> files = files_in(options_.directory);
-  std::erase_if(files, [](const Kept& kept) { return !kept.is_complete; });
+  std::vector<Kept> files = complete_in(options_.directory);
   if (files.size() <= options_.keep) return;
-  std::sort(files.begin(), files.end(), [](const Kept& a, const Kept& b) {
-    return std::tie(a.time, a.path) < std::tie(b.time, b.path);
-  });
   files.resize(files.size() - options_.keep);
   for (const Kept& kept : files) ::unlink(kept.path.c_str());
 }

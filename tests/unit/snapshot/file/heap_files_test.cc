@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/file/heap_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/kit/heap_file.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> names_in(const TempDir& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    names.insert(entry.path().filename());
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string taken_by(const HeapFiles& files, const std::string& bytes, std::time_t now) {
+  auto file = files.create("shop server", 42, now);
+  if (!file.ok()) return std::string(file.status().message());
+  absl::Status status = file->write(bytes);
+  if (status.ok()) status = file->finish();
+  return std::string(status.message());
+}
+
+TEST(HeapFiles, AreTheOwnersAloneAndSayWhatTheyAreOf) {
+  const TempDir folder;
+  const HeapFiles files({.directory = folder.path()});
+  EXPECT_TRUE(files.check().ok());
+  EXPECT_EQ("", taken_by(files, "one", 0));
+  EXPECT_EQ("", taken_by(files, "two", 0));
+  EXPECT_THAT(names_in(folder), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap",
+                                            "auto-shop_server-42-19700101T000000Z.heap"));
+  struct stat status {};
+  ASSERT_EQ(0, ::stat((folder.path() + "/" + names_in(folder)[1]).c_str(), &status));
+  EXPECT_EQ(0600u, status.st_mode & 0777u);
+}
+
+TEST(HeapFiles, TheOldestGoesAndOthersStay) {
+  const TempDir folder;
+  folder.write("mine.heap", "x");
+  const HeapFiles files({.directory = folder.path(), .keep = 2});
+  for (std::time_t now = 0; now < 3; ++now) EXPECT_EQ("", taken_by(files, "x", now));
+  EXPECT_THAT(names_in(folder),
+              ElementsAre("auto-shop_server-42-19700101T000001Z.heap",
+                          "auto-shop_server-42-19700101T000002Z.heap", "mine.heap"));
+}
+
+TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
+  const TempDir folder;
+  const HeapFiles files({.directory = folder.path(), .max_bytes = 10});
+  EXPECT_THAT(taken_by(files, "more than ten", 0), HasSubstr("--snapshot.max-bytes allows"));
+  EXPECT_TRUE(names_in(folder).empty()) << "nothing is left of it";
+  EXPECT_EQ("", taken_by(files, "0123456789", 1));
+  EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
+}
+
+TEST(HeapFiles, NeedADirectory) {
+  const HeapFiles files({.directory = "/nowhere/at/all"});
+  EXPECT_THAT(std::string(files.check().message()), HasSubstr("with --snapshot.directory"));
+}
+
+std::vector<std::string> listed(const HeapFiles& files) {
+  std::vector<std::string> names;
+  for (const KeptHeap& kept : files.list()) names.push_back(kept.name);
+  return names;
+}
+
+TEST(HeapFiles, AreListedTheLatestFirst) {
+  const TempDir folder;
+  const HeapFiles files({.directory = folder.path()});
+  EXPECT_EQ("", taken_by(files, some_heap_file(7'000), 7));
+  EXPECT_EQ("", taken_by(files, some_heap_file(9'000), 9));
+  EXPECT_EQ("", taken_by(files, some_heap_file(8'000), 8));
+  folder.write("mine.heap", some_heap_file(1));
+  folder.write("auto-x-1-t.heap", "no snapshot");
+  folder.write("auto-x-2-t.heap.abc.part", some_heap_file(2));
+  std::filesystem::create_symlink(folder.path() + "/mine.heap", folder.path() + "/auto-link.heap");
+  EXPECT_THAT(listed(files), ElementsAre("auto-shop_server-42-19700101T000009Z.heap",
+                                         "auto-shop_server-42-19700101T000008Z.heap",
+                                         "auto-shop_server-42-19700101T000007Z.heap"));
+  const KeptHeap latest = files.list()[0];
+  EXPECT_EQ(4242u, latest.info.pid);
+  EXPECT_EQ(9'000, latest.info.unix_ns);
+  EXPECT_EQ(some_heap_file(9'000).size(), latest.file_bytes);
+}
+
+TEST(HeapFiles, OnlyWhatIsKeptIsFound) {
+  const TempDir folder;
+  const TempDir other;
+  const HeapFiles files({.directory = folder.path()});
+  EXPECT_EQ("", taken_by(files, "x", 7));
+  folder.write("mine.heap", "x");
+  const std::string elsewhere = other.write("auto-x.heap", "x");
+  const std::string name = "auto-shop_server-42-19700101T000007Z.heap";
+  EXPECT_EQ(folder.path() + "/" + name, *files.path_of(name));
+  for (const std::string& wrong :
+       {std::string("mine.heap"), elsewhere, "./" + name, folder.path() + "/" + name,
+        "../" + std::filesystem::path(other.path()).filename().string() + "/auto-x.heap",
+        std::string()}) {
+    EXPECT_EQ(absl::StatusCode::kNotFound, files.path_of(wrong).status().code()) << wrong;
+  }
+}
+
+TEST(HeapFiles, WithoutADirectoryNoneAreKept) {
+  const HeapFiles files(HeapFilesOptions{});
+  EXPECT_THAT(listed(files), IsEmpty());
+  for (const absl::Status& refused :
+       {files.path_of("x").status(), files.create("x", 1, 0).status()}) {
+    EXPECT_EQ(absl::StatusCode::kFailedPrecondition, refused.code());
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("--snapshot.directory"));
+  }
+}
+
+}  // namespace
+}  // namespace memprofd
