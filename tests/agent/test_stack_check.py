@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's own walk of OCaml 4 stacks against the runtime's, slot by slot, sample by sample.
+
+    make targets-bullseye                                           # OCaml 4.11 too, likewise 4.12 and 4.14
+    MEMPROFD_STACKS=1000000 tests/run.py agent/test_stack_check     # as many in each OCaml
+"""
+
+import os
+import signal
+import struct
+import time
+import unittest
+
+import agent_process as agent
+from agent_process import AGENT, BUILD, AgentProcess, symbol
+
+CHECKED = 2  # MEMPROF_CAPTURE_CHECKED
+STACKS = int(os.environ.get("MEMPROFD_STACKS", "20000"))
+# struct memprof_stack_checks, agent-lib/stack_check.h
+CHECKS = struct.Struct("<7Q")
+NAMES = ("equal", "different", "postponed", "too_deep", "walked", "verified", "unsupported")
+# struct memprof_stack, agent-lib/delta_walk.h: there are so many, with these parts.
+REMEMBERED, HEAD_BYTES, SIZES_BYTES, SLOTS_BYTES = 8, 32, 16 * 1024, 16 * 16384
+SLOT = struct.Struct("<QQ")
+FRAME, BOTTOM = 0, 1
+
+
+class Checked:
+    """A program whose samples are compared."""
+
+    def __init__(self, test, *arguments, rate=1e-2, **options):
+        self.target = AgentProcess(*arguments, **options)
+        test.addCleanup(lambda: self.target.process.kill() if self.target.process.poll() is None else None)
+        self.at = self.target.base + symbol(AGENT, "memprof_stack_checks")
+        self.target.write(self.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", CHECKED))
+        self.target.request(rate, 1)
+        self.target.watch(True)
+
+    def now(self):
+        return dict(zip(NAMES, CHECKS.unpack(self.target.read(self.at, CHECKS.size))))
+
+    def until(self, reached, work):
+        """work(): the next piece of the program's, in which it samples; a minute without a sample is too long."""
+        seen, deadline = -1, 0.0
+        while not reached(now := self.now()):
+            count = now["equal"] + now["different"] + now["too_deep"]
+            if count > seen:
+                seen, deadline = count, time.monotonic() + 60
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no sample any more: {now}")
+            work()
+        return now
+
+    def all_equal(self, test, stacks, work):
+        now = self.until(lambda now: now["different"] or now["unsupported"] or now["equal"] >= stacks, work)
+        test.assertEqual((0, 0), (now["different"], now["unsupported"]), now)
+        return now
+
+
+def wait_a_little():
+    time.sleep(0.02)
+
+
+class StackCheck(unittest.TestCase):
+    def test_recursion_exceptions_callbacks_threads_signals(self):
+        checked = Checked(self, "stacks", "0")
+        now = checked.all_equal(self, STACKS, wait_a_little)
+        self.assertGreater(now["verified"], 4 * now["walked"], now)
+        self.assertGreater(now["postponed"], 0, "what is allocated by C is not compared")
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_in_other_versions_that_have_been_built(self):
+        for release in ("bullseye", "4.12", "4.14"):
+            if os.path.exists(os.path.join(BUILD, f"targets-{release}", "stacks")):
+                with self.subTest(release):
+                    checked = Checked(self, "stacks", "0", folder=f"targets-{release}")
+                    checked.all_equal(self, STACKS, wait_a_little)
+                    self.assertEqual(0, checked.target.close()[0])
+
+    def test_plugins_that_are_loaded_meanwhile(self):
+        checked = Checked(self, "plugin_host", folder="targets/plugins")
+        for name in ("early", "late"):
+            path = os.path.abspath(os.path.join(BUILD, "targets/plugins", f"plugin_{name}.cmxs"))
+            checked.target.ask(f"load {path}")
+            checked.all_equal(self, checked.now()["equal"] + STACKS // 10, lambda: checked.target.ask("go 2000"))
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_compactions(self):
+        checked = Checked(self, "values", rate=1e-1)
+        checked.all_equal(self, STACKS, lambda: checked.target.ask("churn 0.2"))
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_a_new_session_after_one_that_was_not_checked(self):
+        checked = Checked(self, "stacks", "0")
+        checked.all_equal(self, 1000, wait_a_little)
+        checked.target.write(checked.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", 1))
+        checked.target.request(1e-2, 2)
+        checked.target.state(agent.SAMPLING, 2)
+        before = checked.now()
+        samples = checked.target.head()["last_sample_id"]
+        agent.eventually(lambda: checked.target.head()["last_sample_id"] > samples + 1000, "samples of the second session")
+        self.assertEqual(before, checked.now())
+        checked.target.write(checked.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", CHECKED))
+        checked.target.request(1e-2, 3)
+        checked.all_equal(self, before["equal"] + 1000, wait_a_little)
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_what_is_remembered_wrong_is_found(self):
+        checked = Checked(self, "stacks", "0")
+        checked.all_equal(self, 1000, wait_a_little)
+        self.hide_outermost_frames(checked.target)
+        checked.until(lambda now: now["different"] > 0, wait_a_little)
+        equal = checked.now()["equal"]
+        now = checked.until(lambda now: now["equal"] > equal + 1000, wait_a_little)
+        self.assertLessEqual(now["different"], REMEMBERED, "a stack that was wrong is walked anew")
+        self.assertEqual(0, checked.target.close()[0])
+
+    def hide_outermost_frames(self, target):
+        """In each remembered stack the first frame becomes the bottom of a chunk."""
+        os.kill(target.pid, signal.SIGSTOP)
+        at = target.base + symbol(AGENT, "stacks")
+        for _ in range(REMEMBERED):
+            slots = at + HEAD_BYTES + SIZES_BYTES
+            for i in range(8):
+                place, word = SLOT.unpack(target.read(slots + i * SLOT.size, SLOT.size))
+                if word and place % 8 == FRAME:
+                    target.write(slots + i * SLOT.size, SLOT.pack(place | BOTTOM, word))
+                    break
+            at = slots + SLOTS_BYTES
+        os.kill(target.pid, signal.SIGCONT)
+
+
+if __name__ == "__main__":
+    unittest.main()
