@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and CPU of memprofd for each idle target, of 1 to 100, sampled at the default rate."""
+"""Memory and CPU of memprofd for each idle target, of 1 to 300, sampled at the default rate."""
 
 import time
 
@@ -7,9 +7,10 @@ import daemon_cost
 import harness
 from bench_context import say
 
-COUNTS, SHORT_COUNTS = (1, 10, 50, 100), (1, 20)
+COUNTS, SHORT_COUNTS = (1, 10, 50, 100, 300), (1, 20)
 SECONDS, SHORT_SECONDS = 30, 3
-MAX_END_SECONDS = 600  # it waits for the kernel at each probe that it takes away
+MAX_END_SECONDS = 600  # before Linux 6.6 it waits for the kernel at each probe that it takes away
+MOST_END_SECONDS = 10  # the goal, however many there are
 GOALS_FROM = 50  # what memprofd needs for itself counts with fewer
 
 
@@ -24,7 +25,7 @@ def run(context, section):
         section.add("of that in the kernel", "MiB", [cost["kernel_bytes"] / 2**20], column=column)
         section.add("CPU of a target", "% of a core", [cost["cpu_percent"]], column=column,
                     at_most=goal(daemon_cost.MAX_IDLE_CPU_PERCENT))
-        section.add("end of memprofd", "s", [cost["end_seconds"]], column=column)
+        section.add("end of memprofd", "s", [cost["end_seconds"]], column=column, at_most=MOST_END_SECONDS)
         say(f"  {column}")
 
 
