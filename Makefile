@@ -217,7 +217,7 @@ $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 # within it, memprof-agent.values, whose archive has the functions of memprof_values.h too.
 FINDLIB := $(BUILD)/findlib/memprof-agent
 VALUES_C := registry c_values ocaml_values
-VALUES_OCAML = memprof_values_point.ml memprof_values.mli memprof_values.ml
+VALUES_OCAML = memprof_values_point.ml memprof_values_store.ml memprof_values_tag.ml memprof_values.mli memprof_values.ml
 $(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h $(BUILD)/libmemprof_agent.a
 	$(call say,OCAML,$(FINDLIB))
 	$(Q)mkdir -p $(FINDLIB)
@@ -225,13 +225,13 @@ $(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $
 	$(Q)cd $(FINDLIB) && ocamlfind ocamlopt -c memprof_agent.ml && \
 	  ocamlfind ocamlopt -a -linkall -o memprof_agent.cmxa memprof_agent.cmx -cclib -lmemprof_agent && \
 	  rm -f memprof_agent.o memprof_agent.ml
-	$(Q)cp agent-lib/findlib/memprof_values.ml* agent-lib/values/memprof_values.h $(FINDLIB)/
-	$(Q)cp agent-lib/findlib/memprof_values_point$(if $(filter 4.%,$(shell ocamlfind ocamlopt -version)),4,5).ml $(FINDLIB)/memprof_values_point.ml
+	$(Q)cp agent-lib/findlib/memprof_values.ml* agent-lib/findlib/memprof_values_store.ml agent-lib/values/memprof_values.h $(FINDLIB)/
+	$(Q)for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}$(if $(filter 4.%,$(shell ocamlfind ocamlopt -version)),4,5).ml $(FINDLIB)/memprof_values_$$name.ml || exit 1; done
 	$(Q)for name in $(VALUES_C); do $(CC) $(AGENT_CFLAGS) -I$(shell ocamlfind ocamlopt -where) -c agent-lib/values/$$name.c -o $(FINDLIB)/$$name.o || exit 1; done
 	$(Q)cd $(FINDLIB) && rm -f libmemprof_values.a && ar rcs libmemprof_values.a $(VALUES_C:%=%.o) && \
 	  ocamlfind ocamlopt -g -c $(VALUES_OCAML) && \
-	  ocamlfind ocamlopt -a -o memprof_values.cmxa memprof_values_point.cmx memprof_values.cmx -cclib -lmemprof_values && \
-	  rm -f *.o memprof_values.ml memprof_values_point.ml
+	  ocamlfind ocamlopt -a -o memprof_values.cmxa $(addsuffix .cmx,$(basename $(filter %.ml,$(VALUES_OCAML)))) -cclib -lmemprof_values && \
+	  rm -f *.o $(filter %.ml,$(VALUES_OCAML))
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@
 
 # ---------------------------------------------------------------- the rest

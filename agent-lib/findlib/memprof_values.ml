@@ -111,6 +111,16 @@ module Value = struct
     result labels "" period_ms a_string name f
 end
 
+module Tag = struct
+  type t = Memprof_values_tag.t
+
+  let create ?(labels = []) name = Memprof_values_tag.create name (text labels)
+
+  let mark tag what =
+    let what = Obj.repr what in
+    if Obj.is_block what then Memprof_values_tag.mark tag what
+end
+
 module Log = struct
   external is_on : unit -> bool = "memprof_values_ml_observed" [@@noalloc]
   external keep : string -> unit = "memprof_values_ml_line" [@@noalloc]

@@ -82,6 +82,18 @@ module Value : sig
   (** Evaluates what is due: for loops that do not allocate. *)
 end
 
+(** Marks on values: how many of those that are marked live, or have not been collected yet, and how much memory they
+    hold, what several of them share counted once. Marks keep nothing alive. *)
+module Tag : sig
+  type t
+
+  val create : ?labels:labels -> string -> t
+
+  val mark : t -> 'a -> unit
+  (** Some 50 nanoseconds, and 8 to 32 bytes for each marked value that lives. What is no block of memory, as an integer,
+      is not marked; what is marked twice counts twice. *)
+end
+
 (** Lines with their time, kept while somebody looks: the last 256, of each the first 216 bytes. *)
 module Log : sig
   val is_on : unit -> bool

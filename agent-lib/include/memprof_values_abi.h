@@ -53,7 +53,18 @@ enum memprof_slot_kind {
 	MEMPROF_SLOT_TIMER = 2, /* its cells: timers[slot.cell] */
 	MEMPROF_SLOT_PHASE = 3, /* a timer, too */
 	MEMPROF_SLOT_VALUE = 4,
+	MEMPROF_SLOT_TAG = 5, /* root: see below; number: what empty places of weak arrays hold */
 };
+
+/*
+ * The root of a tag is an OCaml value of blocks whose first fields lead to the values it marks:
+ *
+ *     {ref; ..} -> {list; ..} -> {store; list} -> {array; ..} -> [weak; weak; ..] -> {_; _; marked;
+ * ..}
+ *
+ * A list has a store for each domain that has marked something. A weak array has its marked values
+ * from its third word on.
+ */
 
 enum memprof_value_type {
 	MEMPROF_VALUE_INT = 1,
@@ -89,7 +100,7 @@ struct memprof_slot {
 	char labels[MEMPROF_SLOT_LABELS]; /* key=value, each with a line of its own */
 	__u32 kind;			  /* enum memprof_slot_kind */
 	__u32 cell;			  /* of a timer or phase */
-	/* The rest is of values. */
+	/* The rest is of values; a tag has root and number. */
 	__u64 done;
 	__u32 type, source, state; /* enums above */
 	__u32 period_ms;	   /* of a function */

@@ -12,6 +12,7 @@
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
 #include <caml/version.h>
+#include <caml/weak.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,6 +200,27 @@ value memprof_values_ml_watch_bytes(value *arguments, int count)
 	(void)count;
 	return memprof_values_ml_watch(arguments[0], arguments[1], arguments[2], arguments[3],
 				       arguments[4], arguments[5], arguments[6]);
+}
+
+/* The tag of that name: made when there is none yet, which then is what the registry keeps alive.
+ * One for which there is no place marks for nobody. */
+value memprof_values_ml_tag(value name, value labels, value made)
+{
+	uint32_t index = memprof_values_slot(MEMPROF_SLOT_TAG, text_of(name), text_of(labels),
+					     (struct memprof_text){"", 0});
+	struct memprof_slot *slot = &memprof_values_registry.slots[index];
+
+	if (index == MEMPROF_VALUES_OTHER_VALUES)
+		return made;
+	memprof_values_lock(&slot->seq);
+	if (slot->root == 0) {
+		slot->number = (__u64)caml_ephe_none;
+		slot->source = MEMPROF_VALUE_OCAML;
+		slot->root = (__u64)made;
+		caml_register_generational_global_root((value *)&slot->root);
+	}
+	memprof_values_unlock(&slot->done, &slot->seq);
+	return (value)slot->root;
 }
 
 static void set(uint32_t index, value result)

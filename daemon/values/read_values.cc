@@ -13,6 +13,7 @@
 #include "daemon/util/status_macros.h"
 #include "daemon/values/page_cache.h"
 #include "daemon/values/read_reported.h"
+#include "daemon/values/tag_reader.h"
 #include "daemon/values/value_graph.h"
 #include "daemon/values/value_reader.h"
 
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 // How many times the collector may overtake a value.
 constexpr int kTries = 50;
+// And what a tag marks, before half as much of it is looked at.
+constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
 // Read between two looks at the heap's clock, so that they are few.
 constexpr std::size_t kLargestBatch = 256;
@@ -165,6 +168,7 @@ class Reading {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Read second = read_slot(batch[i]);
       second.is_torn |= first[i].is_torn;
+      // A tag counts words, each of which was there: the program may go on marking.
       second.differs = is_compound(second.value) && !second.value.same_as(first[i].value);
       first[i] = std::move(second);
     }
@@ -193,11 +197,17 @@ class Reading {
   }
 
   Read read_reported(const Reported& one, std::uint64_t word) const {
+    if (one.kind == Reported::Kind::kTag) {
+      return {.value = read_tag(pages_, found_.image, word, one.no_mark, blocks_of_tag())};
+    }
     const bool is_string = one.type == MEMPROF_VALUE_STRING;  // published on purpose
     ValueReader reader(pages_, names_, request_.with_contents || is_string);
     Value value = read_value(reader, word);
     return {.is_torn = reader.is_torn(), .value = std::move(value)};
   }
+
+  // The less the collector leaves time for, the more it is the number of marks alone.
+  std::size_t blocks_of_tag() const { return kMaxMarkedBlocks >> (tries_ / kTriesOfSize); }
 
   Value read_value(ValueReader& reader, std::uint64_t word) const {
     Value value = reader.read(word);

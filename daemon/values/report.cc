@@ -47,6 +47,8 @@ bool is_sound(const memprof_slot& slot) {
     case MEMPROF_SLOT_TIMER:
     case MEMPROF_SLOT_PHASE:
       return slot.cell < MEMPROF_VALUES_TIMERS;
+    case MEMPROF_SLOT_TAG:
+      return true;
     case MEMPROF_SLOT_VALUE:
       return slot.type <= MEMPROF_VALUE_ANY && slot.source <= MEMPROF_VALUE_FUNCTION &&
              slot.state <= MEMPROF_VALUE_RAISED;
@@ -173,6 +175,10 @@ class Reading {
     out.slot = index;
     cells_.push_back(slot.cell);
     sums_.push_back(0);
+    if (out.kind == Reported::Kind::kTag) {
+      out.source = MEMPROF_VALUE_OCAML;
+      out.no_mark = slot.number;
+    }
     if (out.kind != Reported::Kind::kValue) return;
     out.type = static_cast<memprof_value_type>(slot.type);
     out.source = static_cast<memprof_value_source>(slot.source);
@@ -196,7 +202,7 @@ class Reading {
       Reported& out = report_.all[i];
       if (out.kind == Reported::Kind::kPoint) {
         if (out.slot < points.size()) out.hits = wrapping_sum(out.hits, points[out.slot].hits);
-      } else if (out.kind != Reported::Kind::kValue && cells_[i] < timers.size()) {
+      } else if (!out.has_value() && cells_[i] < timers.size()) {
         memprof_timer_cell& cell = timers[cells_[i]];
         RETURN_IF_ERROR(read_whole(timers_begin + cells_[i] * sizeof cell, cell, out.is_torn));
         add_cell(cell, i);

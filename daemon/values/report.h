@@ -20,7 +20,7 @@
 namespace memprofd {
 
 struct Reported {
-  enum class Kind { kPoint, kTimer, kPhase, kValue };
+  enum class Kind { kPoint, kTimer, kPhase, kValue, kTag };
   Kind kind = Kind::kPoint;
   std::string name;
   std::string unit;
@@ -36,6 +36,7 @@ struct Reported {
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;
   std::uint64_t root = 0;
+  std::uint64_t no_mark = 0;                // of a tag: what empty places of its weak arrays hold
   Value value;                              // of kOcaml and kAddress: still to be read
   std::optional<std::uint64_t> changed_ns;  // CLOCK_MONOTONIC, of what the program has set
 
@@ -47,7 +48,8 @@ struct Reported {
     return static_cast<double>(now_ns - std::min(now_ns, *changed_ns)) / 1e9;
   }
   // Whether its value is the collector's, and still to be read.
-  bool is_on_heap() const { return kind == Kind::kValue && source == MEMPROF_VALUE_OCAML; }
+  bool is_on_heap() const { return has_value() && source == MEMPROF_VALUE_OCAML; }
+  bool has_value() const { return kind == Kind::kValue || kind == Kind::kTag; }
   // "requests{route=/a}"
   std::string full_name() const;
 

@@ -10,7 +10,8 @@ namespace memprofd {
 bool Value::same_as(const Value& other) const {
   const auto parts = [](const Value& v) {
     return std::tie(v.kind, v.why, v.integer, v.size, v.is_longer, v.tag, v.text, v.is_cut,
-                    v.buckets, v.empty_buckets, v.longest_chain, v.chains_counted, v.chains);
+                    v.buckets, v.empty_buckets, v.longest_chain, v.chains_counted, v.chains,
+                    v.bytes, v.is_more_memory);
   };
   return parts(*this) == parts(other) &&
          std::bit_cast<std::uint64_t>(number) == std::bit_cast<std::uint64_t>(other.number) &&

@@ -26,6 +26,7 @@ enum class ValueKind {
   kQueue,      // that is not empty
   kTree,       // Map or Set, of two elements or more
   kBlock,      // record, tuple, array, constructor with arguments
+  kTag,        // values that the program has marked
   kUnread,     // see Value::why
 };
 
@@ -47,9 +48,13 @@ struct Value {
   WhyUnread why = WhyUnread::kNone;
   std::int64_t integer = 0;
   double number = 0;
-  // Bytes of a string; elements, bindings, fields.
+  // Bytes of a string; elements, bindings, fields; of a tag values that live, or have not been
+  // collected yet.
   std::uint64_t size = 0;
-  bool is_longer = false;  // a list has more elements than were counted
+  bool is_longer = false;  // a list has more elements than were counted, a tag more values
+  // A tag has these: the memory that its values hold, headers included, each block once.
+  std::uint64_t bytes = 0;
+  bool is_more_memory = false;  // than was looked at
   std::uint32_t tag = 0;
   // Function, identifier of a custom block; a string's contents where they were asked for.
   std::string text;

@@ -15,10 +15,10 @@ namespace memprofd {
 // Nodes of one graph, and fields told of one node.
 inline constexpr std::size_t kMaxGraphNodes = 10'000;
 inline constexpr std::size_t kMaxGraphFields = 64;
-// Of all nodes.
+// Fields told of all nodes.
 inline constexpr std::size_t kMaxFieldsOfGraph = 100'000;
 
-// Of so many blocks at most, the nearest to the word first. Empty when the word is no block.
+// At most so many blocks, the nearest to the word first. Empty when the word is no block.
 ValueGraph read_graph(ValueReader& reader, std::uint64_t word, std::size_t nodes);
 
 }  // namespace memprofd

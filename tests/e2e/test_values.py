@@ -243,6 +243,7 @@ class Reported(ValuesTest):
         self.assertEqual((True, "1"), (found["c_truth"]["is_bool"], held["c_truth"]["integer"]))
         self.check_functions(daemon, target)
         self.check_graph(daemon, target)
+        self.check_tag(daemon, target)
         self.check_log(daemon, target)
 
     def check_functions(self, daemon, target):
@@ -272,6 +273,23 @@ class Reported(ValuesTest):
         self.assertEqual(11, daemon.ctl(*asked, "-o", "dot").stdout.count(" -> n"))
         done = daemon.ctl("values", "--pid", target.pid, "--graph", "nothing", check=False)
         self.assert_one_line(done.stderr, "no value is called 'nothing'")
+
+    def check_tag(self, daemon, target):
+        """What lives of 6000 marked records, by two handles of one tag; then of another one, when those are let go."""
+        words = target.command("mark 6000")["words"]
+        one = self.reported(daemon, target.pid, "marked")[0]["marked record"]
+        tag = one["value"]
+        self.assertEqual(("REPORTED_KIND_TAG", "3000", str(8 * words)), (one["kind"], tag["size"], tag["bytes"]))
+        self.assertFalse(tag["size_is_least"] or tag["bytes_is_least"])
+        self.assertRegex(daemon.ctl("values", "marked").stdout, r"marked\{kind=record\} +3000 marked, \d+ KiB\n")
+        value = daemon.metrics().value("memprofd_tag_values", pid=target.pid, tag="marked", kind="record")
+        self.assertEqual(3000, value)
+        target.command("mark 40000")
+        tag = self.reported(daemon, target.pid, "marked")[0]["marked record"]["value"]
+        self.assertEqual(("23000", True), (tag["size"], tag["bytes_is_least"]))
+        target.command("forget")
+        tag = self.reported(daemon, target.pid, "marked")[0]["marked record"]["value"]
+        self.assertEqual(("1", False), (tag["size"], tag["bytes_is_least"]))
 
     def check_log(self, daemon, target):
         self.assertTrue(target.command("log it's told")["on"])
@@ -311,6 +329,10 @@ class Reported(ValuesTest):
         found, _ = self.reported(daemon, target.pid)
         self.assertEqual("12000000", found["requests"]["hits"])
         self.assertEqual(("120000", "120000"), (found["handling"]["starts"], found["handling"]["stops"]))
+        for _ in range(3):
+            target.command("mark 4 5000")
+        tag = self.reported(daemon, target.pid)[0]["marked"]["value"]
+        self.assertEqual(("60000", "32"), (tag["size"], tag["bytes"]), "no mark is lost, and two references hold memory")
 
     def test_all_is_whole(self):
         """At full speed: all letters of a text are the same, and each stop of a timer counts a start as well."""

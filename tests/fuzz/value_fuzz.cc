@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "daemon/values/page_cache.h"
+#include "daemon/values/tag_reader.h"
 #include "daemon/values/value_graph.h"
 #include "daemon/values/value_reader.h"
 #include "tests/fuzz/fuzz_memory.h"
@@ -41,6 +42,8 @@ bool read(std::string_view bytes) {
       require(field.node <= graph.nodes.size(), "a node that is none");
     }
   }
+  const Value tag = read_tag(memory, {0x10, 0x20}, word, 0x18);
+  require(tag.size <= kMaxMarkPlaces, "too many marks");
   return value.kind != ValueKind::kUnread && value.kind != ValueKind::kInteger;
 }
 
@@ -78,6 +81,12 @@ class Builder {
     return block(0, {7, first, last});
   }
 
+  std::uint64_t tag() {
+    const std::uint64_t weak = block(251, {1, 0x18, list(2), 0x18, queue()});
+    const std::uint64_t store = block(0, {block(0, {weak}), 7});
+    return block(0, {block(0, {block(0, {store, 1})}), 7});
+  }
+
   FakeMemory memory{0x10000};
 };
 
@@ -94,6 +103,7 @@ std::vector<std::string> seeds() {
           seed([](Builder& of) { return of.table(7); }),
           seed([](Builder& of) { return of.tree(4); }),
           seed([](Builder& of) { return of.queue(); }),
+          seed([](Builder& of) { return of.tag(); }),
           seed([](Builder& of) {
             return of.block(247, {0x20, 5, 0x21});
           }),

@@ -210,7 +210,10 @@ inline ValuesAnswer fixed_report() {
                          .type = MEMPROF_VALUE_INT,
                          .value = {.kind = ValueKind::kInteger, .integer = 7},
                          .changed_ns = ~std::uint64_t{0}},
-                        {.kind = Kind::kValue, .name = "sessions", .value = table}},
+                        {.kind = Kind::kValue, .name = "sessions", .value = table},
+                        {.kind = Kind::kTag,
+                         .name = "marked",
+                         .value = {.kind = ValueKind::kTag, .size = 3, .bytes = 240}}},
                 .lines = {{.number = 8, .seconds_ago = 2.5, .text = "it's full"}},
                 .refused = 2};
   return {.says_something = true, .report = std::move(report)};

@@ -1,6 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* OCaml 5: domains that hit one point, and time, all at once. "hit D N": N hits and N / 100 times in each of D domains,
-   which end then. Answers with the words that each has allocated, at most. *)
+   which end then. Answers with the words that each has allocated, at most. "mark D N": N marks of two references in each of
+   D domains, which end then. *)
 open Memprof_values
 
 let requests = Point.create "requests"
@@ -14,12 +15,27 @@ let work n () =
   done;
   Gc.minor_words () -. before
 
+let marked = Tag.create "marked"
+let kept = [| ref 1; ref 2 |]
+
+let mark n () =
+  for i = 1 to n do
+    Tag.mark marked kept.(i mod 2);
+    Tag.mark marked (ref i)
+  done
+
+let in_domains domains f = List.map Domain.join (List.init domains (fun _ -> Domain.spawn f))
+
 let rec serve () =
   match Handshake.command () with
   | [ "hit"; domains; n ] ->
-    let spawned = List.init (int_of_string domains) (fun _ -> Domain.spawn (work (int_of_string n))) in
-    let words = List.fold_left max 0.0 (List.map Domain.join spawned) in
+    let words = List.fold_left max 0.0 (in_domains (int_of_string domains) (work (int_of_string n))) in
     Printf.printf "{\"words\": %.0f}\n%!" words;
+    serve ()
+  | [ "mark"; domains; n ] ->
+    ignore (in_domains (int_of_string domains) (mark (int_of_string n)));
+    Gc.full_major ();
+    print_endline "{}";
     serve ()
   | [ "exit" ] -> ()
   | other -> failwith (String.concat " " other)

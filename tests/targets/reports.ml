@@ -7,6 +7,8 @@
      phase X    "enter" or "leave"
      set N      gives values that follow from N
      log TEXT   a line
+     mark N     marks N records that share a list, beside those that are marked already
+     forget     lets go of all that are marked, after a full collection marks one more
      minor      a minor collection
      many N     N points of new names
      fork       a child that hits 3 times and waits
@@ -53,6 +55,32 @@ let () =
   Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
   Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);
   Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no")
+
+type marked = { number : float; shared : int list }
+
+let tag = Tag.create ~labels:[ ("kind", "record") ] "marked"
+let same_tag = Tag.create ~labels:[ ("kind", "record") ] "marked"
+let kept = ref []
+
+(* Each second one dies at once. What is alive takes so many words. *)
+let mark n =
+  let shared = List.init 1000 Fun.id in
+  for i = 1 to n do
+    let one = { number = float_of_int i; shared } in
+    Tag.mark (if i mod 4 < 2 then tag else same_tag) one;
+    if i mod 2 = 0 then kept := one :: !kept
+  done;
+  Tag.mark tag n;
+  Gc.full_major ();
+  let all = Array.of_list !kept in
+  Obj.reachable_words (Obj.repr all) - Array.length all - 1
+
+let forget () =
+  kept := [];
+  Gc.full_major ();
+  Gc.full_major ();
+  kept := [ { number = 0.5; shared = [] } ];
+  Tag.mark tag (List.hd !kept)
 
 let set n =
   count := n;
@@ -104,6 +132,8 @@ let run = function
   | [ "phase"; _ ] -> Phase.leave load; answer ""
   | [ "set"; n ] -> set (int_of_string n); answer ""
   | "log" :: text -> Log.printf "%s" (String.concat " " text); answer (Printf.sprintf "\"on\": %b" (Log.is_on ()))
+  | [ "mark"; n ] -> answer (Printf.sprintf "\"words\": %d" (mark (int_of_string n)))
+  | [ "forget" ] -> forget (); answer ""
   | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d" !evaluated)
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))

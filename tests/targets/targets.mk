@@ -143,8 +143,8 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 $(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c
 $(REPORTS5): $(BUILD)/targets-trixie/%: tests/targets/%.ml $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp agent-lib/findlib/memprof_values_point5.ml $@-source/memprof_values_point.ml
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml tests/targets/$(*F).ml' -g -ccopt -O2
+	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}5.ml $@-source/memprof_values_$$name.ml; done
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml tests/targets/$(*F).ml' -g -ccopt -O2
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench

@@ -74,6 +74,7 @@ std::string reported_text(const pb::Reported& reported) {
     case pb::REPORTED_KIND_PHASE:
       return timer_text(reported) + changing;
     case pb::REPORTED_KIND_VALUE:
+    case pb::REPORTED_KIND_TAG:
       return text_of_value(reported) + changing;
     default:
       return "(a kind that this memprofctl does not know)";

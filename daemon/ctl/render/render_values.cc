@@ -12,6 +12,7 @@
 #include "daemon/ctl/render/render_reported.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
+#include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
@@ -70,6 +71,12 @@ std::string block_text(const pb::Value& value) {
   const std::string tag = value.tag() == 0 ? "" : fmt::format("tag {} ", value.tag());
   const std::string all = tag + fields_text(value, "{", "}");
   return value.is_cut() ? fmt::format("{}, {} fields", all, value.size()) : all;
+}
+
+std::string tag_text(const pb::Value& tag) {
+  return fmt::format("{} marked{}, {}{}", tag.size(), tag.size_is_least() ? " or more" : "",
+                     format_bytes(static_cast<double>(tag.bytes())),
+                     tag.bytes_is_least() ? " or more" : "");
 }
 
 constexpr int kShownLines = 20;
@@ -132,6 +139,8 @@ std::string value_text(const pb::Value& value) {
       return counted(value, "Map or Set");
     case pb::VALUE_KIND_BLOCK:
       return block_text(value);
+    case pb::VALUE_KIND_TAG:
+      return tag_text(value);
     case pb::VALUE_KIND_UNREAD:
       return value.why_unread().empty() ? ".." : fmt::format("not read: {}", value.why_unread());
     default:

@@ -46,6 +46,8 @@ pb::ValueKind to_proto(ValueKind kind) {
       return pb::VALUE_KIND_TREE;
     case ValueKind::kBlock:
       return pb::VALUE_KIND_BLOCK;
+    case ValueKind::kTag:
+      return pb::VALUE_KIND_TAG;
     case ValueKind::kUnread:
       return pb::VALUE_KIND_UNREAD;
   }
@@ -89,7 +91,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_stops(one.stops);
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
-  if (one.kind == Reported::Kind::kValue) *out.mutable_value() = to_proto(one.value);
+  if (one.has_value()) *out.mutable_value() = to_proto(one.value);
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
   out.set_is_changing(one.is_torn);
@@ -145,6 +147,8 @@ pb::Value to_proto(const Value& value) {
   out.set_longest_chain(value.longest_chain);
   out.mutable_chains()->Add(value.chains.begin(), value.chains.end());
   for (const Value& field : value.fields) *out.add_fields() = to_proto(field);
+  out.set_bytes(value.bytes);
+  out.set_bytes_is_least(value.is_more_memory);
   out.set_is_changing(value.is_changing);
   out.set_why_unread(text_of(value.why));
   if (value.graph != nullptr) add_graph(*value.graph, out);

@@ -34,6 +34,14 @@ constexpr MetricName kEmpty{"memprofd_table_empty_buckets",
 constexpr MetricName kLongest{
     "memprofd_table_longest_chain",
     "Bindings in the fullest bucket of a Hashtbl; not of one that is too large."};
+constexpr MetricName kMarked{
+    "memprofd_tag_values",
+    "Values that a tag of the program marks: alive, or not collected yet; of large ones those that "
+    "were looked at."};
+constexpr MetricName kMarkedBytes{
+    "memprofd_tag_bytes",
+    "Memory reachable from the values of a tag, what they share once; not of one that is too "
+    "large."};
 constexpr MetricName kRefused{
     "memprofd_reported_refused_names_total",
     "Times that the program made a point, timer or value for which its registry had no place."};
@@ -47,8 +55,9 @@ std::string label_name(std::string_view name) {
   for (char& c : out) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
   }
-  static const std::set<std::string_view> kOwn = {
-      "pid", "program", "point", "timer", "phase", "value", "table", "unit", "instance", "job", ""};
+  static const std::set<std::string_view> kOwn = {"pid",   "program",  "point", "timer",
+                                                  "phase", "value",    "table", "tag",
+                                                  "unit",  "instance", "job",   ""};
   const bool is_free = !kOwn.contains(out) &&
                        !absl::ascii_isdigit(static_cast<unsigned char>(out[0])) &&
                        !out.starts_with("__");
@@ -83,6 +92,8 @@ const char* kind_of(const Reported& one) {
       return "timer";
     case Reported::Kind::kPhase:
       return "phase";
+    case Reported::Kind::kTag:
+      return "tag";
     case Reported::Kind::kValue:
       break;
   }
@@ -108,6 +119,12 @@ void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t no
   if (const auto age = one.age_seconds(now_ns)) out.gauge(kAge, labels, *age);
 }
 
+void add_tag(const MetricLabels& labels, const Value& value, MetricFamilies& out) {
+  if (value.kind != ValueKind::kTag) return;
+  out.gauge(kMarked, labels, static_cast<double>(value.size));
+  if (!value.is_more_memory) out.gauge(kMarkedBytes, labels, static_cast<double>(value.bytes));
+}
+
 void add_timer(const MetricLabels& labels, const Reported& one, MetricFamilies& out) {
   out.counter(kTimerSeconds, labels, one.seconds);
   out.counter(kTimerStops, labels, static_cast<double>(one.stops));
@@ -131,6 +148,8 @@ void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_
       out.counter(kHits, labels, static_cast<double>(one.hits));
     } else if (one.kind == Reported::Kind::kValue) {
       add_value(labels, one, now_ns, out);
+    } else if (one.kind == Reported::Kind::kTag) {
+      add_tag(labels, one.value, out);
     } else {
       add_timer(labels, one, out);
     }

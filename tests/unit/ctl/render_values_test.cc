@@ -136,6 +136,16 @@ TEST(ReportedText, SaysWhatItIs) {
   EXPECT_EQ(text({.kind = Kind::kTimer, .starts = 0, .stops = 2, .is_torn = true}),
             "2 times, 0 ns, mean 0 ns (changing)");
   EXPECT_EQ(text({.kind = Kind::kValue, .type = MEMPROF_VALUE_BOOL, .value = integer(0)}), "false");
+  EXPECT_EQ(
+      text({.kind = Kind::kTag, .value = {.kind = ValueKind::kTag, .size = 3, .bytes = 2048}}),
+      "3 marked, 2.00 KiB");
+  EXPECT_EQ(text({.kind = Kind::kTag,
+                  .value = {.kind = ValueKind::kTag,
+                            .size = 3,
+                            .is_longer = true,
+                            .bytes = 2048,
+                            .is_more_memory = true}}),
+            "3 marked or more, 2.00 KiB or more");
   EXPECT_EQ(text({.kind = Kind::kValue,
                   .unit = "jobs",
                   .type = MEMPROF_VALUE_INT,

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values that a tag of the program marks (memprof_values_abi.h has where they are): how many
+// there are, and the memory that is reachable from them, each block once. Total on whatever the
+// memory holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/target.h"
+#include "daemon/values/value.h"
+
+namespace memprofd {
+
+// Places for marked values that are looked at, blocks of theirs and words of those.
+inline constexpr std::size_t kMaxMarkPlaces = 1'000'000;
+inline constexpr std::size_t kMaxMarkedBlocks = 20'000;
+inline constexpr std::size_t kMaxMarkedWords = 1'000'000;
+
+// root: the tag's; none: what an empty place holds. What lies in the image, as constants do, is
+// counted as marked, but not as memory. blocks: so many at most are looked at. Of kind kTag, or
+// unread where no tag is.
+Value read_tag(const MemoryReader& memory, const AddressRange& image, std::uint64_t root,
+               std::uint64_t none, std::size_t blocks = kMaxMarkedBlocks);
+
+}  // namespace memprofd
