@@ -128,3 +128,17 @@ module Log = struct
   let line text = if is_on () then keep text
   let printf format = if is_on () then Printf.ksprintf keep format else Printf.ikfprintf ignore () format
 end
+
+external begin_pause : string -> bool -> int = "memprof_values_ml_begin_pause" [@@noalloc]
+external wait : int -> int -> int = "memprof_values_ml_wait"
+external end_wait : unit -> unit = "memprof_values_ml_end_wait" [@@noalloc]
+external now_ns : unit -> int = "memprof_values_ml_now" [@@noalloc]
+
+let rec wait_until pause until_ns =
+  match wait pause until_ns with
+  | 0 -> wait_until pause until_ns
+  | how -> how > 0
+
+let pause ?(wait_ms = 0) name =
+  let number = begin_pause name (wait_ms > 0) in
+  wait_ms > 0 && always end_wait (fun () -> wait_until number (now_ns () + (wait_ms * 1_000_000)))

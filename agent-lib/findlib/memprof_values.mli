@@ -104,3 +104,8 @@ module Log : sig
   val printf : ('a, unit, string, unit) format4 -> 'a
   (** Formats only while somebody looks. *)
 end
+
+val pause : ?wait_ms:int -> string -> bool
+(** Viewers stop here: [memprofctl watch] ends, or waits for who looks, and the log has the name. With [wait_ms] the thread
+    waits, too, until a viewer has it go on ([memprofctl resume]), one who comes meanwhile as well, but no longer than that.
+    Whether a viewer has. *)

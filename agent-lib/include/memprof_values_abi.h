@@ -24,8 +24,8 @@
  * even number. A reader that reads upwards and finds both the same and even has what was written
  * last.
  *
- * The watcher writes observed_until_ns and nothing else: until then functions are evaluated and log
- * lines formatted.
+ * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
+ * and, when somebody says so, resumed. It writes nothing else.
  */
 #ifndef MEMPROF_VALUES_ABI_H
 #define MEMPROF_VALUES_ABI_H
@@ -137,6 +137,7 @@ enum memprof_log_kind {
 	MEMPROF_LOG_LINE = 0,
 	MEMPROF_LOG_PHASE_ENTER = 1, /* slot has the phase */
 	MEMPROF_LOG_PHASE_LEAVE = 2,
+	MEMPROF_LOG_PAUSE = 3, /* viewers stop here; text has its name */
 };
 
 #define MEMPROF_LOG_TEXT 216u
@@ -175,11 +176,14 @@ struct memprof_values_head {
 	__u64 log_next;	   /* number of the next entry */
 	__u64 log_lost;	   /* lines whose entry was being written */
 	__u64 forks;	   /* of this process from its parent: counts began anew */
-	__u64 reserved_line2[2];
+	__u64 pauses;	   /* so far */
+	__u32 waiting;	   /* threads that wait in one */
+	__u32 reserved_line2;
 
 	/* Written by the watcher. */
 	__u64 observed_until_ns; /* CLOCK_MONOTONIC */
-	__u64 reserved_line3[7];
+	__u64 resumed;		 /* pauses, from the first on, that are over */
+	__u64 reserved_line3[6];
 };
 
 struct memprof_values {

@@ -200,3 +200,16 @@ void memprof_log(const char *format, ...)
 									    ? (size_t)bytes
 									    : sizeof text - 1});
 }
+
+int memprof_pause(const char *name, unsigned int wait_ms)
+{
+	uint64_t until_ns = memprof_values_ns(CLOCK_MONOTONIC) + (uint64_t)wait_ms * 1000000u;
+	uint64_t pause = memprof_values_begin_pause(text_of(name), wait_ms != 0);
+	int is_over = 0;
+
+	while (wait_ms != 0 && is_over == 0)
+		is_over = memprof_values_wait(pause, until_ns);
+	if (wait_ms != 0)
+		memprof_values_end_wait();
+	return is_over > 0;
+}

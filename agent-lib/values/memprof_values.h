@@ -58,6 +58,9 @@ void memprof_value_set_string(memprof_value value, const char *text);
 
 /* Whether somebody looks, now or in the last minute. */
 int memprof_values_observed(void);
+/* Viewers stop here: memprofctl watch ends, or waits for who looks. With wait_ms the thread waits,
+ * too, until one has it go on (memprofctl resume), but no longer than that. Whether one has. */
+int memprof_pause(const char *name, unsigned int wait_ms);
 /* Lines are kept while somebody looks: the last 256, of each the first 216 bytes. */
 void memprof_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

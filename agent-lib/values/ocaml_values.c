@@ -11,6 +11,7 @@
 #include <caml/callback.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
+#include <caml/signals.h>
 #include <caml/version.h>
 #include <caml/weak.h>
 #include <stdlib.h>
@@ -294,6 +295,35 @@ value memprof_values_ml_line(value line)
 {
 	memprof_values_add_line(MEMPROF_LOG_LINE, 0, text_of(line));
 	return Val_unit;
+}
+
+value memprof_values_ml_begin_pause(value name, value is_waiting)
+{
+	return Val_long(memprof_values_begin_pause(text_of(name), Bool_val(is_waiting)));
+}
+
+/* One look and a short sleep, so that the program sees its signals. */
+value memprof_values_ml_wait(value pause, value until_ns)
+{
+	uint64_t number = (uint64_t)Long_val(pause), until = (uint64_t)Long_val(until_ns);
+	int is_over;
+
+	caml_enter_blocking_section();
+	is_over = memprof_values_wait(number, until);
+	caml_leave_blocking_section();
+	return Val_long(is_over);
+}
+
+value memprof_values_ml_end_wait(value unit)
+{
+	memprof_values_end_wait();
+	return unit;
+}
+
+value memprof_values_ml_now(value unit)
+{
+	(void)unit;
+	return Val_long(memprof_values_ns(CLOCK_MONOTONIC));
 }
 
 /* What bytecode would call: the package is of native code. */

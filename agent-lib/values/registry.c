@@ -163,6 +163,32 @@ void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct m
 	memprof_values_unlock_as(&entry->done, &entry->seq, 2 * (number + 1));
 }
 
+/* A line is there for who comes while it waits, too. */
+uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting)
+{
+	uint64_t number = __atomic_add_fetch(&HEAD.pauses, 1, __ATOMIC_RELAXED);
+
+	if (is_waiting)
+		__atomic_add_fetch(&HEAD.waiting, 1, __ATOMIC_RELAXED);
+	if (is_waiting || memprof_values_observed())
+		memprof_values_add_line(MEMPROF_LOG_PAUSE, 0, name);
+	return number;
+}
+
+int memprof_values_wait(uint64_t pause, uint64_t until_ns)
+{
+	const struct timespec some = {0, 5000000};
+
+	if (__atomic_load_n(&HEAD.resumed, __ATOMIC_RELAXED) >= pause)
+		return 1;
+	if (memprof_values_ns(CLOCK_MONOTONIC) >= until_ns)
+		return -1;
+	nanosleep(&some, NULL);
+	return 0;
+}
+
+void memprof_values_end_wait(void) { __atomic_sub_fetch(&HEAD.waiting, 1, __ATOMIC_RELAXED); }
+
 static void clear_lane(uint32_t index)
 {
 	struct memprof_lane *lane = &memprof_values_registry.lanes[index];
@@ -183,6 +209,7 @@ static void in_forked_child(void)
 	making = unlocked;
 	HEAD.forks++;
 	HEAD.observed_until_ns = 0;
+	HEAD.waiting = 0;
 	for (uint32_t i = 0; i < HEAD.lanes_used; i++)
 		clear_lane(i);
 	if (HEAD.shared_used)

@@ -23,7 +23,16 @@ uint32_t memprof_values_slot(enum memprof_slot_kind kind, struct memprof_text na
 			     struct memprof_text labels, struct memprof_text unit);
 /* The lane of a domain that has none yet, or shares one. */
 uint32_t memprof_values_lane(uint32_t domain);
+int memprof_values_observed(void);
 void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text);
+
+/* A viewer stops here. Whether to wait for one, see is_waiting; then memprofd may have it go on.
+ * Its number, from 1 on. */
+uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting);
+/* Whether to wait no longer: a viewer has it go on (1), until_ns of CLOCK_MONOTONIC is over (-1).
+ * Else sleeps for some milliseconds first (0). */
+int memprof_values_wait(uint64_t pause, uint64_t until_ns);
+void memprof_values_end_wait(void);
 
 /* Sets a value: its type, number, or the bits of a double, and text. */
 void memprof_values_set(uint32_t slot, enum memprof_value_type type, uint64_t number,

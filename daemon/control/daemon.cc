@@ -404,13 +404,27 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
   return summary;
 }
 
-absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
-                                                 const std::function<bool()>& wanted) {
+// On the caller's thread, once the control thread has told which program it is.
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(int pid) {
   using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
-  ASSIGN_OR_RETURN(const auto program, queue_->ask<Program>([this, pid](Answer<Program> answer) {
+  return queue_->ask<Program>([this, pid](Answer<Program> answer) {
     const auto session = find_attached(pid);
     answer.give(session.ok() ? Program((*session)->values()) : session.status());
-  }));
+  });
+}
+
+absl::StatusOr<std::uint32_t> Daemon::resume(int pid) {
+  ASSIGN_OR_RETURN(const auto program, value_program(pid));
+  if (program->registry() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", pid, " says nothing of itself, so it has no pauses"));
+  }
+  return resume_report(program->memory(), program->registry());
+}
+
+absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
+                                                 const std::function<bool()>& wanted) {
+  ASSIGN_OR_RETURN(const auto program, value_program(pid));
   return memprofd::read_values(*program, request, wanted);
 }
 

@@ -250,6 +250,15 @@ absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesR
                                       kTimeoutSeconds);
 }
 
+absl::StatusOr<std::uint32_t> Client::resume(int pid) {
+  pb::ResumeRequest request;
+  request.set_pid(pid);
+  ASSIGN_OR_RETURN(const pb::ResumeResponse response,
+                   call<pb::ResumeResponse>(*stub_->values, &pb::Values::Stub::Resume, request,
+                                            kTimeoutSeconds));
+  return response.waiting();
+}
+
 absl::StatusOr<pb::TraceInfo> Client::start_trace(const pb::TraceOptions& options) {
   pb::StartTraceRequest request;
   *request.mutable_options() = options;

@@ -49,6 +49,8 @@ class Client {
   // In pieces, of any size; from an older memprofd in one message.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
+  // How many threads go on.
+  absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();

@@ -106,6 +106,7 @@ absl::Status run_top_command(const Options& options);
 // Values of a program's modules.
 absl::Status run_values(const Options& options);
 absl::Status run_watch(const Options& options);
+absl::Status run_resume(const Options& options);
 // Calls of its functions.
 absl::Status run_trace_calls(const Options& options);
 

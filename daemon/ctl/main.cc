@@ -51,6 +51,7 @@ class CommandLine {
         });
     add_values();
     add_watch();
+    add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
     add_trace_calls();
   }
 

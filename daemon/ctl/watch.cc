@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl watch: chosen values of a program, again and again.
+// memprofctl watch: chosen values of a program, again and again, until it pauses; memprofctl
+// resume.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +20,7 @@
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -28,7 +35,50 @@ absl::Status print_json_line(const pb::ListValuesResponse& values) {
   return print(text + "\n");
 }
 
+// Pauses of the program that this has not seen.
+class Pauses {
+ public:
+  // The name of a new one; nothing at the first look, unless the program waits in it.
+  std::optional<std::string> update(const pb::ListValuesResponse& values) {
+    std::optional<std::string> name;
+    std::uint64_t end = seen_.value_or(0);
+    for (const pb::ReportedLine& line : values.lines()) {
+      if (!line.is_pause() || line.number() < end) continue;
+      if (seen_ || values.waiting() > 0) name = line.text();
+      end = line.number() + 1;
+    }
+    seen_ = end;
+    return name;
+  }
+
+ private:
+  std::optional<std::uint64_t> seen_;
+};
+
+// Whether to go on: somebody at a terminal has said so.
+absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
+                             int pid) {
+  const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json();
+  if (!options.json()) {
+    RETURN_IF_ERROR(
+        print(absl::StrCat("pause ", printable(pause), is_asked ? "; Enter goes on" : "", "\n")));
+  }
+  if (!is_asked) return false;
+  std::string line;
+  if (!std::getline(std::cin, line)) return false;
+  RETURN_IF_ERROR(client.resume(pid).status());
+  return true;
+}
+
 }  // namespace
+
+absl::Status run_resume(const Options& options) {
+  Client client(options.endpoint);
+  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
+  ASSIGN_OR_RETURN(const std::uint32_t waiting, client.resume(pid));
+  if (waiting == 0) return print(absl::StrCat("nothing of pid ", pid, " waits in a pause\n"));
+  return print(absl::StrCat("pid ", pid, " goes on\n"));
+}
 
 absl::Status run_watch(const Options& options) {
   using Clock = std::chrono::steady_clock;
@@ -39,6 +89,7 @@ absl::Status run_watch(const Options& options) {
   request.set_pattern(any_of(options.watched));
   request.set_with_contents(options.with_contents);
   WatchedValues shown;
+  Pauses pauses;
   const auto period = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(options.watch_period));
   auto next = Clock::now();
@@ -54,6 +105,10 @@ absl::Status run_watch(const Options& options) {
     RETURN_IF_ERROR(options.json()
                         ? print_json_line(values)
                         : print(shown.update(values, static_cast<std::int64_t>(realtime_ns()))));
+    if (const auto pause = pauses.update(values)) {
+      ASSIGN_OR_RETURN(const bool goes_on, stop_at(*pause, options, client, pid));
+      if (!goes_on) break;
+    }
   }
   return absl::OkStatus();
 }

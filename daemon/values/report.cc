@@ -129,6 +129,7 @@ class Reading {
     if (head_.clock != MEMPROF_VALUES_TSC) now_ = now_.in_ns();
     report_.refused = head_.refused;
     report_.lost_lines = head_.log_lost;
+    report_.waiting = head_.waiting;
     return absl::OkStatus();
   }
 
@@ -249,7 +250,8 @@ class Reading {
     const std::uint64_t ticks = now_.ticks - std::min(now_.ticks, std::uint64_t{entry.ticks});
     ReportedLine line{.number = number,
                       .seconds_ago = static_cast<double>(ticks) * now_.ns_per_tick / 1e9};
-    if (entry.kind == MEMPROF_LOG_LINE) {
+    if (entry.kind == MEMPROF_LOG_LINE || entry.kind == MEMPROF_LOG_PAUSE) {
+      line.kind = static_cast<memprof_log_kind>(entry.kind);
       line.text.assign(entry.text, std::min<std::size_t>(entry.text_bytes, sizeof entry.text));
       line.is_cut = line.text.size() < entry.text_bytes;
     } else {
@@ -296,6 +298,17 @@ absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t 
     RETURN_IF_ERROR(memory.write_value(address + kUntil, now_ns + kObservedNs));
   }
   return head.observed_until_ns <= now_ns;
+}
+
+absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address) {
+  memprof_values_head head{};
+  RETURN_IF_ERROR(memory.read_value(address, head));
+  if (head.magic != MEMPROF_VALUES_MAGIC || head.abi != MEMPROF_VALUES_ABI) {
+    return absl::FailedPreconditionError("what the program says of itself is not understood");
+  }
+  RETURN_IF_ERROR(memory.write_value(address + offsetof(memprof_values_head, resumed),
+                                     std::uint64_t{head.pauses}));
+  return head.waiting;
 }
 
 }  // namespace memprofd

@@ -60,7 +60,7 @@ struct ReportedLine {
   std::uint64_t number = 0;
   double seconds_ago = 0;
   memprof_log_kind kind = MEMPROF_LOG_LINE;
-  std::string text;  // the line, or the phase's name
+  std::string text;  // the line, or the phase's or pause's name
   bool is_cut = false;
 };
 
@@ -70,6 +70,7 @@ struct Report {
   std::uint64_t refused = 0;        // names for which there was no place
   std::uint64_t lost_lines = 0;     // that could not be written
   std::uint64_t malformed = 0;      // slots that make no sense
+  std::uint32_t waiting = 0;        // threads that wait in a pause
 };
 
 // address: of struct memprof_values. kFailedPrecondition, in one line, when there is no registry,
@@ -80,5 +81,8 @@ absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t add
 // Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
                                     std::uint64_t now_ns);
+
+// Has all go on that wait in a pause now. How many those are.
+absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address);
 
 }  // namespace memprofd

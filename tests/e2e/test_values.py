@@ -306,6 +306,29 @@ class Reported(ValuesTest):
     def test_ocaml5(self):
         self.check_version(TARGETS5)
 
+    def test_pauses(self):
+        """Viewers stop at them; the program waits for one as long as it has said, and no longer."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                target = self.target("reports", folder=folder)
+                self.assertFalse(target.command("pause alone 1")["resumed"], "nobody is there")
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                self.assertIn("nothing of pid", daemon.ctl("resume", "--pid", target.pid).stdout)
+                target.send("pause here 3600000")
+                self.check_pause(daemon, target)
+                self.assertFalse(target.command("pause again 0")["resumed"], "nothing waits")
+                self.assertEqual(0, self.answer(daemon, target.pid)["waiting"])
+                self.assertRegex(daemon.stderr(), rf"pid {target.pid}: resume by .*: done")
+
+    def check_pause(self, daemon, target):
+        waits = lambda: self.answer(daemon, target.pid)["waiting"] == 1
+        harness.eventually(waits, "the program waits")
+        self.assertRegex(daemon.ctl("values").stdout, r"(?s) ago  pause here\nthe program waits in a pause; ")
+        watched = daemon.ctl("watch", "--pid", target.pid, "^count$").stdout
+        self.assertRegex(watched, r"count  0 things\npause here\n$")
+        self.assertIn("goes on", daemon.ctl("resume", "--pid", target.pid).stdout)
+        self.assertTrue(json.loads(target.read_line())["resumed"])
+
     def test_nobody_looks(self):
         """No function is evaluated, no line is kept, and nothing is allocated on the heap."""
         for folder in (TARGETS, TARGETS5):

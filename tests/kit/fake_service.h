@@ -285,6 +285,11 @@ class FakeService : public ProfilerService {
     return wanted() ? values : ValuesAnswer();
   }
   ValuesAnswer values;
+  absl::StatusOr<std::uint32_t> resume(int pid) override {
+    record(absl::StrCat("resume ", pid));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return values.report.waiting;
+  }
   // Hands out two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {

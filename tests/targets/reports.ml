@@ -9,6 +9,7 @@
      log TEXT   a line
      mark N     marks N records that share a list, beside those that are marked already
      forget     lets go of all that are marked, after a full collection marks one more
+     pause X N  a pause that waits for N ms; whether a viewer let it go on
      minor      a minor collection
      many N     N points of new names
      fork       a child that hits 3 times and waits
@@ -134,6 +135,7 @@ let run = function
   | "log" :: text -> Log.printf "%s" (String.concat " " text); answer (Printf.sprintf "\"on\": %b" (Log.is_on ()))
   | [ "mark"; n ] -> answer (Printf.sprintf "\"words\": %d" (mark (int_of_string n)))
   | [ "forget" ] -> forget (); answer ""
+  | [ "pause"; name; ms ] -> answer (Printf.sprintf "\"resumed\": %b" (pause ~wait_ms:(int_of_string ms) name))
   | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d" !evaluated)
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))

@@ -84,6 +84,7 @@ std::string reported_text(const pb::Reported& reported) {
 std::string line_text(const pb::ReportedLine& line) {
   const std::string text = printable(line.text()) + (line.is_cut() ? ".." : "");
   const std::string what = line.phase_begins() ? fmt::format("phase {} begins", text)
+                           : line.is_pause()   ? fmt::format("pause {}", text)
                            : line.phase_ends() ? fmt::format("phase {} ends", text)
                                                : text;
   return fmt::format("{} ago  {}", seconds_text(line.seconds_ago()), what);

@@ -87,6 +87,9 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   for (int i = std::max(0, values.lines_size() - kShownLines); i < values.lines_size(); ++i) {
     absl::StrAppend(&text, line_text(values.lines(i)), "\n");
   }
+  if (values.waiting() > 0) {
+    absl::StrAppend(&text, "the program waits in a pause; `memprofctl resume` lets it go on\n");
+  }
   if (!values.why_nothing_reported().empty()) {
     absl::StrAppend(&text, values.why_nothing_reported(), "\n");
   }

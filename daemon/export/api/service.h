@@ -47,6 +47,9 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
+  // Has all threads go on that wait in a pause of Memprof_values. How many did.
+  // kFailedPrecondition: the target says nothing of itself.
+  virtual absl::StatusOr<std::uint32_t> resume(int pid) = 0;
 };
 
 }  // namespace memprofd

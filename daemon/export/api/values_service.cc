@@ -108,11 +108,13 @@ void add_report(const Report& report, pb::ListValuesResponse& out) {
     to.set_text(valid_utf8(line.text));
     to.set_is_cut(line.is_cut);
     to.set_phase_begins(line.kind == MEMPROF_LOG_PHASE_ENTER);
+    to.set_is_pause(line.kind == MEMPROF_LOG_PAUSE);
     to.set_phase_ends(line.kind == MEMPROF_LOG_PHASE_LEAVE);
   }
   out.set_refused_names(report.refused);
   out.set_lost_lines(report.lost_lines);
   out.set_malformed_names(report.malformed);
+  out.set_waiting(report.waiting);
 }
 
 void add_graph(const ValueGraph& graph, pb::Value& out) {
@@ -188,6 +190,14 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
   response.set_left_out(answer.left_out);
   response.set_repeated_reads(answer.repeated);
   response.set_not_reached(answer.not_reached);
+  return response;
+}
+
+absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  pb::ResumeResponse response;
+  ASSIGN_OR_RETURN(const std::uint32_t waiting, service_.resume(request.pid()));
+  response.set_waiting(waiting);
   return response;
 }
 

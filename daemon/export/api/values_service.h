@@ -21,6 +21,8 @@ class ValuesService {
   absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
       const ::memprof::v1::ListValuesRequest& request, const std::function<bool()>& wanted);
 
+  absl::StatusOr<::memprof::v1::ResumeResponse> resume(const ::memprof::v1::ResumeRequest& request);
+
  private:
   ProfilerService& service_;
 };

@@ -26,4 +26,14 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
   return grpc_answer(std::move(answer), *response);
 }
 
+grpc::Status GrpcValuesService::Resume(grpc::ServerContext* context,
+                                       const pb::ResumeRequest* request,
+                                       pb::ResumeResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, request->pid());
+  auto answer = allowed.ok() ? values_.resume(*request) : allowed;
+  audit(request->pid(), "resume", caller.name, answer.status());
+  return grpc_answer(std::move(answer), *response);
+}
+
 }  // namespace memprofd

@@ -18,6 +18,9 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
                           const ::memprof::v1::ListValuesRequest* request,
                           ::memprof::v1::ListValuesResponse* response) override;
 
+  grpc::Status Resume(grpc::ServerContext* context, const ::memprof::v1::ResumeRequest* request,
+                      ::memprof::v1::ResumeResponse* response) override;
+
  private:
   ValuesService values_;
   const GrpcAccess& access_;

@@ -47,8 +47,11 @@ class Registry : public WritableMemory {
     return absl::OkStatus();
   }
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
-    EXPECT_EQ(address, kAddress + offsetof(memprof_values_head, observed_until_ns));
-    std::memcpy(&it->head.observed_until_ns, bytes.data(), bytes.size());
+    const std::uint64_t offset = address - kAddress;
+    EXPECT_TRUE(offset == offsetof(memprof_values_head, observed_until_ns) ||
+                offset == offsetof(memprof_values_head, resumed));
+    EXPECT_EQ(bytes.size(), sizeof(std::uint64_t));
+    std::memcpy(reinterpret_cast<std::byte*>(it.get()) + offset, bytes.data(), bytes.size());
     return absl::OkStatus();
   }
   Report report() const {
@@ -245,6 +248,28 @@ TEST(Report, TellsTheProgramThatSomebodyLooks) {
   registry.it->head.magic = 0;
   EXPECT_FALSE(*observe_report(registry, kAddress, 500 * second)) << "nothing is written there";
   EXPECT_EQ(registry.it->head.observed_until_ns, 100 * second);
+}
+
+TEST(Report, HasAPauseGoOn) {
+  Registry registry;
+  registry.it->head.pauses = 3;
+  registry.it->head.waiting = 2;
+  registry.it->head.log_next = 1;
+  registry.it->log[0] = {.done = 2, .ticks = 9'000, .kind = MEMPROF_LOG_PAUSE, .text_bytes = 4};
+  std::strcpy(registry.it->log[0].text, "here");
+  registry.it->log[0].seq = 2;
+  const Report report = registry.report();
+  EXPECT_EQ(report.waiting, 2u);
+  ASSERT_EQ(report.lines.size(), 1u);
+  EXPECT_EQ(report.lines[0].kind, MEMPROF_LOG_PAUSE);
+  EXPECT_EQ(report.lines[0].text, "here");
+  EXPECT_EQ(*resume_report(registry, kAddress), 2u);
+  EXPECT_EQ(registry.it->head.resumed, 3u);
+  EXPECT_EQ(registry.it->head.observed_until_ns, 0u);
+  registry.it->head.magic = 0;
+  registry.it->head.pauses = 5;
+  EXPECT_FALSE(resume_report(registry, kAddress).ok());
+  EXPECT_EQ(registry.it->head.resumed, 3u) << "nothing is written there";
 }
 
 }  // namespace
