@@ -132,7 +132,7 @@ $(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
-REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains)
+REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
 targets: $(TARGETS_DIR)/reports $(REPORTS5)
 $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $(TARGETS_DIR)/obj/handshake.cmx $(FINDLIB)/META
@@ -140,11 +140,19 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 	$(Q)mkdir -p $(TARGETS_DIR)/reports-obj && cp tests/targets/reports.ml $(TARGETS_DIR)/reports-obj/
 	$(Q)$(CC) -O2 -Wall -Werror -Iagent-lib/values -I$(shell ocamlc -where) -c tests/targets/reports_stubs.c -o $(TARGETS_DIR)/reports-obj/stubs.o
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/reports-obj/reports.ml $(TARGETS_DIR)/reports-obj/stubs.o -o $@
-$(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c
-$(REPORTS5): $(BUILD)/targets-trixie/%: tests/targets/%.ml $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
+$(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c tests/targets/reports.ml
+$(BUILD)/targets-trixie/report_domains: tests/targets/report_domains.ml
+$(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
+$(REPORTS5): $(BUILD)/targets-trixie/%: $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}5.ml $@-source/memprof_values_$$name.ml; done
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml tests/targets/$(*F).ml' -g -ccopt -O2
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(filter %/$(*F).ml,$^)' -g -ccopt -O2
+# The package's example; the other one is above.
+targets: $(TARGETS_DIR)/ways
+$(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/ways-obj && cp $< $(TARGETS_DIR)/ways-obj/
+	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -linkpkg $(TARGETS_DIR)/ways-obj/ways.ml -o $@
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench

@@ -1,0 +1,97 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* A program that was written for Ocamlviz and says the same by Memprof_values: what stood there is above each line.
+
+   A number's way halves what is even and triples, plus one, what is odd, until it is at 1. Of the numbers up to the first
+   argument this finds those whose way is longer than all before, and remembers how long each way is; then it waits for
+   the end of its standard input.
+
+     ocamlfind ocamlopt -package memprof-agent.values -linkpkg ways.ml -o ways
+     ./ways 1000000
+     sudo memprofctl watch --pid $(pidof ways) . *)
+open Memprof_values
+
+(* Ocamlviz.Point.create "steps", and Ocamlviz.Point.observe at each step *)
+let steps = Point.create ~unit:"steps" "steps"
+
+(* Ocamlviz.Time.create "search", and Ocamlviz.Time.start and stop around each number *)
+let search = Timer.create "search"
+
+(* Ocamlviz.Hashtable.observe ~period:100 "known" (Hashtbl.create 16): here it is read when somebody looks *)
+let known : (int, int) Hashtbl.t = Hashtbl.create 16
+let () = Value.any "known" known
+
+(* A function that Ocamlviz calls each period: a reference need not be asked for *)
+let number = ref 0
+let () = Value.int "number" number
+
+(* What is no reference is called here, too, after a minor collection *)
+let () = Value.float_of ~period_ms:100 "share" (fun () -> float_of_int !number /. float_of_int (Hashtbl.length known))
+
+(* A tree that a function made for Ocamlviz each period: here the structure itself, where ways meet and go round *)
+type place = { at : int; mutable next : place list }
+
+let places : (int, place) Hashtbl.t = Hashtbl.create 16
+let ways : place list ref = ref []
+let () = Value.any "ways" ways
+
+let next n = if n land 1 = 0 then n / 2 else (3 * n) + 1
+
+let rec place_at n =
+  match Hashtbl.find_opt places n with
+  | Some place -> place
+  | None ->
+    let place = { at = n; next = [] } in
+    Hashtbl.add places n place;
+    place.next <- [ place_at (next n) ];
+    place
+
+let rec length n =
+  if n = 1 then 0
+  else
+    match Hashtbl.find_opt known n with
+    | Some length -> length
+    | None ->
+      Point.hit steps;
+      let length = 1 + length (next n) in
+      Hashtbl.add known n length;
+      length
+
+let longest = ref 0
+
+(* Of the longest ways the last ten are kept. *)
+type record = { start : int; length : int; way : place }
+
+let records = ref []
+
+(* Ocamlviz.log *)
+let found start length =
+  longest := length;
+  Log.printf "%d steps from %d" length start;
+  let record = { start; length; way = place_at start } in
+  records := List.filteri (fun i _ -> i < 10) (record :: !records);
+  ways := List.map (fun record -> record.way) !records
+
+let try_number n =
+  number := n;
+  let started = Timer.start search in
+  let length = length n in
+  Timer.stop search started;
+  if length > !longest then found n length
+
+let rec serve () =
+  match input_line stdin with
+  | exception End_of_file -> ()
+  | _ ->
+    (* A loop that allocates little asks by itself whether somebody wants to know something. *)
+    Value.poll ();
+    print_endline "{}";
+    serve ()
+
+let () =
+  let last = if Array.length Sys.argv > 1 then int_of_string Sys.argv.(1) else 1_000_000 in
+  print_endline "ready";
+  for n = 1 to last do
+    try_number n
+  done;
+  List.iter (fun { start; length; _ } -> Printf.printf "%d: %d steps\n%!" start length) !records;
+  serve ()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of agent-lib/examples say about themselves what is so."""
+
+import json
+
+import harness
+from harness import TARGETS, TARGETS5, E2ETest
+
+LAST = 3000
+
+
+def next_of(n):
+    return n // 2 if n % 2 == 0 else 3 * n + 1
+
+
+def way_of(n):
+    """All numbers up to 1."""
+    way = [n]
+    while way[-1] != 1:
+        way.append(next_of(way[-1]))
+    return way
+
+
+def records():
+    """First numbers of ways that are longer than all before."""
+    longest, found = 1, []
+    for n in range(1, LAST + 1):
+        if len(way_of(n)) > longest:
+            longest = len(way_of(n))
+            found.append(n)
+    return found
+
+
+class Ways(E2ETest):
+    """What was written for Ocamlviz: each of its observations shows what the program computes."""
+
+    def answer(self, daemon, pid, *arguments):
+        answer = json.loads(daemon.ctl("values", "--pid", pid, "-o", "json", *arguments).stdout)
+        return {one["name"]: one for one in answer["reported"]}, answer
+
+    def check_version(self, folder):
+        target = self.target("ways", str(LAST), folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        last = records()[-10:]
+        told = [f"{n}: {len(way_of(n)) - 1} steps" for n in reversed(last)]
+        self.assertEqual(told, [target.read_line() for _ in last])
+        known = {n for first in range(2, LAST + 1) for n in way_of(first)} - {1}
+        found, _ = self.answer(daemon, target.pid)
+        self.assertEqual((str(len(known)), "steps"), (found["steps"]["hits"], found["steps"]["unit"]))
+        self.assertEqual((str(LAST), str(LAST)), (found["search"]["starts"], found["search"]["stops"]))
+        self.assertGreater(found["search"]["seconds"], found["search"]["max_seconds"])
+        table = found["known"]["value"]
+        self.assertEqual(("VALUE_KIND_TABLE", str(len(known))), (table["kind"], table["size"]))
+        self.assertEqual(int(table["buckets"]), sum(map(int, table["chains"])))
+        self.assertEqual(str(LAST), found["number"]["value"]["integer"])
+        self.check_share(daemon, target, LAST / len(known))
+        self.check_ways(daemon, target, last)
+
+    def check_share(self, daemon, target, share):
+        """A function is called when the program asks whether somebody looks."""
+        def evaluated():
+            target.command("ask")
+            return self.answer(daemon, target.pid)[0]["share"]["value"]["number"] == share
+        harness.eventually(evaluated, "the function is called")
+
+    def check_ways(self, daemon, target, last):
+        """Each number once, though ways meet, and the way back from 1."""
+        _, answer = self.answer(daemon, target.pid, "--graph", "ways")
+        value = answer["reported"][0]["value"]
+        places = [field["value"]["integer"] for node in value["graph"] for field in node["fields"][:1]
+                  if "value" in field and field["value"]["kind"] == "VALUE_KIND_INTEGER"]
+        numbers = {str(n) for first in last for n in way_of(first)} | {"1", "2", "4"}
+        self.assertEqual((sorted(numbers), False), (sorted(places), value["graph_is_cut"]))
+        shared = [node for node in value["graph"] if node["references"] > 1]
+        self.assertGreater(len(shared), 1)
+
+    def test_ocaml4(self):
+        self.check_version(TARGETS)
+
+    def test_ocaml5(self):
+        self.check_version(TARGETS5)
