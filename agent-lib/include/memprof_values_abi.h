@@ -25,7 +25,7 @@
  * last.
  *
  * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
- * and, when somebody says so, resumed. It writes nothing else.
+ * and, when somebody says so, resumed, and control of slots. It writes nothing else.
  */
 #ifndef MEMPROF_VALUES_ABI_H
 #define MEMPROF_VALUES_ABI_H
@@ -88,6 +88,14 @@ enum memprof_value_state {
 	MEMPROF_VALUE_RAISED = 2, /* the function has raised an exception */
 };
 
+/*
+ * What a watcher has asked of a slot: that its function is not called, its phase leaves no lines;
+ * how often the function is called (0: period_ms). A watcher reads nothing of what is off; points
+ * and timers, for which a test would cost as much as the count, count all the same.
+ */
+#define MEMPROF_CONTROL_OFF 0x80000000u
+#define MEMPROF_CONTROL_PERIOD_MS 0x7fffffffu
+
 #define MEMPROF_SLOT_NAME 64u
 #define MEMPROF_SLOT_UNIT 16u
 #define MEMPROF_SLOT_LABELS 104u
@@ -108,7 +116,7 @@ struct memprof_slot {
 	__u64 number;	  /* int or bool, or the bits of a double */
 	__u64 changed_ns; /* CLOCK_MONOTONIC when it was set */
 	__u32 text_bytes; /* that the string has; the first MEMPROF_SLOT_TEXT are in text */
-	__u32 reserved;
+	__u32 control;	  /* MEMPROF_CONTROL_...; of all kinds, the watcher's */
 	char text[MEMPROF_SLOT_TEXT];
 	__u64 seq;
 };

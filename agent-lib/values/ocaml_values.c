@@ -249,28 +249,38 @@ static void set(uint32_t index, value result)
 	memprof_values_set(index, (enum memprof_value_type)slot->type, bits, text);
 }
 
+static int is_due(uint32_t index, uint64_t since_ns)
+{
+	const struct memprof_slot *slot = &memprof_values_registry.slots[index];
+	__u32 control = memprof_values_control(index),
+	      asked_ms = control & MEMPROF_CONTROL_PERIOD_MS;
+
+	return slot->kind == MEMPROF_SLOT_VALUE && slot->source == MEMPROF_VALUE_FUNCTION &&
+	       !(control & MEMPROF_CONTROL_OFF) &&
+	       since_ns >= (uint64_t)(asked_ms ? asked_ms : slot->period_ms) * 1000000u;
+}
+
 /* Evaluates what is due. The functions may allocate, raise, or let other threads run. */
-static void evaluate(uint64_t *due_ns)
+static void evaluate(uint64_t *last_ns)
 {
 	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
 		struct memprof_slot *slot = &memprof_values_registry.slots[i];
 		uint64_t now_ns = memprof_values_ns(CLOCK_MONOTONIC_COARSE);
 
-		if (slot->kind != MEMPROF_SLOT_VALUE || slot->source != MEMPROF_VALUE_FUNCTION ||
-		    now_ns < due_ns[i])
+		if (!is_due(i, last_ns[i] ? now_ns - last_ns[i] : UINT64_MAX))
 			continue;
-		due_ns[i] = now_ns + (uint64_t)slot->period_ms * 1000000u;
+		last_ns[i] = now_ns;
 		set(i, caml_callback_exn((value)slot->root, Val_unit));
 	}
 }
 
 value memprof_values_ml_poll(value unit)
 {
-	static uint64_t due_ns[MEMPROF_VALUES_SLOTS];
+	static uint64_t last_ns[MEMPROF_VALUES_SLOTS]; /* 0: not yet */
 	static char is_busy;
 
 	if (memprof_values_observed() && !__atomic_test_and_set(&is_busy, __ATOMIC_ACQUIRE)) {
-		evaluate(due_ns);
+		evaluate(last_ns);
 		__atomic_clear(&is_busy, __ATOMIC_RELEASE);
 	}
 	return unit;

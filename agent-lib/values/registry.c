@@ -145,10 +145,15 @@ uint32_t memprof_values_lane(uint32_t domain)
 /* Whoever finds an entry being written, by one whom 256 others have overtaken, leaves it. */
 void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text)
 {
-	__u64 number = __atomic_fetch_add(&HEAD.log_next, 1, __ATOMIC_RELAXED);
-	struct memprof_log_entry *entry = &memprof_values_registry.log[number % MEMPROF_VALUES_LOG];
-	__u64 seq = __atomic_load_n(&entry->seq, __ATOMIC_RELAXED);
+	struct memprof_log_entry *entry;
+	__u64 number, seq;
 
+	if ((kind == MEMPROF_LOG_PHASE_ENTER || kind == MEMPROF_LOG_PHASE_LEAVE) &&
+	    memprof_values_control(slot) & MEMPROF_CONTROL_OFF)
+		return;
+	number = __atomic_fetch_add(&HEAD.log_next, 1, __ATOMIC_RELAXED);
+	entry = &memprof_values_registry.log[number % MEMPROF_VALUES_LOG];
+	seq = __atomic_load_n(&entry->seq, __ATOMIC_RELAXED);
 	if (seq % 2 != 0 || !__atomic_compare_exchange_n(&entry->seq, &seq, seq | 1, 0,
 							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&HEAD.log_lost, 1, __ATOMIC_RELAXED);

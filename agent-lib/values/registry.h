@@ -34,6 +34,13 @@ uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting);
 int memprof_values_wait(uint64_t pause, uint64_t until_ns);
 void memprof_values_end_wait(void);
 
+/* What a watcher has asked of a slot, MEMPROF_CONTROL_.... */
+static inline __u32 memprof_values_control(uint32_t slot)
+{
+	return __atomic_load_n(&memprof_values_registry.slots[slot % MEMPROF_VALUES_SLOTS].control,
+			       __ATOMIC_RELAXED);
+}
+
 /* Sets a value: its type, number, or the bits of a double, and text. */
 void memprof_values_set(uint32_t slot, enum memprof_value_type type, uint64_t number,
 			struct memprof_text text);

@@ -413,13 +413,22 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(int pid) {
   });
 }
 
+// One that says something about itself.
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(int pid) {
+  ASSIGN_OR_RETURN(auto program, value_program(pid));
+  if (program->registry() != 0) return program;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid, " says nothing of itself: it is not linked with memprof-agent.values"));
+}
+
 absl::StatusOr<std::uint32_t> Daemon::resume(int pid) {
-  ASSIGN_OR_RETURN(const auto program, value_program(pid));
-  if (program->registry() == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid, " says nothing of itself, so it has no pauses"));
-  }
+  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
   return resume_report(program->memory(), program->registry());
+}
+
+absl::StatusOr<std::uint32_t> Daemon::adjust(int pid, const ReportControl& control) {
+  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
+  return control_report(program->memory(), program->registry(), control);
 }
 
 absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,

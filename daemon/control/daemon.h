@@ -74,6 +74,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override;
   absl::StatusOr<std::uint32_t> resume(int pid) override;
+  absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override;
   absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;
@@ -119,6 +120,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<HeapSource> heap_source(int pid);
   void do_detach(int pid, SessionAnswer answer);
   absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(int pid);
+  absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(int pid);
   void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();

@@ -250,6 +250,11 @@ absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesR
                                       kTimeoutSeconds);
 }
 
+absl::StatusOr<pb::AdjustResponse> Client::adjust(const pb::AdjustRequest& request) {
+  return call<pb::AdjustResponse>(*stub_->values, &pb::Values::Stub::Adjust, request,
+                                  kTimeoutSeconds);
+}
+
 absl::StatusOr<std::uint32_t> Client::resume(int pid) {
   pb::ResumeRequest request;
   request.set_pid(pid);

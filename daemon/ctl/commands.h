@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,12 @@ struct Options {
 
   std::size_t rss_files = 10;  // rss
 
+  // adjust
+  std::vector<std::string> labels;  // "key=value"
+  bool switch_on = false;
+  bool switch_off = false;
+  std::optional<std::uint32_t> period_ms;
+
   bool json() const { return format == kJson; }
 };
 
@@ -107,6 +114,7 @@ absl::Status run_top_command(const Options& options);
 absl::Status run_values(const Options& options);
 absl::Status run_watch(const Options& options);
 absl::Status run_resume(const Options& options);
+absl::Status run_adjust(const Options& options);
 // Calls of its functions.
 absl::Status run_trace_calls(const Options& options);
 

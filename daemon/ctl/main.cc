@@ -51,6 +51,7 @@ class CommandLine {
         });
     add_values();
     add_watch();
+    add_adjust();
     add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
     add_trace_calls();
   }
@@ -297,6 +298,25 @@ class CommandLine {
                      "Show one value with all blocks that it leads to, each once")
         ->type_name("NAME");
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
+  }
+
+  void add_adjust() {
+    CLI::App* adjust =
+        add("adjust", "Switch what a program says about itself off or on, or change its period",
+            &ctl::run_adjust);
+    adjust
+        ->add_option("pattern", options_.value_pattern,
+                     "Choose names that match, such as '^requests'; all where there is none")
+        ->type_name("REGEX");
+    add_pid_of(adjust);
+    adjust->add_option("--label", options_.labels, "Choose what has this label, such as route=/a")
+        ->type_name("KEY=VALUE");
+    CLI::Option* off = adjust->add_flag("--off", options_.switch_off, "Stop looking at them");
+    adjust->add_flag("--on", options_.switch_on, "Look at them again")->excludes(off);
+    adjust
+        ->add_option("--period", options_.period_ms,
+                     "Have functions called each so many milliseconds; 0: as the program says")
+        ->check(CLI::Range(0, 86'400'000));
   }
 
   void add_watch() {

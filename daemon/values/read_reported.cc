@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kBetweenLooks{5};
 bool all_evaluated(const Report& report, std::uint64_t since_ns) {
   return std::all_of(report.all.begin(), report.all.end(), [&](const Reported& one) {
     return one.kind != Reported::Kind::kValue || one.source != MEMPROF_VALUE_FUNCTION ||
-           one.changed_ns.value_or(0) >= since_ns;
+           one.is_off() || one.changed_ns.value_or(0) >= since_ns;
   });
 }
 
@@ -52,7 +52,7 @@ absl::StatusOr<Report> read_once_evaluated(const ValueProgram& program,
 }
 
 bool is_of_c_code(const Reported& one) {
-  return one.kind == Reported::Kind::kValue && one.source == MEMPROF_VALUE_ADDRESS;
+  return one.kind == Reported::Kind::kValue && one.source == MEMPROF_VALUE_ADDRESS && !one.is_off();
 }
 
 // Values of C code, where they are.

@@ -174,17 +174,26 @@ class Reading {
     out.unit = text_of(slot.unit);
     out.labels = labels_of(text_of(slot.labels));
     out.slot = index;
+    out.control = slot.control;
     cells_.push_back(slot.cell);
     sums_.push_back(0);
     if (out.kind == Reported::Kind::kTag) {
       out.source = MEMPROF_VALUE_OCAML;
       out.no_mark = slot.number;
+      if (out.is_off()) out.value.why = WhyUnread::kOff;
     }
     if (out.kind != Reported::Kind::kValue) return;
     out.type = static_cast<memprof_value_type>(slot.type);
     out.source = static_cast<memprof_value_source>(slot.source);
     out.root = slot.root;
-    if (out.source != MEMPROF_VALUE_SET && out.source != MEMPROF_VALUE_FUNCTION) return;
+    if (out.source == MEMPROF_VALUE_FUNCTION) {
+      const std::uint32_t asked_ms = slot.control & MEMPROF_CONTROL_PERIOD_MS;
+      out.period_ms = asked_ms != 0 ? asked_ms : slot.period_ms;
+    }
+    if (out.source != MEMPROF_VALUE_SET && out.source != MEMPROF_VALUE_FUNCTION) {
+      if (out.is_off()) out.value.why = WhyUnread::kOff;
+      return;
+    }
     out.value = set_value(slot);
     if (slot.state != MEMPROF_VALUE_NEVER) out.changed_ns = slot.changed_ns;
   }

@@ -36,6 +36,8 @@ struct Reported {
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;
   std::uint64_t root = 0;
+  std::uint32_t control = 0;                // what a viewer has asked of it: MEMPROF_CONTROL_...
+  std::uint32_t period_ms = 0;              // of a function that is called: how often
   std::uint64_t no_mark = 0;                // of a tag: what empty places of its weak arrays hold
   Value value;                              // of kOcaml and kAddress: still to be read
   std::optional<std::uint64_t> changed_ns;  // CLOCK_MONOTONIC, of what the program has set
@@ -47,8 +49,10 @@ struct Reported {
     if (!changed_ns) return std::nullopt;
     return static_cast<double>(now_ns - std::min(now_ns, *changed_ns)) / 1e9;
   }
+  // Switched off by a viewer: it is not read.
+  bool is_off() const { return (control & MEMPROF_CONTROL_OFF) != 0; }
   // Whether its value is the collector's, and still to be read.
-  bool is_on_heap() const { return has_value() && source == MEMPROF_VALUE_OCAML; }
+  bool is_on_heap() const { return has_value() && source == MEMPROF_VALUE_OCAML && !is_off(); }
   bool has_value() const { return kind == Kind::kValue || kind == Kind::kTag; }
   // "requests{route=/a}"
   std::string full_name() const;

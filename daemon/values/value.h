@@ -39,6 +39,7 @@ enum class WhyUnread {
   kNotYet,     // the function that gives it has not been evaluated
   kRaised,     // it has raised an exception
   kNoClock,    // its runtime is not understood
+  kOff,        // a viewer has switched it off
 };
 
 struct ValueGraph;

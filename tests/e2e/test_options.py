@@ -17,7 +17,8 @@ LONGEST_MESSAGE = 250
 # A text that begins otherwise is a fragment, or wants its verb here.
 VERBS = set("""
 Ask Attach Change Check Choose Compare Count Display Divide Draw Enable End Follow Give Group Have Inject Keep Leave Let List Look
-Log Lower Match Name Print Profile Reach Read Record Refuse Select Serve Show Sort Start Stop Take Unfold Use Watch Write
+Log Lower Match Name Print Profile Reach Read Record Refuse Select Serve Show Sort Start Stop Switch Take Unfold Use Watch
+Write
 """.split())
 # "  -n,--limit INT:...   Show ..." or a text in the next line; subcommands are one word.
 ENTRY = re.compile(r"^  (-{1,2}[A-Za-z]|[a-z-]+ )")

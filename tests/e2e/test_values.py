@@ -242,6 +242,7 @@ class Reported(ValuesTest):
         self.assertEqual("it's set", held["c_text"]["text"])
         self.assertEqual((True, "1"), (found["c_truth"]["is_bool"], held["c_truth"]["integer"]))
         self.check_functions(daemon, target)
+        self.check_adjust(daemon, target)
         self.check_graph(daemon, target)
         self.check_tag(daemon, target)
         self.check_log(daemon, target)
@@ -256,6 +257,36 @@ class Reported(ValuesTest):
         self.assertEqual(1235 / 2, found["half"]["value"]["number"])
         self.assertEqual("1235", found["text"]["value"]["text"])
         self.assertIn("exception", found["failing"]["value"]["why_unread"])
+
+    def check_adjust(self, daemon, target):
+        """What is switched off is neither called, read, logged nor exported; periods are the viewer's."""
+        adjust = lambda *arguments: daemon.ctl("adjust", "--pid", target.pid, *arguments).stdout
+        calls = lambda: target.command("minor")["evaluated"]
+        self.assertEqual(f"1 of pid {target.pid}: off\n", adjust("^twice$", "--off"))
+        before = calls()
+        self.assertEqual([before] * 5, [calls() for _ in range(5)])
+        self.assertIn("(off)\n", daemon.ctl("values", "^twice$").stdout)
+        self.assertEqual([], daemon.metrics().find("memprofd_value", pid=target.pid, value="twice"))
+        adjust("^twice$", "--on", "--period", "3600000")
+        self.assertEqual(3_600_000, self.reported(daemon, target.pid)[0]["twice"]["period_ms"])
+        self.assertEqual([before] * 5, [calls() for _ in range(5)], "it was called in this hour")
+        adjust("^twice$", "--period", "0")
+        harness.eventually(lambda: calls() > before, "it is called as often as it says itself")
+        self.assertEqual(1, self.reported(daemon, target.pid)[0]["twice"]["period_ms"])
+        adjust("--label", "route=/a", "--off")
+        adjust("^(table|load)$", "--off")
+        found, _ = self.reported(daemon, target.pid)
+        self.assertEqual({"requests /a", "table", "load"}, {name for name, one in found.items() if one["is_off"]})
+        self.assertIn("switched off", found["table"]["value"]["why_unread"])
+        lines = len(self.reported(daemon, target.pid)[1]["lines"])
+        target.command("phase leave")
+        target.command("phase enter")
+        self.assertEqual(lines, len(self.reported(daemon, target.pid)[1]["lines"]))
+        adjust("--on")
+        self.assertFalse(any(one["is_off"] for one in self.reported(daemon, target.pid)[0].values()))
+        done = daemon.ctl("adjust", "--pid", target.pid, "--label", "route=/none", "--off", check=False)
+        self.assert_one_line(done.stderr, "no observation")
+        self.assertRegex(daemon.stderr(), rf"pid {target.pid}: adjust '' {{route=/a}} \(off\) by .*: done, it has 1")
 
     def check_graph(self, daemon, target):
         """Each block once: root, inner, leaf, their labels, and four cells of lists."""

@@ -290,6 +290,13 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return values.report.waiting;
   }
+  absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override {
+    record(absl::StrCat("adjust ", pid, " ", control.pattern, " ", control.labels.size(), " ",
+                        control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",
+                        control.period_ms.value_or(7)));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return 2;
+  }
   // Hands out two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {

@@ -66,10 +66,12 @@ std::string reported_name(const pb::Reported& reported) {
 }
 
 std::string reported_text(const pb::Reported& reported) {
-  const std::string changing = reported.is_changing() ? " (changing)" : "";
+  const bool is_unread = reported.has_value() && reported.value().kind() == pb::VALUE_KIND_UNREAD;
+  const std::string changing = absl::StrCat(reported.is_changing() ? " (changing)" : "",
+                                            reported.is_off() && !is_unread ? " (off)" : "");
   switch (reported.kind()) {
     case pb::REPORTED_KIND_POINT:
-      return with_unit(std::to_string(reported.hits()), reported);
+      return with_unit(std::to_string(reported.hits()), reported) + changing;
     case pb::REPORTED_KIND_TIMER:
     case pb::REPORTED_KIND_PHASE:
       return timer_text(reported) + changing;

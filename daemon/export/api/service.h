@@ -15,6 +15,7 @@
 #include "daemon/model/control.h"
 #include "daemon/rss/rss_report.h"
 #include "daemon/values/read_values.h"
+#include "daemon/values/report_control.h"
 
 namespace memprofd {
 
@@ -50,6 +51,9 @@ class ProfilerService : public SnapshotSource {
   // Has all threads go on that wait in a pause of Memprof_values. How many did.
   // kFailedPrecondition: the target says nothing of itself.
   virtual absl::StatusOr<std::uint32_t> resume(int pid) = 0;
+  // Switches observations that the target names off or on, or changes their period; how many.
+  // Errors as of control_report(); kFailedPrecondition: the target says nothing of itself.
+  virtual absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) = 0;
 };
 
 }  // namespace memprofd

@@ -70,6 +70,8 @@ const char* text_of(WhyUnread why) {
       return "the function has raised an exception";
     case WhyUnread::kNoClock:
       return "the runtime is not understood";
+    case WhyUnread::kOff:
+      return "it is switched off";
     case WhyUnread::kDeep:
       return "";  // as what is beyond the first fields
   }
@@ -95,6 +97,8 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
   out.set_is_changing(one.is_torn);
+  out.set_is_off(one.is_off());
+  out.set_period_ms(one.period_ms);
   return out;
 }
 
@@ -198,6 +202,20 @@ absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest
   pb::ResumeResponse response;
   ASSIGN_OR_RETURN(const std::uint32_t waiting, service_.resume(request.pid()));
   response.set_waiting(waiting);
+  return response;
+}
+
+absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  ReportControl control{.pattern = request.pattern()};
+  for (const pb::ReportedLabel& label : request.labels()) {
+    control.labels.emplace_back(label.key(), label.value());
+  }
+  if (request.has_enabled()) control.enabled = request.enabled();
+  if (request.has_period_ms()) control.period_ms = request.period_ms();
+  pb::AdjustResponse response;
+  ASSIGN_OR_RETURN(const std::uint32_t count, service_.adjust(request.pid(), control));
+  response.set_count(count);
   return response;
 }
 

@@ -23,6 +23,8 @@ class ValuesService {
 
   absl::StatusOr<::memprof::v1::ResumeResponse> resume(const ::memprof::v1::ResumeRequest& request);
 
+  absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request);
+
  private:
   ProfilerService& service_;
 };

@@ -3,12 +3,31 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/grpc/grpc_status.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 
 namespace pb = ::memprof::v1;
+
+namespace {
+
+// "adjust 'queue' {route=/a} (off, period 100 ms)"
+std::string name_of(const pb::AdjustRequest& request) {
+  std::string name = absl::StrCat("adjust '", request.pattern(), "'");
+  for (const pb::ReportedLabel& label : request.labels()) {
+    absl::StrAppend(&name, " {", label.key(), "=", label.value(), "}");
+  }
+  std::string what = !request.has_enabled() ? "" : request.enabled() ? "on" : "off";
+  if (request.has_period_ms()) {
+    absl::StrAppend(&what, what.empty() ? "" : ", ", "period ", request.period_ms(), " ms");
+  }
+  return printable(absl::StrCat(name, " (", what, ")"));
+}
+
+}  // namespace
 
 // What a program holds is told to those who may control it, and who has seen contents is logged.
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
@@ -33,6 +52,17 @@ grpc::Status GrpcValuesService::Resume(grpc::ServerContext* context,
   const absl::Status allowed = access_.check_control(caller, request->pid());
   auto answer = allowed.ok() ? values_.resume(*request) : allowed;
   audit(request->pid(), "resume", caller.name, answer.status());
+  return grpc_answer(std::move(answer), *response);
+}
+
+grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
+                                       const pb::AdjustRequest* request,
+                                       pb::AdjustResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, request->pid());
+  auto answer = allowed.ok() ? values_.adjust(*request) : allowed;
+  audit(request->pid(), name_of(*request), caller.name, answer.status(),
+        answer.ok() ? absl::StrCat("it has ", answer->count()) : "");
   return grpc_answer(std::move(answer), *response);
 }
 

@@ -21,6 +21,9 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
   grpc::Status Resume(grpc::ServerContext* context, const ::memprof::v1::ResumeRequest* request,
                       ::memprof::v1::ResumeResponse* response) override;
 
+  grpc::Status Adjust(grpc::ServerContext* context, const ::memprof::v1::AdjustRequest* request,
+                      ::memprof::v1::AdjustResponse* response) override;
+
  private:
   ValuesService values_;
   const GrpcAccess& access_;

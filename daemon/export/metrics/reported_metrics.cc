@@ -143,7 +143,7 @@ void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_
   for (std::size_t i = 0; i < count; ++i) {
     const Reported& one = report.all[i];
     const MetricLabels labels = labels_of(kind_of(one), one);
-    if (!known.insert(text_of(labels)).second) continue;
+    if (!known.insert(text_of(labels)).second || one.is_off()) continue;
     if (one.kind == Reported::Kind::kPoint) {
       out.counter(kHits, labels, static_cast<double>(one.hits));
     } else if (one.kind == Reported::Kind::kValue) {

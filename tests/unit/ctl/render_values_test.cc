@@ -92,6 +92,23 @@ TEST(ValuesService, AsksAndAnswers) {
   EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
 }
 
+TEST(ValuesService, AdjustsWhatIsMeant) {
+  testing::FakeService service;
+  ValuesService values(service);
+  pb::AdjustRequest request;
+  EXPECT_FALSE(values.adjust(request).ok()) << "no pid";
+  request.set_pid(42);
+  request.set_pattern("queue");
+  request.add_labels()->set_key("route");
+  request.set_enabled(false);
+  EXPECT_EQ(values.adjust(request)->count(), 2u);
+  request.clear_enabled();
+  request.set_period_ms(0);
+  EXPECT_EQ(values.adjust(request)->count(), 2u);
+  EXPECT_EQ(service.calls(),
+            (std::vector<std::string>{"adjust 42 queue 1 off 7", "adjust 42 queue 1 as it is 0"}));
+}
+
 TEST(GraphText, ShowsWhatIsSharedOnce) {
   ValueGraph graph;
   graph.nodes.push_back({.value = {.kind = ValueKind::kBlock, .size = 3},
@@ -136,6 +153,11 @@ TEST(ReportedText, SaysWhatItIs) {
   EXPECT_EQ(text({.kind = Kind::kTimer, .starts = 0, .stops = 2, .is_torn = true}),
             "2 times, 0 ns, mean 0 ns (changing)");
   EXPECT_EQ(text({.kind = Kind::kValue, .type = MEMPROF_VALUE_BOOL, .value = integer(0)}), "false");
+  EXPECT_EQ(text({.kind = Kind::kPoint, .hits = 3, .control = MEMPROF_CONTROL_OFF | 5}), "3 (off)");
+  EXPECT_EQ(text({.kind = Kind::kValue,
+                  .control = MEMPROF_CONTROL_OFF,
+                  .value = {.kind = ValueKind::kUnread, .why = WhyUnread::kOff}}),
+            "not read: it is switched off");
   EXPECT_EQ(
       text({.kind = Kind::kTag, .value = {.kind = ValueKind::kTag, .size = 3, .bytes = 2048}}),
       "3 marked, 2.00 KiB");

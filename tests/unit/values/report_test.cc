@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/values/report_control.h"
+
 namespace memprofd {
 namespace {
 
@@ -48,9 +50,17 @@ class Registry : public WritableMemory {
   }
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
     const std::uint64_t offset = address - kAddress;
-    EXPECT_TRUE(offset == offsetof(memprof_values_head, observed_until_ns) ||
-                offset == offsetof(memprof_values_head, resumed));
-    EXPECT_EQ(bytes.size(), sizeof(std::uint64_t));
+    const std::uint64_t in_slot = (offset - offsetof(memprof_values, slots)) % sizeof(memprof_slot);
+    if (offset < sizeof(memprof_values_head)) {
+      EXPECT_TRUE(offset == offsetof(memprof_values_head, observed_until_ns) ||
+                  offset == offsetof(memprof_values_head, resumed));
+      EXPECT_EQ(bytes.size(), sizeof(std::uint64_t));
+    } else {
+      EXPECT_LT(offset, offsetof(memprof_values, log));
+      EXPECT_EQ(in_slot, offsetof(memprof_slot, control));
+      EXPECT_EQ(bytes.size(), sizeof(std::uint32_t));
+    }
+    ++writes;
     std::memcpy(reinterpret_cast<std::byte*>(it.get()) + offset, bytes.data(), bytes.size());
     return absl::OkStatus();
   }
@@ -62,6 +72,7 @@ class Registry : public WritableMemory {
 
   std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
   mutable int reads = 0;
+  mutable int writes = 0;
   std::function<void()> after_read;
 };
 
@@ -248,6 +259,58 @@ TEST(Report, TellsTheProgramThatSomebodyLooks) {
   registry.it->head.magic = 0;
   EXPECT_FALSE(*observe_report(registry, kAddress, 500 * second)) << "nothing is written there";
   EXPECT_EQ(registry.it->head.observed_until_ns, 100 * second);
+}
+
+TEST(ReportControl, ChangesWhatIsMeant) {
+  Registry registry;
+  std::strcpy(registry.add(MEMPROF_SLOT_POINT, "requests").labels, "route=/a\nmethod=get");
+  std::strcpy(registry.add(MEMPROF_SLOT_POINT, "requests").labels, "route=/b\nmethod=get");
+  memprof_slot& function = registry.add(MEMPROF_SLOT_VALUE, "queue");
+  function.source = MEMPROF_VALUE_FUNCTION;
+  function.period_ms = 1000;
+  memprof_slot& value = registry.add(MEMPROF_SLOT_VALUE, "table");
+  value.source = MEMPROF_VALUE_OCAML;
+  const auto control = [&](const ReportControl& what) {
+    return control_report(registry, kAddress, what);
+  };
+  const ReportControl off{.labels = {{"method", "get"}, {"route", "/b"}}, .enabled = false};
+  EXPECT_EQ(*control(off), 1u);
+  EXPECT_EQ(*control(off), 1u) << "it is so already";
+  EXPECT_EQ(registry.writes, 1) << "so it is not written again";
+  EXPECT_EQ(*control({.pattern = "queue|table", .enabled = false, .period_ms = 50}), 2u);
+  Report report = registry.report();
+  EXPECT_FALSE(report.all[0].is_off());
+  EXPECT_TRUE(report.all[1].is_off());
+  EXPECT_TRUE(report.all[2].is_off());
+  EXPECT_EQ(report.all[2].period_ms, 50u);
+  EXPECT_TRUE(report.all[3].is_off());
+  EXPECT_FALSE(report.all[3].is_on_heap()) << "it is not looked at";
+  EXPECT_EQ(report.all[3].value.why, WhyUnread::kOff);
+  EXPECT_EQ(report.all[3].period_ms, 0u) << "no function";
+  EXPECT_EQ(*control({.pattern = R"(^requests\{route=/b)", .enabled = true}), 1u);
+  EXPECT_EQ(*control({.pattern = "queue", .period_ms = 0}), 1u);
+  report = registry.report();
+  EXPECT_FALSE(report.all[1].is_off());
+  EXPECT_TRUE(report.all[2].is_off()) << "only its period was changed";
+  EXPECT_EQ(report.all[2].period_ms, 1000u);
+  EXPECT_EQ(*control({.enabled = true}), 4u) << "all";
+  EXPECT_TRUE(registry.report().all[3].is_on_heap());
+}
+
+TEST(ReportControl, RefusesWhatMakesNoSense) {
+  Registry registry;
+  registry.add(MEMPROF_SLOT_POINT, "requests");
+  const auto code = [&](const ReportControl& what) {
+    return control_report(registry, kAddress, what).status().code();
+  };
+  EXPECT_EQ(code({.pattern = "requests"}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.pattern = "(", .enabled = true}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.period_ms = kMaxPeriodMs + 1}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.pattern = "no", .enabled = true}), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code({.labels = {{"route", "/a"}}, .enabled = true}), absl::StatusCode::kNotFound);
+  registry.it->head.magic = 0;
+  EXPECT_EQ(code({.enabled = false}), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(registry.writes, 0);
 }
 
 TEST(Report, HasAPauseGoOn) {

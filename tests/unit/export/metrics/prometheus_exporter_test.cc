@@ -142,6 +142,10 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
   EXPECT_EQ(
       found["memprofd_table_longest_chain{pid=\"4242\",program=\"server.exe\",table=\"sessions\"}"],
       3);
+  for (Reported& one : service.values.report.all) one.control = MEMPROF_CONTROL_OFF;
+  const std::string text = PrometheusExporter(service, {"1.2.3"}).text();
+  EXPECT_EQ(text.find("memprofd_point_hits_total{"), std::string::npos) << "it is switched off";
+  EXPECT_EQ(text.find("memprofd_table_bindings{"), std::string::npos);
 }
 
 // Names that become the same, and more names than there is room for, cost no scrape.
