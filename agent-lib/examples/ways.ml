@@ -3,7 +3,7 @@
 
    A number's way halves what is even and triples, plus one, what is odd, until it is at 1. Of the numbers up to the first
    argument this finds those whose way is longer than all before, and remembers how long each way is; then it waits for
-   the end of its standard input.
+   the end of its standard input. Before all that it waits so many milliseconds for a viewer as the second one says.
 
      ocamlfind ocamlopt -package memprof-agent.values -linkpkg ways.ml -o ways
      ./ways 1000000
@@ -63,11 +63,15 @@ type record = { start : int; length : int; way : place }
 
 let records = ref []
 
+(* A tag of Ocamlviz, which walked through all marked values each period: here the viewer does, from outside *)
+let marked = Tag.create "records"
+
 (* Ocamlviz.log *)
 let found start length =
   longest := length;
   Log.printf "%d steps from %d" length start;
   let record = { start; length; way = place_at start } in
+  Tag.mark marked record;
   records := List.filteri (fun i _ -> i < 10) (record :: !records);
   ways := List.map (fun record -> record.way) !records
 
@@ -90,8 +94,12 @@ let rec serve () =
 let () =
   let last = if Array.length Sys.argv > 1 then int_of_string Sys.argv.(1) else 1_000_000 in
   print_endline "ready";
+  (* Ocamlviz.init, and Ocamlviz.wait_for_connected_clients 1 *)
+  let wait_ms = if Array.length Sys.argv > 2 then int_of_string Sys.argv.(2) else 0 in
+  ignore (pause ~wait_ms "before the search" : bool);
   for n = 1 to last do
     try_number n
   done;
+  Gc.full_major ();
   List.iter (fun { start; length; _ } -> Printf.printf "%d: %d steps\n%!" start length) !records;
   serve ()

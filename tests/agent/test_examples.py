@@ -39,13 +39,15 @@ class Ways(E2ETest):
         return {one["name"]: one for one in answer["reported"]}, answer
 
     def check_version(self, folder):
-        target = self.target("ways", str(LAST), folder=folder)
+        target = self.target("ways", str(LAST), "3600000", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        harness.eventually(lambda: self.answer(daemon, target.pid)[1]["waiting"] == 1, "it waits for a viewer")
+        daemon.ctl("resume", "--pid", target.pid)
         last = records()[-10:]
         told = [f"{n}: {len(way_of(n)) - 1} steps" for n in reversed(last)]
         self.assertEqual(told, [target.read_line() for _ in last])
         known = {n for first in range(2, LAST + 1) for n in way_of(first)} - {1}
-        found, _ = self.answer(daemon, target.pid)
+        found, answer = self.answer(daemon, target.pid)
         self.assertEqual((str(len(known)), "steps"), (found["steps"]["hits"], found["steps"]["unit"]))
         self.assertEqual((str(LAST), str(LAST)), (found["search"]["starts"], found["search"]["stops"]))
         self.assertGreater(found["search"]["seconds"], found["search"]["max_seconds"])
@@ -53,6 +55,10 @@ class Ways(E2ETest):
         self.assertEqual(("VALUE_KIND_TABLE", str(len(known))), (table["kind"], table["size"]))
         self.assertEqual(int(table["buckets"]), sum(map(int, table["chains"])))
         self.assertEqual(str(LAST), found["number"]["value"]["integer"])
+        tag = found["records"]["value"]
+        self.assertEqual(("10", False), (tag["size"], tag["bytes_is_least"]), "the others have died")
+        lines = [line["text"] for line in answer["lines"]]
+        self.assertEqual(["before the search", *(f"{len(way_of(n)) - 1} steps from {n}" for n in records())], lines)
         self.check_share(daemon, target, LAST / len(known))
         self.check_ways(daemon, target, last)
 
