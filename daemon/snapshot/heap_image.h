@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/model/location.h"
@@ -29,10 +30,15 @@ struct ImageInfo {
   bool complete = true;          // false: the file was cut off, some of what was there is missing
 };
 
+// Names of such blocks, whose tag says only that they are abstract.
+inline constexpr std::string_view kEphemeronName = "ephemeron";
+inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephemeron without data
+
 // What blocks have in common. There are few: hundreds, or thousands.
 struct BlockShape {
   std::uint8_t tag = 0;
-  std::uint32_t name = 0;   // of texts: a closure's function, a custom block's identifier; 0: none
+  // Of texts: a closure's function, a custom block's identifier, what an abstract one is; 0: none.
+  std::uint32_t name = 0;
   std::uint64_t words = 0;  // header included
   // Where the stack of a continuation's fiber is in sites, a location for each frame; kNoSite: it
   // is not known, or the block is none.
@@ -80,6 +86,14 @@ struct SampledBlock {
   std::uint32_t site = 0;       // of sites
 };
 
+// A key of an ephemeron, or an element of a weak array: what does not keep its target.
+struct WeakPointer {
+  std::uint32_t block = 0;   // that has it
+  std::uint32_t target = 0;  // always a block of the image
+
+  friend bool operator==(const WeakPointer&, const WeakPointer&) = default;
+};
+
 // Blocks from first up to before end.
 struct BlockRange {
   std::uint32_t first = 0;
@@ -118,6 +132,10 @@ struct HeapImage {
   EdgeLists edges;                      // first has one more than there are blocks, also for none
   std::vector<std::uint8_t> fields;     // of each of edges.to; never falling within a block, from 0
   std::vector<BlockRange> young;        // those of minor heaps
+
+  // By block, the ones that have some. The data of an ephemeron is among edges if its keys are
+  // reachable, so that who follows edges alone finds what the collector would keep.
+  std::vector<WeakPointer> weak;
 
   SizeTable dead;  // blocks that the collector knows to be dead and has not swept
   SizeTable free;  // free blocks and slots by all their words, header included, under tag 0

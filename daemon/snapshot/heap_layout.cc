@@ -137,7 +137,13 @@ bool heap_size_agrees(std::span<const std::byte> code) {
 
 absl::StatusOr<HeapLayout> find_heap_layout(const ElfFile& program, std::uint64_t load_bias,
                                             const RuntimeAbi& abi) {
-  return abi.domains ? find_pools(program, load_bias, abi) : find_chunks(program, load_bias, abi);
+  ASSIGN_OR_RETURN(HeapLayout layout, abi.domains ? find_pools(program, load_bias, abi)
+                                                  : find_chunks(program, load_bias, abi));
+  static constexpr std::string_view kNames[] = {"caml_ephe_none", "caml_ephe_list_head"};
+  const auto found = program.find_symbols(kNames);
+  if (found[0]) layout.no_key = load_bias + found[0]->address;
+  if (found[1] && !abi.domains) layout.first_ephemeron = load_bias + found[1]->address;
+  return layout;
 }
 
 }  // namespace memprofd

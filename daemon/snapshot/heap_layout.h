@@ -40,6 +40,9 @@ struct PoolHeap {
 struct HeapLayout {
   RuntimeAbi abi;
   std::variant<ChunkHeap, PoolHeap> heap;
+  // caml_ephe_none, which holds what stands where an ephemeron has nothing; 0: it is not known.
+  std::uint64_t no_key = 0;
+  std::uint64_t first_ephemeron = 0;  // OCaml 4: caml_ephe_list_head, which holds one; or 0
 };
 
 // The program's, mapped at load_bias. kFailedPrecondition, in one line, when the runtime lacks a

@@ -3,9 +3,9 @@
 // looked at each word once at most, or refuses with kDataLoss at the first block that does not fit
 // in where it is.
 //
-// A block larger than the window comes in parts; one that holds no values comes with the fields
+// A block larger than the window comes in parts; one of a tag above kWhole comes with the fields
 // that were at hand, 21 at least when it has them: those of a Bigarray (bytes of a long string are
-// not even read).
+// not even read, unless they are asked for).
 //
 //     window        |h1 f f|h2 f f f f f f f f f f|
 //     parts          h1: first 0, fields 2
@@ -38,13 +38,18 @@ struct BlockPart {
   std::span<const std::uint64_t> fields;  // good during the visit
 };
 
+// Blocks of tags up to this one come whole: those that hold values, ephemerons among them.
+inline constexpr unsigned kWhole = kAbstractTag;
+// Those of strings and floats, too.
+inline constexpr unsigned kWholeContents = kFloatArrayTag;
+
 // Visitor: called as visit(const HeapRegion&, const BlockPart&).
 template <typename Visitor>
 class HeapWalk {
  public:
   // All outlive the walk.
-  HeapWalk(const MemoryReader& memory, const HeapMap& map, Visitor& visit)
-      : map_(map), visit_(visit), window_(memory) {}
+  HeapWalk(const MemoryReader& memory, const HeapMap& map, Visitor& visit, unsigned whole)
+      : map_(map), visit_(visit), whole_(whole), window_(memory) {}
 
   absl::Status run() {
     for (std::size_t i = 0; i < map_.regions.size(); ++i) {
@@ -102,8 +107,7 @@ class HeapWalk {
       if (done == words.size()) continue;
       const std::uint64_t size = words_with_header(words[done]);
       if (size > left - done) return overrun(region, at, words[done]);
-      if (size <= HeapWindow::kWords &&
-          (holds_values(words[done]) || words.size() - done <= kEnough)) {
+      if (size <= HeapWindow::kWords && (is_whole(words[done]) || words.size() - done <= kEnough)) {
         least = size;  // the whole block, next time
       } else {
         ASSIGN_OR_RETURN(at, visit_cut(region, at, size));
@@ -128,7 +132,7 @@ class HeapWalk {
     const std::uint64_t end = address + size * kWordBytes;
     const BlockState state = map_.colours.state_of(region.kind, address, header);
     std::uint64_t at = address + words.size() * kWordBytes;
-    while (at < end && holds_values(header) && state == BlockState::kUsed) {
+    while (at < end && is_whole(header) && state == BlockState::kUsed) {
       ASSIGN_OR_RETURN(words, window_.at(at, 1, run_end_));
       words = words.first(std::min<std::uint64_t>(words.size(), (end - at) / kWordBytes));
       visit_(region,
@@ -146,18 +150,22 @@ class HeapWalk {
                     words_with_header(header), address, region.end()));
   }
 
-  static constexpr std::size_t kEnough = 21;  // fields of a block without values
+  bool is_whole(std::uint64_t header) const { return tag_of(header) <= whole_; }
+
+  static constexpr std::size_t kEnough = 21;  // fields of a block that does not come whole
 
   const HeapMap& map_;
   Visitor& visit_;
+  const unsigned whole_;
   HeapWindow window_;
   std::uint64_t run_end_ = 0;
 };
 
 // Errors are those of the memory, or kDataLoss, in one line.
 template <typename Visitor>
-absl::Status walk_heap(const MemoryReader& memory, const HeapMap& map, Visitor&& visit) {
-  return HeapWalk<Visitor>(memory, map, visit).run();
+absl::Status walk_heap(const MemoryReader& memory, const HeapMap& map, Visitor&& visit,
+                       unsigned whole = kWhole) {
+  return HeapWalk<Visitor>(memory, map, visit, whole).run();
 }
 
 }  // namespace memprofd

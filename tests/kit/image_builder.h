@@ -38,6 +38,8 @@ class ImageBuilder {
   void point(std::uint32_t from, std::uint32_t field, std::uint32_t to) {
     held_[from].emplace(field, to);
   }
+  // Call it for one block after the other, the first ones first.
+  void point_weakly(std::uint32_t from, std::uint32_t to) { image_.weak.push_back({from, to}); }
   // A block of two fields, the second of which leads to the next.
   std::uint32_t cell(std::uint32_t element, std::uint32_t next = HeapImage::kNoBlock) {
     const std::uint32_t cell = block(2);

@@ -4,7 +4,10 @@
    Commands: "settle FILE" collects everything, then tells Gc.stat; "step FILE" allocates, drops and
    collects a little, so that a major cycle is under way, as often as it takes to be in its sweep when
    OCaml 4 runs. Both write what the program's own walk finds (heap_shapes_stubs.c) and answer
-   {"sweeping":..,"state":"0x..","kept_words":..,..}; until the next command the heap stays as it is. *)
+   {"sweeping":..,"state":"0x..","kept_words":..,..}; until the next command the heap stays as it is.
+
+   "weak" makes ephemerons and a weak array, at first, and then does a minor collection, while no major one can
+   end; "collect" collects everything and answers {"kept":N,..}: what the collector has kept of these, by tag. *)
 
 external state : unit -> string = "heap_shapes_state"
 external walk : string -> bool = "heap_shapes_walk"
@@ -73,11 +76,62 @@ let step path =
   go (if Sys.ocaml_version < "5" then 100_000 else 10);
   answer (walk path) (Gc.quick_stat ())
 
+(* ------------------------------------------------------------ what does not keep *)
+
+let weak_pairs = 40
+let ephemerons = ref [||]
+let weak_array = ref (Weak.create 0)
+let keys = ref [||]
+
+(* Every other key is kept by something else. Tags: 61 keys, 62 data, 63 elements of the weak array; the data of the
+   last ephemeron leads to the key of the one before it, whose data, of tag 64, has no other holder. *)
+let ephemeron key data =
+  let e = Obj.Ephemeron.create 1 in
+  Obj.Ephemeron.set_key e 0 key;
+  Obj.Ephemeron.set_data e data;
+  e
+
+let make_weak () =
+  let all = Array.init weak_pairs (fun _ -> block 61 2) in
+  let chained = block 61 2 and leading = block 62 3 in
+  Obj.set_field leading 0 chained;
+  ephemerons :=
+    Array.append
+      (Array.map (fun key -> ephemeron key (block 62 3)) all)
+      [| ephemeron chained (block 64 4); ephemeron all.(0) leading |];
+  let elements = Array.init weak_pairs (fun _ -> block 63 2) in
+  weak_array := Weak.create weak_pairs;
+  Array.iteri (fun i element -> Weak.set !weak_array i (Some element)) elements;
+  let every_other blocks = Array.init (weak_pairs / 2) (fun i -> blocks.(2 * i)) in
+  keys := Array.append (every_other all) (every_other elements)
+
+let weak () =
+  if !ephemerons = [||] then begin
+    Gc.set { (Gc.get ()) with space_overhead = 1_000_000 };
+    Gc.full_major ();
+    make_weak ()
+  end;
+  Gc.minor ();
+  print_endline "{}"
+
+let collect () =
+  Gc.full_major ();
+  let kept blocks is_kept = Array.fold_left (fun n b -> n + Bool.to_int (is_kept b)) 0 blocks in
+  let has_key e = Obj.Ephemeron.check_key e 0 and has_data = Obj.Ephemeron.check_data in
+  let follows = Bool.to_int (has_data !ephemerons.(weak_pairs)) in
+  Printf.printf "{\"61\":%d,\"62\":%d,\"63\":%d,\"64\":%d}\n%!"
+    (kept (Array.sub !ephemerons 0 (weak_pairs + 1)) has_key)
+    (kept !ephemerons has_data - follows)
+    (kept (Array.init weak_pairs Fun.id) (Weak.check !weak_array))
+    follows
+
 let rec serve () =
   match Handshake.command () with
   | [ "settle"; path ] -> settle path; serve ()
   | [ "step"; path ] -> step path; serve ()
-  | _ -> ignore (Sys.opaque_identity (outside, !kept, !strings, !young, !some, !fillers))
+  | [ "weak" ] -> weak (); serve ()
+  | [ "collect" ] -> collect (); serve ()
+  | _ -> ignore (Sys.opaque_identity (outside, !kept, !strings, !young, !some, !fillers, !ephemerons, !weak_array, !keys))
 
 let () =
   fill ();

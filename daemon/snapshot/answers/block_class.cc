@@ -23,6 +23,7 @@ ClassName name_of(const HeapImage& image, const BlockShape& shape, bool domains)
     return {fmt::format("block({}, tag {})", fields, shape.tag), fields};
   }
   if (what == "object") return {fmt::format("object({})", fields), fields};
+  if (shape.tag == kAbstractTag && shape.name != 0) return {image.texts[shape.name]};
   if (shape.name != 0) return {what + " " + image.texts[shape.name]};
   return {what};
 }
@@ -42,7 +43,7 @@ std::string tag_text(unsigned tag, bool domains) {
     case kForwardTag:
       return "forward";
     case kAbstractTag:
-      return "abstract";  // a weak array or an ephemeron too
+      return "abstract";
     case kStringTag:
       return "string";
     case kFloatTag:

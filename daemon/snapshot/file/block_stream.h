@@ -21,7 +21,8 @@ struct FileShape {
 };
 
 // Visitor: on_block(region, place, shape), then on_pointer(field, place) for each of its pointers,
-// in order. Places are words.
+// in order; on_key(field, place) instead for what an ephemeron or a weak array does not keep.
+// Places are words.
 class BlockStream {
  public:
   // Both outlive it, and may grow.
@@ -57,6 +58,7 @@ class BlockStream {
       in_list_ = true;
       // A fiber's frames come behind the fields, and more than one pointer may stand in each.
       const bool is_fiber = shape.form == ShapeForm::kFiber;
+      first_key_ = shape.form == ShapeForm::kWeak ? kFirstKey : ~std::uint64_t{0};
       field_ = is_fiber ? fields : ~std::uint64_t{0};
       least_step_ = is_fiber ? 0 : 1;
       list_fields_ = is_fiber ? fields + kMaxFiberFrames : fields;
@@ -82,7 +84,11 @@ class BlockStream {
     field_ = field;
     place_ += static_cast<std::uint64_t>(in.signed_number());
     if (!in.ok()) return false;
-    visit.on_pointer(field_, place_);
+    if (field_ < first_key_) {
+      visit.on_pointer(field_, place_);
+    } else {
+      visit.on_key(field_, place_);
+    }
     return true;
   }
 
@@ -110,6 +116,7 @@ class BlockStream {
   std::uint64_t list_fields_ = 0;  // of the block whose list that is, a fiber's frames included
   std::uint64_t least_step_ = 0;   // from one pointer's field to the next one's
   std::uint64_t field_ = 0;        // of the last pointer
+  std::uint64_t first_key_ = 0;    // fields from there on do not keep
 };
 
 }  // namespace memprofd

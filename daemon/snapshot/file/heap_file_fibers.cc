@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Continuations: what they hold is on stacks outside of the heap.
+// Blocks that hold something in a way of their own: continuations, on stacks outside of the heap,
+// and ephemerons.
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/file/heap_file_writer.h"
 
@@ -54,6 +55,24 @@ std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   const std::uint32_t site = add_site_of(places) + 1;
   fiber_sites_.emplace(std::move(places), site);
   return site;
+}
+
+// False when it is no ephemeron. The next one in the runtime's list is held by nobody.
+bool HeapFileWriter::put_weak(const BlockPart& part) {
+  if (part.fields.size() < kFirstKey || !ephemerons_.blocks.contains(part.address)) return false;
+  const bool has_data = part.fields[kEphemeronData] != ephemerons_.nothing;
+  const Shape weak{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+                   .form = ShapeForm::kWeak,
+                   .name = text(has_data ? kEphemeronName : kWeakArrayName),
+                   .words = part.words};
+  blocks_.bytes.put(shape(weak) + 1);
+  in_list_ = true;
+  last_field_ = 0;
+  BlockPart behind = part;
+  behind.first = kEphemeronData;
+  behind.fields = part.fields.subspan(kEphemeronData);
+  put_fields(behind);
+  return true;
 }
 
 }  // namespace memprofd

@@ -32,6 +32,8 @@
 //                     kMasked: one for each field of the mask (up to 32 fields)
 //                     kListed: the field (from the one before), then the distance; 0 ends it
 //                     kFiber: 1 + the frame (from the one before), likewise
+//                     kWeak: as kListed, of an ephemeron: field 1 is its data, those behind its
+//                     keys
 //
 // In a region of slots a block takes its slot.
 #pragma once
@@ -43,7 +45,8 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 1;
+inline constexpr std::uint32_t kHeapFileVersion = 2;
+inline constexpr std::uint32_t kOldestHeapFileVersion = 1;  // that is read; it has no kWeak
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
 enum class PieceKind : std::uint32_t {
@@ -64,8 +67,12 @@ enum class PieceKind : std::uint32_t {
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
 
-// kFiber: a continuation, which holds what is on a stack outside of the heap.
-enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber };
+// kFiber: a continuation, which holds what is on a stack outside of the heap. kWeak: an ephemeron
+// or a weak array.
+enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber, kWeak };
+// Fields of these: the next one in the runtime's list, data, keys.
+inline constexpr std::uint64_t kEphemeronData = 1;
+inline constexpr std::uint64_t kFirstKey = 2;
 // Blocks of more fields list those that point.
 inline constexpr std::uint64_t kMaskedFields = 32;
 // Forms of small blocks beyond so many are listed too: a heap may have any number.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/ephemerons.h"
 #include "daemon/snapshot/file/block_stream.h"
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/image_tables.h"
@@ -48,6 +49,7 @@ class ImageReader {
     RETURN_IF_ERROR(read_pointers(path));
     add_roots();
     add_samples();
+    drop_data_without_keys(image_);
     return std::move(image_);
   }
 
@@ -110,6 +112,7 @@ struct ImageReader::BlockVisitor {
     image.shape_of.push_back(shape);
   }
   void on_pointer(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
+  void on_key(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
 };
 
 // The second time: what they hold. Pointers to what is no block, or was cut off, lead nowhere.
@@ -125,6 +128,12 @@ struct ImageReader::PointerVisitor {
     reader.image_.edges.to.push_back(block);
     reader.image_.fields.push_back(
         static_cast<std::uint8_t>(std::min<std::uint64_t>(field, HeapImage::kFarField)));
+  }
+  void on_key(std::uint64_t, std::uint64_t place) {
+    const std::uint32_t block = reader.block_at(place);
+    if (block == HeapImage::kNoBlock) return;
+    const auto holder = static_cast<std::uint32_t>(reader.image_.edges.first.size() - 1);
+    reader.image_.weak.push_back({holder, block});
   }
 };
 
@@ -235,7 +244,8 @@ absl::Status ImageReader::read_pointers(const std::string& path) {
     source_.go_to(position);
     const auto piece = source_.next();
     if (!piece || piece->kind != PieceKind::kBlocks || !again.read(piece->payload, visit) ||
-        image_.edges.to.size() > pointers_ || image_.edges.first.size() > image_.shape_of.size()) {
+        image_.edges.to.size() + image_.weak.size() > pointers_ ||
+        image_.edges.first.size() > image_.shape_of.size()) {
       return absl::InvalidArgumentError(absl::StrCat(path, " has changed while it was read"));
     }
   }

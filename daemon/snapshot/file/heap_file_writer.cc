@@ -242,11 +242,15 @@ void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part)
     gap_ += region.kind == RegionKind::kPool ? region.slot_words : part.words;
     return;
   }
-  if (part.first != 0) return put_fields(part);
+  if (part.first != 0) {
+    if (in_list_) put_fields(part);
+    return;
+  }
   put_gap();
   ++blocks_put_;
   last_place_ = part.address / kWordBytes;
   if (tag_of(part.header) == kContinuationTag && put_fiber(part)) return;
+  if (tag_of(part.header) == kAbstractTag && put_weak(part)) return;
   const bool is_small = fields_of(part.header) <= kMaskedFields || !holds_values(part.header);
   if (!is_small || !put_masked(part)) put_listed(part);
   if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();

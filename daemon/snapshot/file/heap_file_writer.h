@@ -37,6 +37,12 @@ struct FiberStack {
   std::vector<Held> held;        // by frame
 };
 
+// The program's ephemerons and weak arrays.
+struct Ephemerons {
+  absl::flat_hash_set<std::uint64_t> blocks;  // addresses of their headers
+  std::uint64_t nothing = 0;                  // stands where there is no data and no key
+};
+
 // What the words of blocks mean in the program; empty: not known.
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
@@ -59,6 +65,8 @@ class HeapFileWriter {
 
   // What is known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
+  // Abstract blocks that are not among these hold nothing.
+  void know(Ephemerons ephemerons) { ephemerons_ = std::move(ephemerons); }
   // A value that lies outside of the heap is no root.
   void add_root(std::uint64_t value, const RootName& name);
   // A callstack, innermost first; its number.
@@ -125,6 +133,7 @@ class HeapFileWriter {
   bool put_masked(const BlockPart& part);
   void put_listed(const BlockPart& part);
   bool put_fiber(const BlockPart& part);
+  bool put_weak(const BlockPart& part);
   std::uint32_t add_site_of(const std::vector<std::uint32_t>& locations);
   std::uint32_t fiber_site(const std::vector<Location>& frames);
   void put_fields(const BlockPart& part);
@@ -134,6 +143,8 @@ class HeapFileWriter {
   const WordNames word_names_;
   absl::Status status_;
   std::uint64_t bytes_ = 0;
+
+  Ephemerons ephemerons_;
 
   std::vector<Stretch> stretches_;
   std::size_t last_stretch_ = 0;

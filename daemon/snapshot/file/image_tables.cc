@@ -112,7 +112,7 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   const std::uint8_t form = in.byte();
   const std::uint64_t name = in.number();
   FileShape shape{.form = static_cast<ShapeForm>(form), .words = in.number()};
-  if (form > static_cast<int>(ShapeForm::kFiber) || !is_text(name) || shape.words == 0 ||
+  if (form > static_cast<int>(ShapeForm::kWeak) || !is_text(name) || shape.words == 0 ||
       shape.words > kMostFields) {
     return false;
   }

@@ -32,10 +32,11 @@ absl::StatusOr<PieceSource> PieceSource::open(const std::string& path) {
   }
   RETURN_IF_ERROR(read);
   const std::uint32_t version = u32_at(text, kHeapFileMagic.size());
-  if (version != kHeapFileVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " has version ", version, " of the format, and this program reads ",
-                     kHeapFileVersion, "; use the memprofctl that goes with it"));
+  if (version < kOldestHeapFileVersion || version > kHeapFileVersion) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has version ", version,
+                                                   " of the format, and this program reads ",
+                                                   kOldestHeapFileVersion, " to ", kHeapFileVersion,
+                                                   "; use the memprofctl that goes with it"));
   }
   return PieceSource(std::move(file));
 }

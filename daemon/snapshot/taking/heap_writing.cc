@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/snapshot/outside_bytes.h"
+#include "daemon/snapshot/taking/ephemeron_list.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/root_names.h"
 #include "daemon/symbolize/symbol_names.h"
@@ -51,6 +52,7 @@ HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, c
 absl::Status HeapWriting::run() {
   ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, copy_.states()));
   writer_.begin(info(), map_);
+  writer_.know(read_ephemerons(copy_.memory(), program_.layout, copy_.states()));
   RETURN_IF_ERROR(add_samples());
   add_roots();
   const auto visit = [this](const HeapRegion& region, const BlockPart& part) {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "tests/kit/full_length.h"
 #include "tests/kit/heap_file.h"
@@ -143,6 +144,51 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   EXPECT_EQ("Fiber.run", image->locations[image->sites[0][1]].function);
   EXPECT_EQ(BlockShape::kNoSite, image->shape(0).site);
   EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
+}
+
+// The memory of a program with ephemerons: each has the next one, data, keys.
+TEST(HeapFile, HasWhatEphemeronsKeepAndWhatTheyDoNot) {
+  FakeChunks heap;
+  constexpr std::uint64_t kNone = 0x77778;
+  std::vector<std::uint64_t> keyless = block(2, kAbstractTag, kBlack, kNone);
+  const std::uint64_t chunk = heap.put_chunk(
+      joined({block(4, kAbstractTag, kBlack, kNone), block(1, 0), block(1, 0), block(1, 0),
+              block(3, kAbstractTag, kBlack, kNone), keyless, block(70'000, kAbstractTag)}));
+  const auto value = [chunk](std::uint64_t words) { return chunk + 8 * words + 8; };
+  const std::uint64_t key = value(5), data = value(7), lost = value(9);
+  heap.memory.poke(chunk + 8 * 1, value(0));  // which the runtime's list leads to
+  heap.memory.poke(chunk + 8 * 2, data);
+  heap.memory.poke(chunk + 8 * 3, key);
+  heap.memory.poke(chunk + 8 * 14, lost);  // of a weak array
+  heap.memory.poke(chunk + 8 * 16, key);   // of an abstract block that is in no list
+  const auto image = image_of(*heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.know({.blocks = {chunk, chunk + 8 * 11}, .nothing = kNone});
+    writer.add_root(value(0), {});
+    writer.add_root(value(11), {});
+    writer.add_root(key, {});
+  }));
+  ASSERT_TRUE(image.ok()) << image.status();
+  ASSERT_EQ(7u, image->blocks());
+  EXPECT_EQ("ephemeron", image->texts[image->shape(0).name]);
+  EXPECT_EQ("weak array", image->texts[image->shape(4).name]);
+  EXPECT_EQ(0u, image->shape(5).name);
+  EXPECT_THAT(image->edges.to, ElementsAre(2));
+  EXPECT_THAT(image->fields, ElementsAre(1));
+  EXPECT_THAT(image->weak, ElementsAre(WeakPointer{0, 1}, WeakPointer{4, 3}));
+}
+
+TEST(HeapFile, HasAllElementsOfALongWeakArray) {
+  FakeChunks heap;
+  const std::uint64_t chunk =
+      heap.put_chunk(joined({block(1, 0), block(200'000, kAbstractTag, kBlack, 0)}));
+  for (std::uint64_t i = 0; i < 200'000; i += 1000)
+    heap.memory.poke(chunk + 8 * (i + 5), chunk + 8);
+  const auto image = image_of(*heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.know({.blocks = {chunk + 16}, .nothing = 0});
+  }));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->weak, SizeIs(200));
+  EXPECT_THAT(image->edges.to, IsEmpty());
 }
 
 TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "daemon/snapshot/taking/ephemeron_list.h"
 #include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"
@@ -238,6 +239,39 @@ TEST(MemprofEntries, AreAroundTheirNumbers) {
     return std::vector<std::uint64_t>{block, number, samples, 5, 0};
   };
   expect_entries_around_numbers(runtime_abi_for("5.3.0").value(), of_ocaml5, 1);
+}
+
+// ---------------------------------------------------------------------- ephemerons
+
+TEST(EphemeronList, OfOCaml4LeadsFromOneToTheNext) {
+  FakeChunks heap;
+  const std::uint64_t none = heap.put({42});
+  const std::uint64_t last = heap.put(block(3, 251, kBlack, 0));
+  const std::uint64_t first = heap.put(block(2, 251, kBlack, last + 8));
+  HeapLayout layout = heap.layout();
+  const std::uint64_t head = heap.put({first + 8});
+  layout.first_ephemeron = head;
+  EXPECT_THAT(read_ephemerons(heap.memory, layout, {}).blocks, IsEmpty()) << "what is empty?";
+  layout.no_key = none;
+  const Ephemerons found = read_ephemerons(heap.memory, layout, {});
+  EXPECT_THAT(found.blocks, ::testing::UnorderedElementsAre(first, last));
+  EXPECT_EQ(42u, found.nothing);
+  heap.memory.poke(last + 8, first + 8);
+  EXPECT_THAT(read_ephemerons(heap.memory, layout, {}).blocks, SizeIs(2)) << "a circle";
+  heap.memory.poke(last + 8, std::uint64_t{0x123456789});
+  EXPECT_THAT(read_ephemerons(heap.memory, layout, {}).blocks, SizeIs(2));
+}
+
+TEST(EphemeronList, OfOCaml5HasThoseToBeMarkedAndThoseThatAre) {
+  FakePools heap;
+  const std::uint64_t waits = heap.put(block(3, 251, 0, 0));
+  const std::uint64_t marked = heap.put(block(3, 251, 0, 0));
+  heap.poke_state(heap.abi.local_roots + 8, heap.put({waits + 8, marked + 8}));
+  HeapLayout layout = heap.layout();
+  layout.no_key = heap.put({42});
+  const std::vector<std::uint64_t> states{FakeHeap::kState, 0x5};
+  EXPECT_THAT(read_ephemerons(heap.memory, layout, states).blocks,
+              ::testing::UnorderedElementsAre(waits, marked));
 }
 
 }  // namespace

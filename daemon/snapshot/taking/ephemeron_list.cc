@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/taking/ephemeron_list.h"
+
+#include "daemon/snapshot/block_header.h"
+
+namespace memprofd {
+namespace {
+
+// What a word of memory holds; 0 when it cannot be read.
+std::uint64_t word_at(const MemoryReader& memory, std::uint64_t address) {
+  std::uint64_t value = 0;
+  return address != 0 && memory.read_value(address, value).ok() ? value : 0;
+}
+
+// The first field of each is the next one; of the last it is 0. Circles end where they close.
+void follow(const MemoryReader& memory, std::uint64_t first, Ephemerons& ephemerons) {
+  std::uint64_t value = word_at(memory, first);
+  while (value > kWordBytes && value % kWordBytes == 0 &&
+         ephemerons.blocks.size() < kMostEphemerons &&
+         ephemerons.blocks.insert(value - kWordBytes).second) {
+    value = word_at(memory, value);
+  }
+}
+
+}  // namespace
+
+Ephemerons read_ephemerons(const MemoryReader& memory, const HeapLayout& layout,
+                           std::span<const std::uint64_t> states) {
+  Ephemerons ephemerons;
+  if (layout.no_key == 0) return ephemerons;
+  ephemerons.nothing = word_at(memory, layout.no_key);
+  if (!layout.abi.domains) {
+    follow(memory, layout.first_ephemeron, ephemerons);
+    return ephemerons;
+  }
+  // struct caml_ephe_info of runtime/caml/weak.h, behind the roots of C code in each domain's
+  // state: the list of those that are still to be marked, and of those that are.
+  for (const std::uint64_t state : states) {
+    const std::uint64_t info = word_at(memory, state + layout.abi.local_roots + kWordBytes);
+    if (info == 0) continue;
+    follow(memory, info, ephemerons);
+    follow(memory, info + kWordBytes, ephemerons);
+  }
+  return ephemerons;
+}
+
+}  // namespace memprofd
