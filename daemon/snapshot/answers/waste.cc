@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <compare>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
@@ -19,30 +22,87 @@ bool is_block(const BlockShape& shape, std::uint64_t fields) {
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
+// A Hashtbl that was made with 1, header included.
+constexpr std::uint64_t kLeastTable = 2;
+constexpr std::uint64_t kLongChain = 16;
+
+bool ends_with_list(const std::string& type) { return type.ends_with(" list"); }
+
 class WasteFinder {
  public:
-  explicit WasteFinder(const HeapImage& image) : image_(image) {}
+  WasteFinder(const HeapImage& image, const ShortestPaths& paths)
+      : image_(image), paths_(paths), is_inner_(image.blocks()) {
+    for (const BlockType& type : image.types) is_list_.push_back(ends_with_list(type.name));
+    find_inner();
+  }
 
   // The pattern and what can be won, in words; 0: nothing.
   struct Found {
     WastePattern pattern = WastePattern::kBoxedFloats;
     std::uint64_t words = 0;
     std::uint64_t words_to_win = 0;
+    std::uint64_t blocks = 1;
   };
-  Found look_at(std::uint32_t block) const {
+  Found look_at(std::uint32_t block) {
     const BlockShape& shape = image_.shape(block);
     if (shape.tag == kFloatTag) return {WastePattern::kBoxedFloats, shape.words, shape.words};
     if (shape.tag == kCustomTag) return look_at_custom(shape);
+    if (shape.tag == kClosureTag) return look_at_closure(block);
+    if (is_cell(block)) return look_at_list(block);
     if (is_block(shape, 4)) return look_at_table(block);
     if (shape.tag == 0 && shape.words > kLeastArray) return look_at_array(block);
     return {};
   }
 
  private:
+  bool is_cell(std::uint32_t block) const {
+    return is_list_[image_.type(block)] && is_block(image_.shape(block), 2);
+  }
+  // The next cell of a list, the next closure of the same function that this one holds.
+  std::uint32_t next(std::uint32_t block) const {
+    const auto held = image_.edges.of(block);
+    if (is_cell(block)) {
+      const bool is_last = held.empty() || image_.fields[image_.edges.first[block + 1] - 1] != 1;
+      return is_last ? HeapImage::kNoBlock : held.back();
+    }
+    if (image_.shape(block).tag != kClosureTag) return HeapImage::kNoBlock;
+    const auto same = std::ranges::find_if(held, [&](std::uint32_t other) {
+      return other != block && image_.shape_of[other] == image_.shape_of[block];
+    });
+    return same == held.end() ? HeapImage::kNoBlock : *same;
+  }
+  void find_inner() {
+    for (std::uint32_t block = 0; block < image_.blocks(); ++block) {
+      if (!paths_.is_reachable(block)) continue;
+      const std::uint32_t inner = next(block);
+      if (inner != HeapImage::kNoBlock) is_inner_[inner] = true;
+    }
+  }
+
   Found look_at_custom(const BlockShape& shape) const {
     const std::string& name = image_.texts[shape.name];
     if (name != "_i" && name != "_j" && name != "_n") return {};
     return {WastePattern::kBoxedIntegers, shape.words, shape.words};
+  }
+
+  Found look_at_list(std::uint32_t block) const {
+    if (is_inner_[block] || next(block) != HeapImage::kNoBlock) return {};
+    const std::uint64_t words = image_.shape(block).words;
+    return {WastePattern::kListsOfOne, words, words};
+  }
+
+  // From its head on. What two chains share is counted once.
+  Found look_at_closure(std::uint32_t block) {
+    if (is_inner_[block]) return {};
+    std::uint64_t length = 0;
+    for (std::uint32_t at = block; at != HeapImage::kNoBlock && !seen_.contains(at);
+         at = next(at)) {
+      if (is_inner_[at]) seen_.insert(at);
+      ++length;
+    }
+    if (length < kLongChain) return {};
+    const std::uint64_t words = image_.shape(block).words;
+    return {WastePattern::kClosureChains, length * words, (length - 1) * words, length};
   }
 
   // { size; data; seed; initial_size }, where data alone is a pointer, to an array of buckets
@@ -50,12 +110,17 @@ class WasteFinder {
   Found look_at_table(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     if (held.size() != 1 || image_.fields[image_.edges.first[block]] != 1) return {};
+    const auto& labels = image_.types[image_.type(block)].labels;
+    if (!labels.empty() && labels[0] != "size") return {};
     const BlockShape& data = image_.shape(held[0]);
     const std::uint64_t fields = data.words - 1;
     if (data.tag != 0 || fields < kSmallestTable || !std::has_single_bit(fields)) return {};
     const auto buckets = image_.edges.of(held[0]);
     for (const std::uint32_t bucket : buckets) {
       if (!is_block(image_.shape(bucket), 3)) return {};
+    }
+    if (buckets.empty()) {
+      return {WastePattern::kEmptyTables, data.words, data.words - kLeastTable};
     }
     const std::uint64_t needed =
         std::max(kSmallestTable, std::bit_ceil(std::uint64_t{buckets.size()}) * 2);
@@ -80,6 +145,45 @@ class WasteFinder {
   }
 
   const HeapImage& image_;
+  const ShortestPaths& paths_;
+  std::vector<bool> is_list_;   // by type
+  std::vector<bool> is_inner_;  // by block: the one before it in a list or chain leads to it
+  absl::flat_hash_set<std::uint32_t> seen_;  // of closures
+};
+
+// Sums by pattern and place.
+class WasteSums {
+ public:
+  explicit WasteSums(std::vector<std::uint32_t> roots) : roots_(std::move(roots)) {}
+
+  void add(std::uint32_t block, const WasteFinder::Found& found) {
+    if (found.words_to_win == 0) return;
+    const auto at = static_cast<std::size_t>(found.pattern);
+    WasteRow& row = rows_[at];
+    row.pattern = found.pattern;
+    row.blocks += found.blocks;
+    row.words += found.words;
+    row.words_to_win += found.words_to_win;
+    places_[at][roots_[block]] += found.words_to_win;
+  }
+  std::vector<WasteRow> take() {
+    std::vector<WasteRow> result;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i].blocks == 0) continue;
+      for (const auto& [root, words] : places_[i]) rows_[i].places.push_back({root, words});
+      std::ranges::sort(rows_[i].places, [](const WastePlace& a, const WastePlace& b) {
+        return std::pair(b.words_to_win, a.root_name) < std::pair(a.words_to_win, b.root_name);
+      });
+      result.push_back(std::move(rows_[i]));
+    }
+    std::ranges::stable_sort(result, std::greater(), &WasteRow::words_to_win);
+    return result;
+  }
+
+ private:
+  const std::vector<std::uint32_t> roots_;  // by block
+  std::array<WasteRow, kWastePatterns> rows_;
+  std::array<absl::flat_hash_map<std::uint32_t, std::uint64_t>, kWastePatterns> places_;
 };
 
 }  // namespace
@@ -88,6 +192,13 @@ WasteText describe(WastePattern pattern) {
   switch (pattern) {
     case WastePattern::kSparseTables:
       return {"sparse hash tables", "create them smaller; Hashtbl.reset instead of clear"};
+    case WastePattern::kEmptyTables:
+      return {"hash tables without an entry", "Hashtbl.create 1, or none until there is one"};
+    case WastePattern::kListsOfOne:
+      return {"lists of one element",
+              "the element itself, or an option, where there is mostly one"};
+    case WastePattern::kClosureChains:
+      return {"long chains of one function's closures", "a list of what they hold, run in a loop"};
     case WastePattern::kFilledArrays:
       return {"arrays filled with one block", "make them as long as they are used; a Hashtbl"};
     case WastePattern::kBoxedFloats:
@@ -99,35 +210,12 @@ WasteText describe(WastePattern pattern) {
 }
 
 std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& paths) {
-  const std::vector<std::uint32_t> roots = paths.nearest_roots();
-  const WasteFinder finder(image);
-  std::array<WasteRow, kWastePatterns> rows;
-  std::array<absl::flat_hash_map<std::uint32_t, std::uint64_t>, kWastePatterns> places;
+  WasteFinder finder(image, paths);
+  WasteSums sums(paths.nearest_roots());
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
-    if (!paths.is_reachable(block)) continue;
-    const WasteFinder::Found found = finder.look_at(block);
-    if (found.words_to_win == 0) continue;
-    const auto at = static_cast<std::size_t>(found.pattern);
-    rows[at].pattern = found.pattern;
-    ++rows[at].blocks;
-    rows[at].words += found.words;
-    rows[at].words_to_win += found.words_to_win;
-    places[at][roots[block]] += found.words_to_win;
+    if (paths.is_reachable(block)) sums.add(block, finder.look_at(block));
   }
-  std::vector<WasteRow> result;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].blocks == 0) continue;
-    for (const auto& [root, words] : places[i]) rows[i].places.push_back({root, words});
-    std::sort(
-        rows[i].places.begin(), rows[i].places.end(), [](const WastePlace& a, const WastePlace& b) {
-          return std::pair(b.words_to_win, a.root_name) < std::pair(a.words_to_win, b.root_name);
-        });
-    result.push_back(std::move(rows[i]));
-  }
-  std::stable_sort(result.begin(), result.end(), [](const WasteRow& a, const WasteRow& b) {
-    return a.words_to_win > b.words_to_win;
-  });
-  return result;
+  return sums.take();
 }
 
 }  // namespace memprofd

@@ -13,11 +13,14 @@ namespace memprofd {
 
 enum class WastePattern : std::uint8_t {
   kSparseTables,   // of Hashtbl: most buckets are empty
+  kEmptyTables,    // all are
   kFilledArrays,   // most fields hold one and the same block
   kBoxedFloats,    // a number with a block of its own
   kBoxedIntegers,  // int32, int64, nativeint
+  kListsOfOne,     // where types tell which blocks are lists
+  kClosureChains,  // a function's closure that holds one of the same function, and so on
 };
-inline constexpr int kWastePatterns = 4;
+inline constexpr int kWastePatterns = 7;
 
 struct WastePlace {
   std::uint32_t root_name = 0;  // of the image: the shortest way to the blocks begins there
@@ -26,7 +29,7 @@ struct WastePlace {
 
 struct WasteRow {
   WastePattern pattern = WastePattern::kSparseTables;
-  std::uint64_t blocks = 0;  // tables, arrays, numbers
+  std::uint64_t blocks = 0;  // tables, arrays, numbers, lists, closures
   std::uint64_t words = 0;   // that these take, headers included
   std::uint64_t words_to_win = 0;
   std::vector<WastePlace> places;  // the largest first

@@ -33,7 +33,7 @@ class Waste : public testing::Test {
 
 TEST_F(Waste, ATableWithMostBucketsEmpty) {
   builder_.global("Cache", 2, table(4096, 100));
-  builder_.global("Other", 0, table(1024, 0));
+  builder_.global("Other", 0, table(1024, 1));
   const auto rows = find();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(WastePattern::kSparseTables, rows[0].pattern);
@@ -47,7 +47,7 @@ TEST_F(Waste, ATableWithMostBucketsEmpty) {
 
 TEST_F(Waste, NoTable) {
   builder_.global("A", 0, table(4096, 2048));  // full enough
-  builder_.global("A", 1, table(16, 0));       // as small as can be
+  builder_.global("A", 1, table(16, 1));       // as small as can be
   builder_.global("A", 2, table(1000, 5));     // no power of two
   table(4096, 1);                              // garbage
   const std::uint32_t record = table(4096, 1);
@@ -93,6 +93,63 @@ TEST_F(Waste, NumbersWithABlockOfTheirOwn) {
   EXPECT_EQ(9u, rows[0].words_to_win);
   EXPECT_EQ(WastePattern::kBoxedFloats, rows[1].pattern);
   EXPECT_EQ(4u, rows[1].words_to_win);
+}
+
+TEST_F(Waste, ATableWithoutAnEntry) {
+  builder_.global("Cache", 2, table(16, 0));
+  builder_.global("Cache", 3, table(64, 0));
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kEmptyTables, rows[0].pattern);
+  EXPECT_EQ(2u, rows[0].blocks);
+  EXPECT_EQ(15u + 63u, rows[0].words_to_win);
+}
+
+TEST_F(Waste, ARecordThatLooksLikeATable) {
+  builder_.image().types.push_back({.name = "Shop.t", .labels = {"n", "all", "x", "y"}});
+  builder_.global("Shop", 0, table(4096, 0));
+  builder_.image().type_of.assign(builder_.image().blocks(), 0);
+  builder_.image().type_of[0] = 1;
+  EXPECT_THAT(find(), IsEmpty());
+  builder_.image().types[1].labels[0] = "size";
+  EXPECT_THAT(find(), SizeIs(1));
+}
+
+TEST_F(Waste, ListsOfOneElement) {
+  const std::uint32_t record = builder_.block(9);
+  const std::uint32_t last = builder_.cell(builder_.string(1));
+  builder_.point(record, 0, builder_.cell(builder_.string(1), last));
+  builder_.point(record, 1, builder_.cell(builder_.string(1)));
+  builder_.point(record, 2, builder_.block(2));  // of an integer
+  builder_.global("Tags", 0, record);
+  EXPECT_THAT(find(), IsEmpty()) << "pairs look like cells";
+  builder_.image().types.push_back({.name = "string list", .fields = 2});
+  builder_.image().type_of.assign(builder_.image().blocks(), 1);
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kListsOfOne, rows[0].pattern);
+  EXPECT_EQ(2u, rows[0].blocks);
+  EXPECT_EQ(6u, rows[0].words_to_win);
+}
+
+TEST_F(Waste, AChainOfClosures) {
+  const auto chain = [this](std::uint32_t length, std::uint32_t end) {
+    for (; length > 0; --length) {
+      const std::uint32_t closure = builder_.block(4, 247, "Hooks.then_");
+      builder_.point(closure, 3, end);
+      end = closure;
+    }
+    return end;
+  };
+  const std::uint32_t stop = builder_.block(3, 247, "Hooks.stop");
+  builder_.global("Hooks", 0, chain(100, stop));
+  builder_.global("Hooks", 1, chain(5, stop));
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kClosureChains, rows[0].pattern);
+  EXPECT_EQ(100u, rows[0].blocks);
+  EXPECT_EQ(500u, rows[0].words);
+  EXPECT_EQ(495u, rows[0].words_to_win);
 }
 
 }  // namespace
