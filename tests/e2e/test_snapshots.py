@@ -184,8 +184,8 @@ class ByItself(Snapshot):
         for table, rows in (("heap", diff.totals), ("roots", diff.roots)):
             self.assertEqual([(row["name"], row["change_bytes"], row["other"]["blocks"]) for row in told[table]],
                              [(row.name, row.change_bytes, row.other.blocks) for row in rows])
-        self.assertEqual([(row["name"], row["stayed"]["sampled_blocks"]) for row in told["sites"]],
-                         [(row.name, row.stayed.samples) for row in diff.sites])
+        self.assertEqual([(row["name"], row["other"]["bytes"], row["stayed"]["bytes"]) for row in told["sites"]],
+                         [(row.name, row.other.bytes, row.stayed.bytes) for row in diff.sites])
         waste = ask("FindWaste", pb.FindWasteRequest(name=last, limit=1000), pb.FindWasteResponse)
         told = json.loads(harness.memprofctl("snapshot", "waste", self.taken / last, "-o", "json").stdout)
         self.assertEqual([(row["pattern"], row["bytes_to_win"], len(row["places"])) for row in told["patterns"]],
