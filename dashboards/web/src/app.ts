@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What panels share, and the tick that keeps them up to date.
-import { Api, enumText, isAbort, msOf, type HistoryAnswer, type ServerInfo, type Target } from "./lib/api";
+import { Api, enumText, isAbort, msOf, type HistoryAnswer, type KeptHeap, type KeptHeaps, type ServerInfo, type Target } from "./lib/api";
 import { axisOf, type Recorded } from "./lib/axis";
 import { Clocks } from "./lib/clock";
 import { isKnown } from "./lib/names";
@@ -34,6 +34,9 @@ export interface App {
   // To be told of each history that goes up to now.
   noteHistory(pid: number, answer: HistoryAnswer): void;
   refresh(): Promise<void>; // asks for the targets now
+  // Snapshots of the view's program that memprofd keeps, the latest first; undefined: it keeps none of any.
+  readonly heaps: readonly KeptHeap[] | undefined;
+  refreshHeaps(): Promise<void>;
   isDark(): boolean;
   // One line for people, until the next; "" for none.
   say(message: string, kind?: "info" | "error"): void;
@@ -48,6 +51,7 @@ export function fileName(app: App, what: string, extension: string): string {
 }
 
 export const TICK_MS = 2000;
+const HEAPS_MS = 8000;
 
 export class PageApp implements App {
   readonly store = new Store();
@@ -60,6 +64,7 @@ export class PageApp implements App {
   private readonly clocks = new Clocks();
   private error = "";
   private isUpdating = false;
+  private kept: { pid: number; at: number; answer?: KeptHeaps } = { pid: 0, at: 0 };
 
   constructor(private readonly notice: HTMLElement) {
     this.dark.addEventListener("change", () => this.updatePanels());
@@ -123,12 +128,26 @@ export class PageApp implements App {
       this.recover();
       this.chooseTarget();
       this.updatePanels();
+      const { pid } = this.store.get();
+      if (pid !== 0 && (this.kept.pid !== pid || performance.now() > this.kept.at + HEAPS_MS)) await this.refreshHeaps();
     } catch (error) {
       if (isAbort(error)) return;
       this.error = error instanceof TypeError ? "memprofd does not answer: it has ended, or the network is gone"
         : error instanceof Error ? error.message : String(error);
       this.say(this.error, "error");
     }
+  }
+
+  get heaps(): readonly KeptHeap[] | undefined {
+    const { pid, answer } = this.kept;
+    return answer?.directory && pid === this.store.get().pid ? answer.heaps : undefined;
+  }
+  async refreshHeaps(): Promise<void> {
+    const { pid } = this.store.get(), before = this.kept;
+    this.kept = { pid, at: performance.now(), ...(before.pid === pid && before.answer ? { answer: before.answer } : {}) };
+    const answer = await this.api.heaps(pid);
+    if (this.kept.pid === pid) this.kept = { pid, at: performance.now(), answer };
+    this.updatePanels();
   }
 
   private async askServer(): Promise<void> {

@@ -7,6 +7,7 @@ import { mountCharts } from "./chart/charts";
 import { drilled } from "./chart/groups";
 import { mountFlame } from "./flame/panel";
 import { fillHelp } from "./help";
+import { mountHeaps } from "./heaps/panel";
 import { Api, versionOf, type Site } from "./lib/api";
 import { setVocabulary } from "./lib/names";
 import { mountOverview } from "./overview/overview";
@@ -47,6 +48,7 @@ function begin(notice: HTMLElement): void {
   app.mount(mountOverview, "overview");
   app.mount(mountTime, "time");
   const charts = app.mount(mountCharts, "charts");
+  app.mount(mountHeaps, "heaps");
   app.mount(mountActions, "actions");
   app.mount(mountSearch, "search");
   app.mount(mountFilter, "filter");

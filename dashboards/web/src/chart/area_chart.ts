@@ -33,7 +33,7 @@ export interface Shown {
 const FLAT = 3;
 const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other.
-const SIDE_PX = 72;
+export const SIDE_PX = 72;
 const CLICK_PX = 4;
 
 export class AreaChart {

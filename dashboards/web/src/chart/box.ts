@@ -8,6 +8,7 @@ import { paletteOf } from "../lib/palette";
 import type { ChartSpec, Range, View } from "../lib/state";
 import { AreaChart } from "./area_chart";
 import { drilled } from "./groups";
+import { HeapLane } from "./heap_lane";
 import { Legend } from "./legend";
 import type { Marks } from "./marks";
 import { Slots, stackOf, type Area, type Stack } from "./stack";
@@ -33,6 +34,7 @@ export class ChartBox {
   private readonly note = make("p", { className: "chart-note", hidden: true },
     "Without the conditions on lifetime, which are not known over time.");
   private readonly legend: Legend;
+  private readonly heaps: HeapLane;
   private readonly chart: AreaChart;
   private readonly api = new Api();
   private readonly slots = new Slots();
@@ -43,6 +45,7 @@ export class ChartBox {
 
   constructor(private readonly app: App, private readonly options: BoxOptions) {
     this.legend = new Legend((area) => this.open(area));
+    this.heaps = new HeapLane(app);
     this.chart = new AreaChart(this.plot, {
       onArea: (area) => this.open(area),
       onBrush: (range) => this.brush(range),
@@ -51,7 +54,7 @@ export class ChartBox {
       onReset: () => this.setAxis(undefined),
       onPoint: (index, area) => this.point(index, area),
     });
-    this.element.append(make("div", { className: "plot-side" }, this.note, this.plot, this.message), this.legend.element);
+    this.element.append(make("div", { className: "plot-side" }, this.note, ...(options.isMain ? [this.heaps.element] : []), this.plot, this.message), this.legend.element);
   }
 
   destroy(): void {
@@ -74,6 +77,7 @@ export class ChartBox {
     } else if (view.live && performance.now() >= this.next) {
       void this.load();
     }
+    if (this.options.isMain) this.heaps.update(view);
     this.redraw();
   }
 

@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapHolder, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -17,6 +17,9 @@ export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "ran
 export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
 export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
 export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
+export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
+export type HeapWaste = pb.FindWasteResponse;
+export type KeptHeaps = pb.ListHeapsResponse;
 // As `memprofctl why -o json` says it.
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
@@ -134,6 +137,18 @@ export class Api {
   // What is in a heap and what holds it, likewise.
   async heap(pid: number): Promise<HeapAnswer> {
     return (await (await this.post("heap", { pid })).json()) as HeapAnswer;
+  }
+
+  // Which snapshots of a program memprofd keeps; another one; what two and one of them tell.
+  heaps(pid: number): Promise<KeptHeaps> { return this.ask("heaps", { pid }); }
+  async keepHeap(pid: number): Promise<With<pb.KeepHeapResponse, "heap">> {
+    return (await (await this.post("keep_heap", { pid })).json()) as With<pb.KeepHeapResponse, "heap">;
+  }
+  async compareHeaps(base: string, other: string): Promise<HeapDiffAnswer> {
+    return (await (await this.post("compare_heaps", { base, other })).json()) as HeapDiffAnswer;
+  }
+  async wasteOf(name: string): Promise<HeapWaste> {
+    return (await (await this.post("find_waste", { name })).json()) as HeapWaste;
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.

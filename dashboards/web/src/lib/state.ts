@@ -48,6 +48,12 @@ export interface View {
 // What is searched for at the top of the page; "" for nothing.
 export const searchOf = (view: View): string => view.extra["search"] ?? "";
 
+// Names of the kept snapshots that are looked at: at most two.
+export const heapsOf = (view: View): string[] => (view.extra["heaps"] ?? "").split(",").filter((name) => name !== "").slice(0, 2);
+// With one more or less; a third one takes the place of the first.
+export const withHeap = (chosen: readonly string[], name: string): string =>
+  (chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name].slice(-2)).join(",");
+
 export const DEFAULT_VIEW: View = {
   pid: 0,
   live: true,

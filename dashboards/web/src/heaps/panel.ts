@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kept snapshots of the heap: what has come between two of them, and what could be had for less.
+import "./heaps.css";
+import type { App, Panel } from "../app";
+import { Api, msOf, type KeptHeap } from "../lib/api";
+import { clock } from "../lib/axis";
+import { button, make } from "../lib/dom";
+import { bytes, count, duration } from "../lib/format";
+import { heapsOf, withHeap, type View } from "../lib/state";
+import { differenceTables, wasteTable } from "./tables";
+
+const OFF = "Answers from snapshots are for who may control memprofd: start it with --web.enable-control, or use memprofctl snapshot";
+
+export function mountHeaps(container: HTMLElement, app: App): Panel {
+  return new Heaps(container, app);
+}
+
+const titleOf = (heap: KeptHeap): string => `${clock(msOf(heap.unix_ns))}, ${bytes(Number(heap.heap_bytes))}`;
+
+class Heaps implements Panel {
+  private readonly api = new Api();
+  private readonly said = make("span", { className: "muted" });
+  private readonly keep = button("Keep one now", () => void this.keepOne(), { className: "button",
+    title: "Stops the program for a moment; the snapshot stays with memprofd, and is marked above the chart" });
+  private readonly list = make("div", { className: "kept", role: "group", "aria-label": "Kept snapshots" });
+  private readonly answer = make("div", { className: "answer" });
+  private listed = "";
+  private asked = "";
+
+  constructor(private readonly container: HTMLElement, private readonly app: App) {
+    container.append(make("div", { className: "card" },
+      make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.said,
+        make("span", { className: "space" }), this.keep), this.list, this.answer));
+  }
+
+  update(view: View): void {
+    const { heaps } = this.app;
+    this.container.hidden = heaps === undefined;
+    if (!heaps) return;
+    this.keep.disabled = !this.app.server.control || !this.app.runs() || this.app.target()?.mode === "observe";
+    this.said.textContent = heaps.length === 0 ? "None of this program is kept."
+      : `${count(heaps.length)} kept. Choose one, or two to compare, here or above the chart.`;
+    const chosen = heapsOf(view).map((name) => heaps.find((heap) => heap.name === name)).filter((heap) => heap !== undefined);
+    this.showList(heaps, chosen);
+    this.show(chosen.sort((a, b) => msOf(a.unix_ns) - msOf(b.unix_ns)));
+  }
+
+  destroy(): void {
+    this.api.abort();
+  }
+
+  private showList(heaps: readonly KeptHeap[], chosen: readonly KeptHeap[]): void {
+    const shown = JSON.stringify([heaps.map(({ name }) => name), chosen.map(({ name }) => name)]);
+    if (shown === this.listed) return;
+    this.listed = shown;
+    const { store } = this.app;
+    this.list.replaceChildren(...heaps.map((heap) => button(titleOf(heap),
+      () => store.setExtra("heaps", withHeap(heapsOf(store.get()), heap.name), true),
+      { className: "button small", "aria-pressed": String(chosen.includes(heap)), "data-name": heap.name,
+        title: `${heap.name}: a file of ${bytes(Number(heap.file_bytes))}; the program stood still for ${duration(heap.pause_seconds)}` })));
+  }
+
+  // What is asked already is not asked again.
+  private show(chosen: readonly KeptHeap[]): void {
+    const question = chosen.map(({ name }) => name).join(",");
+    if (question === this.asked) return;
+    this.asked = question;
+    if (chosen.length === 0) this.answer.replaceChildren();
+    else if (!this.app.server.control) this.answer.replaceChildren(make("p", { className: "muted" }, OFF));
+    else void this.ask(chosen, question);
+  }
+
+  private async ask(chosen: readonly KeptHeap[], question: string): Promise<void> {
+    this.answer.replaceChildren(make("p", { className: "muted" }, "Reading …"));
+    const last = chosen.at(-1)!, parts: HTMLElement[] = [];
+    try {
+      if (chosen.length === 2) {
+        parts.push(make("h3", {}, `What has come from ${titleOf(chosen[0]!)} to ${titleOf(last)}`),
+          ...differenceTables(await this.api.compareHeaps(chosen[0]!.name, last.name)));
+      }
+      const waste = await this.api.wasteOf(last.name);
+      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste));
+    } catch (error) {
+      parts.push(make("p", { className: "error" }, (error as Error).message));
+    }
+    if (question === this.asked) this.answer.replaceChildren(...parts);
+  }
+
+  private async keepOne(): Promise<void> {
+    const { pid } = this.app.store.get(), comm = this.app.target()?.comm ?? "";
+    this.keep.disabled = true;
+    this.app.say(`Snapshot of ${comm} (pid ${pid}) …`);
+    try {
+      const { heap } = await this.api.keepHeap(pid);
+      this.app.say(`Snapshot of ${comm} (pid ${pid}): kept, ${bytes(Number(heap.file_bytes))}; the program stood still for ${duration(heap.pause_seconds)}`);
+      await this.app.refreshHeaps();
+    } catch (error) {
+      this.app.fail(error);
+    } finally {
+      this.keep.disabled = false;
+    }
+  }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers from kept snapshots, as tables.
+import type { HeapDiffAnswer, HeapDiffRow, HeapSiteDiffRow, HeapWaste } from "../lib/api";
+import { make } from "../lib/dom";
+import { bytes, change, count, estimate } from "../lib/format";
+
+const NUMBER = { className: "number" };
+
+function table(name: string, heads: readonly string[], rows: readonly (readonly string[])[], more: number): HTMLElement {
+  // What a row is about comes last, as in memprofctl's tables.
+  const row = (cells: readonly string[]): HTMLElement =>
+    make("tr", {}, ...cells.map((cell, i) => make("td", i < cells.length - 1 ? NUMBER : {}, cell)));
+  return make("table", { "data-table": name },
+    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...rows.map(row)),
+    ...(more > 0 ? [make("tfoot", {}, make("tr", {}, make("td", { colSpan: heads.length, className: "muted" }, `… ${count(more)} more`)))] : []));
+}
+
+const size = (part?: { bytes: string | number }): string => bytes(Number(part?.bytes ?? 0));
+const signed = (value: number): string => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");
+
+function diffRow({ name, base, other, change_bytes }: HeapDiffRow): string[] {
+  return [change(Number(change_bytes), 0), size(base), size(other), signed(Number(other?.blocks ?? 0) - Number(base?.blocks ?? 0)), name];
+}
+
+function siteRow({ name, base, other, stayed, change_bytes, change_stderr }: HeapSiteDiffRow, isSame: boolean): string[] {
+  const sum = (one?: { bytes: number; bytes_stderr: number }) => (one ? estimate(one.bytes, one.bytes_stderr) : "–");
+  return [change(change_bytes, change_stderr), sum(base), sum(other), ...(isSame ? [sum(stayed)] : []), name];
+}
+
+export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
+  const heads = ["Change", "Earlier", "Later", "Blocks"], isSame = diff.same_process;
+  const parts: [title: string, table: HTMLElement][] = [
+    ["Heap", table("totals", [...heads, "What"], diff.totals.map(diffRow), 0)],
+    ["What roots retain", table("roots", [...heads, "Root"], diff.roots.map(diffRow), Number(diff.more_roots))],
+    ["Types and shapes, reachable", table("classes", [...heads, "What"], diff.classes.map(diffRow), Number(diff.more_classes))],
+    ["Sites, reachable, estimated from sampled blocks", table("sites",
+      ["Change", "Earlier", "Later", ...(isSame ? ["Was there and stayed"] : []), "Site"],
+      diff.sites.map((row) => siteRow(row, isSame)), Number(diff.more_sites))]];
+  return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block is known again.")]),
+    make("div", { className: "heaps-tables" }, ...parts.map(([title, body]) => make("div", {}, make("h4", {}, title), body)))];
+}
+
+export function wasteTable({ patterns }: HeapWaste): HTMLElement {
+  if (patterns.length === 0) return make("p", { className: "muted" }, "Nothing that shapes tell as waste.");
+  const rows = patterns.flatMap((row) => [
+    [bytes(Number(row.bytes_to_win)), bytes(Number(row.bytes)), count(Number(row.blocks)), `${row.pattern}; instead: ${row.instead}`],
+    ...row.places.slice(0, 5).map((place) => [bytes(Number(place.bytes_to_win)), "", "", `  ${place.root}`])]);
+  return table("waste", ["To win", "Taken", "Count", "What"], rows, 0);
+}

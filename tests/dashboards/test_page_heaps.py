@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of heaps that memprofd keeps, on the page at /: marks on the time axis, and what one and two of them tell."""
+
+import json
+
+import harness
+from page_harness import PageTest
+
+MARK = "#charts .heap-lane button"
+
+
+class KeptTest(PageTest):
+    options = ()
+
+    @classmethod
+    def start_server(cls):
+        cls.kept = cls.folder / "heaps"
+        cls.kept.mkdir()
+        cls.arguments = ("--snapshot.directory", cls.kept, "--snapshot.max-pause", "10s", *cls.options)
+        super().start_server()
+
+    def files(self, pid=None):
+        """The oldest first."""
+        return sorted(self.kept.glob(f"auto-demo_server-{pid or self.server.pid}-*.heap"), key=lambda path: path.stat().st_mtime_ns)
+
+    def wait_marks(self, count):
+        self.browser.wait_for(f"document.querySelectorAll({json.dumps(MARK)}).length === {count}")
+
+    def choose(self, name):
+        self.js(f"document.querySelector('{MARK}[data-name=\"{name}\"]').click()")
+
+    def rows(self, table):
+        return self.js(f"""[...document.querySelectorAll('#heaps table[data-table={table}] tbody tr')].map(
+            (row) => [...row.cells].map((cell) => cell.textContent))""")
+
+
+class KeptSnapshots(KeptTest):
+    options = ("--web.enable-control",)
+
+    def keep(self, count):
+        self.press("Keep one now", "#heaps")
+        self.wait_marks(count)
+
+    def test_two_are_taken_chosen_and_compared(self):
+        self.open()
+        self.browser.wait_for("document.querySelector('#heaps').hidden === false")
+        self.assertIn("None of this program is kept", self.text("#heaps .heaps-head"))
+        self.keep(1)
+        self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* stood still for")
+        self.keep(2)
+        first, last = [path.name for path in self.files()]
+        self.check_marks(first, last)
+        self.choose(last)
+        self.wait_element("#heaps table[data-table=waste]")
+        self.choose(first)
+        self.wait_element("#heaps table[data-table=roots]")
+        self.check_answers(first, last)
+        self.assertEqual(f"{last},{first}", self.view()["extra"]["heaps"])
+        self.open(self.js("location.hash").lstrip("#"))
+        self.wait_element("#heaps table[data-table=roots]")
+        self.assertEqual([[True, first], [True, last]], sorted(
+            self.js(f"[...document.querySelectorAll('{MARK}[aria-pressed=true]')].map((one) => [true, one.dataset.name])"),
+            key=lambda one: one[1] == last))
+        self.choose(first)
+        self.choose(last)
+        self.browser.wait_for("document.querySelector('#heaps .answer').children.length === 0")
+        self.check_other_program()
+
+    def check_marks(self, first, last):
+        """They stand where their times are on the chart's axis."""
+        told = {heap["name"]: int(heap["unix_ns"]) / 1e6 for heap in self.ask("heaps", pid=self.server.pid)["heaps"]}
+        self.assertEqual({first, last}, set(told))
+        self.js("memprofd.update({live: false, end: memprofd.recorded().now})")
+        self.browser.settle()
+        axis = self.js("memprofd.axis()")
+        plot = self.box("#charts .u-over")
+        for name, time in told.items():
+            mark = self.box(f'{MARK}[data-name="{name}"]')
+            place = plot["x"] + plot["width"] * (time - axis["begin"]) / (axis["end"] - axis["begin"])
+            self.assertAlmostEqual(place, mark["x"] + mark["width"] / 2, delta=3, msg=name)
+
+    def check_answers(self, first, last):
+        """The tables have what memprofctl tells of the files."""
+        diff = json.loads(harness.memprofctl("snapshot", "diff", self.kept / first, self.kept / last, "-o", "json").stdout)
+        self.assertEqual(["reachable", "garbage", "dead", "free"], [row[-1] for row in self.rows("totals")])
+        for table, told in (("roots", diff["roots"]), ("classes", diff["shapes"]), ("sites", diff["sites"])):
+            self.assertEqual([row["name"] for row in told[:20]], [row[-1] for row in self.rows(table)], table)
+        self.assertIn("globals / Demo_server", [row[-1] for row in self.rows("roots")])
+        growth = next(row for row in diff["roots"] if row["name"] == "globals / Demo_server")["change_bytes"]
+        shown = next(row for row in self.rows("roots") if row[-1] == "globals / Demo_server")[0]
+        self.assertEqual("+" if growth > 0 else "−", shown[0])
+        waste = json.loads(harness.memprofctl("snapshot", "waste", self.kept / last, "-o", "json").stdout)
+        shown = [row[-1].split(";")[0] for row in self.rows("waste") if row[1] != ""]
+        self.assertEqual([row["pattern"] for row in waste["patterns"]], shown)
+
+    def check_other_program(self):
+        self.js(f"memprofd.update({{pid: {self.other.pid}}})")
+        self.wait_marks(0)
+        self.browser.wait_for("document.querySelector('#heaps .heaps-head').innerText.includes('None of this program')")
+
+
+class WithoutControl(KeptTest):
+    """What rules have taken is marked; answers from it are for who may control."""
+
+    options = ("--snapshot.when", "live>1KiB")
+
+    def test_marks_are_there_and_say_how_answers_are_had(self):
+        harness.eventually(self.files, "one is taken")
+        self.open()
+        self.wait_marks(1)
+        self.choose(self.files()[0].name)
+        self.browser.wait_for("document.querySelector('#heaps .answer').innerText.includes('--web.enable-control')")
+        self.assertTrue(self.js("[...document.querySelectorAll('#heaps .heaps-head button')].every((one) => one.disabled)"))
