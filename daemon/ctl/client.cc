@@ -13,6 +13,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/calls.grpc.pb.h"
+#include "memprof/v1/heaps.grpc.pb.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
 #include "memprof/v1/values.grpc.pb.h"
@@ -45,6 +46,7 @@ struct Client::Stub {
   std::unique_ptr<pb::Values::Stub> values;
   std::unique_ptr<pb::Memory::Stub> memory;
   std::unique_ptr<pb::Calls::Stub> calls;
+  std::unique_ptr<pb::Heaps::Stub> heaps;
   std::mutex mutex;
   grpc::ClientContext* running = nullptr;  // guarded by mutex
   bool interrupted = false;                // guarded by mutex
@@ -79,6 +81,7 @@ Client::Client(Endpoint endpoint)
   stub_->values = pb::Values::NewStub(stub_->channel);
   stub_->memory = pb::Memory::NewStub(stub_->channel);
   stub_->calls = pb::Calls::NewStub(stub_->channel);
+  stub_->heaps = pb::Heaps::NewStub(stub_->channel);
 }
 
 Client::~Client() = default;
@@ -292,6 +295,18 @@ absl::StatusOr<pb::GetRssResponse> Client::get_rss(int pid) {
   request.set_pid(pid);
   return call<pb::GetRssResponse>(*stub_->memory, &pb::Memory::Stub::GetRss, request,
                                   kLookTimeoutSeconds);
+}
+
+absl::StatusOr<pb::ListHeapsResponse> Client::list_heaps(int pid) {
+  pb::ListHeapsRequest request;
+  request.set_pid(pid);
+  return call<pb::ListHeapsResponse>(*stub_->heaps, &pb::Heaps::Stub::ListHeaps, request,
+                                     kTimeoutSeconds);
+}
+
+absl::StatusOr<pb::KeepHeapResponse> Client::keep_heap(const pb::KeepHeapRequest& request) {
+  return call<pb::KeepHeapResponse>(*stub_->heaps, &pb::Heaps::Stub::KeepHeap, request,
+                                    kLookTimeoutSeconds);
 }
 
 absl::Status Client::record(const pb::RecordRequest& request,

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memprof/v1/calls.pb.h"
+#include "memprof/v1/heaps.pb.h"
 #include "memprof/v1/profiler.pb.h"
 #include "memprof/v1/rss.pb.h"
 #include "memprof/v1/values.pb.h"
@@ -56,6 +57,8 @@ class Client {
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();
   absl::StatusOr<pb::GetRssResponse> get_rss(int pid);
+  absl::StatusOr<pb::ListHeapsResponse> list_heaps(int pid);
+  absl::StatusOr<pb::KeepHeapResponse> keep_heap(const pb::KeepHeapRequest& request);
 
   // Until the stream ends, which is no error, or a message is answered with an
   // error, or interrupt() is called.

@@ -69,6 +69,7 @@ struct Options {
 
   // snapshot
   std::string heap_file, other_heap_file;
+  bool keep_heap = false;  // by memprofd
   std::string heap_site;  // why, of either
   std::vector<std::string> heap_cmt;
   std::string heap_under;  // retained
@@ -122,6 +123,7 @@ absl::Status run_trace_calls(const Options& options);
 absl::Status run_record(const Options& options);
 absl::Status run_dump(const Options& options);
 absl::Status run_snapshot_take(const Options& options);
+absl::Status run_snapshot_list(const Options& options);
 absl::Status run_why(const Options& options);
 absl::Status run_events(const Options& options);
 absl::Status run_trace_start(const Options& options);

@@ -19,6 +19,7 @@ class SnapshotCommandLine {
                                     "Take snapshots of whole heaps, ask what is in them and why");
     snapshot_->require_subcommand(1);
     add_take();
+    add_list();
     add_question("show", "Count blocks by kind, shape, size and site, and free memory",
                  &run_snapshot_show);
     add_retained();
@@ -53,11 +54,21 @@ class SnapshotCommandLine {
   void add_take() {
     CLI::App* take = add_(*snapshot_, "take", "Take one, into a file", &run_snapshot_take);
     add_pid(*take, "pid,--pid");
-    take->add_option("--out", options_.out,
-                     "Write to this file, or - for stdout (default: snapshot-PID-TIME.heap)")
-        ->type_name("FILE");
+    auto* out = take->add_option("--out", options_.out,
+                                 "Write to this file, or - for stdout (default: "
+                                 "snapshot-PID-TIME.heap)")
+                    ->type_name("FILE");
+    take->add_flag("--keep", options_.keep_heap,
+                   "Leave it with memprofd, in its --snapshot.directory")
+        ->excludes(out);
     add_max_pause(*take);
     add_format(*take, options_.format, {kTable, kJson});
+  }
+  void add_list() {
+    CLI::App* list =
+        add_(*snapshot_, "list", "List the snapshots that memprofd keeps", &run_snapshot_list);
+    list->add_option("--pid", options_.pid, "List those of this process only");
+    add_format(*list, options_.format, {kTable, kJson});
   }
   void add_retained() {
     CLI::App* retained = add_question("retained", "Show what modules, fields and stacks keep alive",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl snapshot take: the file of a snapshot, as memprofd makes it.
+// memprofctl snapshot take: the file of a snapshot, as memprofd makes it; and list: which it keeps.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -12,6 +12,8 @@
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/progress.h"
+#include "daemon/ctl/render/render_heaps.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/clock.h"
@@ -84,13 +86,30 @@ absl::Status take_to_file(Client& client, const pb::TakeSnapshotRequest& request
   return print(told(name, summary, options));
 }
 
+absl::Status have_kept(Client& client, const pb::TakeSnapshotRequest& asked,
+                       const Options& options) {
+  pb::KeepHeapRequest request;
+  request.set_pid(asked.pid());
+  request.set_max_pause_seconds(asked.max_pause_seconds());
+  const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
+  ASSIGN_OR_RETURN(const pb::KeepHeapResponse kept, client.keep_heap(request));
+  return options.json() ? print_json(kept) : print(kept_heap_text(kept.heap()));
+}
+
 }  // namespace
+
+absl::Status run_snapshot_list(const Options& options) {
+  Client client(options.endpoint);
+  ASSIGN_OR_RETURN(const pb::ListHeapsResponse heaps, client.list_heaps(options.pid));
+  return options.json() ? print_json(heaps) : print(kept_heaps_text(heaps));
+}
 
 absl::Status run_snapshot_take(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
   interrupt.on_signal([&client] { client.interrupt(); });
+  if (options.keep_heap) return have_kept(client, request, options);
   return options.out == "-" ? take_to_stdout(client, request, options)
                             : take_to_file(client, request, options);
 }

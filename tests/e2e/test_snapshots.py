@@ -206,6 +206,21 @@ class ByItself(Snapshot):
             ask("FindWaste", pb.FindWasteRequest(name=f"../auto/{path.name}"), pb.FindWasteResponse)
         self.assertEqual(grpc.StatusCode.NOT_FOUND, refused.exception.code())
 
+    def test_when_the_command_asks_for_it(self):
+        target, daemon = self.watched("heap_shapes")
+        self.assertIn("no snapshots are kept in", daemon.ctl("snapshot", "list").stdout)
+        self.stepping(target, daemon)
+        taker = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                      "--keep", "--max-pause", "10s"]))
+        while taker.running():
+            target.command(f"step {self.folder / 'own'}")
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        [path] = self.files()
+        listed = json.loads(daemon.ctl("snapshot", "list", "--pid", target.pid, "-o", "json").stdout)
+        self.assertEqual((str(self.taken), [path.name]), (listed["directory"], [heap["name"] for heap in listed["heaps"]]))
+        self.assertIn(path.name, daemon.ctl("snapshot", "list").stdout)
+        self.assertEqual([], json.loads(daemon.ctl("snapshot", "list", "--pid", 1, "-o", "json").stdout)["heaps"])
+
 
 class ByItself5(ByItself):
     programs = TARGETS5
@@ -217,6 +232,7 @@ class Points(ByItself):
     programs = harness.TARGETS
     test_after_major_collections_and_at_the_programs_end = None
     test_when_it_is_asked_for = None
+    test_when_the_command_asks_for_it = None
 
     def test_at_a_point_of_the_program(self):
         target, daemon = self.watched("points", "point")
