@@ -398,9 +398,13 @@ absl::StatusOr<HeapPoints> Daemon::heap_points(int pid) {
 absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
                                               const HeapClient& client) {
   const auto source = heap_source(request.pid);
+  const auto target = snapshot(request.pid);  // there may be another one at this pid afterwards
   const auto summary = source.ok() ? memprofd::take_heap(*source, request, client)
                                    : absl::StatusOr<HeapSummary>(source.status());
   heap_outcomes_->count(summary.status());
+  if (summary.ok() && target.ok()) {
+    heap_outcomes_->count_taken(request.pid, (*target)->attached_ns);
+  }
   return summary;
 }
 

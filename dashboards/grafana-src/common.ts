@@ -126,7 +126,11 @@ const lost = () => annotation('Targets lost', 'orange',
   `memprofd_target_up{${PROGRAM}} == 0 and memprofd_target_up{${PROGRAM}} offset $__rate_interval == 1`,
   'No longer profiled', 'pid {{pid}}');
 
-export const ANNOTATIONS = { alerts, compactions, lost };
+const snapshots = () => annotation('Heap snapshots', 'blue',
+  `increase(memprofd_target_heap_snapshots_total{${PROGRAM}}[$__rate_interval]) > 0`,
+  'Heap snapshot', 'pid {{pid}}');
+
+export const ANNOTATIONS = { alerts, compactions, lost, snapshots };
 
 // ---------------------------------------------------------------- dashboards
 

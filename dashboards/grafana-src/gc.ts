@@ -100,7 +100,7 @@ export function gc() {
   const board = dashboard(UID.gc, 'GC and pauses', 'Collections, pauses and heap of OCaml programs, by the runtime\'s ' +
                           'own counters.')
     .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions()]);
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.snapshots()]);
   summary().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Pauses'));
   pauses().forEach((panel) => board.withPanel(panel));

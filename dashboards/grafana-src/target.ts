@@ -89,7 +89,8 @@ export function target() {
   const board = dashboard(UID.target, 'One program', 'Memory of one OCaml program by site, age and lifetime. Byte ' +
                           'counts are estimates from samples, shown with their standard errors.')
     .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.pid(), VARIABLES.top()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.lost()]);
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.lost(),
+                  ANNOTATIONS.snapshots()]);
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())

@@ -47,6 +47,7 @@ class Dashboards(unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
         cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
         cls.servers = [cls.start(harness.Target("demo_server", "--self-load", "2", "--rate", rate))
                        for rate in ("1000", "300")]
         cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, rate=1e-3))
@@ -157,6 +158,18 @@ class Dashboards(unittest.TestCase):
                 with self.subTest(dashboard=name, annotation=annotation["name"]):
                     self.assertEqual(annotation["expr"], annotation["target"]["expr"])
                     self.ask(annotation["target"], values)
+
+    def test_snapshots_are_marked_where_they_were_taken(self):
+        memprofd = self.memprofds[0]
+        memprofd.ctl("snapshot", "take", "--pid", self.pid, "--max-pause", "10s", "--out", self.folder / "a.heap")
+        for name in ("memprofd-target.json", "memprofd-gc.json"):
+            (dashboard,) = [d for file, d in dashboards() if file == name]
+            (marks,) = [a for a in dashboard["annotations"]["list"] if a["name"] == "Heap snapshots"]
+            values = self.resolved(dashboard).values
+            with self.subTest(dashboard=name):
+                marked = eventually(lambda marks=marks, values=values: self.ask(marks["target"], values),
+                                    "the snapshot is marked")
+                self.assertEqual({self.pid}, {one["metric"]["pid"] for one in marked})
 
     # ------------------------------------------------------------ variables
 

@@ -169,6 +169,7 @@ class ByItself(Snapshot):
         self.assertRegex(daemon.said(), r"snapshot \(majors=2\) by memprofd itself: done, stood still .*, in .*auto-heap_shapes")
         self.assertRegex(daemon.said(), r"snapshot \(end\) by memprofd itself: done")
         self.assertEqual(2, self.outcomes(daemon, "taken"))
+        self.assertEqual(2, daemon.metrics().value("memprofd_target_heap_snapshots_total", pid=str(target.pid)))
         self.check_kept(daemon, target.pid)
 
     def check_kept(self, daemon, pid):

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has become of snapshots of heaps that were asked for, by users or by rules: counted by the
-// code of the answer.
+// code of the answer; and how many were taken of each target.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,6 +23,17 @@ class HeapOutcomes {
     const std::lock_guard lock(mutex_);
     ++counts_[place_of(outcome.code())];
   }
+  // One was taken of the target that was attached to at that time. Any thread.
+  void count_taken(int pid, std::uint64_t attached_ns) {
+    const std::lock_guard lock(mutex_);
+    ++taken_[{attached_ns, pid}];
+    if (taken_.size() > kMostTargets) taken_.erase(taken_.begin());
+  }
+  std::uint64_t taken_of(int pid, std::uint64_t attached_ns) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = taken_.find({attached_ns, pid});
+    return known == taken_.end() ? 0 : known->second;
+  }
   // All names, with their counts.
   std::vector<std::pair<std::string, std::uint64_t>> all() const {
     const std::lock_guard lock(mutex_);
@@ -31,6 +43,9 @@ class HeapOutcomes {
   }
 
  private:
+  // Which are remembered; the one that was attached to first is forgotten first.
+  static constexpr std::size_t kMostTargets = 4096;
+
   struct Name {
     absl::StatusCode code;
     const char* name;
@@ -56,7 +71,8 @@ class HeapOutcomes {
   }
 
   mutable std::mutex mutex_;
-  std::array<std::uint64_t, kNames.size()> counts_{};  // guarded by mutex_
+  std::array<std::uint64_t, kNames.size()> counts_{};             // guarded by mutex_
+  std::map<std::pair<std::uint64_t, int>, std::uint64_t> taken_;  // guarded by mutex_
 };
 
 }  // namespace memprofd

@@ -36,6 +36,9 @@ constexpr MetricName kStateErrors{
 constexpr MetricName kHeapSnapshots{
     "memprofd_heap_snapshots_total",
     "Snapshots of heaps that were asked for, by users or rules, by what became of them."};
+constexpr MetricName kTargetHeapSnapshots{
+    "memprofd_target_heap_snapshots_total",
+    "Snapshots of the target's heap that were taken since the attach."};
 constexpr MetricName kAbandoned{
     "memprofd_abandoned_memory_servers",
     "Processes that read the memory of targets that have gone, held by file systems that do not "
@@ -162,6 +165,10 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   memory.gc = advance_gc_stats(memory.gc, target.gc);
   advance_drops(memory.drops, target.drops);
   add_target_metrics(target, out);
+  if (target.info.mode == TargetMode::kAgent) {
+    out.counter(kTargetHeapSnapshots, {},
+                static_cast<double>(heaps_->taken_of(target.info.pid, target.attached_ns)));
+  }
   if (!is_active(target.info.state)) {
     memory.sites = 0;
     return;

@@ -109,6 +109,31 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(value("memprofd_events_total"), 123456);
 }
 
+TEST(PrometheusText, SnapshotsOfAHeapCountSinceTheAttach) {
+  const TargetSnapshotPtr target = testing::fixed_target();
+  testing::FakeService service({target});
+  const auto heaps = std::make_shared<HeapOutcomes>();
+  const PrometheusExporter exporter(
+      service, {"1"}, {}, std::make_shared<ServerStats>(), [] { return ProcessStats{}; }, heaps);
+  const auto is_said = [&](const char* count) {
+    return exporter.text().find(absl::StrCat(
+               "memprofd_target_heap_snapshots_total{pid=\"4242\",program=\"server.exe\"} ", count,
+               "\n")) != std::string::npos;
+  };
+  EXPECT_TRUE(is_said("0")) << "a first one would be no increase otherwise";
+  heaps->count_taken(4242, target->attached_ns - 1);  // of the program before it
+  heaps->count_taken(4243, target->attached_ns);
+  EXPECT_TRUE(is_said("0"));
+  heaps->count_taken(4242, target->attached_ns);
+  heaps->count_taken(4242, target->attached_ns);
+  EXPECT_TRUE(is_said("2"));
+  for (std::uint64_t later = 1; later <= 5000; ++later) {
+    heaps->count_taken(7, target->attached_ns + later);
+  }
+  EXPECT_EQ(0u, heaps->taken_of(4242, target->attached_ns)) << "what is remembered is bounded";
+  EXPECT_EQ(1u, heaps->taken_of(7, target->attached_ns + 5000));
+}
+
 TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   auto target = fixed_target();
   target->info.overhead = testing::fixed_overhead();
