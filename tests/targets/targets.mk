@@ -160,7 +160,7 @@ BENCH_OWN    := many_threads bursts
 BENCH_COMMON := churn deep live_heap c_heavy
 BENCH_NAMES  := $(BENCH_COMMON) $(BENCH_OWN)
 PLAIN_TRACKER := tests/bench/programs/plain_tracker.ml
-targets: $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)) $(BUILD)/targets-trixie/bench/many_domains
+targets: $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES) stack_walk) $(BUILD)/targets-trixie/bench/many_domains
 $(BENCH_DIR)/obj/%.cmx: tests/bench/programs/%.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$<)
 	$(Q)mkdir -p $(@D)
@@ -173,6 +173,11 @@ $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)): $(BENCH_DIR)/obj/plain_tracker.cmx
 $(BUILD)/targets-trixie/bench/many_domains: $(PLAIN_TRACKER) tests/bench/programs/many_domains.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) tests/bench/programs/many_domains.ml' -g
+
+$(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs/stack_walk_stubs.c agent-lib/delta_walk.h
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
+	$(Q)cd $@-source && $(OCAMLOPT) -g -ccopt '-O2 -I$(CURDIR)' -linkpkg stack_walk_stubs.c stack_walk.ml -o ../$(@F)
 
 # The agent as a witness of the runtime's own callstacks (tests/e2e/truth).
 TRUTH_DIR := $(BUILD)/tests/truth
