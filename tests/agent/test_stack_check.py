@@ -90,6 +90,28 @@ class StackCheck(unittest.TestCase):
         checked.all_equal(self, STACKS, lambda: checked.target.ask("churn 0.2"))
         self.assertEqual(0, checked.target.close()[0])
 
+    def test_minor_heaps_that_move(self):
+        """Gc.set: which samples are of this moment is told by where their callstack lies."""
+        checked = Checked(self, "minor_heaps", rate=1e-1)
+        checked.all_equal(self, STACKS // 10, lambda: checked.target.ask("stat"))
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_code_without_debug_information(self):
+        checked = Checked(self, "nog_target")
+        checked.all_equal(self, STACKS // 10, lambda: checked.target.ask("go 1"))
+        self.assertEqual(0, checked.target.close()[0])
+
+    def test_nothing_is_compared_without_a_watcher(self):
+        checked = Checked(self, "stacks", "0")
+        checked.all_equal(self, 1000, wait_a_little)
+        checked.target.watch(False)
+        checked.target.state(agent.IDLE)
+        before = checked.now()
+        checked.target.ask("stat")  # a round, between two commands, has thousands of samples
+        checked.target.ask("stat")
+        self.assertEqual(before, checked.now())
+        self.assertEqual(0, checked.target.close()[0])
+
     def test_a_new_session_after_one_that_was_not_checked(self):
         checked = Checked(self, "stacks", "0")
         checked.all_equal(self, 1000, wait_a_little)
