@@ -78,7 +78,9 @@ class Daemon : public ProfilerService {
   absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;
-  absl::StatusOr<RssReport> account_rss(int pid) override { return rss_desk_.ask(pid); }
+  absl::StatusOr<RssReport> account_rss(int pid, RssOptions options) override {
+    return rss_desk_.ask(pid, options);
+  }
   absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
                                                          const CallsRequest& request) override {
     return call_desk_.start(pid, request);

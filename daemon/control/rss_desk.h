@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "daemon/rss/rss_report.h"
@@ -21,7 +22,7 @@ class RssDesk {
   static constexpr std::chrono::seconds kFresh{1};
 
   // Waits for a thread of its own that looks, at most as long as for any look.
-  absl::StatusOr<RssReport> ask(int pid);
+  absl::StatusOr<RssReport> ask(int pid, RssOptions options);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -29,10 +30,10 @@ class RssDesk {
     RssReport report;
     Clock::time_point made;
   };
-  static absl::StatusOr<RssReport> look(int pid);
+  static absl::StatusOr<RssReport> look(int pid, RssOptions options);
 
   std::mutex mutex_;
-  std::map<int, Answer> answers_;  // fresh ones, by pid
+  std::map<std::pair<int, bool>, Answer> answers_;  // fresh ones, by pid and with owners
   int looks_ = 0;
 };
 

@@ -290,9 +290,10 @@ absl::StatusOr<pb::ListTracesResponse> Client::list_traces() {
                                       pb::ListTracesRequest(), kTimeoutSeconds);
 }
 
-absl::StatusOr<pb::GetRssResponse> Client::get_rss(int pid) {
+absl::StatusOr<pb::GetRssResponse> Client::get_rss(int pid, bool owners) {
   pb::GetRssRequest request;
   request.set_pid(pid);
+  request.set_owners(owners);
   return call<pb::GetRssResponse>(*stub_->memory, &pb::Memory::Stub::GetRss, request,
                                   kLookTimeoutSeconds);
 }

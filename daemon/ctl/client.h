@@ -56,7 +56,7 @@ class Client {
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();
-  absl::StatusOr<pb::GetRssResponse> get_rss(int pid);
+  absl::StatusOr<pb::GetRssResponse> get_rss(int pid, bool owners = false);
   absl::StatusOr<pb::ListHeapsResponse> list_heaps(int pid);
   absl::StatusOr<pb::KeepHeapResponse> keep_heap(const pb::KeepHeapRequest& request);
 

@@ -123,7 +123,7 @@ absl::Status run_info(const Options& options) {
 absl::Status run_rss(const Options& options) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  ASSIGN_OR_RETURN(const pb::GetRssResponse response, client.get_rss(pid));
+  ASSIGN_OR_RETURN(const pb::GetRssResponse response, client.get_rss(pid, options.rss_owners));
   if (options.json()) return print_json(response);
   return print(rss_text(response, options.rss_files, stdout_style()));
 }

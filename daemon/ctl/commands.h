@@ -79,6 +79,7 @@ struct Options {
   std::size_t sql_rows = 100;
 
   std::size_t rss_files = 10;  // rss
+  bool rss_owners = false;
 
   // adjust
   std::vector<std::string> labels;  // "key=value"

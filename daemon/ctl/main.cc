@@ -171,6 +171,8 @@ class CommandLine {
     add_pid(rss);
     rss->add_option("-n,--limit", options_.rss_files, "Show so many files and arenas (0: all)")
         ->capture_default_str();
+    rss->add_flag("--owners", options_.rss_owners,
+                  "Show what C memory custom blocks hold: Bigarrays, streams, channels");
     add_format(rss, {ctl::kTable, ctl::kJson});
   }
 

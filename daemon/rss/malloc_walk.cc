@@ -100,7 +100,17 @@ void MallocWalk::take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std
   if (!in_use) return add(chunk, chunk + bytes, RssClass::kMallocFree, name);
   if (bytes == kTcacheBytes && tcaches_.size() < kMaxCached) tcaches_.push_back(chunk + kHead);
   const auto known = visitor_(chunk + kHead, bytes - kHead);
+  // The next chunk's first word is this one's, too.
+  if (!known) keep(chunk + kHead, bytes - kHead + sizeof(std::uint64_t));
   add(chunk, chunk + bytes, known.value_or(RssClass::kMallocUsed), name);
+}
+
+void MallocWalk::keep(std::uint64_t user, std::uint64_t bytes) {
+  if (kept_.size() < options_.max_kept) {
+    kept_.push_back({user, bytes});
+  } else {
+    kept_all_ = false;
+  }
 }
 
 void MallocWalk::walk_arena(const Arena& arena, std::uint32_t number,
@@ -137,6 +147,7 @@ void MallocWalk::walk_mapped(const Stretch& stretch, std::span<const Stretch> ru
       const std::uint64_t bytes = mapped_chunk_bytes(page, stretch.end);
       if (bytes != 0) {
         const auto known = visitor_(page + kHead, bytes - kHead);
+        if (!known) keep(page + kHead, bytes - kHead);
         add(page, page + bytes, known.value_or(RssClass::kMallocMmapped), 0);
         ++mapped_;
       }

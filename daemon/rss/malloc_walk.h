@@ -25,8 +25,17 @@ namespace memprofd {
 
 struct MallocOptions {
   std::uint64_t max_chunks = std::uint64_t{1} << 26;
+  std::size_t max_kept = 0;  // chunks in use that kept() has
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::stop_token stop = {};
+};
+
+// A chunk in use, as its owner knows it.
+struct MallocChunk {
+  std::uint64_t user = 0;   // the address that malloc gave
+  std::uint64_t bytes = 0;  // that may be written there: malloc_usable_size()
+
+  friend bool operator==(const MallocChunk&, const MallocChunk&) = default;
 };
 
 class MallocWalk {
@@ -51,6 +60,10 @@ class MallocWalk {
   ExtentLayer& cached() { return cached_; }  // lies above
   std::uint64_t walked() const { return walked_; }
   std::uint64_t mapped() const { return mapped_; }
+  // Chunks that were seen in use and that the visitor does not know, cached ones among them.
+  std::vector<MallocChunk>& kept() { return kept_; }
+  // False when there were more of them than were asked for.
+  bool kept_all() const { return kept_all_; }
   // False when time, chunks or extents did not suffice.
   bool complete() const { return complete_; }
 
@@ -79,6 +92,7 @@ class MallocWalk {
   };
   void follow_list(CachedList list);
   void find_in_tcache(std::uint64_t user);
+  void keep(std::uint64_t user, std::uint64_t bytes);
   bool out_of_room();
 
   const MemoryReader& memory_;
@@ -86,6 +100,8 @@ class MallocWalk {
   MallocOptions options_;
   ExtentLayer chunks_, cached_;
   std::vector<std::uint64_t> tcaches_;
+  std::vector<MallocChunk> kept_;
+  bool kept_all_ = true;
   std::uint64_t walked_ = 0, mapped_ = 0;
   bool complete_ = true;
 };

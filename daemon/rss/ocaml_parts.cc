@@ -22,6 +22,7 @@ constexpr std::uint64_t kMaxChannels = 65'536;
 constexpr std::uint64_t kChannelNext = 48;
 constexpr int kHeapTries = 3;  // a heap that grows meanwhile does not add up
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
+constexpr std::uint64_t kPoolClass = 24;
 // Lists of a program that runs may be longer than it has counted.
 constexpr std::uint64_t kPoolsMore = 4096;
 
@@ -141,6 +142,7 @@ void OcamlParts::find_chunk_heap(ExtentLayer& out) {
   for (const HeapRegion& region : map.regions) {
     out.add({.begin = region.begin, .end = region.end(), .kind = RssClass::kOcamlUsed});
   }
+  regions_ = std::move(map.regions);
   counts_.heap = map.sums.heap_words * kWordBytes;
   counts_.free = std::min(free_words * kWordBytes, counts_.heap);
 }
@@ -184,8 +186,24 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
     std::uint64_t next = 0;
     if (pool % kWordBytes != 0 || !memory_.read_value(pool, next).ok()) return;
     out.add({.begin = pool, .end = pool + kPoolBytes, .kind = kind});
+    if (kind == RssClass::kOcamlUsed) add_pool_region(pool);
     pool = next;
   }
+}
+
+void OcamlParts::add_pool_region(std::uint64_t pool) {
+  std::uint32_t size_class = 0;
+  const auto* heap = runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
+  if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok() ||
+      size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
+    return;
+  }
+  const std::uint32_t slot = heap->slot_words[size_class];
+  const std::uint64_t words = (PoolHeap::kPoolWords - PoolHeap::kHeadWords) / slot * slot;
+  regions_.push_back({.begin = pool + kPoolBytes - words * kWordBytes,
+                      .words = words,
+                      .slot_words = slot,
+                      .kind = RegionKind::kPool});
 }
 
 // A large block: its domain, the next one, its header, its fields.
@@ -195,6 +213,9 @@ void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLa
     if (block % kWordBytes != 0 || !memory_.read_value(block, head).ok()) return;
     const std::uint64_t words = kLargeHeadWords + words_with_header(head[kLargeHeadWords]);
     out.add({.begin = block, .end = block + words * kWordBytes, .kind = RssClass::kOcamlUsed});
+    regions_.push_back({.begin = block + kLargeHeadWords * kWordBytes,
+                        .words = words - kLargeHeadWords,
+                        .kind = RegionKind::kLarge});
     block = head[1];
   }
 }
@@ -208,6 +229,28 @@ void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
     return;
   }
   out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
+  // The youngest block lies where the program has last said that it does.
+  std::uint64_t first = 0, last = 0;
+  if (!memory_.read_value(state + runtime_.abi.young_ptr, first).ok() ||
+      !memory_.read_value(state + runtime_.abi.young_alloc_end, last).ok() || first < begin ||
+      last > end || first >= last || (first | last) % kWordBytes != 0) {
+    return;
+  }
+  regions_.push_back(
+      {.begin = first, .words = (last - first) / kWordBytes, .kind = RegionKind::kMinor});
+}
+
+HeapMap OcamlParts::heap_map() const {
+  HeapMap map{.regions = {}, .colours = {.domains = runtime_.abi.domains}};
+  std::vector<HeapRegion> regions = regions_;
+  std::ranges::sort(regions, {}, &HeapRegion::begin);
+  std::uint64_t end = 0;
+  for (const HeapRegion& region : regions) {
+    if (region.begin < end || region.end() <= region.begin) continue;
+    end = region.end();
+    map.regions.push_back(region);
+  }
+  return map;
 }
 
 void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out) {

@@ -15,6 +15,7 @@
 #include "daemon/rss/extent_layer.h"
 #include "daemon/rss/malloc_walk.h"
 #include "daemon/snapshot/heap_layout.h"
+#include "daemon/snapshot/heap_map.h"
 
 namespace memprofd {
 
@@ -56,6 +57,10 @@ class OcamlParts {
   void find_heaps(ExtentLayer& out);
   void find_tables(const MallocWalk& chunks, ExtentLayer& out);
 
+  // The heaps that were found, as a walk of their blocks takes them. The program runs: what it has
+  // done since may make them end in the middle of a block.
+  HeapMap heap_map() const;
+
   const OcamlCounts& counts() const { return counts_; }
   const std::string& why_no_heap() const { return why_no_heap_; }  // empty: it is known
 
@@ -73,6 +78,7 @@ class OcamlParts {
   void find_orphans(std::uint64_t orphans, ExtentLayer& out);
   void follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room, ExtentLayer& out);
   void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
+  void add_pool_region(std::uint64_t pool);
   void add_minor_heap(std::uint64_t state, ExtentLayer& out);
   void add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out);
   void add_tables_of(const MallocWalk& chunks, std::uint64_t state, ExtentLayer& out);
@@ -83,6 +89,7 @@ class OcamlParts {
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
   std::vector<std::uint64_t> states_;       // of domains
   OcamlCounts counts_;
+  std::vector<HeapRegion> regions_;
   std::string why_no_heap_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/rss/custom_owners.h"
 #include "daemon/rss/mapping_classes.h"
 #include "daemon/rss/ocaml_parts.h"
 #include "daemon/rss/page_map.h"
@@ -26,6 +27,7 @@ namespace {
 constexpr std::size_t kMaxMappings = 1u << 18;
 constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping that are looked at
 constexpr std::chrono::seconds kWalkTime{5};
+constexpr std::size_t kMaxOwned = 1u << 22;  // chunks of which is looked for who holds them
 // For all that is read of the program's memory: lists behind malloc's chunks have no end of their
 // own.
 constexpr std::chrono::seconds kReadTime{10};
@@ -36,17 +38,23 @@ struct Amounts {
 
 class Accounting {
  public:
-  Accounting(int pid, const std::stop_token& stop) : stop_(stop) { report_.pid = pid; }
+  Accounting(int pid, RssOptions options, const std::stop_token& stop)
+      : options_(options), stop_(stop) {
+    report_.pid = pid;
+  }
 
   absl::StatusOr<RssReport> run() {
     RETURN_IF_ERROR(open());
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
     find_runtime();
     find_parts(mappings);
+    if (options_.owners) find_owners();
     RETURN_IF_ERROR(reader_->broken());
     RETURN_IF_ERROR(count());
     split_ocaml_heap();
     make_parts();
+    report_.owners = owners_.largest();
+    report_.no_owner = owners_.no_owner();
     advise(report_);
     return std::move(report_);
   }
@@ -94,7 +102,9 @@ class Accounting {
         [this](std::uint64_t user, std::uint64_t bytes) {
           return ocaml_ ? ocaml_->look_at_chunk(user, bytes) : std::nullopt;
         },
-        MallocOptions{.deadline = std::chrono::steady_clock::now() + kWalkTime, .stop = stop_});
+        MallocOptions{.max_kept = options_.owners ? kMaxOwned : 0,
+                      .deadline = std::chrono::steady_clock::now() + kWalkTime,
+                      .stop = stop_});
     walk_arenas(arenas, mappings);
     if (ocaml_) ocaml_->find_heaps(heaps_);
     heaps_.seal();
@@ -201,10 +211,18 @@ class Accounting {
       RETURN_IF_ERROR(pages_->scan(mapping.begin, mapping.end, [&](const PageRun& run) {
         cut_by_layers(layers, run.begin, run.end,
                       [&](const Extent& piece) { count_piece(piece, run.swapped); });
+        if (options_.owners && !run.swapped) count_owned(run);
       }));
     }
     ASSIGN_OR_RETURN(report_.status, read_memory_status(report_.pid));
     return memory_->check();
+  }
+
+  void count_owned(const PageRun& run) {
+    const ExtentLayer* const layers[] = {&owned_};
+    cut_by_layers(layers, run.begin, run.end, [this](const Extent& piece) {
+      if (piece.name != 0) owners_.add_resident(piece.name - 1, piece.end - piece.begin);
+    });
   }
 
   Amounts& amounts(const Extent& piece) {
@@ -255,6 +273,37 @@ class Accounting {
     used.size = std::min(used.size, blocks);
   }
 
+  // The identifiers of custom blocks may be where nobody has looked for long: a page for each is
+  // read all the same.
+  std::string identifier(std::uint64_t operations) const {
+    std::string name = custom_identifier(*reader_, operations);
+    return name.empty() ? custom_identifier(*memory_, operations) : name;
+  }
+
+  void find_owners() {
+    if (!ocaml_ || !ocaml_->counts().known) {
+      report_.notes.push_back("what custom blocks hold is not known without the OCaml heap");
+      return;
+    }
+    ChunkOwners chunks(*reader_, std::move(walk_->kept()));
+    chunks.exclude(heaps_);
+    chunks.exclude(walk_->cached());
+    const SparseMemory heap(*memory_, *pages_, SparseMemory::Clock::now() + kWalkTime, stop_);
+    owners_.find(heap, ocaml_->heap_map(), chunks);
+    chunks.exclude(tables_);
+    chunks.follow();
+    owners_.sum_up(chunks, owned_);
+    report_.has_owners = true;
+    if (!walk_->kept_all()) {
+      report_.notes.push_back(fmt::format(
+          "who holds what was asked for {} chunks of malloc only: it has more", kMaxOwned));
+    }
+    const std::uint64_t lost = owners_.lost_bytes() + heap.swapped_bytes();
+    if (lost == 0) return;
+    report_.notes.push_back(fmt::format(
+        "what custom blocks hold in {} bytes of the OCaml heap, which could not be walked", lost));
+  }
+
   void make_parts() {
     for (const auto& [key, amounts] : amounts_) {
       report_.parts.push_back({.kind = key.first,
@@ -272,6 +321,7 @@ class Accounting {
     report_.notes.push_back(fmt::format(text, std::string(status.message())));
   }
 
+  const RssOptions options_;
   std::stop_token stop_;
   RssReport report_;
   std::unique_ptr<TargetMemory> memory_;
@@ -282,7 +332,8 @@ class Accounting {
   std::optional<OcamlRuntime> runtime_;
   std::optional<OcamlParts> ocaml_;
   std::unique_ptr<MallocWalk> walk_;
-  ExtentLayer stacks_, tables_, heaps_;
+  ExtentLayer stacks_, tables_, heaps_, owned_;
+  CustomOwners owners_{[this](std::uint64_t operations) { return identifier(operations); }};
   std::map<std::pair<RssClass, std::uint32_t>, Amounts> amounts_;
 };
 
@@ -294,8 +345,8 @@ std::uint64_t RssReport::resident(RssClass kind) const {
   return bytes;
 }
 
-absl::StatusOr<RssReport> account_rss(int pid, const std::stop_token& stop) {
-  return Accounting(pid, stop).run();
+absl::StatusOr<RssReport> account_rss(int pid, RssOptions options, const std::stop_token& stop) {
+  return Accounting(pid, options, stop).run();
 }
 
 }  // namespace memprofd

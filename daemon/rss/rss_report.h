@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/rss/c_owner.h"
 #include "daemon/rss/memory_status.h"
 #include "daemon/rss/rss_class.h"
 
@@ -43,6 +44,10 @@ struct RssAdvice {
   std::uint64_t bytes = 0;  // at most
 };
 
+struct RssOptions {
+  bool owners = false;  // what custom blocks hold
+};
+
 struct RssReport {
   int pid = 0;
   std::string program;         // path
@@ -59,6 +64,9 @@ struct RssReport {
   std::uint64_t trimmable = 0;       // pages that malloc_trim() would give back
   std::vector<RssAdvice> advice;     // the largest first
   std::vector<std::string> notes;    // what is not known and why, a line each
+  bool has_owners = false;           // those were asked for, and the OCaml heap could be walked
+  std::vector<COwner> owners;        // the largest first
+  COwner no_owner;                   // what malloc has given and no custom block holds
 
   // The resident bytes of all parts of a class.
   std::uint64_t resident(RssClass kind) const;
@@ -66,6 +74,7 @@ struct RssReport {
 
 // kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings
 // than are looked at.
-absl::StatusOr<RssReport> account_rss(int pid, const std::stop_token& stop = {});
+absl::StatusOr<RssReport> account_rss(int pid, RssOptions options = {},
+                                      const std::stop_token& stop = {});
 
 }  // namespace memprofd

@@ -352,6 +352,42 @@ class ResidentMemory(E2ETest):
         found = sum(int(part["size_bytes"]) for part in parts if part["kind"].startswith("ocaml_heap"))
         self.assertEqual(heap(), found)
 
+    def owners(self, daemon, target):
+        """Bytes and chunks by identifier; of what none holds by an empty one."""
+        answer = daemon.ctl_json("rss", "--pid", target.pid, "--owners")
+        self.assertEqual([], answer["notes"])
+        self.assertEqual(answer["rss_bytes"], answer["counted_bytes"])
+        rows = answer["owners"] + [answer["no_owner"]]
+        for row in rows:
+            self.assertLessEqual(int(row["resident_bytes"]), int(row["bytes"]))
+        return {row["identifier"]: [int(row["bytes"]), int(row["chunks"])] for row in rows}
+
+    def test_custom_blocks_own_what_malloc_gave_to_them(self):
+        daemon = self.daemon()
+        for folder in (harness.BUILD / "targets", harness.TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("c_owners", folder=folder)
+                before = self.owners(daemon, target)[""]
+                truth = target.command("hold 200")
+                found = self.owners(daemon, target)
+                self.assertEqual(truth["lists"], found["test.list"])
+                self.assertEqual(truth["files"], found["test.file"])
+                # 20 of 300,000 bytes and 180 of 5,000, those of parts included, each with what it is shared by.
+                arrays = 20 * 300_000 + 180 * 5_000
+                self.assertLess(arrays, found["_bigarr02"][0])
+                self.assertLess(found["_bigarr02"][0], arrays + 20 * 4096 + 280 * 64)
+                self.assertEqual(200 + 100, found["_bigarr02"][1])
+                self.assertLess(3 * 65_536, found["_chan"][0])
+                # The list of what C alone holds, and little that the C library has taken meanwhile.
+                none = [now - then for now, then in zip(found[""], before)]
+                for has, holds in zip(none, truth["none"]):
+                    self.assertLess(abs(has - holds), max(8, 0.05 * holds))
+                # What is let go of and collected is nobody's any more; what lies beside it stays.
+                left = target.command("drop")
+                self.assertLess(left["lists"][0], truth["lists"][0])
+                found = self.owners(daemon, target)
+                self.assertEqual([left["lists"], left["files"]], [found["test.list"], found["test.file"]])
+
     def test_what_cannot_be_looked_at_is_one_line(self):
         daemon = self.daemon()
         self.assert_one_line(daemon.ctl("rss", "--pid", 1 << 22, check=False).stderr, "no process")

@@ -325,13 +325,19 @@ class FakeService : public ProfilerService {
     }
     return findings;
   }
-  absl::StatusOr<RssReport> account_rss(int pid) override {
-    record(absl::StrCat("rss ", pid));
+  absl::StatusOr<RssReport> account_rss(int pid, RssOptions options) override {
+    record(absl::StrCat("rss ", pid, options.owners ? " owners" : ""));
     if (absl::Status status = failure(); !status.ok()) return status;
     RssReport report{.pid = pid, .program = "/bin/server", .counted = 8192};
     report.status.anonymous = 8192;
     report.parts = {{.kind = RssClass::kMallocUsed, .resident = 4096, .size = 8192},
                     {.kind = RssClass::kCode, .name = "/bin/server", .resident = 4096}};
+    report.has_owners = options.owners;
+    if (options.owners) {
+      report.owners = {
+          {.identifier = "_zip", .blocks = 2, .chunks = 3, .bytes = 70, .resident = 60}};
+      report.no_owner = {.chunks = 1, .bytes = 30, .resident = 20};
+    }
     return report;
   }
   // A trace needs the kernel: there is none here.

@@ -131,6 +131,18 @@ $(TARGETS_DIR)/traced: tests/targets/calls/traced.ml $(TARGETS_DIR)/obj/handshak
 $(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
+# Holds C's memory by custom blocks.
+C_OWNERS := $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie)
+targets: $(C_OWNERS)
+$(C_OWNERS): tests/targets/memory/c_owners_stubs.c
+$(TARGETS_DIR)/c_owners: tests/targets/memory/c_owners.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/memory && cp $(filter tests/%,$^) $(TARGETS_DIR)/memory/
+	$(Q)cd $(TARGETS_DIR)/memory && $(CC) -O2 -I$(shell ocamlc -where) -c c_owners_stubs.c -o c_owners_stubs.o
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/memory/c_owners.ml $(TARGETS_DIR)/memory/c_owners_stubs.o -o $@
+$(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h

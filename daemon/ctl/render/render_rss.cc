@@ -124,6 +124,30 @@ std::string malloc_text(const pb::GetRssResponse& response, std::size_t limit) {
   return out + more_text(all - arenas.size(), "arena");
 }
 
+std::string owners_text(const pb::GetRssResponse& response, std::size_t limit) {
+  if (!response.has_no_owner()) return "";
+  std::string out = "\nC memory by the custom blocks that hold it:\n";
+  TextTable table({{"BYTES", Align::kRight},
+                   {"RESIDENT", Align::kRight},
+                   {"CHUNKS", Align::kRight},
+                   {"BLOCKS", Align::kRight},
+                   {"IDENTIFIER"}});
+  const auto all = static_cast<std::size_t>(response.owners_size());
+  const std::size_t shown = limit == 0 ? all : std::min(limit, all);
+  const auto add = [&](const pb::RssOwner& owner, const std::string& blocks, std::string name) {
+    table.add_row({bytes_text(owner.bytes()), bytes_text(owner.resident_bytes()),
+                   absl::StrCat(owner.chunks()), blocks, std::move(name)});
+  };
+  for (std::size_t i = 0; i < shown; ++i) {
+    const pb::RssOwner& owner = response.owners(static_cast<int>(i));
+    add(owner, absl::StrCat(owner.blocks()),
+        owner.identifier().empty() ? "(no name)" : printable(owner.identifier()));
+  }
+  add(response.no_owner(), "-", "(held by no custom block)");
+  for (const std::string& line : table.lines()) absl::StrAppend(&out, line, "\n");
+  return out + more_text(all - shown, "identifier");
+}
+
 std::string advice_text(const pb::GetRssResponse& response) {
   std::string out;
   if (!response.advice().empty()) out = "\nWhat would give memory back:\n";
@@ -151,7 +175,7 @@ std::string rss_text(const pb::GetRssResponse& response, std::size_t limit, cons
   files.resize(shown);
   if (!files.empty()) absl::StrAppend(&out, "\n", table_of(files, "FILE", whole, style));
   return absl::StrCat(out, more_text(left, "file"), malloc_text(response, limit),
-                      advice_text(response));
+                      owners_text(response, limit), advice_text(response));
 }
 
 }  // namespace memprofd::ctl

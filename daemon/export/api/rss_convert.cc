@@ -44,6 +44,20 @@ void add_arenas(const RssReport& report, pb::GetRssResponse& out) {
   }
 }
 
+void set_owner(const COwner& owner, pb::RssOwner& to) {
+  to.set_identifier(valid_utf8(owner.identifier));
+  to.set_blocks(owner.blocks);
+  to.set_chunks(owner.chunks);
+  to.set_bytes(owner.bytes);
+  to.set_resident_bytes(owner.resident);
+}
+
+void add_owners(const RssReport& report, pb::GetRssResponse& out) {
+  if (!report.has_owners) return;
+  for (const COwner& owner : report.owners) set_owner(owner, *out.add_owners());
+  set_owner(report.no_owner, *out.mutable_no_owner());
+}
+
 }  // namespace
 
 pb::GetRssResponse to_proto(const RssReport& report) {
@@ -66,6 +80,7 @@ pb::GetRssResponse to_proto(const RssReport& report) {
     to.set_reason(advice.reason);
     to.set_bytes(advice.bytes);
   }
+  add_owners(report, out);
   for (const std::string& note : report.notes) out.add_notes(valid_utf8(note));
   return out;
 }

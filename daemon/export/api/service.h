@@ -42,7 +42,7 @@ class ProfilerService : public SnapshotSource {
   virtual std::vector<Finding> diagnose(int pid) = 0;
   // Where the resident memory of a program is, a target or not; errors as of
   // memprofd::account_rss().
-  virtual absl::StatusOr<RssReport> account_rss(int pid) = 0;
+  virtual absl::StatusOr<RssReport> account_rss(int pid, RssOptions options) = 0;
   // Counts calls of a program's functions, a target or not, for as long as the trace lives; errors
   // as of CallDesk::start().
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,

@@ -13,7 +13,8 @@ grpc::Status GrpcMemoryService::GetRss(grpc::ServerContext* context,
   absl::Status status = check_pid(request->pid());
   if (status.ok()) status = access_.check_control(GrpcAccess::caller(*context), request->pid());
   if (!status.ok()) return to_grpc(status);
-  const absl::StatusOr<RssReport> report = service_.account_rss(request->pid());
+  const absl::StatusOr<RssReport> report =
+      service_.account_rss(request->pid(), {.owners = request->owners()});
   if (!report.ok()) return to_grpc(report.status());
   *response = to_proto(*report);
   return grpc::Status::OK;

@@ -163,6 +163,22 @@ TEST(MallocWalk, FindsTheChunkOfAnAddress) {
   EXPECT_FALSE(walk.chunk_of(8));
 }
 
+TEST(MallocWalk, KeepsChunksInUseWithWhatMallocGave) {
+  FakeMalloc fake;
+  const std::uint64_t first = fake.chunk(0x100, true);
+  fake.chunk(0x200, false);
+  const std::uint64_t third = fake.chunk(0x80, true);
+  fake.top();
+  const auto kept_of = [&](std::size_t most) {
+    MallocWalk walk(fake.memory, [](auto, auto) { return std::nullopt; }, {.max_kept = most});
+    walk.walk_arena(find_arenas(fake.memory, kData)[0], 0, kBreakHeap);
+    return std::pair(walk.kept(), walk.kept_all());
+  };
+  const MallocChunk chunks[] = {{first + 16, 0xf8}, {third + 16, 0x78}};
+  EXPECT_EQ(kept_of(2), std::pair(std::vector{chunks[0], chunks[1]}, true));
+  EXPECT_EQ(kept_of(1), std::pair(std::vector{chunks[0]}, false));
+}
+
 TEST(MallocWalk, FindsWhatATcacheKeeps) {
   FakeMalloc fake;
   const std::uint64_t tcache = fake.chunk(0x290, true) + 16;
@@ -205,11 +221,12 @@ TEST(MallocWalk, FindsChunksWithMappingsOfTheirOwn) {
   while (memory.end() < 0x108000) memory.put(std::uint64_t{0});
   memory.poke(0x101008, std::uint64_t{0x3002});
   memory.poke(0x105008, std::uint64_t{0x9002});  // beyond the end: none
-  MallocWalk walk(memory, [](auto, auto) { return std::nullopt; }, {});
+  MallocWalk walk(memory, [](auto, auto) { return std::nullopt; }, {.max_kept = 9});
   const Stretch all{0x100000, 0x108000};
   walk.walk_mapped(all, std::vector{all}, {});
   walk.chunks().seal();
   EXPECT_EQ(walk.mapped(), 1u);
+  EXPECT_EQ(walk.kept(), std::vector<MallocChunk>({{0x101010, 0x2ff0}}));
   EXPECT_EQ(walk.chunks().find(0x103fff)->kind, RssClass::kMallocMmapped);
   EXPECT_EQ(walk.chunks().find(0x104000), nullptr);
 }

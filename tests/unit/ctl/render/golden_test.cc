@@ -134,5 +134,20 @@ TEST(GoldenOutputs, ResidentMemory) {
               ::testing::HasSubstr("to the byte what the kernel counts"));
 }
 
+TEST(GoldenOutputs, OwnersOfCMemory) {
+  RssReport report{.pid = 4242, .program = "/srv/shop", .has_owners = true};
+  report.owners = {
+      {.identifier = "_bigarr02",
+       .blocks = 12,
+       .chunks = 20,
+       .bytes = 9 << 20,
+       .resident = 8 << 20},
+      {.blocks = 1, .chunks = 2, .bytes = 4096, .resident = 4096},
+      {.identifier = "x\x1b[31m", .blocks = 1, .chunks = 1, .bytes = 24, .resident = 24}};
+  report.no_owner = {.chunks = 300, .bytes = 1 << 20, .resident = 1 << 19};
+  const std::string text = ctl::rss_text(to_proto(report), 2, {});
+  expect_golden("rss_owners.txt", text.substr(text.find("C memory")));
+}
+
 }  // namespace
 }  // namespace memprofd

@@ -576,7 +576,21 @@ TEST_F(GrpcServerTest, TellsWhereResidentMemoryIs) {
   EXPECT_EQ(answer->parts(0).kind(), "malloc_used");
   EXPECT_EQ(answer->parts(0).size_bytes(), 8192u);
   EXPECT_EQ(answer->parts(1).name(), "/bin/server");
+  EXPECT_FALSE(answer->has_no_owner());
   EXPECT_EQ(client.get_rss(0).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(GrpcServerTest, TellsWhatCustomBlocksHold) {
+  ctl::Client client({socket_, ""});
+  const auto answer = client.get_rss(4242, true);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->owners_size(), 1);
+  EXPECT_EQ(answer->owners(0).identifier(), "_zip");
+  EXPECT_EQ(answer->owners(0).blocks(), 2u);
+  EXPECT_EQ(answer->owners(0).chunks(), 3u);
+  EXPECT_EQ(answer->owners(0).bytes(), 70u);
+  EXPECT_EQ(answer->owners(0).resident_bytes(), 60u);
+  EXPECT_EQ(answer->no_owner().bytes(), 30u);
 }
 
 // ---------------------------------------------------------------- addresses

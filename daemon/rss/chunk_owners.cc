@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/chunk_owners.h"
+
+#include <algorithm>
+#include <array>
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kWord = 8;
+
+}  // namespace
+
+ChunkOwners::ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks)
+    : memory_(memory), chunks_(std::move(chunks)) {
+  std::ranges::sort(chunks_, {}, &MallocChunk::user);
+  owners_.assign(chunks_.size(), kNobody);
+}
+
+void ChunkOwners::exclude(const ExtentLayer& layer) {
+  auto at = layer.extents().begin();
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    const MallocChunk& chunk = chunks_[i];
+    while (at != layer.extents().end() && at->end <= chunk.user) ++at;
+    if (at == layer.extents().end()) return;
+    // The last word is also the first of what comes next.
+    const std::uint64_t own_end = chunk.user + chunk.bytes - kWord;
+    if (at->begin < own_end && owners_[i] == kNobody) owners_[i] = kExcluded;
+  }
+}
+
+bool ChunkOwners::own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps) {
+  if (chunks_.empty() || word < chunks_.front().user || word > chunks_.back().user) return false;
+  const auto found = std::ranges::lower_bound(chunks_, word, {}, &MallocChunk::user);
+  const auto chunk = static_cast<std::size_t>(found - chunks_.begin());
+  if (found->user != word || owners_[chunk] != kNobody) return false;
+  owners_[chunk] = owner;
+  if (steps != 0) waiting_.push_back({chunk, steps});
+  return true;
+}
+
+void ChunkOwners::follow() {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const auto [chunk, steps] = waiting_[i];
+    look_into(chunks_[chunk], owners_[chunk], steps == kAllTheWay ? steps : steps - 1);
+  }
+  waiting_.clear();
+}
+
+// Page by page: what was never touched holds nothing.
+void ChunkOwners::look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps) {
+  std::array<std::uint64_t, kPage / kWord> words;
+  const std::uint64_t end = (chunk.user + chunk.bytes) / kWord * kWord;
+  for (std::uint64_t at = chunk.user; at < end;) {
+    const std::uint64_t next = std::min(end, (at / kPage + 1) * kPage);
+    const auto piece = std::span(words).first((next - at) / kWord);
+    if (memory_.read(at, std::as_writable_bytes(piece)).ok()) {
+      for (const std::uint64_t word : piece) own(word, owner, steps);
+    }
+    at = next;
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which chunks of C's malloc are held by whom: those that an owner's words point to, and what these
+// chunks lead to. A word points to a chunk when it is the very address that malloc gave.
+//
+//     owner    | .. | word |           chunk       | .. | word |           chunk
+//                       └──────────────▶                    └──────────────▶
+//
+// So a pointer into the middle of a chunk, or one in disguise, is missed, and a stale word in a
+// chunk that is followed holds too much. A chunk has one owner: who points to it himself, or else
+// who was first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/rss/extent_layer.h"
+#include "daemon/rss/malloc_walk.h"
+
+namespace memprofd {
+
+class ChunkOwners {
+ public:
+  static constexpr std::uint32_t kNobody = ~0u;
+  static constexpr std::uint32_t kExcluded = ~0u - 1;  // not the program's own
+  // As far as chunks lead.
+  static constexpr std::uint32_t kAllTheWay = ~0u;
+
+  // memory must outlive this. chunks: in use, in any order.
+  ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks);
+
+  // Chunks that nobody has yet and that share bytes with a sealed layer are nobody's to have.
+  void exclude(const ExtentLayer& layer);
+  // The chunk that the word points to is the owner's, and what can be reached from there in so many
+  // steps. False when it points to none that is still free to have.
+  bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
+  // After all owners' own words: where their chunks lead.
+  void follow();
+
+  const std::vector<MallocChunk>& chunks() const { return chunks_; }  // by address
+  std::span<const std::uint32_t> owners() const { return owners_; }   // of each
+
+ private:
+  struct Step {
+    std::size_t chunk;
+    std::uint32_t steps;
+  };
+  void look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps);
+
+  const MemoryReader& memory_;
+  std::vector<MallocChunk> chunks_;
+  std::vector<std::uint32_t> owners_;
+  std::vector<Step> waiting_;
+};
+
+}  // namespace memprofd

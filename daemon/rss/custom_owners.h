@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of C's memory custom blocks hold, by their identifier: streams of a library, Bigarrays,
+// channels, mutexes. After the fact: no sampling, nothing is asked of the program, which may run.
+//
+// Blocks that are dead count as well: as long as they have not been swept, what they hold has not
+// been freed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/rss/c_owner.h"
+#include "daemon/rss/chunk_owners.h"
+#include "daemon/rss/page_map.h"
+#include "daemon/snapshot/heap_map.h"
+
+namespace memprofd {
+
+// The memory of a program as zeroes where it is not resident: nothing is mapped or swapped in.
+class SparseMemory : public MemoryReader {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Both must outlive this. Nothing is read once the time is over or nobody wants it any more.
+  SparseMemory(const MemoryReader& memory, const PageMap& pages, Clock::time_point until,
+               std::stop_token stop)
+      : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+  std::uint64_t swapped_bytes() const { return swapped_; }
+
+ private:
+  const MemoryReader& memory_;
+  const PageMap& pages_;
+  const Clock::time_point until_;
+  const std::stop_token stop_;
+  mutable std::uint64_t swapped_ = 0;
+};
+
+class CustomOwners {
+ public:
+  // A block's operations, by address, are told by their identifier.
+  using Identifiers = std::function<std::string(std::uint64_t)>;
+  static constexpr std::size_t kMostIdentifiers = 4096;
+  // Times that the walk of a heap may end early.
+  static constexpr int kMostLosses = 256;
+
+  explicit CustomOwners(Identifiers identifiers) : identifiers_(std::move(identifiers)) {}
+
+  // Finds custom blocks and gives them their chunks. What of the heap could not be walked is in
+  // lost_bytes().
+  void find(const MemoryReader& memory, HeapMap map, ChunkOwners& chunks);
+  // Once chunks were followed. layer: their bytes, by the number of the owner + 1.
+  void sum_up(const ChunkOwners& chunks, ExtentLayer& layer);
+
+  // By number.
+  const std::vector<COwner>& owners() const { return owners_; }
+  // Those that hold something, the largest first.
+  std::vector<COwner> largest() const;
+  std::uint64_t lost_bytes() const { return lost_; }
+  // Chunks in use that no custom block holds, and that are not the runtime's.
+  const COwner& no_owner() const { return no_owner_; }
+  // number: of the layer.
+  void add_resident(std::uint32_t number, std::uint64_t bytes) {
+    (number < owners_.size() ? owners_[number] : no_owner_).resident += bytes;
+  }
+
+ private:
+  std::uint32_t number_of(std::uint64_t operations);
+  // What the regions up to that one have behind where the walk came to; then they are left out.
+  void lose(HeapMap& map, const HeapRegion* last, std::uint64_t reached);
+  void take_block(std::span<const std::uint64_t> fields, ChunkOwners& chunks);
+
+  Identifiers identifiers_;
+  absl::flat_hash_map<std::uint64_t, std::uint32_t> by_operations_;
+  absl::flat_hash_map<std::string, std::uint32_t> by_identifier_;
+  std::vector<COwner> owners_;
+  std::uint64_t lost_ = 0;
+  COwner no_owner_;
+};
+
+// What operations of custom blocks say that they are called; empty when that cannot be read.
+std::string custom_identifier(const MemoryReader& memory, std::uint64_t operations);
+
+// Gives the words of a custom block to chunks: its operations come first. False: it holds none.
+bool own_words_of_custom(std::string_view identifier, std::span<const std::uint64_t> fields,
+                         std::uint32_t owner, ChunkOwners& chunks);
+
+}  // namespace memprofd

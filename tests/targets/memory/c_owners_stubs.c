@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Custom blocks that hold memory of malloc, and what it is by malloc's own count. */
+#define CAML_NAME_SPACE
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <caml/alloc.h>
+#include <caml/custom.h>
+#include <caml/memory.h>
+#include <caml/mlvalues.h>
+
+enum { LISTS, FILES, NONE, KINDS };
+static long bytes[KINDS], chunks[KINDS];
+
+static void count(int kind, void* chunk, int sign) {
+  bytes[kind] += sign * (long)malloc_usable_size(chunk);
+  chunks[kind] += sign;
+}
+
+struct node {
+  struct node* next;
+  char* text; /* a chunk of its own */
+};
+
+static void free_list(value block) {
+  struct node* node = *(struct node**)Data_custom_val(block);
+
+  while (node) {
+    struct node* next = node->next;
+
+    count(LISTS, node->text, -1);
+    count(LISTS, node, -1);
+    free(node->text);
+    free(node);
+    node = next;
+  }
+}
+
+static void close_file(value block) {
+  FILE* file = *(FILE**)Data_custom_val(block);
+
+  count(FILES, file->_IO_buf_base, -1);
+  count(FILES, file, -1);
+  fclose(file);
+}
+
+static struct custom_operations list_operations = {
+    "test.list", free_list, custom_compare_default, custom_hash_default, custom_serialize_default,
+    custom_deserialize_default, custom_compare_ext_default, custom_fixed_length_default};
+static struct custom_operations file_operations = {
+    "test.file", close_file, custom_compare_default, custom_hash_default, custom_serialize_default,
+    custom_deserialize_default, custom_compare_ext_default, custom_fixed_length_default};
+
+value c_owners_list(value length) {
+  value block = caml_alloc_custom(&list_operations, sizeof(void*), 0, 1);
+  struct node* first = NULL;
+
+  for (long i = 0; i < Long_val(length); i++) {
+    struct node* node = malloc(sizeof *node);
+
+    node->text = malloc(700);
+    memset(node->text, 'x', 700);
+    node->next = first;
+    first = node;
+    count(LISTS, node, 1);
+    count(LISTS, node->text, 1);
+  }
+  *(struct node**)Data_custom_val(block) = first;
+  return block;
+}
+
+/* A stream of the C library: it has a structure and a buffer. */
+value c_owners_file(value path) {
+  CAMLparam1(path);
+  FILE* file = fopen(String_val(path), "r");
+  value block;
+
+  (void)!fgetc(file);
+  count(FILES, file, 1);
+  count(FILES, file->_IO_buf_base, 1);
+  block = caml_alloc_custom(&file_operations, sizeof(void*), 0, 1);
+  *(FILE**)Data_custom_val(block) = file;
+  CAMLreturn(block);
+}
+
+/* Held by C alone. */
+static void** held;
+
+value c_owners_hold(value size) {
+  void** chunk = malloc((size_t)Long_val(size));
+
+  memset(chunk, 0, (size_t)Long_val(size));
+  *chunk = held;
+  held = chunk;
+  count(NONE, chunk, 1);
+  return Val_unit;
+}
+
+value c_owners_count(value kind) {
+  value pair = caml_alloc_small(2, 0);
+
+  Field(pair, 0) = Val_long(bytes[Long_val(kind)]);
+  Field(pair, 1) = Val_long(chunks[Long_val(kind)]);
+  return pair;
+}
