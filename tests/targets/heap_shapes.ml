@@ -6,8 +6,7 @@
    OCaml 4 runs. Both write what the program's own walk finds (heap_shapes_stubs.c) and answer
    {"sweeping":..,"state":"0x..","kept_words":..,..}; until the next command the heap stays as it is.
 
-   "weak" makes ephemerons and a weak array, at first, and then does a minor collection, while no major one can
-   end; "collect" collects everything and answers {"kept":N,..}: what the collector has kept of these, by tag. *)
+   "weak" makes ephemerons and a weak array in the place of the ones before, and then does a minor collection; "collect" collects everything and answers {"kept":N,..}: what the collector has kept of these, by tag. *)
 
 external state : unit -> string = "heap_shapes_state"
 external walk : string -> bool = "heap_shapes_walk"
@@ -106,11 +105,7 @@ let make_weak () =
   keys := Array.append (every_other all) (every_other elements)
 
 let weak () =
-  if !ephemerons = [||] then begin
-    Gc.set { (Gc.get ()) with space_overhead = 1_000_000 };
-    Gc.full_major ();
-    make_weak ()
-  end;
+  make_weak ();
   Gc.minor ();
   print_endline "{}"
 
