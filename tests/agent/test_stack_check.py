@@ -85,7 +85,8 @@ class StackCheck(unittest.TestCase):
             checked.all_equal(self, checked.now()["equal"] + STACKS // 10, lambda: checked.target.ask("go 2000"))
         self.assertEqual(0, checked.target.close()[0])
 
-    def test_compactions(self):
+    def test_values_that_are_replaced_all_the_time(self):
+        """Pieces this short end before the program compacts its heap."""
         checked = Checked(self, "values", rate=1e-1)
         checked.all_equal(self, STACKS, lambda: checked.target.ask("churn 0.2"))
         self.assertEqual(0, checked.target.close()[0])
