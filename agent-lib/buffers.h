@@ -31,8 +31,8 @@ union memprof_activity {
 };
 extern volatile union memprof_activity memprof_activity;
 
-/* A requested_capture beside those of enum memprof_capture_by: the runtime's, and the agent's own walk
- * of OCaml 4 stacks is compared with it (stack_check.h). Only tests ask for it. */
+/* A requested_capture beside those of enum memprof_capture_by: the runtime's, and the agent's own
+ * walk of OCaml 4 stacks is compared with it (stack_check.h). Only tests ask for it. */
 #define MEMPROF_CAPTURE_CHECKED 2u
 
 /* Whether callstacks of the session that runs are the runtime's, in packed batches. */

@@ -70,7 +70,7 @@ struct Options {
   // snapshot
   std::string heap_file, other_heap_file;
   bool keep_heap = false;  // by memprofd
-  std::string heap_site;  // why, of either
+  std::string heap_site;   // why, of either
   std::vector<std::string> heap_cmt;
   std::string heap_under;  // retained
   std::uint32_t heap_depth = 3;

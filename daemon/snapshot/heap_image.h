@@ -37,7 +37,8 @@ inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephem
 // What blocks have in common. There are few: hundreds, or thousands.
 struct BlockShape {
   std::uint8_t tag = 0;
-  // Of texts: a closure's function, a custom block's identifier, what an abstract one is; 0: none.
+  // A number of texts: a closure's function, a custom block's identifier, what an abstract one is;
+  // 0: none.
   std::uint32_t name = 0;
   std::uint64_t words = 0;  // header included
   // Where the stack of a continuation's fiber is in sites, a location for each frame; kNoSite: it

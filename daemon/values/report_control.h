@@ -15,8 +15,8 @@
 namespace memprofd {
 
 struct ReportControl {
-  // Of which: those whose name, labels behind it, has the pattern (RE2; empty: all) and which have
-  // all these labels.
+  // What is meant has the pattern (RE2; empty: all) in its name, labels behind it, and all these
+  // labels.
   std::string pattern;
   std::vector<std::pair<std::string, std::string>> labels;
   // What is not set stays as it is.
