@@ -96,7 +96,9 @@ void memprof_use_buffer(uint32_t index) { use(&memprof_agent_control.buffers_use
 
 static enum memprof_batch_format running_format(void)
 {
-	return memprof_runtime_captures() ? MEMPROF_BATCH_PACKED : MEMPROF_BATCH_PLAIN;
+	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME
+		       ? MEMPROF_BATCH_PACKED
+		       : MEMPROF_BATCH_PLAIN;
 }
 
 void memprof_begin_batch(struct memprof_batch_buffer *buffer, enum memprof_batch_format format)

@@ -31,17 +31,6 @@ union memprof_activity {
 };
 extern volatile union memprof_activity memprof_activity;
 
-/* A requested_capture beside those of enum memprof_capture_by: the runtime's, and the agent's own
- * walk of OCaml 4 stacks is compared with it (stack_check.h). Only tests ask for it. */
-#define MEMPROF_CAPTURE_CHECKED 2u
-
-/* Whether callstacks of the session that runs are the runtime's, in packed batches. */
-static inline int memprof_runtime_captures(void)
-{
-	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME ||
-	       memprof_agent_control.running_capture == MEMPROF_CAPTURE_CHECKED;
-}
-
 uint64_t memprof_now_ns(void);
 /* The index of this domain, below MEMPROF_DOMAINS. */
 uint32_t memprof_domain_index(void);

@@ -75,8 +75,9 @@ static void answer(enum memprof_agent_state state, uint32_t generation)
 
 static intptr_t callstack_size(void)
 {
-	return memprof_runtime_captures() ? (intptr_t)MEMPROF_PACKED_FRAMES
-					  : MEMPROF_CALLSTACK_SIZE;
+	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME
+		       ? (intptr_t)MEMPROF_PACKED_FRAMES
+		       : MEMPROF_CALLSTACK_SIZE;
 }
 
 /* OCaml 5: something has happened to a block that is followed and was not told. */

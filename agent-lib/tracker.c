@@ -5,7 +5,6 @@
 #include "callstacks.h"
 #include "domains.h"
 #include "session.h"
-#include "stack_check.h"
 #include "static_value.h"
 
 STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
@@ -101,10 +100,8 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	record.sample_id = memprof_new_sample_id(buffer);
 	memprof_append(buffer, &record, callstack);
 	memprof_give_back_buffer(buffer);
-	if (UNLIKELY(memprof_agent_control.running_capture == MEMPROF_CAPTURE_CHECKED))
-		memprof_check_stack(MEMPROF_ORIGIN_TID(record.origin), callstack);
 #ifdef MEMPROF_ON_CALLSTACK
-	MEMPROF_ON_CALLSTACK(record.sample_id, callstack);
+	MEMPROF_ON_CALLSTACK(&record, callstack);
 #endif
 	return follow(domain, VAL_LONG(record.sample_id));
 }

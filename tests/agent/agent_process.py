@@ -59,10 +59,10 @@ def eventually(condition, what, timeout=20.0):
 
 
 class AgentProcess:
-    def __init__(self, target, *arguments, preload=True, holder=None, folder="targets"):
+    def __init__(self, target, *arguments, preload=True, holder=None, folder="targets", agent=AGENT):
         environment = dict(os.environ)
         if preload:
-            environment["LD_PRELOAD"] = AGENT
+            environment["LD_PRELOAD"] = agent
         self.path = os.path.abspath(os.path.join(BUILD, folder, target))
         self.process = subprocess.Popen(
             [self.path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ class AgentProcess:
         assert self.ready[:1] == ["ready"], self.ready
         self.pid = self.process.pid
         # The file that holds the agent: the preloaded library, or the program.
-        holder = holder or (AGENT if preload else self.path)
+        holder = holder or (agent if preload else self.path)
         self.base = self._base(holder)
         self.control = self.base + symbol(holder, "memprof_agent_control")
         self.semaphore = self.base + semaphore(holder)

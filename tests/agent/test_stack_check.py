@@ -12,11 +12,12 @@ import time
 import unittest
 
 import agent_process as agent
-from agent_process import AGENT, BUILD, AgentProcess, symbol
+from agent_process import BUILD, AgentProcess, symbol
 
-CHECKED = 2  # MEMPROF_CAPTURE_CHECKED
+AGENT = os.path.abspath(os.path.join(BUILD, "tests/libmemprof_agent_checked.so"))
+BY_RUNTIME = 1  # MEMPROF_CAPTURE_BY_RUNTIME
 STACKS = int(os.environ.get("MEMPROFD_STACKS", "20000"))
-# struct memprof_stack_checks, agent-lib/stack_check.h
+# struct memprof_stack_checks, tests/agent/stack_check.h
 CHECKS = struct.Struct("<7Q")
 NAMES = ("equal", "different", "postponed", "too_deep", "walked", "verified", "unsupported")
 # struct memprof_stack, agent-lib/delta_walk.h: there are so many, with these parts.
@@ -29,12 +30,16 @@ class Checked:
     """A program whose samples are compared."""
 
     def __init__(self, test, *arguments, rate=1e-2, **options):
-        self.target = AgentProcess(*arguments, **options)
+        self.target = AgentProcess(*arguments, agent=AGENT, **options)
         test.addCleanup(lambda: self.target.process.kill() if self.target.process.poll() is None else None)
         self.at = self.target.base + symbol(AGENT, "memprof_stack_checks")
-        self.target.write(self.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", CHECKED))
+        self.target.write(self.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_RUNTIME))
+        self.want(True)
         self.target.request(rate, 1)
         self.target.watch(True)
+
+    def want(self, check):
+        self.target.write(self.target.base + symbol(AGENT, "memprof_stack_check_wanted"), struct.pack("<I", check))
 
     def now(self):
         return dict(zip(NAMES, CHECKS.unpack(self.target.read(self.at, CHECKS.size))))
@@ -116,14 +121,14 @@ class StackCheck(unittest.TestCase):
     def test_a_new_session_after_one_that_was_not_checked(self):
         checked = Checked(self, "stacks", "0")
         checked.all_equal(self, 1000, wait_a_little)
-        checked.target.write(checked.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", 1))
+        checked.want(False)
         checked.target.request(1e-2, 2)
         checked.target.state(agent.SAMPLING, 2)
         before = checked.now()
         samples = checked.target.head()["last_sample_id"]
         agent.eventually(lambda: checked.target.head()["last_sample_id"] > samples + 1000, "samples of the second session")
         self.assertEqual(before, checked.now())
-        checked.target.write(checked.target.control + agent.REQUESTED_CAPTURE, struct.pack("<I", CHECKED))
+        checked.want(True)
         checked.target.request(1e-2, 3)
         checked.all_equal(self, before["equal"] + 1000, wait_a_little)
         self.assertEqual(0, checked.target.close()[0])

@@ -205,6 +205,20 @@ $(BUILD)/tests/libmemprof_agent_truth.so: $(TRUTH_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@
 
+# The agent with its own walk of stacks beside the runtime's (tests/agent/stack_check.h).
+CHECKED_DIR := $(BUILD)/tests/checked
+CHECKED_OBJ := $(filter-out %/tracker.c.o,$(AGENT_OBJ)) $(CHECKED_DIR)/tracker.c.o $(CHECKED_DIR)/stack_check.c.o
+targets: $(BUILD)/tests/libmemprof_agent_checked.so
+$(CHECKED_DIR)/tracker.c.o: agent-lib/tracker.c $(wildcard agent-lib/*.h agent-lib/include/*.h) tests/agent/stack_check.h
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -include tests/agent/stack_check.h -c $< -o $@
+$(CHECKED_DIR)/stack_check.c.o: tests/agent/stack_check.c tests/agent/stack_check.h $(wildcard agent-lib/*.h agent-lib/include/*.h)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -I. -c $< -o $@
+$(BUILD)/tests/libmemprof_agent_checked.so: $(CHECKED_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@
+
 # Programs that load code while they run: the host's, and in targets-RELEASE.
 PLUGIN_HOSTS := $(foreach folder,$(TARGETS_DIR) $(BUILD)/targets-trixie,$(folder)/plugins/plugin_host)
 targets: $(PLUGIN_HOSTS)

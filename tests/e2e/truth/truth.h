@@ -18,7 +18,8 @@
 #include <stdint.h>
 #define MEMPROF_CALLSTACK_SIZE 1000000
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
-#define MEMPROF_ON_CALLSTACK memprof_truth_callstack
+#define MEMPROF_ON_CALLSTACK(record, callstack) \
+  memprof_truth_callstack((record)->sample_id, callstack)
 #endif
 
 #endif

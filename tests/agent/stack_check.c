@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stack_check.h"
 
-#include "callstacks.h"
-#include "delta_walk.h"
-#include "domains.h"
-#include "include/memprof_agent_abi.h"
+#include "agent-lib/buffers.h"
+#include "agent-lib/callstacks.h"
+#include "agent-lib/delta_walk.h"
+#include "agent-lib/domains.h"
+#include "agent-lib/runtime_abi.h"
 
 extern char *Caml_state WEAK;
 extern void caml_c_call(void) WEAK;
@@ -22,6 +23,7 @@ extern uint64_t caml_frame_descriptors_mask WEAK;
 static struct memprof_stack stacks[STACKS];
 
 struct memprof_stack_checks memprof_stack_checks;
+volatile uint32_t memprof_stack_check_wanted;
 
 /* Where the domain state has the innermost OCaml frame when OCaml calls the runtime. */
 static struct {
@@ -170,12 +172,15 @@ static void compare(struct memprof_stack *stack, value callstack)
 	}
 }
 
-void memprof_check_stack(uint32_t tid, value callstack)
+void memprof_check_stack(const struct memprof_record *record, intptr_t callstack)
 {
+	if (!memprof_stack_check_wanted ||
+	    memprof_agent_control.running_capture != MEMPROF_CAPTURE_BY_RUNTIME)
+		return;
 	if (!is_supported())
 		memprof_stack_checks.unsupported++;
 	else if (!is_of_this_moment(callstack))
 		memprof_stack_checks.postponed++;
 	else
-		compare(&stacks[tid % STACKS], callstack);
+		compare(&stacks[MEMPROF_ORIGIN_TID(record->origin) % STACKS], callstack);
 }
