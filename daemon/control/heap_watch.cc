@@ -140,19 +140,15 @@ absl::Status HeapWatch::take(int pid, const std::string& comm, std::string& done
     options_.count(file.status());
     return file.status();
   }
-  absl::Status written;
-  const HeapClient client{.take =
-                              [&](std::string_view bytes) {
-                                written = file->write(bytes);
-                                return written.ok();
-                              },
-                          .waits = [this] { return stop_.wait({}); }};
-  const auto summary =
-      service_.take_heap({.pid = pid, .max_pause_seconds = options_.max_pause_seconds}, client);
-  RETURN_IF_ERROR(written);
-  RETURN_IF_ERROR(summary.status());
-  RETURN_IF_ERROR(file->finish());
-  done = absl::StrCat(cost_of(to_proto(*summary)), ", in ", file->path());
+  HeapSummary summary;
+  const auto take_into = [&](const HeapClient& client) -> absl::Status {
+    ASSIGN_OR_RETURN(
+        summary,
+        service_.take_heap({.pid = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(file->fill([this] { return stop_.wait({}); }, take_into));
+  done = absl::StrCat(cost_of(to_proto(summary)), ", in ", file->path());
   return absl::OkStatus();
 }
 

@@ -10,6 +10,9 @@
 
 namespace memprofd {
 
+// No address of a process is here or beyond.
+inline constexpr std::uint64_t kEndOfMemory = std::uint64_t{1} << 47;
+
 class MemoryReader {
  public:
   virtual ~MemoryReader() = default;

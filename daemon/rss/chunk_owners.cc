@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/rss/page_map.h"
+
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kWord = 8;
 
 }  // namespace
@@ -50,10 +51,10 @@ void ChunkOwners::follow() {
 
 // Page by page: what was never touched holds nothing.
 void ChunkOwners::look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps) {
-  std::array<std::uint64_t, kPage / kWord> words;
+  std::array<std::uint64_t, kPageBytes / kWord> words;
   const std::uint64_t end = (chunk.user + chunk.bytes) / kWord * kWord;
   for (std::uint64_t at = chunk.user; at < end;) {
-    const std::uint64_t next = std::min(end, (at / kPage + 1) * kPage);
+    const std::uint64_t next = std::min(end, (at / kPageBytes + 1) * kPageBytes);
     const auto piece = std::span(words).first((next - at) / kWord);
     if (memory_.read(at, std::as_writable_bytes(piece)).ok()) {
       for (const std::uint64_t word : piece) own(word, owner, steps);

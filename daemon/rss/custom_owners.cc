@@ -14,7 +14,6 @@ namespace {
 
 // Fields of a Bigarray: its elements, and what it shares them by, which leads to them.
 constexpr std::size_t kData = 1, kProxy = 4;
-constexpr std::size_t kMostIdentifier = 64;
 
 }  // namespace
 
@@ -40,15 +39,8 @@ absl::Status SparseMemory::read(std::uint64_t address, std::span<std::byte> out)
 }
 
 std::string custom_identifier(const MemoryReader& memory, std::uint64_t operations) {
-  std::uint64_t at = 0;
-  std::string name;
-  if (!memory.read_value(operations, at).ok()) return name;
-  for (char c = 0; name.size() < kMostIdentifier && memory.read_value(at++, c).ok();) {
-    if (c == '\0') return name;
-    if (c < ' ' || c > '~') return "";
-    name += c;
-  }
-  return name;
+  CustomIdentifier identifier = read_custom_identifier(memory, operations);
+  return identifier.is_printable ? std::move(identifier.text) : "";
 }
 
 // Elements are no pointers, and are not looked into.

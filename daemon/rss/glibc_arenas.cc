@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMaxDataBytes = 16 << 20;
-constexpr std::uint64_t kMaxAddress = std::uint64_t{1} << 47;
 constexpr int kBins = 127;
 constexpr std::uint64_t kBinBytes = 16;
 constexpr int kMaxCandidates = 1024;
@@ -34,10 +33,10 @@ struct HeapInfo {
 };
 
 bool read_tail(const MemoryReader& memory, std::uint64_t bins, ArenaTail& tail) {
-  if (bins >= kMaxAddress || bins % kWord != 0) return false;
+  if (bins >= kEndOfMemory || bins % kWord != 0) return false;
   if (!memory.read_value(bins + kNext, tail).ok()) return false;
   return tail.system_bytes != 0 && tail.system_bytes <= tail.max_system_bytes &&
-         tail.max_system_bytes < kMaxAddress && tail.next < kMaxAddress;
+         tail.max_system_bytes < kEndOfMemory && tail.next < kEndOfMemory;
 }
 
 // The bins of all arenas in the ring, when it closes; before: what an arena has before its bins.

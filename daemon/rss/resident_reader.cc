@@ -10,7 +10,6 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 64 << 10;
-constexpr std::uint64_t kMaxAddress = std::uint64_t{1} << 47;
 constexpr std::uint64_t kLooksEvery = 4096;  // reads of what is there; others take longer
 
 }  // namespace
@@ -22,7 +21,8 @@ void ResidentReader::look_at_clock() const {
 absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) const {
   look_at_clock();
   if (late_) return absl::DeadlineExceededError("no time is left");
-  if (address >= kMaxAddress || bytes > kPieceBytes) return absl::OutOfRangeError("no such memory");
+  if (address >= kEndOfMemory || bytes > kPieceBytes)
+    return absl::OutOfRangeError("no such memory");
   const std::uint64_t begin = address / kPageBytes * kPageBytes;
   std::uint64_t end = begin;
   RETURN_IF_ERROR(pages_.scan(begin, begin + kPieceBytes + kPageBytes, [&](const PageRun& run) {

@@ -6,6 +6,7 @@
 namespace memprofd {
 namespace {
 
+constexpr std::size_t kMostIdentifier = 64;
 constexpr std::size_t kDimensionCount = 2, kFlags = 3, kFirstDimension = 5;
 constexpr std::uint64_t kMostDimensions = 16;
 constexpr std::uint64_t kKindMask = 0xff;
@@ -31,6 +32,19 @@ std::uint64_t bigarray_bytes(std::span<const std::uint64_t> fields) {
 }
 
 }  // namespace
+
+CustomIdentifier read_custom_identifier(const MemoryReader& memory, std::uint64_t operations) {
+  CustomIdentifier identifier;
+  std::string& text = identifier.text;
+  std::uint64_t at = 0;
+  if (!memory.read_value(operations, at).ok()) return identifier;
+  for (char c = 0; text.size() < kMostIdentifier && memory.read_value(at++, c).ok();) {
+    identifier.is_printable = c == '\0' || (c >= ' ' && c <= '~');
+    if (c == '\0' || !identifier.is_printable) break;
+    text += c;
+  }
+  return identifier;
+}
 
 std::uint64_t outside_bytes(std::string_view identifier, std::span<const std::uint64_t> fields) {
   if (identifier == kBigarrayIdentifier) return bigarray_bytes(fields);

@@ -90,6 +90,10 @@ Value set_value(const memprof_slot& slot) {
   return value;
 }
 
+bool is_known(const memprof_values_head& head) {
+  return head.magic == MEMPROF_VALUES_MAGIC && head.abi == MEMPROF_VALUES_ABI;
+}
+
 class Reading {
  public:
   Reading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now)
@@ -113,8 +117,8 @@ class Reading {
  private:
   absl::Status read_head() {
     RETURN_IF_ERROR(memory_.read_value(address_, head_));
-    if (head_.magic != MEMPROF_VALUES_MAGIC || head_.abi != MEMPROF_VALUES_ABI ||
-        head_.slot_bytes != sizeof(memprof_slot) || head_.lane_bytes != sizeof(memprof_lane) ||
+    if (!is_known(head_) || head_.slot_bytes != sizeof(memprof_slot) ||
+        head_.lane_bytes != sizeof(memprof_lane) ||
         head_.log_entry_bytes != sizeof(memprof_log_entry)) {
       return absl::FailedPreconditionError(
           "what the program says cannot be read: it was built with another memprof-agent.values; "
@@ -302,7 +306,7 @@ absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t 
                                     std::uint64_t now_ns) {
   memprof_values_head head{};
   RETURN_IF_ERROR(memory.read_value(address, head));
-  if (head.magic != MEMPROF_VALUES_MAGIC || head.abi != MEMPROF_VALUES_ABI) return false;
+  if (!is_known(head)) return false;
   if (head.observed_until_ns < now_ns + kObservedNs / 2) {
     RETURN_IF_ERROR(memory.write_value(address + kUntil, now_ns + kObservedNs));
   }
@@ -312,7 +316,7 @@ absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t 
 absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address) {
   memprof_values_head head{};
   RETURN_IF_ERROR(memory.read_value(address, head));
-  if (head.magic != MEMPROF_VALUES_MAGIC || head.abi != MEMPROF_VALUES_ABI) {
+  if (!is_known(head)) {
     return absl::FailedPreconditionError("what the program says of itself is not understood");
   }
   RETURN_IF_ERROR(memory.write_value(address + offsetof(memprof_values_head, resumed),

@@ -13,7 +13,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kEndOfMemory = 1ull << 47;
 // A weak array begins with a link and, as it has none, a place for data.
 constexpr std::uint64_t kFirstPlace = 2;
 constexpr std::size_t kMaxStores = 1024;  // one a domain

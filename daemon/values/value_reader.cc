@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t kEmpty = 1;  // [], None, Empty: the integer 0
 // No block has more words, nor lies in the half of the kernel.
 constexpr std::uint64_t kMostFields = 1ull << 44;
-constexpr std::uint64_t kEndOfMemory = 1ull << 47;
 
 constexpr bool is_integer(std::uint64_t word) { return (word & 1) != 0; }
 constexpr std::int64_t integer_of(std::uint64_t word) {

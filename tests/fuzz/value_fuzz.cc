@@ -52,10 +52,7 @@ bool read(std::string_view bytes) {
 class Builder {
  public:
   std::uint64_t block(unsigned tag, const std::vector<std::uint64_t>& fields) {
-    memory.put<std::uint64_t>(fields.size() << 10 | tag);
-    const std::uint64_t address = memory.end();
-    for (const std::uint64_t field : fields) memory.put(field);
-    return address;
+    return memory.put_block(tag, fields);
   }
   std::uint64_t list(std::uint64_t cells) {
     std::uint64_t at = 1;

@@ -31,6 +31,13 @@ class FakeMemory : public MemoryReader {
     put('\0');
     return at;
   }
+  // A block of OCaml's, header and fields; its address is that of the first field.
+  std::uint64_t put_block(unsigned tag, const std::vector<std::uint64_t>& fields) {
+    put<std::uint64_t>(fields.size() << 10 | tag);
+    const std::uint64_t address = end();
+    for (const std::uint64_t field : fields) put(field);
+    return address;
+  }
   void align(std::size_t to) {
     while (end() % to != 0) put(std::byte{0});
   }

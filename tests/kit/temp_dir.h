@@ -2,11 +2,13 @@
 // A directory for one test, removed with all its files at the end.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace memprofd {
 
@@ -27,6 +29,15 @@ class TempDir {
   std::string path() const { return path_.string(); }
   std::string path(std::string_view name) const {
     return (path_ / std::filesystem::path(name)).string();
+  }
+  // Names of what is in it, in order.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
   }
   // Creates parent directories as needed. A file of that name makes room for another: some file
   // systems go to the disk at once for one that is written over.

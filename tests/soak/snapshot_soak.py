@@ -10,7 +10,6 @@ something else, when a file is not whole, when a copy outlives memprofd, keeps a
 processes, when memprofd's descriptors grow, or when a server's port or lock is not free as soon as it has ended.
 """
 
-import argparse
 import collections
 import contextlib
 import fcntl
@@ -23,12 +22,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "kit"), str(TESTS / "e2e")]
+
+import soak_command  # noqa: E402 (of this folder)
 
 CLIENTS, PAGES, REQUESTS_A_CONNECTION = 3, 200, 100
 LONGEST = 1.2  # seconds that a snapshot takes, most of them before the program is touched
@@ -263,6 +263,12 @@ class SnapshotSoak:
             taker.kill()
         self.daemon.stop(timeout=PATIENCE)
 
+    def where(self):
+        return ""
+
+    def state(self):
+        return f"memprofd: {self.daemon.said()[-20_000:] if self.daemon else ''}"
+
     def run(self, snapshots, kills):
         self.snapshots(snapshots)
         self.kills(kills)
@@ -272,24 +278,10 @@ class SnapshotSoak:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--snapshots", type=int, default=200)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    os.environ["MEMPROFD_BUILD"] = os.path.abspath(options.build)
-    print(f"soak-snapshots: {options.snapshots} snapshots, {options.kills} kills, seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="memprofd-soak-") as folder:
-        soak = SnapshotSoak(folder, options.seed)
-        try:
-            print(f"soak-snapshots: passed: {soak.run(options.snapshots, options.kills)}", flush=True)
-        except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as failure:
-            print(f"{dict(soak.done)}\nmemprofd: {soak.daemon.said()[-20_000:] if soak.daemon else ''}\n"
-                  f"soak-snapshots: failed: {failure}", flush=True)
-            sys.exit(1)
-        finally:
-            soak.close()
+    options = soak_command.options_of([("--snapshots", int, 200), ("--kills", int, 50)])
+    soak_command.run("soak-snapshots", f"{options.snapshots} snapshots, {options.kills} kills, seed {options.seed}",
+                     lambda folder: SnapshotSoak(folder, options.seed),
+                     lambda soak: soak.run(options.snapshots, options.kills))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the day, stands still, is killed and goes on from its state. At the end, or at t
 estimate is wrong without a loss that is counted, memory has grown (told from 20 minutes on).
 """
 
-import argparse
 import collections
 import os
 import pathlib
@@ -20,12 +19,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
 
 import faults  # noqa: E402 (of tests/kit)
+import soak_command  # noqa: E402 (of this folder)
 
 RATES = (1e-5, 1e-4, 1e-3)
 LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"), ("report", "--leaks"), ("history",),
@@ -270,6 +269,12 @@ class Soak:
         if after > before * GROWTH + SLACK_BYTES and seconds >= 60 * MINUTES_TO_SETTLE:
             raise Failed("memory has grown")
 
+    def where(self):
+        return f" in {self.doing}"
+
+    def state(self):
+        return f"memprofd: {self.daemon.said()[-20_000:]}\n{self.targets()}"
+
     def run(self, seconds):
         events, weights = zip(*self.EVENTS)
         began = time.monotonic()
@@ -287,26 +292,15 @@ class Soak:
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    os.environ["MEMPROFD_BUILD"] = os.path.abspath(options.build)
+    options = soak_command.options_of([("--minutes", float, 60)])
     import harness  # looks at MEMPROFD_BUILD
-    print(f"soak: {options.minutes:g} minutes, seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="memprofd-soak-") as folder:
-        soak = Soak(harness, folder, options.seed)
-        try:
-            soak.begin()
-            soak.run(60 * options.minutes)
-        except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as failure:
-            print(f"{dict(soak.done)}\nmemprofd: {soak.daemon.said()[-20_000:]}\n{soak.targets()}\n"
-                  f"soak: failed in {soak.doing}: {failure}", flush=True)
-            sys.exit(1)
-        finally:
-            soak.close()
-    print(f"soak: passed: {dict(soak.done)}", flush=True)
+
+    def work(soak):
+        soak.begin()
+        soak.run(60 * options.minutes)
+        return dict(soak.done)
+    soak_command.run("soak", f"{options.minutes:g} minutes, seed {options.seed}",
+                     lambda folder: Soak(harness, folder, options.seed), work)
 
 
 if __name__ == "__main__":

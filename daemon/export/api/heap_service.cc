@@ -18,16 +18,11 @@ namespace {
 
 constexpr std::uint32_t kUsualRows = 20, kUsualDepth = 3, kMostDepth = 100;
 
-void put(const BlockCount& count, pb::HeapCount& out) {
-  out.set_blocks(count.blocks);
-  out.set_bytes(count.words * kWordBytes);
-}
-
 void put(const CensusRow& row, pb::HeapClass& out) {
   out.set_name(valid_utf8(row.name));
-  put(row.reachable, *out.mutable_reachable());
-  put(row.garbage, *out.mutable_garbage());
-  put(row.dead, *out.mutable_dead());
+  *out.mutable_reachable() = to_proto(row.reachable);
+  *out.mutable_garbage() = to_proto(row.garbage);
+  *out.mutable_dead() = to_proto(row.dead);
   out.set_outside_bytes(row.outside_reachable_bytes);
 }
 
@@ -35,7 +30,7 @@ void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapRespo
   const ImageCensus census = count_image(image, ShortestPaths(image));
   put(census.total, *out.mutable_all());
   out.mutable_all()->clear_name();
-  put(census.free, *out.mutable_free());
+  *out.mutable_free() = to_proto(census.free);
   const std::size_t told = std::min(limit, census.by_class.size());
   for (std::size_t i = 0; i < told; ++i) put(census.by_class[i], *out.add_classes());
   out.set_more_classes(census.by_class.size() - told);
@@ -59,6 +54,13 @@ void put_holders(HeapImage& image, std::uint32_t depth, std::size_t limit,
 }
 
 }  // namespace
+
+pb::HeapCount to_proto(const BlockCount& count) {
+  pb::HeapCount out;
+  out.set_blocks(count.blocks);
+  out.set_bytes(count.words * kWordBytes);
+  return out;
+}
 
 pb::DescribeHeapResponse describe_heap(HeapImage& image, const pb::DescribeHeapRequest& request) {
   const std::uint32_t limit = request.limit() != 0 ? request.limit() : kUsualRows;

@@ -7,10 +7,13 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
+#include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
 
 namespace memprofd {
+
+::memprof::v1::HeapCount to_proto(const BlockCount& count);
 
 // The heap is there; its image is of no use afterwards.
 ::memprof::v1::DescribeHeapResponse describe_heap(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/heap_service.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/block_header.h"
@@ -41,15 +42,10 @@ void put(const KeptHeap& kept, pb::KeptHeap& out) {
   out.set_file_bytes(kept.file_bytes);
 }
 
-void put(const BlockCount& count, pb::HeapCount& out) {
-  out.set_blocks(count.blocks);
-  out.set_bytes(count.words * kWordBytes);
-}
-
 void put(const DiffRow& row, pb::HeapDiffRow& out) {
   out.set_name(valid_utf8(row.name));
-  put(row.before, *out.mutable_base());
-  put(row.after, *out.mutable_other());
+  *out.mutable_base() = to_proto(row.before);
+  *out.mutable_other() = to_proto(row.after);
   out.set_change_bytes(row.growth_words() * static_cast<std::int64_t>(kWordBytes));
 }
 
@@ -136,22 +132,15 @@ absl::StatusOr<pb::KeepHeapResponse> KeptHeaps::keep(const pb::KeepHeapRequest& 
   pb::TakeSnapshotRequest asked;
   asked.set_pid(request.pid());
   asked.set_max_pause_seconds(request.max_pause_seconds());
-  absl::Status written;
-  const HeapClient client{.take =
-                              [&](std::string_view bytes) {
-                                written = file.write(bytes);
-                                return written.ok();
-                              },
-                          .waits = waits};
-  ControlService control(service_);
-  const auto summary = control.take_snapshot(asked, client);
-  RETURN_IF_ERROR(written);
-  RETURN_IF_ERROR(summary.status());
-  const std::string path = file.path();
-  RETURN_IF_ERROR(file.finish());
+  pb::SnapshotSummary summary;
+  RETURN_IF_ERROR(file.fill(waits, [&](const HeapClient& client) -> absl::Status {
+    ASSIGN_OR_RETURN(summary, ControlService(service_).take_snapshot(asked, client));
+    return absl::OkStatus();
+  }));
   pb::KeepHeapResponse out;
-  ASSIGN_OR_RETURN(ImageInfo info, read_heap_info(path));
-  put(KeptHeap{std::filesystem::path(path).filename(), summary->file_bytes(), std::move(info)},
+  ASSIGN_OR_RETURN(ImageInfo info, read_heap_info(file.path()));
+  put(KeptHeap{std::filesystem::path(file.path()).filename(), summary.file_bytes(),
+               std::move(info)},
       *out.mutable_heap());
   return out;
 }

@@ -151,6 +151,21 @@ absl::Status HeapFiles::File::finish() {
   return absl::OkStatus();
 }
 
+absl::Status HeapFiles::File::fill(const std::function<bool()>& waits,
+                                   const std::function<absl::Status(const HeapClient&)>& take) {
+  absl::Status written;
+  const HeapClient client{.take =
+                              [&](std::string_view bytes) {
+                                written = write(bytes);
+                                return written.ok();
+                              },
+                          .waits = waits};
+  const absl::Status taken = take(client);
+  RETURN_IF_ERROR(written);
+  RETURN_IF_ERROR(taken);
+  return finish();
+}
+
 void HeapFiles::remove_oldest() const {
   std::vector<Kept> files = complete_in(options_.directory);
   if (files.size() <= options_.keep) return;

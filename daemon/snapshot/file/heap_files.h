@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/model/control.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/snapshot/heap_image.h"
 
@@ -55,6 +57,9 @@ class HeapFiles {
     absl::Status write(std::string_view bytes);
     // Removes the oldest, when there are more than are kept.
     absl::Status finish();
+    // Has take() write it, as long as waits() says that somebody wants it, and finishes it.
+    absl::Status fill(const std::function<bool()>& waits,
+                      const std::function<absl::Status(const HeapClient&)>& take);
 
    private:
     friend class HeapFiles;

@@ -20,8 +20,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMostIdentifier = 64;
-
 // The memory of the copy, as long as somebody wants what is written.
 class WantedMemory : public MemoryReader {
  public:
@@ -130,14 +128,7 @@ WordNames HeapWriting::word_names() {
     return function && function->address == address ? demangle(function->name) : "";
   };
   names.custom = [this](std::uint64_t operations) {
-    std::uint64_t at = 0;
-    std::string name;
-    if (!copy_.memory().read_value(operations, at).ok()) return name;
-    for (char c = 0; name.size() < kMostIdentifier && copy_.memory().read_value(at++, c).ok();) {
-      if (c < ' ' || c > '~') break;
-      name += c;
-    }
-    return name;
+    return read_custom_identifier(copy_.memory(), operations).text;
   };
   names.outside = [this, identifier = names.custom](std::span<const std::uint64_t> fields) {
     const auto [at, is_new] = identifiers_.try_emplace(fields[0]);

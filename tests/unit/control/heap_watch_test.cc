@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
-#include <set>
 #include <thread>
 
 #include "tests/kit/fake_service.h"
@@ -20,14 +18,6 @@ using testing::FakeService;
 using testing::fixed_target;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-std::vector<std::string> names_in(const TempDir& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-    names.insert(entry.path().filename());
-  }
-  return {names.begin(), names.end()};
-}
 
 class HeapWatchTest : public ::testing::Test {
  protected:
@@ -49,24 +39,23 @@ class HeapWatchTest : public ::testing::Test {
 };
 
 TEST_F(HeapWatchTest, TakesOneIntoAFile) {
-  watch_until("live>1KiB", [&] {
-    return !names_in(folder_).empty() && names_in(folder_)[0].ends_with(".heap");
-  });
+  watch_until("live>1KiB",
+              [&] { return !folder_.names().empty() && folder_.names()[0].ends_with(".heap"); });
   EXPECT_THAT(service_.calls(), ::testing::ElementsAre("snapshot 4242 0.05"));
-  EXPECT_THAT(names_in(folder_)[0], MatchesRegex("auto-server_exe-4242-.*\\.heap"));
-  EXPECT_EQ("onetwo", read_file(folder_.path() + "/" + names_in(folder_)[0]));
+  EXPECT_THAT(folder_.names()[0], MatchesRegex("auto-server_exe-4242-.*\\.heap"));
+  EXPECT_EQ("onetwo", read_file(folder_.path() + "/" + folder_.names()[0]));
 }
 
 TEST_F(HeapWatchTest, ARefusedOneIsTriedAgainAfterARest) {
   service_.fail_with(absl::OutOfRangeError("too long"));
   watch_until("live>1KiB", [&] { return asked() >= 3; });
-  EXPECT_TRUE(names_in(folder_).empty());
+  EXPECT_TRUE(folder_.names().empty());
 }
 
 TEST_F(HeapWatchTest, OneThatEndsInTheMiddleLeavesNothing) {
   service_.break_snapshots_with(absl::DataLossError("does not add up"));
   watch_until("live>1KiB", [&] { return asked() >= 2; });
-  EXPECT_TRUE(names_in(folder_).empty());
+  EXPECT_TRUE(folder_.names().empty());
 }
 
 TEST_F(HeapWatchTest, WhereThereIsNoRoomTheProgramIsNotAsked) {

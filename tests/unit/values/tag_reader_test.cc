@@ -19,10 +19,7 @@ constexpr AddressRange kImage{0x400000, 0x500000};
 class TagReaderTest : public ::testing::Test {
  protected:
   std::uint64_t block(unsigned tag, const std::vector<std::uint64_t>& fields) {
-    memory_.put<std::uint64_t>(fields.size() << 10 | tag);
-    const std::uint64_t address = memory_.end();
-    for (const std::uint64_t field : fields) memory_.put(field);
-    return address;
+    return memory_.put_block(tag, fields);
   }
   std::uint64_t weak(std::vector<std::uint64_t> places) {
     places.insert(places.begin(), {kNil, kNone});

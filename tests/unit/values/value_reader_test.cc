@@ -23,10 +23,7 @@ class ValueReaderTest : public ::testing::Test {
  protected:
   // Address of a block.
   std::uint64_t block(unsigned tag, const std::vector<std::uint64_t>& fields) {
-    memory_.put<std::uint64_t>(fields.size() << 10 | tag);
-    const std::uint64_t address = memory_.end();
-    for (const std::uint64_t field : fields) memory_.put(field);
-    return address;
+    return memory_.put_block(tag, fields);
   }
   std::uint64_t string(const std::string& text) {
     std::string bytes = text;

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,14 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<std::string> names_in(const TempDir& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-    names.insert(entry.path().filename());
-  }
-  return {names.begin(), names.end()};
-}
 
 std::string taken_by(const HeapFiles& files, const std::string& bytes, std::time_t now) {
   auto file = files.create("shop server", 42, now);
@@ -42,10 +33,10 @@ TEST(HeapFiles, AreTheOwnersAloneAndSayWhatTheyAreOf) {
   EXPECT_TRUE(files.check().ok());
   EXPECT_EQ("", taken_by(files, "one", 0));
   EXPECT_EQ("", taken_by(files, "two", 0));
-  EXPECT_THAT(names_in(folder), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap",
-                                            "auto-shop_server-42-19700101T000000Z.heap"));
+  EXPECT_THAT(folder.names(), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap",
+                                          "auto-shop_server-42-19700101T000000Z.heap"));
   struct stat status {};
-  ASSERT_EQ(0, ::stat((folder.path() + "/" + names_in(folder)[1]).c_str(), &status));
+  ASSERT_EQ(0, ::stat((folder.path() + "/" + folder.names()[1]).c_str(), &status));
   EXPECT_EQ(0600u, status.st_mode & 0777u);
 }
 
@@ -54,7 +45,7 @@ TEST(HeapFiles, TheOldestGoesAndOthersStay) {
   folder.write("mine.heap", "x");
   const HeapFiles files({.directory = folder.path(), .keep = 2});
   for (std::time_t now = 0; now < 3; ++now) EXPECT_EQ("", taken_by(files, "x", now));
-  EXPECT_THAT(names_in(folder),
+  EXPECT_THAT(folder.names(),
               ElementsAre("auto-shop_server-42-19700101T000001Z.heap",
                           "auto-shop_server-42-19700101T000002Z.heap", "mine.heap"));
 }
@@ -63,7 +54,7 @@ TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path(), .max_bytes = 10});
   EXPECT_THAT(taken_by(files, "more than ten", 0), HasSubstr("--snapshot.max-bytes allows"));
-  EXPECT_TRUE(names_in(folder).empty()) << "nothing is left of it";
+  EXPECT_TRUE(folder.names().empty()) << "nothing is left of it";
   EXPECT_EQ("", taken_by(files, "0123456789", 1));
   EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
 }
