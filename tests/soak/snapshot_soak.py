@@ -96,19 +96,33 @@ def server_of(harness, folder, programs):
             return sum(client.requests for client in self.clients)
 
         def finish(self):
-            """Killed, it has neither port nor lock any more, whatever copies there are of it."""
+            """Killed, it soon has neither port nor lock any more, whatever copies there are of it.
+
+            A copy that has not run yet shares the descriptors until memprofd, who sees the end of
+            the program, kills it.
+            """
             for client in self.clients:
                 client.ending = True
             for client in self.clients:
                 client.join()
             self.popen.kill()
             self.popen.wait()
-            with open(self.lock_path) as lock:
+            harness.eventually(self.is_lock_free, "its lock is free", timeout=PATIENCE)
+            harness.eventually(self.is_port_free, "its port is free", timeout=PATIENCE)
+
+        def is_lock_free(self):
+            with open(self.lock_path) as lock, contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with socket.socket() as again:
+                return True
+            return False
+
+        def is_port_free(self):
+            with socket.socket() as again, contextlib.suppress(OSError):
                 again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 again.bind(("127.0.0.1", self.port))
                 again.listen()
+                return True
+            return False
 
         def told(self):
             longest = max(client.longest for client in self.clients)
