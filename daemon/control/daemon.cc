@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTickWaiting{10};
-constexpr milliseconds kTickSteady{200};
+// What is due within that time is done in one turn.
+constexpr milliseconds kTogether{5};
 // How long an attach request keeps its caller until it answers "waiting".
 constexpr milliseconds kAttachPatience{1500};
 // How long an attach request waits at most, whatever the control thread is at.
@@ -98,26 +98,26 @@ void Daemon::loop() {
     // A request may take a second: nobody waits for more than one.
     for (const auto& request : requests) {
       request();
-      tick();
+      tick(Whom::kDue);
     }
     const bool woken = Clock::now() < until;
     if (requests.empty() && (woken || Clock::now() >= next_tick)) {
-      tick();
-      next_tick = Clock::now() + kTickSteady;
+      tick(woken ? Whom::kAll : Whom::kDue);
+      next_tick = Clock::now() + TickPace::kSteady;
     } else {
       hasten();
     }
-    next_tick = std::min(next_tick, Clock::now() + tick_interval());
+    next_tick = std::min(next_tick, next_due());
   }
   stop_all();
 }
 
-milliseconds Daemon::tick_interval() const {
-  const bool waiting = std::any_of(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second->state() == TargetSession::State::kWaiting ||
-           entry.second->state() == TargetSession::State::kStopping;
-  });
-  return waiting || children_.waiting() ? kTickWaiting : kTickSteady;
+Clock::time_point Daemon::next_due() const {
+  auto due = children_.waiting() ? Clock::now() + TickPace::kSoon : Clock::time_point::max();
+  for (const auto& [pid, session] : targets_) {
+    if (session->attached()) due = std::min(due, session->due_at());
+  }
+  return due;
 }
 
 bool Daemon::anybody_waits() const {
@@ -125,10 +125,12 @@ bool Daemon::anybody_waits() const {
                      [](const auto& entry) { return entry.second->answer_awaited(); });
 }
 
-void Daemon::tick() {
+void Daemon::tick(Whom whom) {
   take_over_looks();
+  const auto now = Clock::now() + kTogether;
   for (auto& [pid, session] : targets_) {
-    if (session->attached()) session->tick();
+    const bool due = whom == Whom::kAll || session->due_at() <= now;
+    if (session->attached() && due) session->tick();
     session->give_answers();
   }
   follow_child();

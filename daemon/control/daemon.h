@@ -94,11 +94,13 @@ class Daemon : public ProfilerService {
  private:
   using Sessions = std::map<int, std::unique_ptr<TargetSession>>;
 
+  enum class Whom { kDue, kAll };  // of the sessions
+
   void loop();
-  std::chrono::milliseconds tick_interval() const;
+  std::chrono::steady_clock::time_point next_due() const;
   bool anybody_waits() const;
   void hasten();
-  void tick();
+  void tick(Whom whom);
   void take_over_looks();
   void follow_child();
   bool may_follow(const ForkFamily& family, const ForkedChild& child);

@@ -80,6 +80,7 @@ void TargetSession::enter(State state) {
     context_.children.look_over(options_.pid, given_up);
   }
   state_ = state;
+  pace_.enter(Clock::now());
 }
 
 absl::Status TargetSession::look(LookFunction look) {

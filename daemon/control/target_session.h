@@ -39,6 +39,7 @@
 #include "daemon/control/plugin_follower.h"
 #include "daemon/control/prepare_target.h"
 #include "daemon/control/target_overhead.h"
+#include "daemon/control/tick_pace.h"
 #include "daemon/discover/wait_budget.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
@@ -79,6 +80,8 @@ using SessionAnswer = Answer<absl::StatusOr<TargetInfo>>;
 
 class TargetSession {
  public:
+  using Clock = std::chrono::steady_clock;
+  using TimePoint = Clock::time_point;
   enum class State { kLooking, kWaiting, kSampling, kStopping, kEnded };
 
   // Begins to look at the program. before: what has ended at this pid, or null; its counts are
@@ -126,6 +129,8 @@ class TargetSession {
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
   void tick();
+  // When the next tick is due.
+  TimePoint due_at() const { return pace_.due_at(); }
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
@@ -152,8 +157,6 @@ class TargetSession {
   bool leave_alone(LeftAlone::Reason reason) { return left_alone_.add(reason); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using TimePoint = Clock::time_point;
   using TargetLook = Look<absl::StatusOr<PreparedTarget>>;
   using LookFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
 
@@ -208,6 +211,8 @@ class TargetSession {
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
   // target_session_watch.cc
+  void look_after();
+  void keep_pace();
   bool running() const { return state_ == State::kWaiting || state_ == State::kSampling; }
   void go_on_stopping();
   void advance();
@@ -226,6 +231,7 @@ class TargetSession {
   const SessionOptions options_;
   const SessionContext& context_;
   State state_ = State::kEnded;
+  TickPace pace_;
   std::optional<TargetLook> look_;
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;

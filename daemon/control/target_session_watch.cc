@@ -57,6 +57,18 @@ void say_memory_full(int pid) {
 }  // namespace
 
 void TargetSession::tick() {
+  look_after();
+  keep_pace();
+}
+
+void TargetSession::keep_pace() {
+  const auto now = Clock::now();
+  if (state_ == State::kStopping) return pace_.ticked_soon(now);
+  if (state_ == State::kWaiting) return pace_.ticked_waiting(now);
+  pace_.ticked_steady(now);
+}
+
+void TargetSession::look_after() {
   if (state_ == State::kStopping) return go_on_stopping();
   const bool exec_seen = lane_->signals().exec_seen;  // first: what it has forked before is noted
   note_children();

@@ -40,11 +40,19 @@ def cpu_seconds(daemon):
     return daemon.metrics().value("memprofd_cpu_seconds_total")
 
 
+def cpu_percent(daemon, seconds):
+    """Of a core, in a time in which nothing is asked of it."""
+    cpu, began = cpu_seconds(daemon), time.monotonic()
+    time.sleep(seconds)  # the measurement
+    return 100 * (cpu_seconds(daemon) - cpu) / (time.monotonic() - began)
+
+
 def of_idle_targets(daemon, targets, seconds):
-    """Attaches to programs that answer "minor", waits until all are sampled: bytes and CPU of each then."""
+    """Attaches to programs that stand still until they are told "minor": CPU of each till then; bytes and CPU after."""
     own, kernel = own_bytes(daemon.pid), kernel_bytes(daemon.pid)
     for target in targets:
         daemon.attach(target.pid, DEFAULT_RATE)
+    waiting_percent = cpu_percent(daemon, seconds) / len(targets)
 
     def all_sampled():
         for target in targets:
@@ -52,11 +60,9 @@ def of_idle_targets(daemon, targets, seconds):
         return all(t["state"] == "sampling" for t in daemon.targets().values())
     harness.eventually(all_sampled, "all are sampled", timeout=120)
     own, kernel = own_bytes(daemon.pid) - own, kernel_bytes(daemon.pid) - kernel
-    cpu, began = cpu_seconds(daemon), time.monotonic()
-    time.sleep(seconds)  # the measurement
-    cpu, ended = cpu_seconds(daemon) - cpu, time.monotonic()
+    sampled_percent = cpu_percent(daemon, seconds) / len(targets)
     return {"bytes": (own + kernel) / len(targets), "own_bytes": own / len(targets),
-            "kernel_bytes": kernel / len(targets), "cpu_percent": 100 * cpu / (ended - began) / len(targets)}
+            "kernel_bytes": kernel / len(targets), "cpu_percent": sampled_percent, "waiting_percent": waiting_percent}
 
 
 def frame_tables(daemon, pid):

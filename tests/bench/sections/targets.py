@@ -25,6 +25,7 @@ def run(context, section):
         section.add("of that in the kernel", "MiB", [cost["kernel_bytes"] / 2**20], column=column)
         section.add("CPU of a target", "% of a core", [cost["cpu_percent"]], column=column,
                     at_most=goal(daemon_cost.MAX_IDLE_CPU_PERCENT))
+        section.add("CPU of one that is waited for", "% of a core", [cost["waiting_percent"]], column=column)
         section.add("end of memprofd", "s", [cost["end_seconds"]], column=column, at_most=MOST_END_SECONDS)
         say(f"  {column}")
 
