@@ -359,6 +359,7 @@ absl::Status start_servers(Running& running, const Config& config) {
                                                     .web_config_file = config.web_config_file,
                                                     .controls = config.web_enable_control,
                                                     .host_names = config.web_host_names,
+                                                    .controllers = config.web_controllers,
                                                     .stats = services.stats},
                                                    services.routes(config.web_enable_control)));
   ASSIGN_OR_RETURN(running.grpc, GrpcServer::start({.socket_path = config.grpc_socket,
