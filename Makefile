@@ -39,7 +39,7 @@ LDFLAGS  := -Wl,--as-needed
 # By name: asking pkg-config for grpc++ takes seconds.
 ABSL     := status statusor synchronization strings str_format_internal hash raw_hash_set throw_delegate \
             cord base time raw_logging_internal
-LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd \
+LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lgnutls -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 ifneq ($(SANITIZE),)
   # -O1 takes twice as long to compile, and leaves out what it proves harmless before it is checked.

@@ -175,12 +175,19 @@ void add_output_options(CLI::App& app, Config& config) {
                  "Serve the page and /metrics here")
       ->capture_default_str()
       ->type_name("HOST:PORT");
-  app.add_option("--web.config.file", config.web_config_file,
-                 "Read TLS and basic authentication from this file, in the form of Prometheus "
-                 "exporters")
+  app.add_option(
+         "--web.config.file", config.web_config_file,
+         "Read TLS, certificates of clients and basic authentication from this file, in the "
+         "form of Prometheus exporters")
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
                "Let the page attach, detach and set rates (off by default)");
+  app.add_option(
+         "--web.controllers", config.web_controllers,
+         "Let only users of this name, and certificates for it, do so; may be given several "
+         "times (default: all who may ask)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME");
   app.add_option(
          "--web.host-name", config.web_host_names,
          "Serve what may be asked without a password under this name too; may be given several "

@@ -42,6 +42,7 @@ struct Config {
   std::string web_config_file;
   bool web_enable_control = false;
   std::vector<std::string> web_host_names;
+  std::vector<std::string> web_controllers;
   std::string grpc_socket;
   std::string grpc_listen_address;  // empty: off
   GrpcTls grpc_tls;                 // of that

@@ -13,7 +13,6 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_file.h"
@@ -42,6 +41,8 @@
 #include "daemon/util/log.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/spare_thread.h"
+#include "daemon/util/threads/start_thread.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
@@ -54,6 +55,8 @@ using std::chrono::milliseconds;
 // How long looks that were given up may take to end with memprofd.
 constexpr milliseconds kLastLookPatience{200};
 constexpr milliseconds kPoll{10};
+// More than servers and the rest begin with.
+constexpr int kThreads = 48;
 // Far more than it takes; before Linux 6.6 some tenths of a second for each program.
 constexpr milliseconds kDetachPatience{40'000};
 constexpr milliseconds kServersPatience{3'500};
@@ -67,6 +70,7 @@ int fail(const absl::Status& status) {
 
 // What was asked for, as this machine can do it.
 absl::StatusOr<Config> fit_to_machine(Config config) {
+  RETURN_IF_ERROR(check_free_threads(kThreads, "at the start"));
   RETURN_IF_ERROR(kernel_features_status(check_kernel_features()));
   RETURN_IF_ERROR(learn_kernel_features());
   if (config.mode == AttachMode::kObserve) RETURN_IF_ERROR(check_kernel_walks("--mode observe"));
@@ -184,29 +188,27 @@ bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
   return true;
 }
 
-// The attaches of the command line in a thread of their own, as long as no signal comes: the
-// result when they have ended.
+// The attaches of the command line on the other thread, as long as no signal comes: the result when
+// they have ended.
 std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& config,
-                                                const Signals& signals, HttpServer& http) {
-  auto attaching = std::async(std::launch::async, [&] { return attach_all(daemon, config); });
+                                                const Signals& signals, HttpServer& http,
+                                                SpareThread& spare) {
+  absl::Status status;
+  const std::future<void> attaching = spare.run([&] { status = attach_all(daemon, config); });
   while (attaching.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (!asked_to_end(signals, kPoll, http)) continue;
     daemon.cancel_requests();
     attaching.wait();
     return std::nullopt;
   }
-  return attaching.get();
+  return status;
 }
 
-// Whether work, on a thread of its own, ends in time and before another signal. If not, it goes
-// on with what it refers to: only _exit() may follow.
-bool ends_in_time(std::function<void()> work, milliseconds patience, const Signals& signals) {
-  auto done = std::make_shared<std::promise<void>>();
-  const std::future<void> over = done->get_future();
-  std::thread([work = std::move(work), done] {
-    work();
-    done->set_value();
-  }).detach();
+// Whether work, on the other thread, ends in time and before another signal. If not, it goes on
+// with what it refers to: only _exit() may follow.
+bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds patience,
+                  const Signals& signals) {
+  const std::future<void> over = spare.run(std::move(work));
   const auto until = std::chrono::steady_clock::now() + patience;
   while (over.wait_for(kPoll) != std::future_status::ready) {
     if (std::chrono::steady_clock::now() >= until) return false;
@@ -327,7 +329,7 @@ struct Running {
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
 
-  void end(const Signals& signals) {
+  void end(const Signals& signals, SpareThread& spare) {
     daemon->cancel_requests();  // before the servers wait for those who ask
     services->stop();
     const auto let_go = [this] {
@@ -335,7 +337,7 @@ struct Running {
       heap_watch.reset();
       daemon->stop();
     };
-    if (!ends_in_time(let_go, kDetachPatience, signals)) {
+    if (!ends_in_time(spare, let_go, kDetachPatience, signals)) {
       log_error("ends before all programs are let go of; agents stop by themselves in 15 s");
       leave_at_once(ExitCode::kInternal);
     }
@@ -344,7 +346,7 @@ struct Running {
       http.reset();
       services.reset();  // waits for traces that are written to files
     };
-    if (!ends_in_time(end_servers, kServersPatience, signals)) {
+    if (!ends_in_time(spare, end_servers, kServersPatience, signals)) {
       log_warning("ends without waiting for a client that does not read its answer");
       leave_at_once(ExitCode::kOk);
     }
@@ -357,6 +359,7 @@ absl::Status start_servers(Running& running, const Config& config) {
                                                     .web_config_file = config.web_config_file,
                                                     .controls = config.web_enable_control,
                                                     .host_names = config.web_host_names,
+                                                    .controllers = config.web_controllers,
                                                     .stats = services.stats},
                                                    services.routes(config.web_enable_control)));
   ASSIGN_OR_RETURN(running.grpc, GrpcServer::start({.socket_path = config.grpc_socket,
@@ -380,6 +383,7 @@ int run(const Config& asked) {
   const auto fitted = fit_to_machine(asked);
   if (!fitted.ok()) return fail(fitted.status());
   const Config& config = *fitted;
+  SpareThread spare;
   if (auto status = check_directories(config); !status.ok()) return fail(status);
   const auto memory = target_memory(config);
   if (!memory.ok()) return fail(memory.status());
@@ -393,7 +397,7 @@ int run(const Config& asked) {
   running.services = std::make_unique<Services>(*running.daemon, config);
   if (auto status = start_servers(running, config); !status.ok()) return fail(status);
 
-  const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http);
+  const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http, spare);
   if (attached && attached->ok()) {
     running.services->ready = true;
     running.watch = watch_for_names(*running.daemon, config);
@@ -402,7 +406,7 @@ int run(const Config& asked) {
     while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
     }
   }
-  running.end(signals);
+  running.end(signals, spare);
   return static_cast<int>(attached && !attached->ok() ? exit_code_of(*attached) : ExitCode::kOk);
 }
 

@@ -4,9 +4,10 @@
 #include <pthread.h>
 
 #include <condition_variable>
-#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/threads/start_thread.h"
 
 namespace memprofd {
 namespace {
@@ -29,28 +30,11 @@ Threads& threads() {
   return *threads;
 }
 
-void* run(void* argument) {
-  {
-    const std::unique_ptr<std::function<void()>> work(
-        static_cast<std::function<void()>*>(argument));
-    ::pthread_setname_np(::pthread_self(), "memprofd-look");
-    (*work)();
-  }
+// The work is gone when the thread is counted as ended.
+void run(std::function<void()> work) {
+  ::pthread_setname_np(::pthread_self(), "memprofd-look");
+  std::exchange(work, nullptr)();
   threads().end_one();
-  return nullptr;
-}
-
-// std::thread would throw.
-int start_detached(std::function<void()> work) {
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  auto argument = std::make_unique<std::function<void()>>(std::move(work));
-  pthread_t thread;
-  const int error = ::pthread_create(&thread, &attributes, run, argument.get());
-  ::pthread_attr_destroy(&attributes);
-  if (error == 0) (void)argument.release();
-  return error;
 }
 
 }  // namespace
@@ -73,12 +57,14 @@ absl::Status LookThreads::start(std::function<void()> work) {
     }
     ++threads().count;
   }
-  const int error = start_detached(std::move(work));
-  if (error == 0) return absl::OkStatus();
-  threads().end_one();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("cannot start a thread to look at a program: ", strerror(error),
-                   "; raise the limit of memprofd's threads (TasksMax=)"));
+  auto thread = start_thread("to look at a program",
+                             [work = std::move(work)]() mutable { run(std::move(work)); });
+  if (thread.ok()) {
+    thread->detach();
+  } else {
+    threads().end_one();
+  }
+  return thread.status();
 }
 
 std::size_t LookThreads::count() {

@@ -11,6 +11,7 @@
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
+#include "daemon/util/threads/start_thread.h"
 
 namespace memprofd {
 namespace {
@@ -88,12 +89,22 @@ void ProgramWatch::advance(int pid, Found& found) {
   const auto running = std::count_if(found_.begin(), found_.end(),
                                      [](const auto& entry) { return entry.second.attach.valid(); });
   if (static_cast<std::size_t>(running) >= kAttachesAtOnce) return;
-  found.attach = std::async(std::launch::async, options_.attach, pid, found.start_time_ticks);
+  auto attach = start_async<absl::Status>(
+      "to attach to a program",
+      [this, pid, ticks = found.start_time_ticks] { return options_.attach(pid, ticks); });
+  if (attach.ok()) {
+    found.attach = *std::move(attach);
+  } else {
+    note_result(pid, found, attach.status());
+  }
 }
 
 void ProgramWatch::take_result(int pid, Found& found) {
   if (found.attach.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-  const absl::Status result = found.attach.get();
+  note_result(pid, found, found.attach.get());
+}
+
+void ProgramWatch::note_result(int pid, Found& found, const absl::Status& result) {
   if (result.ok()) log_info("pid {}: attached to, by --name {}", pid, found.pattern);
   found.done = result.ok() || absl::IsAlreadyExists(result) || absl::IsAborted(result);
   if (found.done) return;

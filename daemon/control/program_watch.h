@@ -58,6 +58,7 @@ class ProgramWatch {
   void note(int pid, std::map<int, Found>& still_there);
   void advance(int pid, Found& found);
   void take_result(int pid, Found& found);
+  void note_result(int pid, Found& found, const absl::Status& result);
 
   const ProgramWatchOptions options_;
   std::map<int, Found> found_;  // of thread_

@@ -80,6 +80,10 @@ void TraceFiles::remove_oldest() {
   paths_.pop_front();
 }
 
+void TraceFiles::remove() {
+  while (!paths_.empty()) remove_oldest();
+}
+
 absl::Status check_trace_directory(const std::string& directory) {
   struct stat status {};
   int number = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;

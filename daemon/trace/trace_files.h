@@ -34,6 +34,8 @@ class TraceFiles : public TraceOutput {
 
   // Absolute paths of those that are there, the oldest first.
   const std::deque<std::string>& paths() const { return paths_; }
+  // All of them, when the trace has not begun after all.
+  void remove();
 
  private:
   absl::Status error(int number, const std::string& action) const;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd without descriptors or memory of the kernel's: it names the limit and the remedy, and goes on."""
+"""memprofd without descriptors, threads or memory of the kernel's: it names the limit and the remedy, and goes on."""
 
 import os
 import resource
+import shutil
 import signal
 import tempfile
 import unittest
@@ -13,6 +14,7 @@ import faults
 import harness
 from api import Api
 from harness import E2ETest, eventually
+from test_http_control import PAGE, ask
 from test_profiles import message_modules
 
 
@@ -111,6 +113,113 @@ class NoMemory(E2ETest):
             daemon.wait_state(target.pid, "sampling")
             daemon.stop()
         target.exit()
+
+
+class NoThreads(E2ETest):
+    """As beyond a control group's pids.max (TasksMax=)."""
+
+    MOST = 6  # threads that one request may start
+
+    def setUp(self):
+        super().setUp()
+        self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
+
+    def memprofd(self, *arguments, **options):
+        return self.daemon("--web.enable-control", "--trace.directory", self.folder, *arguments, rate=1e-3,
+                           env=self.faults.environment, **options)
+
+    def sampled(self, daemon):
+        target = self.target("busy_threads")
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        return target
+
+    def for_each_thread(self, request):
+        """The request, again and again, with one thread missing; it says why it failed. How often it did."""
+        failed = 0
+        for number in range(self.MOST):
+            with self.faults.no_thread(number):
+                said = request()
+            if said:
+                failed += 1
+                self.assertRegex(said, "(?i)thread")
+        self.assertEqual("", request())
+        return failed
+
+    def test_it_does_not_begin(self):
+        for number in (0, 20):
+            with self.faults.no_thread(number):
+                daemon = self.memprofd(wait=False)
+                self.assertEqual(harness.LIMIT, daemon.wait(), daemon.said())
+            self.assert_one_line(daemon.said(), "cannot start a thread", "TasksMax=", "ulimit -u")
+
+    def test_traces(self):
+        daemon = self.memprofd()
+        target = self.sampled(daemon)
+
+        def trace():
+            done = daemon.ctl("trace", "start", "--pid", target.pid, check=False)
+            self.assertEqual(len(list(self.folder.glob("*.ctf"))), len(daemon.ctl_json("trace", "list")["traces"]))
+            return done.stderr
+        self.assertGreater(self.for_each_thread(trace), 0)
+        self.assertEqual(0, daemon.stop())
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_snapshots_over_http(self):
+        daemon = self.memprofd()
+        target = self.sampled(daemon)
+
+        def snapshot():
+            try:
+                status, said = ask(daemon, "POST", "/api/v1/snapshot", {"pid": target.pid, "max_pause_seconds": 10}, PAGE)
+            except OSError:
+                return "no thread for this connection"
+            return "" if status == 200 else said.decode()
+        self.assertGreater(self.for_each_thread(snapshot), 1)
+        self.assertEqual(0, daemon.stop())
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_attaches(self):
+        daemon = self.memprofd()
+        for number in range(self.MOST):
+            target = self.target("busy_threads")
+            with self.faults.no_thread(number):
+                done = daemon.attach(target.pid, check=False)
+            if done.returncode != 0:
+                self.assertRegex(done.stderr, "(?i)thread")
+                daemon.attach(target.pid)
+            daemon.wait_state(target.pid, "sampling")
+            daemon.detach(target.pid)
+            self.assertEqual(0, target.exit()["errors"])
+
+    def test_programs_that_are_named(self):
+        name = f"{self.folder.name[-8:]}-shop"
+        shutil.copy(harness.TARGETS / "busy_threads", self.folder / name)
+        daemon = self.memprofd("--name", name)
+        with self.faults.no_threads(1):
+            target = self.target(name, folder=self.folder)
+            eventually(lambda: self.faults.get("threads_failed") > 0, "a thread is missed")
+        daemon.wait_state(target.pid, "sampling")
+
+    def test_a_waiting_attach_goes_on(self):
+        daemon = self.memprofd()
+        target = self.target("known_alloc")  # allocates on command
+        daemon.attach(target.pid)
+        self.assertEqual("waiting", daemon.state(target.pid))
+        with self.faults.no_threads(1):
+            eventually(lambda: self.faults.get("threads_failed") > 1, "threads are missed")
+            self.assertEqual("waiting", daemon.state(target.pid) or "waiting")
+        self.sample_on_command(daemon, target)
+
+    def test_it_lets_go_and_ends(self):
+        daemon = self.memprofd()
+        target = self.sampled(daemon)
+        with self.faults.no_threads(1):
+            self.assertEqual(0, daemon.stop())
+        self.assertIn("SIGTERM: detaching", daemon.said())
+        next_one = self.daemon("--pid", target.pid)
+        next_one.wait_state(target.pid, "sampling")
+        self.assertEqual(0, target.exit()["errors"])
 
 
 if __name__ == "__main__":

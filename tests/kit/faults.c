@@ -3,7 +3,7 @@
  * Preloaded into memprofd by make soak and by tests. As a file says that they write meanwhile, its
  * clock of the day is another one than the machine's, and calls that take memory of the kernel
  * fail: one of so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when
- * it is killed.
+ * it is killed. Threads have a number of their own, and fail as beyond a limit of them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,6 +27,9 @@ struct faults {
   _Atomic uint64_t one_of; /* 0: none fails */
   _Atomic uint64_t calls;  /* that might have */
   _Atomic uint64_t failed;
+  _Atomic uint64_t threads_one_of;
+  _Atomic uint64_t threads;
+  _Atomic uint64_t threads_failed;
 };
 
 static struct faults nothing;
@@ -47,11 +50,14 @@ __attribute__((constructor)) static void map_faults(void) {
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 /* Whether this call is one of those that fail. */
-static int fails(void) {
-  const uint64_t one_of = faults->one_of;
+static int is_one(uint64_t one_of, _Atomic uint64_t* calls, _Atomic uint64_t* failed) {
+  if (one_of == 0 || (*calls)++ % one_of != 0) return 0;
+  (*failed)++;
+  return 1;
+}
 
-  if (one_of == 0 || faults->calls++ % one_of != 0) return 0;
-  faults->failed++;
+static int fails(void) {
+  if (!is_one(faults->one_of, &faults->calls, &faults->failed)) return 0;
   errno = ENOMEM;
   return 1;
 }
@@ -130,6 +136,19 @@ int socketpair(int domain, int type, int protocol, int ends[2]) {
 int eventfd(unsigned int value, int flags) { return fails() ? -1 : NEXT(eventfd)(value, flags); }
 
 pid_t fork(void) { return fails() ? -1 : NEXT(fork)(); }
+
+/* ------------------------------------------------------------ threads */
+
+int pthread_create(pthread_t* restrict thread, const pthread_attr_t* restrict attributes,
+                   void* (*begin)(void*), void* restrict argument) {
+  static __typeof__(&pthread_create) next;
+
+  if (is_one(faults->threads_one_of, &faults->threads, &faults->threads_failed)) return EAGAIN;
+  if (next == NULL) next = NEXT(pthread_create);
+  return next(thread, attributes, begin, argument);
+}
+
+/* ------------------------------------------------------------ all other system calls */
 
 /* How libbpf makes maps, loads programs and attaches them. */
 long syscall(long number, ...) {

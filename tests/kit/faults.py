@@ -6,7 +6,7 @@ import mmap
 import os
 import struct
 
-WORDS = ("clock_offset_seconds", "one_of", "calls", "failed")
+WORDS = ("clock_offset_seconds", "one_of", "calls", "failed", "threads_one_of", "threads", "threads_failed")
 
 
 class Faults:
@@ -30,10 +30,22 @@ class Faults:
         self.set("clock_offset_seconds", self.get("clock_offset_seconds") + seconds)
 
     @contextlib.contextmanager
-    def no_memory(self, one_of):
-        """One of so many calls that take memory of the kernel fails."""
-        self.set("one_of", one_of)
+    def one_of(self, word, number):
+        self.set(word, number)
         try:
             yield
         finally:
-            self.set("one_of", 0)
+            self.set(word, 0)
+
+    def no_memory(self, one_of):
+        """One of so many calls that take memory of the kernel fails."""
+        return self.one_of("one_of", one_of)
+
+    def no_threads(self, one_of):
+        """One of so many threads cannot be started."""
+        return self.one_of("threads_one_of", one_of)
+
+    def no_thread(self, number):
+        """But for the thread of that number from now on, all can be started."""
+        self.set("threads", self.NEVER - number)
+        return self.no_threads(self.NEVER)

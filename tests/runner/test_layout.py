@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_FILES = 45  # in one folder
 # The stages in the data's order: a file includes what stands in its own line or above it.
 STAGES = """
+util/threads
 util
 model
 discover

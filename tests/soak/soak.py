@@ -5,8 +5,8 @@
   tests/soak/soak.py [--minutes N] [--seed N] [--build FOLDER]
 
 Programs are attached to, let go of, given other rates and budgets; they fork, load plugins, start and end; clients
-come, ask, watch and are killed; memprofd has no descriptors left, no disk, no memory of the kernel's, another time of
-the day, stands still, is killed and goes on from its state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
+come, ask, watch and are killed; memprofd has no descriptors left, no disk, no memory of the kernel's, no threads, another time
+of the day, stands still, is killed and goes on from its state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
 estimate is wrong without a loss that is counted, memory has grown (told from 20 minutes on).
 """
 
@@ -211,15 +211,21 @@ class Soak:
         self.faults.step_clock(self.random.choice(STEPS))
 
     def no_memory(self):
+        self.while_it_lacks(self.faults.no_memory(self.random.randrange(1, 12)))
+
+    def no_threads(self):
+        self.while_it_lacks(self.faults.no_threads(self.random.randrange(1, 6)))
+
+    def while_it_lacks(self, something):
         """Who is not asked to change goes on; who was, and could not, says why."""
         untouched = {pid for pid in self.wanted if self.daemon.state(pid) == "sampling"}
-        with self.faults.no_memory(self.random.randrange(1, 12)):
+        with something:
             for _ in range(3):
                 pid = self.random.choice([*self.busy, self.forks]).pid
                 untouched.discard(pid)
                 self.wanted.discard(pid)
                 what = self.random.choice((("attach",), ("detach",), ("rate", "--sampling-rate", "1e-3"),
-                                           ("snapshot", "take", "--out", self.disk / "heap"), ("doctor",)))
+                                           ("snapshot", "take", "--out", self.disk / "heap"), ("doctor",), ("trace", "start")))
                 self.ctl(*what, "--pid", pid, check=False)
                 (self.disk / "heap").unlink(missing_ok=True)
             self.ctl("targets", check=False)
@@ -230,7 +236,7 @@ class Soak:
         lost = {pid: targets.get(pid) for pid in untouched
                 if targets.get(pid, {}).get("state") not in ("waiting", "sampling")}
         if lost:
-            raise Failed(f"lost while there was no memory: {lost}")
+            raise Failed(f"lost in {self.doing}: {lost}")
 
     def killed(self):
         self.daemon.kill()
@@ -238,7 +244,7 @@ class Soak:
 
     EVENTS = ((attach_or_detach, 10), (other_rate, 6), (fork, 4), (load_plugin, 1), (short_program, 4), (look, 10),
               (client_that_goes, 4), (stand_still, 2), (stop_a_program, 2), (no_descriptors, 1), (no_disk, 1),
-              (clock_step, 2), (no_memory, 2), (killed, 1))
+              (clock_step, 2), (no_memory, 2), (no_threads, 2), (killed, 1))
 
     # ------------------------------------------------------------ what has to hold
 

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +23,7 @@
 #include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/start_thread.h"
 
 namespace memprofd {
 namespace {
@@ -56,14 +56,6 @@ bool is_readable(int fd, milliseconds time) {
   return ::poll(&wait, 1, static_cast<int>(time.count())) > 0;
 }
 
-absl::StatusOr<std::thread> start_thread(std::function<void()> work) {
-  try {
-    return std::thread(std::move(work));
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("cannot start a thread: ", error.what()));
-  }
-}
-
 bool blocks(const ProcessStatus& status, int signal) {
   return (status.signals_blocked >> (signal - 1) & 1) != 0;
 }
@@ -82,6 +74,9 @@ std::string_view obstacle_text(Obstacle obstacle) {
              "agent on; unblock it in the program, or preload or link the agent";
     case Obstacle::kTraced:
       return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
+    case Obstacle::kNoThread:
+      return "waiting until memprofd may start a thread of its own; raise the limit of its threads "
+             "(TasksMax=, ulimit -u)";
   }
   std::abort();
 }
@@ -295,7 +290,8 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
     return file_error(errno, absl::StrCat("cannot create an eventfd for pid ", target.pid));
   }
   injector->look_for_stack();
-  ASSIGN_OR_RETURN(injector->thread_, start_thread([self = injector.get()] { self->run(); }));
+  ASSIGN_OR_RETURN(injector->thread_,
+                   start_thread("to bring in the agent", [self = injector.get()] { self->run(); }));
   return injector;
 }
 
@@ -312,14 +308,18 @@ void Injector::run() {
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;
     Round::Outcome outcome = std::nullopt;
-    auto thread = start_thread([&] {
+    auto thread = start_thread("to bring in the agent", [&] {
+      Obstacle before_it = Obstacle::kNoThread;
+      obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
       outcome = Round(*this).run();
     });
     if (thread.ok()) {
       thread->join();
     } else {
-      outcome = thread.status();
+      log_debug("{}", std::string(thread.status().message()));
+      obstacle_ = Obstacle::kNoThread;
+      if (cancelled(kAskAgain)) break;
     }
     if (outcome.ok() && !*outcome) continue;
     result_ = outcome.ok() ? absl::StatusOr<InjectionResult>(**outcome) : outcome.status();

@@ -78,7 +78,7 @@ struct InjectionResult {
 };
 
 // Why the thread that came last could not be used.
-enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced };
+enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced, kNoThread };
 
 // What is waited for and how to help, one line; empty for kNone.
 std::string_view obstacle_text(Obstacle obstacle);

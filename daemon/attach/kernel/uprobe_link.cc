@@ -9,11 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_format.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/log.h"
+#include "daemon/util/threads/start_thread.h"
 
 // Begins with an instruction that the kernel emulates.
 extern "C" void memprofd_probe_here();
@@ -102,7 +102,9 @@ bool multi_links_work() {
   if (!site || !program) return false;
   const UniqueFd link = create_multi_link(program.get(), ::getpid(), *site);
   if (!link) return false;
-  std::thread(memprofd_probe_here).join();
+  auto thread = start_thread("to try a probe", memprofd_probe_here);
+  if (!thread.ok()) return false;
+  thread->join();
   const std::uint32_t key = 0;
   std::uint64_t ran = 0;
   return bpf_map_lookup_elem(map.get(), &key, &ran) == 0 && ran == 1;

@@ -16,6 +16,7 @@
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/start_thread.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -206,11 +207,23 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   }
   update(*trace, false);
   pb::TraceInfo info = trace->info;
+  RETURN_IF_ERROR(begin(*trace, std::move(place)));
   lock.lock();
   forget_ended();
-  Trace& kept = *(traces_[id] = std::move(trace));
-  kept.thread = std::thread(&TraceService::run, this, std::ref(kept), std::move(place));
+  traces_[id] = std::move(trace);
   return info;
+}
+
+absl::Status TraceService::begin(Trace& trace, Place place) {
+  auto thread = start_thread(
+      "to record a trace",
+      [this, &trace, place = std::move(place)]() mutable { run(trace, std::move(place)); });
+  if (thread.ok()) {
+    trace.thread = *std::move(thread);
+  } else {
+    trace.files.remove();
+  }
+  return thread.status();
 }
 
 void TraceService::run(Trace& trace, Place place) {

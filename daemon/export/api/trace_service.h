@@ -61,6 +61,7 @@ class TraceService {
   struct Trace;
   class Place;
 
+  absl::Status begin(Trace& trace, Place place);
   void run(Trace& trace, Place place);
   void update(Trace& trace, bool done);
   // Null: go on. trace is null for a streamed one.

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -34,6 +35,23 @@ absl::Status check_command(const HttpRequest& request) {
   return check_same_site(request);
 }
 
+absl::Status check_controller(const HttpRequest& request) {
+  if (request.may_control) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      request.caller, " may only ask: name the user or the certificate with --web.controllers"));
+}
+
+// What each of them asks before anything else.
+HttpHandler guarded(HttpHandler handler) {
+  return [handler = std::move(handler)](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const absl::Status allowed = check_controller(http);
+    if (allowed.ok()) return handler(http);
+    audit(0, http.path, http.caller, allowed);
+    return http_failure(allowed);
+  };
+}
+
 template <typename Request>
 absl::StatusOr<Request> parse(const std::string& body) {
   Request request;
@@ -49,7 +67,6 @@ template <typename Request, typename Response>
 HttpHandler command(ControlService& control,
                     absl::StatusOr<Response> (ControlService::*run)(const Request&)) {
   return [&control, run](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const absl::StatusOr<Request> request = parse<Request>(http.body);
     if (!request.ok()) return http_failure(request.status());
     auto response = (control.*run)(*request);
@@ -60,7 +77,6 @@ HttpHandler command(ControlService& control,
 
 HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   return [&control, &stop](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::TakeSnapshotRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
     const auto stream = SnapshotStream::begin(
@@ -80,7 +96,6 @@ HttpHandler why(const ControlParts& parts) {
   const auto answers =
       std::make_shared<HeapWhy>(parts.heaps, parts.control, parts.queries, parts.stop);
   return [answers](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::AskWhyRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
     absl::StatusOr<std::string> answer = answers->answer(*request);
@@ -92,7 +107,6 @@ HttpHandler why(const ControlParts& parts) {
 
 HttpHandler heap(const ControlParts& parts) {
   return [parts](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::DescribeHeapRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
     const auto answer = describe_heap(parts.heaps, parts.control, *request,
@@ -104,7 +118,6 @@ HttpHandler heap(const ControlParts& parts) {
 
 HttpHandler keep(const ControlParts& parts) {
   return [parts](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<::memprof::v1::KeepHeapRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
     const auto answer = parts.kept.keep(*request, [&parts] { return parts.stop.wait({}); });
@@ -117,7 +130,6 @@ HttpHandler keep(const ControlParts& parts) {
 template <typename Request, typename Response>
 HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(const Request&)) {
   return [&kept, ask](const HttpRequest& http) {
-    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const auto request = parse<Request>(http.body);
     return request.ok() ? http_answer((kept.*ask)(*request)) : http_failure(request.status());
   };
@@ -138,16 +150,19 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   const HttpHandler off = [](const HttpRequest&) {
     return http_failure(absl::PermissionDeniedError(kOff));
   };
-  routes["POST /api/v1/attach"] = allowed ? command(control, &ControlService::attach) : off;
-  routes["POST /api/v1/detach"] = allowed ? command(control, &ControlService::detach) : off;
-  routes["POST /api/v1/snapshot"] = allowed ? snapshot(control, parts.stop) : off;
-  routes["POST /api/v1/heap"] = allowed ? heap(parts) : off;
-  routes["POST /api/v1/why"] = allowed ? why(parts) : off;
-  routes["POST /api/v1/keep_heap"] = allowed ? keep(parts) : off;
-  routes["POST /api/v1/compare_heaps"] = allowed ? of_kept(parts.kept, &KeptHeaps::compare) : off;
-  routes["POST /api/v1/find_waste"] = allowed ? of_kept(parts.kept, &KeptHeaps::find_waste) : off;
+  const auto add = [&](const char* name, HttpHandler handler) {
+    routes[absl::StrCat("POST /api/v1/", name)] = allowed ? guarded(std::move(handler)) : off;
+  };
+  add("attach", command(control, &ControlService::attach));
+  add("detach", command(control, &ControlService::detach));
+  add("rate", command(control, &ControlService::set_rate));
+  add("snapshot", snapshot(control, parts.stop));
+  add("heap", heap(parts));
+  add("why", why(parts));
+  add("keep_heap", keep(parts));
+  add("compare_heaps", of_kept(parts.kept, &KeptHeaps::compare));
+  add("find_waste", of_kept(parts.kept, &KeptHeaps::find_waste));
   routes["/api/v1/heaps"] = list(parts.kept);
-  routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }
 
 }  // namespace memprofd

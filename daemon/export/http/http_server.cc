@@ -21,6 +21,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/http/http_access.h"
 #include "daemon/export/http/http_connections.h"
 #include "daemon/export/http/http_send.h"
 #include "daemon/export/http/web_config.h"
@@ -36,25 +37,9 @@ constexpr unsigned kClosing = 128;  // more that have been cut off and are being
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};    // for requests when the server ends
 constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
-constexpr std::string_view kHealthPaths = "/-/";
-constexpr std::string_view kMetricsPath = "/metrics";
 
 HttpResponse text(int status, std::string line) {
   return {status, "text/plain; charset=utf-8", std::move(line)};
-}
-
-std::string client_address(MHD_Connection* connection) {
-  const sockaddr* address =
-      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-  const socklen_t size =
-      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "an unknown address";
-  }
-  return absl::StrCat(host.data(), " port ", port.data());
 }
 
 std::string read_text(const std::string& path) {
@@ -187,14 +172,14 @@ absl::Status HttpServer::reload() {
   if (!options_.web_config_file.empty()) {
     ASSIGN_OR_RETURN(config, load_web_config(options_.web_config_file));
   }
-  RETURN_IF_ERROR(check_access(config));
-  const std::shared_ptr<BasicAuth> before = auth();
-  std::shared_ptr<BasicAuth> wanted;
-  if (!config.users.empty()) wanted = std::make_shared<BasicAuth>(config.users);
-  // Passwords count before the first connection is taken: clients wait at the socket already.
-  if (wanted != nullptr) set_auth(wanted);
+  RETURN_IF_ERROR(access_->check(config));
+  const HttpAccess::Rules before = access_->rules();
+  HttpAccess::Rules wanted{.certificates = config.client_certificates};
+  if (!config.users.empty()) wanted.passwords = std::make_shared<BasicAuth>(config.users);
+  // They count before the first connection is taken: clients wait at the socket already.
+  access_->set_rules(wanted);
   absl::StatusOr<Daemon> daemon = start_daemon(config);
-  set_auth(daemon.ok() ? wanted : before);
+  if (!daemon.ok()) access_->set_rules(before);
   RETURN_IF_ERROR(daemon.status());
   tls_ = !config.cert_file.empty();
   retire(std::exchange(current_, *std::move(daemon)));
@@ -211,14 +196,6 @@ void HttpServer::retire(Daemon daemon) {
   retired_.push_back({std::move(listening), std::move(daemon)});
 }
 
-absl::Status HttpServer::check_access(const WebConfig& config) const {
-  if (!options_.controls || !config.users.empty() || loopback_) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "whoever reaches ", options_.listen_address,
-      " could attach to programs with "
-      "--web.enable-control: set passwords with --web.config.file, or listen on 127.0.0.1"));
-}
-
 absl::Status HttpServer::open_socket() {
   const std::string& listen_address = options_.listen_address;
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(listen_address));
@@ -229,7 +206,7 @@ absl::Status HttpServer::open_socket() {
         absl::StrCat("cannot listen on ", listen_address, ": ", std::strerror(errno)));
   }
   host_ = asked.host;
-  loopback_ = is_loopback(address);
+  access_ = std::make_unique<HttpAccess>(options_, is_loopback(address));
   port_ = port_of(socket_);
   return absl::OkStatus();
 }
@@ -237,9 +214,9 @@ absl::Status HttpServer::open_socket() {
 absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& config) {
   unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO |
                    MHD_USE_ERROR_LOG | MHD_USE_ITC;
-  std::array<MHD_OptionItem, 4> tls{{{MHD_OPTION_END, 0, nullptr}}};
+  std::array<MHD_OptionItem, 5> tls{{{MHD_OPTION_END, 0, nullptr}}};
   const std::string priorities = tls_priorities(config.min_tls_minor);
-  std::string cert, key;
+  std::string cert, key, authorities;
   if (!config.cert_file.empty()) {
     flags |= MHD_USE_TLS;
     cert = read_text(config.cert_file);
@@ -247,7 +224,13 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
     tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert.data()},
             {MHD_OPTION_HTTPS_MEM_KEY, 0, key.data()},
             {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
+            {MHD_OPTION_END, 0, nullptr},
             {MHD_OPTION_END, 0, nullptr}}};
+  }
+  if (config.client_certificates != ClientCertificates::kNone) {
+    authorities = read_text(config.client_ca_file);
+    RETURN_IF_ERROR(check_authorities(config.client_ca_file, authorities));
+    tls[3] = {MHD_OPTION_HTTPS_MEM_TRUST, 0, authorities.data()};
   }
   {
     const std::lock_guard lock(log_mutex_);
@@ -279,57 +262,10 @@ std::string HttpServer::url() const {
   return absl::StrCat(tls_ ? "https://" : "http://", NetAddress{host, port_}.to_string());
 }
 
-std::shared_ptr<BasicAuth> HttpServer::auth() const {
-  const std::lock_guard lock(auth_mutex_);
-  return auth_;
-}
-
-void HttpServer::set_auth(std::shared_ptr<BasicAuth> auth) {
-  const std::lock_guard lock(auth_mutex_);
-  auth_ = std::move(auth);
-}
-
-// A page of another site reaches memprofd through a visitor's browser when the site's name points
-// here for a moment (DNS rebinding); the browser then sends that name. With passwords it has none
-// for it. Prometheus may ask for metrics under any name where other machines can ask at all.
-absl::Status HttpServer::check_host(std::string_view host, std::string_view path) const {
-  if (is_local_name(host) || (!loopback_ && path == kMetricsPath)) return absl::OkStatus();
-  const std::string name(host.substr(0, host.find(':')));
-  const auto same = [&name](const std::string& own) { return absl::EqualsIgnoreCase(own, name); };
-  std::array<char, 256> own{};
-  if (!loopback_ && ::gethostname(own.data(), own.size() - 1) == 0 && same(own.data())) {
-    return absl::OkStatus();
-  }
-  if (std::ranges::any_of(options_.host_names, same)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "\"", name,
-      "\" may be a name that another site has made up: ask by address or as localhost, "
-      "allow the name with --web.host-name, or set passwords with --web.config.file"));
-}
-
-// Health is for who looks after the machine, and tells nothing of programs.
-std::optional<HttpResponse> HttpServer::refusal(MHD_Connection* connection, std::string_view path,
-                                                std::optional<std::string>& user) const {
-  if (path.starts_with(kHealthPaths)) return std::nullopt;
-  const std::shared_ptr<BasicAuth> auth = this->auth();
-  if (auth == nullptr) {
-    const char* host = request_header(connection, "Host");
-    const absl::Status allowed = check_host(host == nullptr ? "" : host, path);
-    if (allowed.ok()) return std::nullopt;
-    return text(MHD_HTTP_FORBIDDEN, absl::StrCat(std::string(allowed.message()), "\n"));
-  }
-  const char* authorization = request_header(connection, "Authorization");
-  if (authorization != nullptr && auth->allows(authorization)) {
-    user = BasicAuth::user_of(authorization);
-    return std::nullopt;
-  }
-  return text(MHD_HTTP_UNAUTHORIZED, "user and password needed\n");
-}
-
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,
                                 const char* path, std::string body) const {
-  std::optional<std::string> user;
-  if (auto refused = refusal(connection, path, user)) return *std::move(refused);
+  HttpAccess::Caller caller;
+  if (auto refused = access_->refusal(connection, path, caller)) return *std::move(refused);
   const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
   if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
   const auto route = method == "POST"                      ? post
@@ -346,7 +282,8 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
                             &request.query);
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &HttpCallbacks::on_header,
                             &request.headers);
-  request.caller = absl::StrCat(user ? *user + " at " : "", client_address(connection));
+  request.caller = caller.text();
+  request.may_control = access_->may_control(caller);
   return route->second(request);
 }
 

@@ -25,7 +25,7 @@ struct MHD_Daemon;
 
 namespace memprofd {
 
-class BasicAuth;
+class HttpAccess;
 class HttpConnections;
 struct WebConfig;
 
@@ -34,7 +34,8 @@ struct HttpRequest {
   std::multimap<std::string, std::string> query = {};  // decoded; equal names in their order
   std::map<std::string, std::string> headers = {};     // by name in lower case
   std::string body = {};                               // of POST
-  std::string caller = {};  // "alice at 10.0.0.7:4711"; without passwords the address alone
+  std::string caller = {};  // "alice at 10.0.0.7 port 4711"; of nobody known the address alone
+  bool may_control = true;  // programs, where anybody may
 };
 
 struct HttpResponse {
@@ -57,11 +58,13 @@ using HttpRoutes = std::map<std::string, HttpHandler>;
 struct HttpServerOptions {
   std::string listen_address = "127.0.0.1:9871";
   std::string web_config_file;  // empty: plain HTTP, no authentication
-  // Not to be reached from other machines without a password: then start() refuses.
+  // Not to be reached from other machines without password or certificate: then start() refuses.
   bool controls = false;
   // Other names of this machine than localhost under which it may be asked without a password,
   // where that could be another site's name for it (check_host()).
   std::vector<std::string> host_names = {};
+  // Who may control: users, and names of clients' certificates. Empty: all who may ask.
+  std::vector<std::string> controllers = {};
   // A client that has not sent a whole request, or takes nothing of the answer, for so long is
   // left. The time that a handler takes does not count.
   unsigned idle_seconds = 30;
@@ -98,15 +101,8 @@ class HttpServer {
   absl::Status open_socket();
   // Answers connections to the socket from then on, after which current_ is to be retired.
   absl::StatusOr<Daemon> start_daemon(const WebConfig& config);
-  absl::Status check_access(const WebConfig& config) const;
   // Takes no more connections. Those that it has, go on, for as long as they like.
   void retire(Daemon daemon);
-  std::shared_ptr<BasicAuth> auth() const;
-  void set_auth(std::shared_ptr<BasicAuth> auth);
-  // Null when the request may go on; sets the user whose password was right.
-  std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
-                                      std::optional<std::string>& user) const;
-  absl::Status check_host(std::string_view host, std::string_view path) const;
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
   friend struct HttpCallbacks;
@@ -115,10 +111,8 @@ class HttpServer {
   const HttpRoutes routes_;
   UniqueFd socket_;  // listening; each daemon has a descriptor of its own for it
   std::string host_;
-  bool loopback_ = false;
   std::uint16_t port_ = 0;
-  mutable std::mutex auth_mutex_;
-  std::shared_ptr<BasicAuth> auth_;  // guarded by auth_mutex_; null: everybody may ask
+  std::unique_ptr<HttpAccess> access_;  // from open_socket() on
   bool tls_ = false;
   const std::unique_ptr<HttpConnections> connections_;
   std::mutex requests_mutex_;

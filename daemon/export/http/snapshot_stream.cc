@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "daemon/util/status_macros.h"
+#include "daemon/util/threads/start_thread.h"
+
 namespace memprofd {
 namespace {
 
@@ -15,12 +18,13 @@ absl::StatusOr<std::shared_ptr<SnapshotStream>> SnapshotStream::begin(
     std::function<void(const Summary&)> done) {
   std::shared_ptr<SnapshotStream> stream(new SnapshotStream);
   // Not the shared one: who holds that waits for the thread.
-  stream->thread_ =
-      std::jthread([self = stream.get(), &control, &stop, request, done = std::move(done)] {
+  ASSIGN_OR_RETURN(
+      stream->thread_,
+      start_thread("to take a snapshot", [self = stream.get(), &control, &stop, request, done] {
         self->take(control, stop, request);
         done(self->summary_);
         self->ended_ = true;
-      });
+      }));
   stream->first_ = stream->next();
   if (!stream->first_ || stream->first_->empty()) {
     if (!stream->summary_.ok()) return stream->summary_.status();
@@ -38,7 +42,7 @@ void SnapshotStream::take(ControlService& control, StopSignal& stop,
 
 SnapshotStream::~SnapshotStream() {
   pipe_.close();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::optional<std::string> SnapshotStream::next() {

@@ -47,7 +47,7 @@ class SnapshotStream {
   std::optional<std::string> first_;
   Summary summary_{absl::UnknownError("not yet")};
   std::atomic<bool> ended_ = false;  // summary_ is there
-  std::jthread thread_;              // ends first
+  std::thread thread_;               // ends first
 };
 
 }  // namespace memprofd

@@ -43,6 +43,34 @@ absl::StatusOr<int> parse_tls_version(const std::string& path, const std::string
                       absl::StrCat("min_version ", text, ": write TLS10, TLS11, TLS12 or TLS13"));
 }
 
+// Those that take any certificate protect nothing.
+absl::StatusOr<ClientCertificates> parse_client_auth(const std::string& path,
+                                                     const std::string& text) {
+  if (text == "NoClientCert") return ClientCertificates::kNone;
+  if (text == "VerifyClientCertIfGiven") return ClientCertificates::kIfGiven;
+  if (text == "RequireAndVerifyClientCert") return ClientCertificates::kRequired;
+  return config_error(path, absl::StrCat("client_auth_type ", text,
+                                         " is not supported; write RequireAndVerifyClientCert, "
+                                         "VerifyClientCertIfGiven or NoClientCert"));
+}
+
+absl::Status check_tls(const std::string& path, const WebConfig& config) {
+  if (config.cert_file.empty() || config.key_file.empty()) {
+    return config_error(path, "tls_server_config needs both cert_file and key_file");
+  }
+  if (config.client_ca_file.empty() != (config.client_certificates == ClientCertificates::kNone)) {
+    return config_error(path,
+                        "tls_server_config needs client_ca_file and a client_auth_type of "
+                        "RequireAndVerifyClientCert or VerifyClientCertIfGiven together");
+  }
+  for (const std::string& file : {config.cert_file, config.key_file, config.client_ca_file}) {
+    if (!file.empty() && ::access(file.c_str(), R_OK) != 0) {
+      return config_error(path, absl::StrCat("cannot read ", file, "; check path and permissions"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status read_tls(const std::string& path, const YAML::Node& node, WebConfig& config) {
   for (const auto& entry : node) {
     const auto key = entry.first.as<std::string>(), value = entry.second.as<std::string>();
@@ -50,21 +78,17 @@ absl::Status read_tls(const std::string& path, const YAML::Node& node, WebConfig
       config.cert_file = relative_to(path, value);
     } else if (key == "key_file") {
       config.key_file = relative_to(path, value);
+    } else if (key == "client_ca_file") {
+      config.client_ca_file = relative_to(path, value);
+    } else if (key == "client_auth_type") {
+      ASSIGN_OR_RETURN(config.client_certificates, parse_client_auth(path, value));
     } else if (key == "min_version") {
       ASSIGN_OR_RETURN(config.min_tls_minor, parse_tls_version(path, value));
     } else {
       return unknown_key(path, absl::StrCat("tls_server_config.", key));
     }
   }
-  if (config.cert_file.empty() || config.key_file.empty()) {
-    return config_error(path, "tls_server_config needs both cert_file and key_file");
-  }
-  for (const std::string& file : {config.cert_file, config.key_file}) {
-    if (::access(file.c_str(), R_OK) != 0) {
-      return config_error(path, absl::StrCat("cannot read ", file, "; check path and permissions"));
-    }
-  }
-  return absl::OkStatus();
+  return check_tls(path, config);
 }
 
 absl::Status read_users(const std::string& path, const YAML::Node& node, WebConfig& config) {

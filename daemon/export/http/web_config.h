@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Prometheus web configuration file: TLS and basic authentication for the
 // HTTP server. Understood: tls_server_config (cert_file, key_file, min_version
-// TLS10..TLS13) and basic_auth_users (user: bcrypt hash). Any other key is an
-// error, so that no protection is thought to be there that is not.
+// TLS10..TLS13, client_ca_file with a client_auth_type that verifies) and
+// basic_auth_users (user: bcrypt hash). Any other key is an error, so that no
+// protection is thought to be there that is not.
 #pragma once
 
 #include <chrono>
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/export/http/client_certificate.h"
 
 namespace memprofd {
 
@@ -22,8 +24,10 @@ inline constexpr char kNobodyHash[] =
     "$2b$10$abcdefghijklmnopqrstuuXTMLRb3S2K/qPvuQJF5Ulz4wmWVaOxC";
 
 struct WebConfig {
-  std::string cert_file;                     // PEM; empty: no TLS
-  std::string key_file;                      // PEM
+  std::string cert_file;       // PEM; empty: no TLS
+  std::string key_file;        // PEM
+  std::string client_ca_file;  // PEM; with certificates of clients
+  ClientCertificates client_certificates = ClientCertificates::kNone;
   int min_tls_minor = 2;                     // 1.0 to 1.3
   std::map<std::string, std::string> users;  // name to bcrypt hash; empty: no authentication
 };

@@ -23,7 +23,11 @@ void add_web_page(const ServerFacts& facts, HttpRoutes& routes) {
   routes["/"] = file("text/html; charset=utf-8", kPage);
   routes["/page.js"] = file("text/javascript; charset=utf-8", kScript);
   routes["/page.css"] = file("text/css; charset=utf-8", kStyle);
-  routes["/api/v1/server"] = [facts](const HttpRequest&) { return http_json(server_info(facts)); };
+  routes["/api/v1/server"] = [facts](const HttpRequest& http) {
+    auto info = server_info(facts);
+    info.set_control(info.control() && http.may_control);
+    return http_json(info);
+  };
 }
 
 }  // namespace memprofd

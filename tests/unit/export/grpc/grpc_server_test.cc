@@ -24,6 +24,7 @@
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/temp_dir.h"
+#include "tests/unit/export/certificates.h"
 
 // gRPC looks up names with c-ares, which does not give back 10 bytes of a look-up that a channel's
 // end breaks off. (LeakSanitizer asks for this; without it nobody does.)
@@ -689,21 +690,9 @@ TEST(GrpcServerStart, OtherMachinesNeedCertificates) {
 class GrpcTlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::access("/usr/bin/openssl", X_OK) != 0) GTEST_SKIP() << "no openssl";
-    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-keyout ca.key -out ca.pem -subj /CN=authority");
-    for (const char* name : {"localhost", "ops", "looker"}) sign(name);
-  }
-  void run(const std::string& command) {
-    ASSERT_EQ(::system(absl::StrCat("cd ", dir_.path(), " && ", command, " 2>/dev/null").c_str()),
-              0);
-  }
-  void sign(const std::string& name) {
-    dir_.write("ext", absl::StrCat("subjectAltName=DNS:", name, "\n"));
-    run(absl::StrCat("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ",
-                     name, ".key -out ", name, ".csr -subj /CN=", name));
-    run(absl::StrCat("openssl x509 -req -in ", name, ".csr -CA ca.pem -CAkey ca.key ",
-                     "-CAcreateserial -days 2 -extfile ext -out ", name, ".pem"));
+    if (!testing::has_openssl()) GTEST_SKIP() << "no openssl";
+    testing::Certificates certificates(dir_.path());
+    for (const char* name : {"localhost", "ops", "looker"}) certificates.sign(name);
   }
   grpc::Status detach(int port, const std::string& name) {
     grpc::SslCredentialsOptions options{.pem_root_certs = read_file(dir_.path("ca.pem"))};

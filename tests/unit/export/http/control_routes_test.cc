@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/export/http/api_routes.h"
 #include "daemon/util/net_address.h"
 #include "tests/kit/fake_service.h"
 
@@ -58,6 +59,7 @@ class ControlRoutesTest : public ::testing::Test {
   testing::FakeService service_{{fixed_target()}};
   ControlService control_{service_};
   QueryService queries_{service_};
+  TraceService traces_{service_, {}};
   StopSignal stop_;
   InnerHeaps heaps_;
   KeptHeaps kept_{heaps_, service_};
@@ -110,6 +112,44 @@ TEST_F(ControlRoutesTest, RefuseOtherSites) {
     expect_refusal(403, "evil.example", post(what, with("origin", "http://evil.example")));
     expect_refusal(403, "null", post(what, with("origin", "null")));
     expect_refusal(403, "own page", post(what, with("origin", "http://127.0.0.1:8000")));
+  }
+}
+
+// Every route that there is, so that none which is new is forgotten.
+TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
+  add_api_routes(queries_, traces_, stop_, routes_);
+  int posts = 0;
+  for (const auto& [path, handler] : routes_) {
+    if (!path.starts_with("POST ")) continue;
+    ++posts;
+    for (const auto& forged : {with("x-memprofd-control", ""), with("origin", "null"),
+                               with("origin", "http://evil.example")}) {
+      SCOPED_TRACE(path);
+      expect_refusal(403, "", handler(forged));
+    }
+  }
+  EXPECT_EQ(posts, 10);
+}
+
+TEST_F(ControlRoutesTest, NoGetHasEffects) {
+  add_api_routes(queries_, traces_, stop_, routes_);
+  for (const auto& [path, handler] : routes_) {
+    if (path.starts_with("POST ")) continue;
+    HttpRequest http = request("");
+    http.query = {{"pid", "4242"}};
+    EXPECT_LT(handler(http).status, 500) << path;
+    EXPECT_THAT(service_.calls(), IsEmpty()) << path;
+    EXPECT_THAT(traces_.list().traces(), IsEmpty()) << path;
+  }
+}
+
+TEST_F(ControlRoutesTest, AreRefusedToWhoMayOnlyAsk) {
+  HttpRequest http = request(R"({"pid": 4242, "site": "x", "name": "x", "base": "x"})");
+  http.caller = "looker at 10.0.0.7 port 4711";
+  http.may_control = false;
+  for (const auto& [path, handler] : routes_) {
+    SCOPED_TRACE(path);
+    if (path.starts_with("POST ")) expect_refusal(403, "looker at 10.0.0.7", handler(http));
   }
 }
 

@@ -393,7 +393,12 @@ TEST(WebConfig, RefusesWhatItDoesNotUnderstand) {
   const std::pair<const char*, const char*> cases[] = {
       {"tls_server_config: {cert_file: a}", "needs both"},
       {"tls_server_config: {cert_file: a, key_file: b}", "cannot read"},
-      {"tls_server_config: {client_auth_type: NoClientCert}", "client_auth_type is not supported"},
+      {"tls_server_config: {client_auth_type: RequireAnyClientCert}",
+       "client_auth_type RequireAnyClientCert is not supported"},
+      {"tls_server_config: {cert_file: a, key_file: b, client_ca_file: c}", "client_auth_type"},
+      {"tls_server_config: {cert_file: a, key_file: b, client_auth_type: "
+       "RequireAndVerifyClientCert}",
+       "client_ca_file"},
       {"tls_server_config: {min_version: TLS99}", "min_version TLS99"},
       {"http_server_config: {http2: true}", "http_server_config is not supported"},
       {"basic_auth_users: {alice: plaintext}", "password of alice is not a bcrypt hash"},

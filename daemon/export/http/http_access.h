@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who asks over HTTP, and what he may: by password, by certificate, or by the name that he calls
+// this machine.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/export/http/client_certificate.h"
+#include "daemon/export/http/http_server.h"
+#include "daemon/export/http/web_config.h"
+
+struct MHD_Connection;
+
+namespace memprofd {
+
+// Thread-safe.
+class HttpAccess {
+ public:
+  // What one reading of the web config asks for.
+  struct Rules {
+    std::shared_ptr<BasicAuth> passwords;  // null: none are asked for
+    ClientCertificates certificates = ClientCertificates::kNone;
+  };
+  struct Caller {
+    std::vector<std::string> names;  // his user's, and those of his certificate
+    std::string address;
+
+    std::string text() const;  // "alice at 10.0.0.7 port 4711"
+  };
+
+  // loopback: only this machine reaches the server.
+  HttpAccess(const HttpServerOptions& options, bool loopback)
+      : options_(options), loopback_(loopback) {}
+
+  // That such a web config lets nobody control programs who should not.
+  absl::Status check(const WebConfig& config) const;
+  Rules rules() const;
+  void set_rules(Rules rules);
+
+  // Null when the request may go on; says who asks.
+  std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
+                                      Caller& caller) const;
+  bool may_control(const Caller& caller) const;
+
+ private:
+  absl::Status check_host(std::string_view host, std::string_view path) const;
+
+  const HttpServerOptions& options_;
+  const bool loopback_;
+  mutable std::mutex mutex_;
+  Rules rules_;  // guarded by mutex_
+};
+
+}  // namespace memprofd

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+namespace memprofd {
+
+// A thread that is there before it is needed, for what has to be done when no other can be had.
+class SpareThread {
+ public:
+  SpareThread();
+  ~SpareThread();  // waits for what it was given
+  SpareThread(const SpareThread&) = delete;
+  SpareThread& operator=(const SpareThread&) = delete;
+
+  // One after the other. The future's destructor does not wait.
+  std::future<void> run(std::function<void()> work);
+
+ private:
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<void()>> tasks_;  // guarded by mutex_
+  bool stop_ = false;                             // guarded by mutex_
+  std::thread thread_;                            // last: uses all others
+};
+
+}  // namespace memprofd

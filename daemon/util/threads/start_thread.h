@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads where there may be none left (TasksMax=): std::thread and std::async would throw, and so
+// end memprofd.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+// kResourceExhausted with cause and remedy. error: of pthread_create(). purpose: "to record a
+// trace".
+absl::Status no_thread(int error, std::string_view purpose);
+
+template <typename Work>
+absl::StatusOr<std::thread> start_thread(std::string_view purpose, Work&& work) {
+  try {
+    return std::thread(std::forward<Work>(work));
+  } catch (const std::system_error& error) {
+    return no_thread(error.code().value(), purpose);
+  }
+}
+
+// The future's destructor waits.
+template <typename Result>
+absl::StatusOr<std::future<Result>> start_async(std::string_view purpose,
+                                                std::function<Result()> work) {
+  try {
+    return std::async(std::launch::async, std::move(work));
+  } catch (const std::system_error& error) {
+    return no_thread(error.code().value(), purpose);
+  }
+}
+
+// The error when that many more cannot be had now. For who hands over to a library that ends the
+// process then.
+absl::Status check_free_threads(int number, std::string_view purpose);
+
+}  // namespace memprofd
