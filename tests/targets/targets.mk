@@ -131,6 +131,19 @@ $(TARGETS_DIR)/traced: tests/targets/calls/traced.ml $(TARGETS_DIR)/obj/handshak
 $(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
+# Replaces its structures all the time, by threads or, in OCaml 5, domains.
+TORN_RELEASES := 4.12 4.14 bullseye trixie forky
+TORN          := $(TORN_RELEASES:%=$(BUILD)/targets-%/torn)
+targets: $(TARGETS_DIR)/torn $(BUILD)/targets-trixie/torn
+$(foreach release,$(TORN_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/torn))
+$(TARGETS_DIR)/torn: tests/targets/torn/torn.ml tests/targets/torn/workers4.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $< $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx workers.ml torn.ml -o ../torn
+$(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter trixie forky,$*),5,4).ml $@-source/workers.ml
+	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/torn.ml' -g
 # Holds C's memory by custom blocks.
 C_OWNERS := $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 targets: $(C_OWNERS)
