@@ -53,6 +53,7 @@ class CommandLine {
     add_watch();
     add_adjust();
     add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
+    add_ask();
     add_trace_calls();
   }
 
@@ -326,6 +327,22 @@ class CommandLine {
         add("watch", "Show what changes of some values, again and again", &ctl::run_watch);
     watch
         ->add_option("names", options_.watched,
+  void add_ask() {
+    CLI::App* ask = add("ask", "Have a program do what it offers by a name, and print its answer",
+                        &ctl::run_ask);
+    ask->add_option("name", options_.request_name, "Choose what it does; values lists the names")
+        ->required()
+        ->type_name("NAME");
+    ask->add_option("argument", options_.request_argument, "Give the program's function this text")
+        ->type_name("TEXT");
+    add_pid_of(ask);
+    ask->add_option("--timeout", options_.timeout,
+                    "Take the request back when it has no answer after this time, at most 60s")
+        ->type_name("TIME")
+        ->capture_default_str();
+    add_format(ask, {ctl::kTable, ctl::kJson});
+  }
+
                      "Name them as `memprofctl values` does; patterns are possible")
         ->type_name("REGEX")
         ->required();

@@ -12,6 +12,7 @@
      pause X N  a pause that waits for N ms; whether a viewer let it go on
      minor      a minor collection
      many N     N points of new names
+     poll       a place for requests
      fork       a child that hits 3 times and waits
      words N    words that N points, timers and lines allocate
      spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
@@ -34,6 +35,7 @@ let word = ref ""
 let table : (int, string) Hashtbl.t = Hashtbl.create 16
 let evaluated = ref 0
 
+let asked = ref 0
 type node = { label : string; mutable next : node list }
 
 (* A leaf that two hold, and a way back. *)
@@ -55,7 +57,9 @@ let () =
   Value.int_of ~period_ms:1 "twice" (fun () -> incr evaluated; 2 * !count);
   Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
   Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);
-  Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no")
+  Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no");
+  on_request "double" (fun text -> incr asked; string_of_int (2 * int_of_string text));
+  on_request ~only_at_poll:true "careful" (fun text -> incr asked; String.uppercase_ascii text)
 
 type marked = { number : float; shared : int list }
 
@@ -136,7 +140,8 @@ let run = function
   | [ "mark"; n ] -> answer (Printf.sprintf "\"words\": %d" (mark (int_of_string n)))
   | [ "forget" ] -> forget (); answer ""
   | [ "pause"; name; ms ] -> answer (Printf.sprintf "\"resumed\": %b" (pause ~wait_ms:(int_of_string ms) name))
-  | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d" !evaluated)
+  | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d, \"asked\": %d" !evaluated !asked)
+  | [ "poll" ] -> poll (); answer (Printf.sprintf "\"asked\": %d" !asked)
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))
   | [ "words"; n ] -> answer (Printf.sprintf "\"words\": %.0f" (words (int_of_string n)))
