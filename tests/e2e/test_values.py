@@ -410,6 +410,11 @@ class Reported(ValuesTest):
                 done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
                 self.assert_one_line(done.stderr, "answers no request 'nothing'")
 
+    def test_places_for_marks(self):
+        """Those of the dead are taken again; OCaml 5 knows that marked values are dead after a major cycle only."""
+        target = self.target("reports")
+        self.assertLess(target.command("churn 9000000")["words"], 3_000_000)
+
     def test_nobody_looks(self):
         """No function is evaluated, no line is kept, and nothing is allocated on the heap."""
         for folder in (TARGETS, TARGETS5):
@@ -431,40 +436,6 @@ class Reported(ValuesTest):
             words = target.command("hit 4 1000000")["words"]
             self.assertLess(words, 100, "words that 1,000,000 hits and 10,000 times allocate")
         found, _ = self.reported(daemon, target.pid)
-    def ask_program(self, daemon, target, command, *arguments):
-        """While the program does the command, again and again."""
-        asker = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "ask", "--pid",
-                                  str(target.pid), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while asker.poll() is None:
-            target.command(command)
-        return asker.returncode, *asker.communicate()
-
-    def test_requests(self):
-        """The program does what it is asked for at its next minor collection, or only where it says so."""
-        for folder in (TARGETS, TARGETS5):
-            with self.subTest(folder=folder.name):
-                target = self.target("reports", folder=folder)
-                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-                self.assertRegex(daemon.ctl("values").stdout, r"(?m)^careful +\(a request: memprofctl ask\)$")
-                self.assertEqual((0, "42\n", ""), self.ask_program(daemon, target, "minor", "double", "21"))
-                self.assertEqual((0, "ABC\n", ""), self.ask_program(daemon, target, "poll", "careful", "abc"))
-                code, _, told = self.ask_program(daemon, target, "minor", "double", "x")
-                self.assert_one_line(told, "the program's function for 'double' has raised Failure(\"int_of_string\")")
-                asked = target.command("poll")["asked"]
-                self.assertEqual(3, asked)
-                code, _, told = self.ask_program(daemon, target, "minor", "careful", "--timeout", "0.5s")
-                self.assertNotEqual(0, code)
-                self.assert_one_line(told, "has not come to 'careful' in 0.5 s, and will not do it any more")
-                self.assertEqual(asked, target.command("poll")["asked"], "it was taken back")
-                self.assertRegex(daemon.stderr(), rf"pid {target.pid}: ask 'double' by user 0.*: done")
-                done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
-                self.assert_one_line(done.stderr, "answers no request 'nothing'")
-
-    def test_places_for_marks(self):
-        """Those of the dead are taken again; OCaml 5 knows that marked values are dead after a major cycle only."""
-        target = self.target("reports")
-        self.assertLess(target.command("churn 9000000")["words"], 3_000_000)
-
         self.assertEqual("12000000", found["requests"]["hits"])
         self.assertEqual(("120000", "120000"), (found["handling"]["starts"], found["handling"]["stops"]))
         for _ in range(3):

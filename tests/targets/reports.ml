@@ -8,11 +8,12 @@
      set N      gives values that follow from N
      log TEXT   a line
      mark N     marks N records that share a list, beside those that are marked already
+     churn N    marks N that die at once; words that the tag takes
      forget     lets go of all that are marked, after a full collection marks one more
      pause X N  a pause that waits for N ms; whether a viewer let it go on
      minor      a minor collection
-     many N     N points of new names
      poll       a place for requests
+     many N     N points of new names
      fork       a child that hits 3 times and waits
      words N    words that N points, timers and lines allocate
      spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
@@ -34,8 +35,8 @@ let flag = ref false
 let word = ref ""
 let table : (int, string) Hashtbl.t = Hashtbl.create 16
 let evaluated = ref 0
-
 let asked = ref 0
+
 type node = { label : string; mutable next : node list }
 
 (* A leaf that two hold, and a way back. *)
@@ -79,6 +80,10 @@ let mark n =
   Gc.full_major ();
   let all = Array.of_list !kept in
   Obj.reachable_words (Obj.repr all) - Array.length all - 1
+
+let churn n =
+  for i = 1 to n do Tag.mark tag (Sys.opaque_identity (ref i)) done;
+  Obj.reachable_words (Obj.repr tag)
 
 let forget () =
   kept := [];
@@ -138,6 +143,7 @@ let run = function
   | [ "set"; n ] -> set (int_of_string n); answer ""
   | "log" :: text -> Log.printf "%s" (String.concat " " text); answer (Printf.sprintf "\"on\": %b" (Log.is_on ()))
   | [ "mark"; n ] -> answer (Printf.sprintf "\"words\": %d" (mark (int_of_string n)))
+  | [ "churn"; n ] -> answer (Printf.sprintf "\"words\": %d" (churn (int_of_string n)))
   | [ "forget" ] -> forget (); answer ""
   | [ "pause"; name; ms ] -> answer (Printf.sprintf "\"resumed\": %b" (pause ~wait_ms:(int_of_string ms) name))
   | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d, \"asked\": %d" !evaluated !asked)
