@@ -300,6 +300,11 @@ class CommandLine {
         ->add_option("--graph", options_.graph_of,
                      "Show one value with all blocks that it leads to, each once")
         ->type_name("NAME");
+    values->add_flag(
+        "--snapshot", options_.values_from_snapshot,
+        "Count what is too large to be read while the program runs in a snapshot of its "
+        "heap, for which it stands still a moment");
+    ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }
 
@@ -322,11 +327,6 @@ class CommandLine {
         ->check(CLI::Range(0, 86'400'000));
   }
 
-  void add_watch() {
-    CLI::App* watch =
-        add("watch", "Show what changes of some values, again and again", &ctl::run_watch);
-    watch
-        ->add_option("names", options_.watched,
   void add_ask() {
     CLI::App* ask = add("ask", "Have a program do what it offers by a name, and print its answer",
                         &ctl::run_ask);
@@ -343,6 +343,11 @@ class CommandLine {
     add_format(ask, {ctl::kTable, ctl::kJson});
   }
 
+  void add_watch() {
+    CLI::App* watch =
+        add("watch", "Show what changes of some values, again and again", &ctl::run_watch);
+    watch
+        ->add_option("names", options_.watched,
                      "Name them as `memprofctl values` does; patterns are possible")
         ->type_name("REGEX")
         ->required();

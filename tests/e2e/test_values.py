@@ -100,6 +100,27 @@ class Shapes(ValuesTest):
     def test_ocaml5(self):
         self.check_version(TARGETS5)
 
+    def test_too_large(self):
+        """What is too large is counted in a snapshot, and says so; nothing else is of one."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                target = self.target("values", folder=folder)
+                daemon = self.daemon("--pid", target.pid)
+                harness.eventually(lambda: daemon.state(target.pid) == "sampling" or target.command("grow 10"), "attached")
+                target.command("grow 30000")
+                held = lambda found, name: found[name] if name == "table" else found[name]["fields"][0]
+                found = self.values(daemon, target.pid)
+                self.assertTrue(held(found, "numbers")["size_is_least"])
+                self.assertFalse(held(found, "table")["chains_counted"])
+                target.send("wait 20")  # a program that waits for input comes to no safe point
+                found = self.values(daemon, target.pid, "--snapshot", "--max-pause", "10s")
+                for name, kind in (("numbers", "LIST"), ("table", "TABLE"), ("names", "TREE"), ("ints", "TREE")):
+                    value = held(found, name)
+                    self.assertEqual((f"VALUE_KIND_{kind}", "30000", True),
+                                     (value["kind"], value["size"], value["is_of_snapshot"]), name)
+                self.assertEqual(30000, sum(i * int(n) for i, n in enumerate(held(found, "table")["chains"])))
+                self.assertFalse(held(found, "count")["is_of_snapshot"])
+
     def test_constants_when_asked_for(self):
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)
@@ -360,27 +381,6 @@ class Reported(ValuesTest):
         self.assertIn("goes on", daemon.ctl("resume", "--pid", target.pid).stdout)
         self.assertTrue(json.loads(target.read_line())["resumed"])
 
-    def test_nobody_looks(self):
-        """No function is evaluated, no line is kept, and nothing is allocated on the heap."""
-        for folder in (TARGETS, TARGETS5):
-            with self.subTest(folder=folder.name):
-                target = self.target("reports", folder=folder)
-                self.assertFalse(target.command("log nobody")["on"])
-                for _ in range(3):
-                    self.assertEqual(0, target.command("minor")["evaluated"])
-                self.assertLess(target.command("words 10000")["words"], 100)
-                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-                self.assertFalse(target.command("log still nobody")["on"], "an attach is no look")
-                lines = self.reported(daemon, target.pid)[1]["lines"]
-                self.assertEqual({"load"}, {line["text"] for line in lines})
-
-    def test_domains_lose_nothing(self):
-        target = self.target("report_domains", folder=TARGETS5)
-        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-        for _ in range(3):
-            words = target.command("hit 4 1000000")["words"]
-            self.assertLess(words, 100, "words that 1,000,000 hits and 10,000 times allocate")
-        found, _ = self.reported(daemon, target.pid)
     def ask_program(self, daemon, target, command, *arguments):
         """While the program does the command, again and again."""
         asker = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "ask", "--pid",
