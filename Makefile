@@ -216,7 +216,7 @@ $(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
 # The findlib package: ocamlfind ocamlopt -package memprof-agent -linkpkg ... What a program says about itself is a package
 # within it, memprof-agent.values, whose archive has the functions of memprof_values.h too.
 FINDLIB := $(BUILD)/findlib/memprof-agent
-VALUES_C := registry c_values ocaml_values
+VALUES_C := registry c_values ocaml_values ocaml_poll
 VALUES_OCAML = memprof_values_point.ml memprof_values_store.ml memprof_values_tag.ml memprof_values.mli memprof_values.ml
 $(FINDLIB)/META: agent-lib/findlib/META.in $(wildcard agent-lib/findlib/*.ml*) $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h $(BUILD)/libmemprof_agent.a
 	$(call say,OCAML,$(FINDLIB))

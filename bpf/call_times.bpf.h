@@ -11,6 +11,9 @@
  *   exit at depth d:   all deeper than d have been; the one at d ends, or its begin is not known
  *
  * A stack belongs to the thread that runs on it, so nobody else changes its list.
+ *
+ * Beside the time it is what the domain allocates meanwhile, by the runtime's own counters, which
+ * go on over collections. A fiber may go on in another domain: those words are not known.
  */
 #ifndef MEMPROF_CALL_TIMES_BPF_H
 #define MEMPROF_CALL_TIMES_BPF_H
@@ -24,6 +27,8 @@ struct open_call {
 	__u64 below; /* depth of the next outer one; 0: there is none */
 	__u64 began_ns;
 	__u64 function;
+	__u64 domain; /* address of its state; 0: its words are not known */
+	__u64 words;  /* that it had allocated */
 };
 
 struct {
@@ -78,6 +83,42 @@ static __always_inline struct memprof_call_counts *counts_of(__u64 function)
 	return bpf_map_lookup_elem(&counts, &index);
 }
 
+/* The whole number that a double has. */
+static __always_inline __u64 whole_number(__u64 bits)
+{
+	__u32 exponent = (bits >> 52) & 0x7ff;
+	__u64 mantissa = (bits & ((1ULL << 52) - 1)) | 1ULL << 52;
+
+	if (exponent < 1023)
+		return 0;
+	if (exponent <= 1075)
+		return mantissa >> ((1075 - exponent) & 63);
+	return mantissa << ((exponent - 1075) & 63);
+}
+
+/* All words that the domain which runs here has allocated so far; young_words are of what the
+ * function has just begun to allocate. OCaml code has the domain's state in r14, in r15 the end of
+ * what is free in the minor heap. False: they cannot be read. */
+static __always_inline bool read_words(struct pt_regs *ctx, __u32 young_words, __u64 *words)
+{
+	__u64 state = ctx->r14, stats[3], young_end, more;
+	__u64 more_at = fiber_stacks ? state + allocated_words_offset : allocated_words_address;
+
+	if (!with_words ||
+	    bpf_probe_read_user(stats, sizeof(stats), (const void *)(state + stat_words_offset)) ||
+	    bpf_probe_read_user(&young_end, sizeof(young_end),
+				(const void *)(state + young_end_offset)) ||
+	    bpf_probe_read_user(&more, sizeof(more), (const void *)more_at))
+		return false;
+	if (!fiber_stacks) {
+		stats[0] = whole_number(stats[0]);
+		stats[1] = whole_number(stats[1]);
+		stats[2] = whole_number(stats[2]);
+	}
+	*words = stats[0] + (young_end - ctx->r15) / 8 - young_words + stats[2] + more - stats[1];
+	return young_end >= ctx->r15;
+}
+
 struct leaving {
 	struct call_key key; /* of the innermost call that is open; depth 0: none is */
 	__u64 least;	     /* depth from which on calls have been left */
@@ -117,10 +158,10 @@ static __always_inline __u64 leave(const struct call_key *at, __u64 least)
 	return leaving.key.depth;
 }
 
-static __always_inline void begin_call(struct memprof_call_counts *own, const struct call_key *key,
-				       __u64 function)
+static __always_inline void begin_call(struct pt_regs *ctx, struct memprof_call_counts *own,
+				       const struct call_key *key, __u64 cookie)
 {
-	struct open_call call = {.function = function};
+	struct open_call call = {.function = MEMPROF_CALL_FUNCTION(cookie)};
 	__u64 depth = key->depth;
 
 	call.below = leave(key, key->depth);
@@ -129,6 +170,8 @@ static __always_inline void begin_call(struct memprof_call_counts *own, const st
 		__sync_fetch_and_add(&own->lost, 1);
 		return;
 	}
+	if (read_words(ctx, MEMPROF_CALL_YOUNG_WORDS(cookie), &call.words))
+		call.domain = ctx->r14;
 	call.began_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&open_calls, key, &call, BPF_ANY) != 0) {
 		__sync_fetch_and_add(&own->lost, 1);
@@ -137,11 +180,30 @@ static __always_inline void begin_call(struct memprof_call_counts *own, const st
 	}
 }
 
-static __always_inline void end_call(struct memprof_call_counts *own, const struct call_key *key,
-				     __u64 cookie, __u64 now)
+/* A call that was open has come to its end. */
+static __always_inline void add_words(struct pt_regs *ctx, struct memprof_call_counts *own,
+				      __u64 domain, __u64 begun_with)
+{
+	__u64 words;
+	__u32 bucket;
+
+	if (domain == 0 || domain != ctx->r14 || !read_words(ctx, 0, &words) ||
+	    words < begun_with) {
+		__sync_fetch_and_add(&own->unsized, 1);
+		return;
+	}
+	words -= begun_with;
+	__sync_fetch_and_add(&own->words, words);
+	bucket = memprof_call_bucket(words);
+	if (bucket < MEMPROF_CALL_BUCKETS)
+		__sync_fetch_and_add(&own->word_buckets[bucket], 1);
+}
+
+static __always_inline void end_call(struct pt_regs *ctx, struct memprof_call_counts *own,
+				     const struct call_key *key, __u64 cookie, __u64 now)
 {
 	struct open_call *call;
-	__u64 below, took;
+	__u64 below, took, domain, begun_with;
 	__u32 bucket;
 
 	below = leave(key, key->depth + 1);
@@ -154,6 +216,8 @@ static __always_inline void end_call(struct memprof_call_counts *own, const stru
 	}
 	took = now - call->began_ns;
 	below = call->below;
+	domain = call->domain;
+	begun_with = call->words;
 	bpf_map_delete_elem(&open_calls, key);
 	if (below == 0)
 		bpf_map_delete_elem(&stacks, &key->stack);
@@ -167,6 +231,7 @@ static __always_inline void end_call(struct memprof_call_counts *own, const stru
 	bucket = memprof_call_bucket(took);
 	if (bucket < MEMPROF_CALL_BUCKETS)
 		__sync_fetch_and_add(&own->buckets[bucket], 1);
+	add_words(ctx, own, domain, begun_with);
 }
 
 SEC("uprobe")
@@ -193,9 +258,9 @@ int time_call(struct pt_regs *ctx)
 		return 0;
 	}
 	if (place == MEMPROF_CALL_BEGIN)
-		begin_call(own, &key, MEMPROF_CALL_FUNCTION(cookie));
+		begin_call(ctx, own, &key, cookie);
 	else
-		end_call(own, &key, cookie, now);
+		end_call(ctx, own, &key, cookie, now);
 	return 0;
 }
 

@@ -23,6 +23,13 @@ const volatile __u64 pid_namespace_inode = 0;
 const volatile __u64 max_hits = 0;	       /* in each second of CLOCK_MONOTONIC */
 const volatile bool fiber_stacks = false;      /* OCaml 5 */
 const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
+/* As the next; with_words: they are known. */
+const volatile bool with_words = false;
+const volatile __u32 stat_words_offset = 0; /* minor, promoted, major; doubles in OCaml 4 */
+const volatile __u32 young_end_offset = 0;
+/* Words of the major heap that are not in those yet: OCaml 5 has them in the domain's state. */
+const volatile __u32 allocated_words_offset = 0;
+const volatile __u64 allocated_words_address = 0; /* OCaml 4 */
 
 /* Shared with the daemon, which alone writes the first. */
 volatile __u32 armed = 0;

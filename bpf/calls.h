@@ -24,15 +24,19 @@ enum memprof_call_place {
 };
 
 /* What a probe's cookie says: which function, by its index, enum memprof_call_place, and how many
- * words the stack pointer there lies below that at the function's first instruction. */
-#define MEMPROF_CALL_COOKIE(function, place, words)                                                \
-	((__u64)(function) | (__u64)(place) << 16 | (__u64)(words) << 24)
+ * words the stack pointer there, and the pointer to free memory of the minor heap, lie below those
+ * at the function's first instruction. */
+#define MEMPROF_CALL_COOKIE(function, place, stack_words, young_words)                             \
+	((__u64)(function) | (__u64)(place) << 16 | (__u64)(stack_words) << 24 |                   \
+	 (__u64)(young_words) << 40)
 #define MEMPROF_CALL_FUNCTION(cookie) ((__u32)(cookie)&0xffffu)
 #define MEMPROF_CALL_PLACE(cookie) ((__u32)((cookie) >> 16) & 0xffu)
 #define MEMPROF_CALL_STACK_WORDS(cookie) ((__u32)((cookie) >> 24) & 0xffffu)
+#define MEMPROF_CALL_YOUNG_WORDS(cookie) ((__u32)((cookie) >> 40) & 0xffffu)
 
-/* Durations in ns: one bucket each up to 3, then 4 between a power of two and the next, so that
- * a bucket is at most a quarter of its lower limit wide; the last has all from 2^42 ns on. */
+/* Durations in ns, and numbers of words: one bucket each up to 3, then 4 between a power of two and
+ * the next, so that a bucket is at most a quarter of its lower limit wide; the last has all from
+ * 2^42 ns on. */
 #define MEMPROF_CALL_BUCKETS 164u
 
 /* What one function did, since the probes were armed. Of calls that are timed:
@@ -46,6 +50,10 @@ struct memprof_call_counts {
 	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
 	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */
 	__u64 buckets[MEMPROF_CALL_BUCKETS];
+	/* What their domains have allocated from begin to end; of all of them but unsized. */
+	__u64 unsized;
+	__u64 words;
+	__u64 word_buckets[MEMPROF_CALL_BUCKETS];
 };
 
 /* Why nothing is counted any more. */
@@ -96,9 +104,9 @@ static inline __u64 memprof_call_bucket_ns(__u32 bucket)
 }
 
 #ifdef __cplusplus
-static_assert(sizeof(struct memprof_call_counts) == 56 + 8 * MEMPROF_CALL_BUCKETS, "counts");
+static_assert(sizeof(struct memprof_call_counts) == 72 + 16 * MEMPROF_CALL_BUCKETS, "counts");
 #else
-_Static_assert(sizeof(struct memprof_call_counts) == 56 + 8 * MEMPROF_CALL_BUCKETS, "counts");
+_Static_assert(sizeof(struct memprof_call_counts) == 72 + 16 * MEMPROF_CALL_BUCKETS, "counts");
 #endif
 
 #endif

@@ -32,7 +32,7 @@ def checks(version):
         return [("unit tests", "unit"), ("many programs", "plain")]
     five = version.startswith("5.")
     stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
-    always = [("stacks", f"kernel:{stacks}"),
+    always = [("stacks", f"kernel:{stacks}"), ("torn reads", f"kernel:TornReads.{'*Domain*' if five else '*Thread*'}"),
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
               ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"), ("values", "e2e/test_values")]

@@ -147,6 +147,11 @@ soak: all targets $(BUILD)/tests/libfaults.so
 .PHONY: soak-snapshots
 soak-snapshots: all targets $(E2E_PROGRAMS)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/snapshot_soak.py --build $(BUILD) $(SOAK_ARGS)
+# Reads of a program that replaces what is read, on OCaml 4.14 and 5.3 (threads, domains). make torn-reads READS=100000
+.PHONY: torn-reads
+READS ?= 10000000
+torn-reads: all $(BUILD)/tests/kernel_tests $(BUILD)/targets-4.14/torn $(BUILD)/targets-trixie/torn
+	$(Q)MEMPROFD_BUILD=$(BUILD) MEMPROFD_TARGETS=$(BUILD)/targets-4.14 TORN_READS=$(READS) $(BUILD)/tests/kernel_tests --gtest_filter='TornReads.*'
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets

@@ -72,8 +72,10 @@ module Value = struct
   external watch : string -> string -> string -> int -> int -> int -> 'a -> unit
     = "memprof_values_ml_watch_bytes" "memprof_values_ml_watch"
 
-  external poll : unit -> unit = "memprof_values_ml_poll"
+  external poll_at : bool -> unit = "memprof_values_ml_poll"
   external is_first : unit -> bool = "memprof_values_ml_first" [@@noalloc]
+
+  let poll () = poll_at true
 
   (* enum memprof_value_type *)
   let an_int, a_float, a_bool, a_string, anything = 1, 2, 3, 4, 5
@@ -92,12 +94,14 @@ module Value = struct
   let rec arm () = Gc.finalise_last on_death (Sys.opaque_identity (ref 0))
 
   and on_death () =
-    poll ();
+    poll_at false;
     arm ()
+
+  let arm_once () = if is_first () then arm ()
 
   let result labels unit period_ms kind name f =
     watch name (text labels) unit kind of_function period_ms f;
-    if is_first () then arm ()
+    arm_once ()
 
   let int_of ?(labels = []) ?(unit = "") ?(period_ms = 0) name (f : unit -> int) =
     result labels unit period_ms an_int name f
@@ -128,6 +132,14 @@ module Log = struct
   let line text = if is_on () then keep text
   let printf format = if is_on () then Printf.ksprintf keep format else Printf.ikfprintf ignore () format
 end
+
+let poll = Value.poll
+
+external answer_by : string -> bool -> (string -> string) -> unit = "memprof_values_ml_on_request"
+
+let on_request ?(only_at_poll = false) name f =
+  answer_by name only_at_poll f;
+  if not only_at_poll then Value.arm_once ()
 
 external begin_pause : string -> bool -> int = "memprof_values_ml_begin_pause" [@@noalloc]
 external wait : int -> int -> int = "memprof_values_ml_wait"

@@ -1,58 +1,74 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Marked values of one domain: kept by weak arrays, which the daemon reads. *)
-(* Weak arrays of as many places, one after the other. *)
-type store = { mutable arrays : Obj.Ephemeron.t array; mutable next : int (* place to be filled *) }
+(* Marked values of one domain: kept by weak arrays, which the daemon reads. A place whose value has died is taken again:
+   nothing moves, and there are new arrays only when most places are taken. *)
+type store = {
+  mutable arrays : Obj.Ephemeron.t array;
+  mutable array : int; (* of which places are taken now *)
+  mutable next : int (* in it: all before have been looked at *)
+}
 
-let array_bits = 10
-let array_size = 1 lsl array_bits
+let array_size = 1024
 
 external set_key : Obj.Ephemeron.t -> int -> Obj.t -> unit = "caml_ephe_set_key"
 
-let new_store () = { arrays = [||]; next = 0 }
-let array_of arrays place = arrays.(place lsr array_bits)
-let in_array place = place land (array_size - 1)
+external next_free : Obj.Ephemeron.t -> (int[@untagged]) -> (int[@untagged])
+  = "memprof_values_no_bytecode" "memprof_values_ml_next_free"
+  [@@noalloc]
 
-let is_alive arrays place = Obj.Ephemeron.check_key (array_of arrays place) (in_array place)
+external taken : Obj.Ephemeron.t -> (int[@untagged]) = "memprof_values_no_bytecode" "memprof_values_ml_taken" [@@noalloc]
 
-let count_alive arrays used =
-  let alive = ref 0 in
-  for place = 0 to used - 1 do
-    if is_alive arrays place then incr alive
-  done;
-  !alive
+let new_store () = { arrays = [||]; array = 0; next = 0 }
+let new_arrays count = Array.init count (fun _ -> Obj.Ephemeron.create array_size)
 
-(* What lives, without making it live longer. How many places it takes. *)
-let copy_alive arrays used wider =
+(* What lives, without making it live longer, in fewer arrays. *)
+let copy_taken arrays fewer =
   let next = ref 0 in
-  for place = 0 to used - 1 do
-    if is_alive arrays place && !next lsr array_bits < Array.length wider then begin
-      Obj.Ephemeron.blit_key (array_of arrays place) (in_array place) (array_of wider !next) (in_array !next) 1;
+  let copy array place =
+    let to_array = !next / array_size in
+    if Obj.Ephemeron.check_key array place && to_array < Array.length fewer then begin
+      Obj.Ephemeron.blit_key array place fewer.(to_array) (!next mod array_size) 1;
       incr next
     end
-  done;
-  !next
+  in
+  Array.iter (fun array -> for place = 0 to array_size - 1 do copy array place done) arrays
 
-(* Goes over all places only after as many marks as half of them. Another thread, or a finaliser, may do the same
-   meanwhile, and finds it full, too: what the first one has made is kept. *)
-let widen store =
+(* All places have been looked at. They are again when half of them are free; else there are twice as many, and when next to
+   all are free, fewer. Another thread, or a finaliser, may do the same meanwhile, and mark: what the first one has made is
+   kept, which is another array of arrays in any case. *)
+let begin_anew store =
   let arrays = store.arrays in
-  let used = Array.length arrays * array_size in
-  let alive = count_alive arrays used in
-  let wider = Array.init (1 + (2 * alive / array_size)) (fun _ -> Obj.Ephemeron.create array_size) in
-  let next = copy_alive arrays used wider in
+  let places = Array.length arrays * array_size in
+  let held = Array.fold_left (fun sum array -> sum + taken array) 0 arrays in
+  let better =
+    if 2 * held >= places then Array.append arrays (new_arrays (max 1 (Array.length arrays)))
+    else if 8 * held < places - array_size then begin
+      let fewer = new_arrays (1 + (2 * held / array_size)) in
+      copy_taken arrays fewer;
+      fewer
+    end
+    else Array.copy arrays
+  in
   if store.arrays == arrays then begin
-    store.arrays <- wider;
-    store.next <- next
+    store.arrays <- better;
+    store.array <- 0;
+    store.next <- 0
   end
 
 let rec mark_block store block =
-  let place = store.next in
-  let array = place lsr array_bits in
-  if array < Array.length store.arrays then begin
-    store.next <- place + 1;
-    set_key (Array.unsafe_get store.arrays array) (in_array place) block
+  if store.array < Array.length store.arrays then begin
+    let array = Array.unsafe_get store.arrays store.array in
+    let place = next_free array store.next in
+    if place < array_size then begin
+      store.next <- place + 1;
+      set_key array place block
+    end
+    else begin
+      store.array <- store.array + 1;
+      store.next <- 0;
+      mark_block store block
+    end
   end
   else begin
-    widen store;
+    begin_anew store;
     mark_block store block
   end

@@ -25,7 +25,8 @@
  * last.
  *
  * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
- * and, when somebody says so, resumed, and control of slots. It writes nothing else.
+ * and, when somebody says so, resumed, control of slots, and its part of a request. It writes
+ * nothing else.
  */
 #ifndef MEMPROF_VALUES_ABI_H
 #define MEMPROF_VALUES_ABI_H
@@ -40,6 +41,7 @@
 #define MEMPROF_VALUES_LANES 128u
 #define MEMPROF_VALUES_SHARED_LANE (MEMPROF_VALUES_LANES - 1)
 #define MEMPROF_VALUES_LOG 256u
+#define MEMPROF_VALUES_REQUESTS 16u
 
 /* Slots that are there before any is made: for what has no place. */
 #define MEMPROF_VALUES_OTHER_POINTS (MEMPROF_VALUES_SLOTS - 1)
@@ -54,6 +56,7 @@ enum memprof_slot_kind {
 	MEMPROF_SLOT_PHASE = 3, /* a timer, too */
 	MEMPROF_SLOT_VALUE = 4,
 	MEMPROF_SLOT_TAG = 5, /* root: see below; number: what empty places of weak arrays hold */
+	MEMPROF_SLOT_REQUEST = 6, /* root: a closure; requests[slot.cell] */
 };
 
 /*
@@ -107,10 +110,10 @@ struct memprof_slot {
 	char unit[MEMPROF_SLOT_UNIT];
 	char labels[MEMPROF_SLOT_LABELS]; /* key=value, each with a line of its own */
 	__u32 kind;			  /* enum memprof_slot_kind */
-	__u32 cell;			  /* of a timer or phase */
-	/* The rest is of values; a tag has root and number. */
+	__u32 cell;			  /* of a timer, phase or request */
+	/* The rest is of values; a tag has root and number, a request root and type. */
 	__u64 done;
-	__u32 type, source, state; /* enums above */
+	__u32 type, source, state; /* enums above; type of a request: enum memprof_request_place */
 	__u32 period_ms;	   /* of a function */
 	__u64 root;
 	__u64 number;	  /* int or bool, or the bits of a double */
@@ -162,6 +165,45 @@ struct memprof_log_entry {
 	__u64 seq;
 };
 
+/* Where a request is answered. */
+enum memprof_request_place {
+	MEMPROF_REQUEST_ANYWHERE = 0, /* after a minor collection, or as the next */
+	MEMPROF_REQUEST_AT_POLL = 1,  /* where the program says so */
+};
+
+enum memprof_request_state {
+	MEMPROF_REQUEST_ANSWERED = 1,
+	MEMPROF_REQUEST_RAISED = 2, /* text has the exception */
+};
+
+#define MEMPROF_REQUEST_TEXT 3016u
+#define MEMPROF_REQUEST_ARGUMENT 1024u
+
+/*
+ * What a watcher may ask the program to do. The watcher writes the argument, a new number to
+ * asked, then the same to asked_last of the head. The program sets running to that number, looks
+ * at asked again, does it, and writes the answer with its number, when running is 0 again.
+ *
+ * A watcher that waits no longer sets asked to 0 and then looks at running: when that is not its
+ * number, the program does nothing, as it would see the 0 after it had set running.
+ */
+struct memprof_request {
+	/* Written by the program. */
+	__u64 done;
+	__u64 answered;	  /* number */
+	__u64 running;	  /* number; 0: none */
+	__u32 state;	  /* enum memprof_request_state */
+	__u32 text_bytes; /* of the answer; the first MEMPROF_REQUEST_TEXT are in text */
+	char text[MEMPROF_REQUEST_TEXT];
+	__u64 seq;
+
+	/* Written by the watcher. */
+	__u64 asked; /* number; 0: nothing */
+	__u32 argument_bytes;
+	__u32 reserved;
+	char argument[MEMPROF_REQUEST_ARGUMENT];
+};
+
 /* What ticks are. */
 enum memprof_values_clock {
 	MEMPROF_VALUES_TSC = 0,
@@ -173,8 +215,10 @@ struct memprof_values_head {
 	__u32 abi;
 	__u16 semaphore, reserved;
 	__u32 slot_bytes, lane_bytes, log_entry_bytes;
-	__u32 clock; /* enum memprof_values_clock */
-	__u64 reserved_line[4];
+	__u32 clock;	     /* enum memprof_values_clock */
+	__u32 request_bytes; /* 0: a library that has no requests yet */
+	__u32 reserved_word;
+	__u64 reserved_line[3];
 
 	/* Written by the program. */
 	__u32 slots_used, timers_used;
@@ -186,12 +230,13 @@ struct memprof_values_head {
 	__u64 forks;	   /* of this process from its parent: counts began anew */
 	__u64 pauses;	   /* so far */
 	__u32 waiting;	   /* threads that wait in one */
-	__u32 reserved_line2;
+	__u32 requests_used;
 
 	/* Written by the watcher. */
 	__u64 observed_until_ns; /* CLOCK_MONOTONIC */
 	__u64 resumed;		 /* pauses, from the first on, that are over */
-	__u64 reserved_line3[6];
+	__u64 asked_last;	 /* number of the last request */
+	__u64 reserved_line3[5];
 };
 
 struct memprof_values {
@@ -202,6 +247,7 @@ struct memprof_values {
 	struct memprof_slot slots[MEMPROF_VALUES_SLOTS];
 	struct memprof_log_entry log[MEMPROF_VALUES_LOG];
 	struct memprof_lane lanes[MEMPROF_VALUES_LANES];
+	struct memprof_request requests[MEMPROF_VALUES_REQUESTS];
 };
 
 #endif

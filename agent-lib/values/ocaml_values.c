@@ -8,7 +8,6 @@
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
-#include <caml/callback.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
 #include <caml/signals.h>
@@ -18,6 +17,7 @@
 #include <string.h>
 
 #include "memprof_values.h"
+#include "ocaml_slots.h"
 #include "registry.h"
 
 #define HEAD memprof_values_registry.head
@@ -39,11 +39,6 @@ static inline uint32_t lane_here(void)
 #else
 static inline uint32_t lane_here(void) { return 0; }
 #endif
-
-static struct memprof_text text_of(value text)
-{
-	return (struct memprof_text){String_val(text), caml_string_length(text)};
-}
 
 value memprof_values_ml_point(value name, value labels, value unit)
 {
@@ -186,12 +181,7 @@ value memprof_values_ml_watch(value name, value labels, value unit, value type, 
 	slot->source = (uint32_t)Long_val(source);
 	slot->period_ms =
 		Long_val(period_ms) > 0 ? (uint32_t)Long_val(period_ms) : usual_period_ms();
-	if (was != MEMPROF_VALUE_OCAML && was != MEMPROF_VALUE_FUNCTION) {
-		slot->root = (__u64)root;
-		caml_register_generational_global_root((value *)&slot->root);
-	} else {
-		caml_modify_generational_global_root((value *)&slot->root, root);
-	}
+	keep_root(slot, was == MEMPROF_VALUE_OCAML || was == MEMPROF_VALUE_FUNCTION, root);
 	memprof_values_unlock(&slot->done, &slot->seq);
 	return Val_unit;
 }
@@ -217,73 +207,10 @@ value memprof_values_ml_tag(value name, value labels, value made)
 	if (slot->root == 0) {
 		slot->number = (__u64)caml_ephe_none;
 		slot->source = MEMPROF_VALUE_OCAML;
-		slot->root = (__u64)made;
-		caml_register_generational_global_root((value *)&slot->root);
+		keep_root(slot, 0, made);
 	}
 	memprof_values_unlock(&slot->done, &slot->seq);
 	return (value)slot->root;
-}
-
-static void set(uint32_t index, value result)
-{
-	struct memprof_slot *slot = &memprof_values_registry.slots[index];
-	struct memprof_text text = {"", 0};
-	double number = 0;
-	uint64_t bits = 0;
-
-	if (Is_exception_result(result)) {
-		memprof_values_lock(&slot->seq);
-		slot->state = MEMPROF_VALUE_RAISED;
-		slot->changed_ns = memprof_values_ns(CLOCK_MONOTONIC_COARSE);
-		memprof_values_unlock(&slot->done, &slot->seq);
-		return;
-	}
-	if (slot->type == MEMPROF_VALUE_FLOAT) {
-		number = Double_val(result);
-		memcpy(&bits, &number, sizeof bits);
-	} else if (slot->type == MEMPROF_VALUE_STRING) {
-		text = text_of(result);
-	} else {
-		bits = (uint64_t)Long_val(result);
-	}
-	memprof_values_set(index, (enum memprof_value_type)slot->type, bits, text);
-}
-
-static int is_due(uint32_t index, uint64_t since_ns)
-{
-	const struct memprof_slot *slot = &memprof_values_registry.slots[index];
-	__u32 control = memprof_values_control(index),
-	      asked_ms = control & MEMPROF_CONTROL_PERIOD_MS;
-
-	return slot->kind == MEMPROF_SLOT_VALUE && slot->source == MEMPROF_VALUE_FUNCTION &&
-	       !(control & MEMPROF_CONTROL_OFF) &&
-	       since_ns >= (uint64_t)(asked_ms ? asked_ms : slot->period_ms) * 1000000u;
-}
-
-/* Evaluates what is due. The functions may allocate, raise, or let other threads run. */
-static void evaluate(uint64_t *last_ns)
-{
-	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
-		struct memprof_slot *slot = &memprof_values_registry.slots[i];
-		uint64_t now_ns = memprof_values_ns(CLOCK_MONOTONIC_COARSE);
-
-		if (!is_due(i, last_ns[i] ? now_ns - last_ns[i] : UINT64_MAX))
-			continue;
-		last_ns[i] = now_ns;
-		set(i, caml_callback_exn((value)slot->root, Val_unit));
-	}
-}
-
-value memprof_values_ml_poll(value unit)
-{
-	static uint64_t last_ns[MEMPROF_VALUES_SLOTS]; /* 0: not yet */
-	static char is_busy;
-
-	if (memprof_values_observed() && !__atomic_test_and_set(&is_busy, __ATOMIC_ACQUIRE)) {
-		evaluate(last_ns);
-		__atomic_clear(&is_busy, __ATOMIC_RELEASE);
-	}
-	return unit;
 }
 
 /* Whether nobody has asked before. */
@@ -293,6 +220,31 @@ value memprof_values_ml_first(value unit)
 
 	(void)unit;
 	return Val_bool(!__atomic_test_and_set(&is_armed, __ATOMIC_RELAXED));
+}
+
+#define PLACES(array) ((intnat)Wosize_val(array) - CAML_EPHE_FIRST_KEY)
+
+static inline int is_free(value array, intnat place)
+{
+	return Field(array, CAML_EPHE_FIRST_KEY + place) == caml_ephe_none;
+}
+
+/* The first free place of a weak array from that one on, or its size. What has died counts as
+ * taken until the collector has cleared it. */
+intnat memprof_values_ml_next_free(value array, intnat place)
+{
+	while (place < PLACES(array) && !is_free(array, place))
+		place++;
+	return place;
+}
+
+intnat memprof_values_ml_taken(value array)
+{
+	intnat taken = 0;
+
+	for (intnat place = 0; place < PLACES(array); place++)
+		taken += !is_free(array, place);
+	return taken;
 }
 
 value memprof_values_ml_observed(value unit)

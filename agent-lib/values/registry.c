@@ -18,6 +18,7 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 _Static_assert(sizeof(struct memprof_slot) == 512, "a slot's size");
 _Static_assert(sizeof(struct memprof_log_entry) == 256, "a log entry's size");
+_Static_assert(sizeof(struct memprof_request) == 4096, "a request's size");
 _Static_assert(sizeof(struct memprof_timer_cell) == 64, "a cache line");
 _Static_assert(sizeof(struct memprof_values_head) == 192, "three cache lines");
 _Static_assert(offsetof(struct memprof_values_head, semaphore) == 12, "the note says 12");
@@ -85,9 +86,16 @@ static uint32_t find(enum memprof_slot_kind kind, struct memprof_text name,
 	return MEMPROF_VALUES_SLOTS;
 }
 
-static int has_cell(enum memprof_slot_kind kind)
+static int is_timer(enum memprof_slot_kind kind)
 {
 	return kind == MEMPROF_SLOT_TIMER || kind == MEMPROF_SLOT_PHASE;
+}
+
+static int has_room(enum memprof_slot_kind kind)
+{
+	return HEAD.slots_used < MEMPROF_VALUES_OWN_SLOTS &&
+	       (!is_timer(kind) || HEAD.timers_used < MEMPROF_VALUES_TIMERS - 1) &&
+	       (kind != MEMPROF_SLOT_REQUEST || HEAD.requests_used < MEMPROF_VALUES_REQUESTS);
 }
 
 /* Texts last: the slot counts only when it is complete. */
@@ -97,15 +105,16 @@ static uint32_t add(enum memprof_slot_kind kind, struct memprof_text name,
 	uint32_t index = HEAD.slots_used;
 	struct memprof_slot *slot = &memprof_values_registry.slots[index];
 
-	if (index == MEMPROF_VALUES_OWN_SLOTS ||
-	    (has_cell(kind) && HEAD.timers_used == MEMPROF_VALUES_TIMERS - 1)) {
+	if (!has_room(kind)) {
 		HEAD.refused++;
 		return kind == MEMPROF_SLOT_POINT ? MEMPROF_VALUES_OTHER_POINTS
-		       : has_cell(kind)		  ? MEMPROF_VALUES_OTHER_TIMERS
+		       : is_timer(kind)		  ? MEMPROF_VALUES_OTHER_TIMERS
 						  : MEMPROF_VALUES_OTHER_VALUES;
 	}
-	if (has_cell(kind))
+	if (is_timer(kind))
 		slot->cell = HEAD.timers_used++;
+	if (kind == MEMPROF_SLOT_REQUEST)
+		slot->cell = HEAD.requests_used++;
 	slot->kind = kind;
 	put_text(slot->name, sizeof slot->name - 1, name);
 	put_text(slot->labels, sizeof slot->labels - 1, labels);
@@ -206,6 +215,19 @@ static void clear_lane(uint32_t index)
 			memset(&lane->timers[i], 0, sizeof lane->timers[i]);
 }
 
+/* Nobody has asked the child. */
+static void forget_requests(void)
+{
+	for (uint32_t i = 0; i < HEAD.requests_used; i++) {
+		struct memprof_request *request = &memprof_values_registry.requests[i];
+
+		request->asked = 0;
+		request->running = 0;
+		if (request->seq % 2 != 0)
+			memprof_values_unlock(&request->done, &request->seq);
+	}
+}
+
 /* The child counts for itself, and whoever wrote while it came to be is not there. */
 static void in_forked_child(void)
 {
@@ -228,6 +250,7 @@ static void in_forked_child(void)
 	if (HEAD.log_next != 0)
 		memset(memprof_values_registry.log, 0, sizeof memprof_values_registry.log);
 	HEAD.log_next = HEAD.log_lost = 0;
+	forget_requests();
 }
 
 /* A counter of cycles that is a clock in all states of the processor, or none. */
@@ -258,6 +281,7 @@ __attribute__((constructor(101))) static void load(void)
 	HEAD.slot_bytes = sizeof(struct memprof_slot);
 	HEAD.lane_bytes = sizeof(struct memprof_lane);
 	HEAD.log_entry_bytes = sizeof(struct memprof_log_entry);
+	HEAD.request_bytes = sizeof(struct memprof_request);
 	HEAD.abi = MEMPROF_VALUES_ABI;
 	name_slot(MEMPROF_VALUES_OTHER_POINTS, MEMPROF_SLOT_POINT);
 	name_slot(MEMPROF_VALUES_OTHER_TIMERS, MEMPROF_SLOT_TIMER);

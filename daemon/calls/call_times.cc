@@ -10,8 +10,8 @@
 namespace memprofd {
 namespace {
 
-// The bucket of the call that is not shorter than this share of all.
-DurationRange quantile(std::span<const __u64> buckets, double share) {
+// The bucket of the call that is not below this share of all.
+NumberRange quantile(std::span<const __u64> buckets, double share) {
   const std::uint64_t all = std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
   if (all == 0) return {};
   const double wanted = std::max(1.0, std::ceil(share * static_cast<double>(all)));
@@ -24,11 +24,14 @@ DurationRange quantile(std::span<const __u64> buckets, double share) {
   return {memprof_call_bucket_ns(bucket), memprof_call_bucket_ns(bucket + 1)};
 }
 
+Quantiles quantiles(std::span<const __u64> buckets) {
+  return {quantile(buckets, 0.5), quantile(buckets, 0.9), quantile(buckets, 0.99)};
+}
+
 }  // namespace
 
 CallTimes call_times(const memprof_call_counts& counts) {
   const std::uint64_t over = counts.returned + counts.tails + counts.raised + counts.lost;
-  const std::span buckets(counts.buckets);
   return {.returned = counts.returned,
           .tail_calls = counts.tails,
           .raised = counts.raised,
@@ -36,9 +39,10 @@ CallTimes call_times(const memprof_call_counts& counts) {
           .lost = counts.lost,
           .unmatched = counts.unmatched,
           .seconds = static_cast<double>(counts.total_ns) / 1e9,
-          .p50 = quantile(buckets, 0.5),
-          .p90 = quantile(buckets, 0.9),
-          .p99 = quantile(buckets, 0.99)};
+          .ns = quantiles(counts.buckets),
+          .words = counts.words,
+          .unsized = counts.unsized,
+          .words_each = quantiles(counts.word_buckets)};
 }
 
 }  // namespace memprofd

@@ -8,10 +8,14 @@
 
 namespace memprofd {
 
-// A duration that is known up to the width of a bucket: it is in [low, high).
-struct DurationRange {
-  std::uint64_t low_ns = 0;
-  std::uint64_t high_ns = 0;
+// A number that is known up to the width of a bucket: it is in [low, high).
+struct NumberRange {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+// The number that half, nine of ten, and 99 of 100 do not exceed; (0, 0): there are none.
+struct Quantiles {
+  NumberRange p50, p90, p99;
 };
 
 struct CallTimes {
@@ -22,8 +26,12 @@ struct CallTimes {
   std::uint64_t lost = 0;        // have begun, their end is not known
   std::uint64_t unmatched = 0;   // ends of calls whose begin is not known; not in calls
   double seconds = 0;            // of those that returned or ended in a tail call
-  // The same calls, by how long they took; (0, 0) without any.
-  DurationRange p50, p90, p99;
+  Quantiles ns;                  // the same calls, by how long they took
+  // Words that their domains have allocated from their begin to their end; of all of them but
+  // unsized, which have gone on in another domain, or of which nothing is known.
+  std::uint64_t words = 0;
+  std::uint64_t unsized = 0;
+  Quantiles words_each;
 };
 
 CallTimes call_times(const memprof_call_counts& counts);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "daemon/discover/function_list.h"
@@ -75,26 +76,43 @@ class PlaceFinder {
     const FunctionEntry& entry = is_timed ? code.timed_entry : code.entry;
     if (!entry.is_cheap) ++places_.costly;
     add_probe(function.address + entry.at, is_timed ? MEMPROF_CALL_BEGIN : MEMPROF_CALL_ENTRY,
-              entry.stack_words);
+              entry);
     if (!is_timed) return;
     for (const FunctionExit& exit : code.exits) {
       add_probe(function.address + exit.at,
-                exit.is_tail_call ? MEMPROF_CALL_TAIL : MEMPROF_CALL_RETURN, 0);
+                exit.is_tail_call ? MEMPROF_CALL_TAIL : MEMPROF_CALL_RETURN, {});
     }
   }
   // The whole function is in the file, as its code was read from there.
-  void add_probe(std::uint64_t address, memprof_call_place place, std::uint32_t stack_words) {
+  void add_probe(std::uint64_t address, memprof_call_place place, const FunctionEntry& entry) {
     const auto offset = program_.offset_of(address);
     if (!offset) return;
     places_.sites.offsets.push_back(*offset);
     places_.sites.cookies.push_back(
-        MEMPROF_CALL_COOKIE(places_.functions.size(), place, stack_words));
+        MEMPROF_CALL_COOKIE(places_.functions.size(), place, entry.stack_words, entry.young_words));
   }
 
   const ElfFile& program_;
   const bool with_time_;
   Places places_;
 };
+
+// Where OCaml 5.3 and 5.4 have the words of the major heap since its last slice, which are not in
+// the statistics yet (runtime/caml/domain_state.tbl).
+constexpr std::uint32_t kAllocatedWords = 128;
+
+// Where the program counts what it allocates; nothing when that is not known of its runtime.
+std::optional<AllocatedWords> words_of(const Target& target) {
+  AllocatedWords words{.stats = target.abi.stats, .young_end = target.abi.young_alloc_end};
+  if (target.abi.domains) {
+    words.not_in_stats = kAllocatedWords;
+    return target.abi.has_memprof ? std::optional(words) : std::nullopt;
+  }
+  const auto symbol = target.program->find_symbol("caml_allocated_words");
+  if (!symbol) return std::nullopt;
+  words.not_in_stats_here = target.load_bias + symbol->address;
+  return words;
+}
 
 }  // namespace
 
@@ -135,13 +153,13 @@ absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
 }
 
 absl::Status CallTrace::attach(const ProbeSites& sites) {
-  ASSIGN_OR_RETURN(probes_,
-                   CallProbes::attach({.pid = target_.pid,
-                                       .places = sites,
-                                       .max_hits = max_hits_,
-                                       .with_time = with_time_,
-                                       .fiber_stacks = target_.abi.domains,
-                                       .current_stack_offset = target_.abi.current_stack}));
+  ASSIGN_OR_RETURN(probes_, CallProbes::attach({.pid = target_.pid,
+                                                .places = sites,
+                                                .max_hits = max_hits_,
+                                                .with_time = with_time_,
+                                                .fiber_stacks = target_.abi.domains,
+                                                .current_stack_offset = target_.abi.current_stack,
+                                                .words = words_of(target_)}));
   // The pid may have become another process's, or another program's, until the probes were in.
   RETURN_IF_ERROR(check_same_program(target_));
   began_ns_ = monotonic_ns();

@@ -437,6 +437,12 @@ absl::StatusOr<std::uint32_t> Daemon::adjust(int pid, const ReportControl& contr
   return control_report(program->memory(), program->registry(), control);
 }
 
+absl::StatusOr<RequestAnswer> Daemon::ask(int pid, const ReportRequest& request,
+                                          const std::function<bool()>& wanted) {
+  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
+  return ask_report(program->memory(), program->registry(), request, wanted);
+}
+
 absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
                                                  const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const auto program, value_program(pid));

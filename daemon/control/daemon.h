@@ -75,6 +75,8 @@ class Daemon : public ProfilerService {
                                         const HeapClient& client) override;
   absl::StatusOr<std::uint32_t> resume(int pid) override;
   absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override;
+  absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
+                                    const std::function<bool()>& wanted) override;
   absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
   std::vector<Finding> diagnose(int pid) override;

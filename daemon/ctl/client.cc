@@ -267,6 +267,11 @@ absl::StatusOr<std::uint32_t> Client::resume(int pid) {
   return response.waiting();
 }
 
+absl::StatusOr<pb::AskResponse> Client::ask(const pb::AskRequest& request) {
+  return call<pb::AskResponse>(*stub_->values, &pb::Values::Stub::Ask, request,
+                               kTimeoutSeconds + static_cast<int>(request.timeout_seconds()));
+}
+
 absl::StatusOr<pb::TraceInfo> Client::start_trace(const pb::TraceOptions& options) {
   pb::StartTraceRequest request;
   *request.mutable_options() = options;

@@ -87,6 +87,12 @@ struct Options {
   bool switch_off = false;
   std::optional<std::uint32_t> period_ms;
 
+  // ask
+  std::string request_name, request_argument;
+  std::string timeout = "10s";
+
+  bool values_from_snapshot = false;  // values
+
   bool json() const { return format == kJson; }
 };
 
@@ -117,6 +123,7 @@ absl::Status run_values(const Options& options);
 absl::Status run_watch(const Options& options);
 absl::Status run_resume(const Options& options);
 absl::Status run_adjust(const Options& options);
+absl::Status run_ask(const Options& options);
 // Calls of its functions.
 absl::Status run_trace_calls(const Options& options);
 

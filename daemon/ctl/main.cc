@@ -53,6 +53,7 @@ class CommandLine {
     add_watch();
     add_adjust();
     add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
+    add_ask();
     add_trace_calls();
   }
 
@@ -299,6 +300,11 @@ class CommandLine {
         ->add_option("--graph", options_.graph_of,
                      "Show one value with all blocks that it leads to, each once")
         ->type_name("NAME");
+    values->add_flag(
+        "--snapshot", options_.values_from_snapshot,
+        "Count what is too large to be read while the program runs in a snapshot of its "
+        "heap, for which it stands still a moment");
+    ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }
 
@@ -319,6 +325,22 @@ class CommandLine {
         ->add_option("--period", options_.period_ms,
                      "Have functions called each so many milliseconds; 0: as the program says")
         ->check(CLI::Range(0, 86'400'000));
+  }
+
+  void add_ask() {
+    CLI::App* ask = add("ask", "Have a program do what it offers by a name, and print its answer",
+                        &ctl::run_ask);
+    ask->add_option("name", options_.request_name, "Choose what it does; values lists the names")
+        ->required()
+        ->type_name("NAME");
+    ask->add_option("argument", options_.request_argument, "Give the program's function this text")
+        ->type_name("TEXT");
+    add_pid_of(ask);
+    ask->add_option("--timeout", options_.timeout,
+                    "Take the request back when it has no answer after this time, at most 60s")
+        ->type_name("TIME")
+        ->capture_default_str();
+    add_format(ask, {ctl::kTable, ctl::kJson});
   }
 
   void add_watch() {

@@ -47,7 +47,7 @@ class SnapshotCommandLine {
              &run_why);
     add_site(*why);
     add_pid(*why, "--pid");
-    add_max_pause(*why);
+    add_max_pause(*why, options_);
     add_cmt(*why);
     add_view(*why);
   }
@@ -61,7 +61,7 @@ class SnapshotCommandLine {
     take->add_flag("--keep", options_.keep_heap,
                    "Leave it with memprofd, in its --snapshot.directory")
         ->excludes(out);
-    add_max_pause(*take);
+    add_max_pause(*take, options_);
     add_format(*take, options_.format, {kTable, kJson});
   }
   void add_list() {
@@ -131,11 +131,6 @@ class SnapshotCommandLine {
     sub.add_option(names, options_.pid,
                    "Name the process; may be omitted when there is one target");
   }
-  void add_max_pause(CLI::App& sub) {
-    sub.add_option("--max-pause", options_.max_pause,
-                   "Refuse when the program would be stopped for longer (default: 50ms)")
-        ->type_name("DURATION");
-  }
 
   CLI::App& app_;
   Options& options_;
@@ -144,6 +139,12 @@ class SnapshotCommandLine {
 };
 
 }  // namespace
+
+void add_max_pause(CLI::App& sub, Options& options) {
+  sub.add_option("--max-pause", options.max_pause,
+                 "Refuse when the program would be stopped for longer (default: 50ms)")
+      ->type_name("DURATION");
+}
 
 void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add) {
   SnapshotCommandLine(app, options, add).add_all();

@@ -18,6 +18,8 @@ using Command = absl::Status (*)(const Options&);
 using AddCommand =
     std::function<CLI::App*(CLI::App& parent, const char* name, const char* help, Command command)>;
 
+// Each command that takes a snapshot has this option.
+void add_max_pause(CLI::App& sub, Options& options);
 // memprofctl why, and all of memprofctl snapshot. options must outlive app.
 void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add);
 

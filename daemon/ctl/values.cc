@@ -4,10 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_values.h"
+#include "daemon/ctl/snapshot/values_snapshot.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -22,6 +26,19 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const
   if (values.values_size() > 0) return values.values(0).value();
   return absl::NotFoundError(
       absl::StrCat("no value is called '", options.graph_of, "'; `memprofctl values` lists them"));
+}
+
+// Counts there what was too large to be read; no snapshot is taken when nothing was.
+absl::Status add_snapshot(Client& client, const Options& options, pb::ListValuesResponse& values) {
+  if (!has_too_large(values)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
+  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
+  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
+                    return file.write(bytes);
+                  }).status());
+  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(file.path()));
+  (void)complete_values(image, values);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -44,7 +61,8 @@ absl::Status run_values(const Options& options) {
   } else if (options.format == kDot) {
     return absl::InvalidArgumentError("bad format dot: it is of --graph NAME");
   }
-  ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client.list_values(request));
+  ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
+  if (options.values_from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
   if (!options.graph_of.empty() && !options.json()) {
     ASSIGN_OR_RETURN(const pb::Value value, only_value(values, options));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));

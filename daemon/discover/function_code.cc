@@ -119,10 +119,11 @@ class Jumps {
 constexpr std::size_t kMaxExits = 1000;
 
 constexpr std::uint8_t kRsp = 4;
+constexpr std::uint8_t kYoungPtr = 15;  // in OCaml code
 
-// Whether the instruction writes into rsp by its ModRM byte; what only reads it does not count.
-// Even opcodes are of bytes: what is number 4 there is another register.
-bool may_write_rsp(const X86Instruction& code) {
+// Whether the instruction writes into the register by its ModRM byte; what only reads it does not
+// count. Even opcodes are of bytes: what is number 4 there is another register.
+bool may_write(const X86Instruction& code, std::uint8_t number) {
   if (code.map != X86Instruction::Map::kOne || code.is_vex || !code.has_modrm) return false;
   const unsigned op = code.opcode;
   const bool is_group = op == 0x81 || op == 0x83 || op == 0x8f || op >= 0xc0;
@@ -131,10 +132,21 @@ bool may_write_rsp(const X86Instruction& code) {
       op == 0x85 || (op & 0xf8) == 0x38 || ((op == 0x81 || op == 0x83) && code.reg == 7);
   if (op % 2 == 0 || is_x87 || is_compare) return false;
   const bool writes_rm = is_group || (op < 0x40 && (op & 7) == 1) || op == 0x87 || op == 0x89;
-  if (code.rm_is_register(kRsp) && writes_rm) return true;
+  if (code.rm_is_register(number) && writes_rm) return true;
   const bool writes_reg = !is_group && (op == 0x87 || op == 0x8b || op == 0x8d || op == 0x63 ||
                                         op == 0x69 || op == 0x6b || (op < 0x40 && (op & 7) == 3));
-  return writes_reg && code.reg == kRsp;
+  return writes_reg && code.reg == number;
+}
+
+// What an instruction adds to the register by its ModRM byte; nothing when that is not known.
+std::optional<std::int64_t> added_to(const X86Instruction& code, std::uint8_t number) {
+  if (!may_write(code, number)) return 0;
+  if ((code.is(0x81) || code.is(0x83)) && code.rm_is_register(number) && code.wide) {
+    if (code.reg == 0) return code.immediate;
+    if (code.reg == 5) return -code.immediate;
+  }
+  if (code.is(0x8d) && code.rm == number && !code.has_index && code.wide) return code.displacement;
+  return std::nullopt;
 }
 
 // What an instruction adds to rsp; nothing when that is not known.
@@ -145,13 +157,11 @@ std::optional<std::int64_t> added_to_rsp(const X86Instruction& code) {
   if ((code.opcode & 0xf8) == 0x58 || code.is(0x8f)) return 8;
   if (code.is(0xff) && code.reg == 6) return -8;                              // push
   if (code.is(0xc9) || (code.is(0x94) && !code.has_66)) return std::nullopt;  // leave, xchg
-  if (!may_write_rsp(code)) return 0;
-  if ((code.is(0x81) || code.is(0x83)) && code.rm_is_register(kRsp) && code.wide) {
-    if (code.reg == 0) return code.immediate;
-    if (code.reg == 5) return -code.immediate;
-  }
-  if (code.is(0x8d) && code.rm == kRsp && !code.has_index && code.wide) return code.displacement;
-  return std::nullopt;
+  return added_to(code, kRsp);
+}
+
+std::optional<std::int64_t> added_to_young_ptr(const X86Instruction& code) {
+  return added_to(code, kYoungPtr);
 }
 
 // Follows rsp in a row of instructions that are passed one after another. OCaml 5 calls C on
@@ -233,12 +243,15 @@ bool is_exit(const FunctionCode& code, std::uint64_t at) {
                      [at](const FunctionExit& exit) { return exit.at == at; });
 }
 
-// Words by which rsp has been lowered before that instruction of the first block.
-std::optional<std::uint32_t> stack_words_at(const std::vector<Placed>& all, const Placed* end) {
+using AddedBy = std::optional<std::int64_t> (*)(const X86Instruction& code);
+
+// Words by which a register has been lowered before that instruction of the first block.
+std::optional<std::uint32_t> words_at(const std::vector<Placed>& all, const Placed* end,
+                                      AddedBy added_by) {
   constexpr std::int64_t kMost = 0xffff;  // as many as fit into a probe's cookie
   std::int64_t bytes = 0;
   for (const Placed* one = all.data(); one != end; ++one) {
-    const auto added = added_to_rsp(one->code);
+    const auto added = added_by(one->code);
     if (!added) return std::nullopt;
     bytes -= *added;
   }
@@ -252,9 +265,13 @@ void choose_entries(const std::vector<Placed>& all, const Jumps& jumps, Function
   if (cheap != nullptr && !jumps.lead_to(1, cheap->at)) {
     result.entry.at = cheap->at;
     result.entry.is_cheap = true;
-    const auto words = stack_words_at(all, cheap);
-    if (words && !is_exit(result, cheap->at)) {
-      result.timed_entry = {.at = cheap->at, .is_cheap = true, .stack_words = *words};
+    const auto stack_words = words_at(all, cheap, added_to_rsp);
+    const auto young_words = words_at(all, cheap, added_to_young_ptr);
+    if (stack_words && young_words && !is_exit(result, cheap->at)) {
+      result.timed_entry = {.at = cheap->at,
+                            .is_cheap = true,
+                            .stack_words = *stack_words,
+                            .young_words = *young_words};
       return;
     }
   }

@@ -31,8 +31,10 @@ struct FunctionExit {
 struct FunctionEntry {
   std::uint64_t at = 0;   // bytes from the function's begin
   bool is_cheap = false;  // the kernel emulates the instruction there
-  // Words by which the stack pointer lies below that at the first instruction; of timed_entry.
+  // A timed_entry has these: words by which the stack pointer lies below that at the first
+  // instruction, and by which the end of what is free in the minor heap (r15) does.
   std::uint32_t stack_words = 0;
+  std::uint32_t young_words = 0;
 };
 
 struct FunctionCode {

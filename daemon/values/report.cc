@@ -49,6 +49,8 @@ bool is_sound(const memprof_slot& slot) {
       return slot.cell < MEMPROF_VALUES_TIMERS;
     case MEMPROF_SLOT_TAG:
       return true;
+    case MEMPROF_SLOT_REQUEST:
+      return slot.cell < MEMPROF_VALUES_REQUESTS;
     case MEMPROF_SLOT_VALUE:
       return slot.type <= MEMPROF_VALUE_ANY && slot.source <= MEMPROF_VALUE_FUNCTION &&
              slot.state <= MEMPROF_VALUE_RAISED;
@@ -88,10 +90,6 @@ Value set_value(const memprof_slot& slot) {
     value.integer = static_cast<std::int64_t>(slot.number);
   }
   return value;
-}
-
-bool is_known(const memprof_values_head& head) {
-  return head.magic == MEMPROF_VALUES_MAGIC && head.abi == MEMPROF_VALUES_ABI;
 }
 
 class Reading {
@@ -179,7 +177,7 @@ class Reading {
     out.labels = labels_of(text_of(slot.labels));
     out.slot = index;
     out.control = slot.control;
-    cells_.push_back(slot.cell);
+    out.cell = slot.cell;
     sums_.push_back(0);
     if (out.kind == Reported::Kind::kTag) {
       out.source = MEMPROF_VALUE_OCAML;
@@ -216,9 +214,9 @@ class Reading {
       Reported& out = report_.all[i];
       if (out.kind == Reported::Kind::kPoint) {
         if (out.slot < points.size()) out.hits = wrapping_sum(out.hits, points[out.slot].hits);
-      } else if (!out.has_value() && cells_[i] < timers.size()) {
-        memprof_timer_cell& cell = timers[cells_[i]];
-        RETURN_IF_ERROR(read_whole(timers_begin + cells_[i] * sizeof cell, cell, out.is_torn));
+      } else if (out.has_times() && out.cell < timers.size()) {
+        memprof_timer_cell& cell = timers[out.cell];
+        RETURN_IF_ERROR(read_whole(timers_begin + out.cell * sizeof cell, cell, out.is_torn));
         add_cell(cell, i);
       }
     }
@@ -284,8 +282,7 @@ class Reading {
   TickMoment now_;
   memprof_values_head head_{};
   int tries_left_ = kAllTries;
-  // By place in report_.all, of timers: the cell and its ticks, modulo 2^64.
-  std::vector<std::uint32_t> cells_;
+  // By place in report_.all, of timers: ticks, modulo 2^64.
   std::vector<std::uint64_t> sums_;
   Report report_;
 };
@@ -295,6 +292,10 @@ class Reading {
 std::string Reported::full_name() const {
   if (labels.empty()) return name;
   return fmt::format("{}{{{}}}", name, absl::StrJoin(labels, ",", absl::PairFormatter("=")));
+}
+
+bool is_known(const memprof_values_head& head) {
+  return head.magic == MEMPROF_VALUES_MAGIC && head.abi == MEMPROF_VALUES_ABI;
 }
 
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,

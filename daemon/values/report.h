@@ -20,13 +20,14 @@
 namespace memprofd {
 
 struct Reported {
-  enum class Kind { kPoint, kTimer, kPhase, kValue, kTag };
+  enum class Kind { kPoint, kTimer, kPhase, kValue, kTag, kRequest };
   Kind kind = Kind::kPoint;
   std::string name;
   std::string unit;
   std::vector<std::pair<std::string, std::string>> labels;
   std::uint32_t slot = 0;
-  std::int64_t hits = 0;  // of a point
+  std::uint32_t cell = 0;  // of a timer, phase or request
+  std::int64_t hits = 0;   // of a point
   // A timer or phase has these.
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
@@ -54,6 +55,7 @@ struct Reported {
   // Whether its value is the collector's, and still to be read.
   bool is_on_heap() const { return has_value() && source == MEMPROF_VALUE_OCAML && !is_off(); }
   bool has_value() const { return kind == Kind::kValue || kind == Kind::kTag; }
+  bool has_times() const { return kind == Kind::kTimer || kind == Kind::kPhase; }
   // "requests{route=/a}"
   std::string full_name() const;
 
@@ -85,6 +87,9 @@ absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t add
 // Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
                                     std::uint64_t now_ns);
+
+// Whether it is a registry of this build's kind.
+bool is_known(const memprof_values_head& head);
 
 // Has all go on that wait in a pause now. How many those are.
 absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address);

@@ -164,6 +164,28 @@ class Times(CallsTest):
     def test_ocaml5(self):
         self.check_times(TARGETS5)
 
+    def test_words(self):
+        """What a call allocates, to the word: in its first instructions, over collections, in the major heap."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder):
+                said, message, times = self.traced(folder, "allocate 20")
+                for name, words in (("allocates", 301_001), ("pair", 3), ("paired", 3)):
+                    one = times[f"Traced.{name}"]
+                    self.assertEqual((20, 0, 20 * words),
+                                     tuple(int(one[key]) for key in ("returned", "unsized", "words")), name)
+                    low, high = (int(one["words_p50"][end]) for end in ("low", "high"))
+                    self.assertTrue(low <= words < high, (name, low, high))
+
+    def test_words_of_two_domains(self):
+        """What goes on in another domain has a time, and no words."""
+        target = self.target("traced_fibers", folder=TARGETS5)
+        tracer = self.start(self.daemon(), target, r"^Traced_fibers\.(waits|nothing)$", "--max-hits", MANY, "--time")
+        target.command("hop 30")
+        message = self.until(tracer, lambda message: self.counts(message)["Traced_fibers.waits"] == 30)
+        times = self.times(message)["Traced_fibers.waits"]
+        self.assertEqual((30, 30, 0), tuple(int(times[key]) for key in ("returned", "unsized", "words")))
+        self.assertEqual((30, 0), tuple(int(self.times(message)["Traced_fibers.nothing"][key]) for key in ("returned", "unsized")))
+
     def test_threads(self):
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder):

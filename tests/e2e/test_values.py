@@ -100,6 +100,27 @@ class Shapes(ValuesTest):
     def test_ocaml5(self):
         self.check_version(TARGETS5)
 
+    def test_too_large(self):
+        """What is too large is counted in a snapshot, and says so; nothing else is of one."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                target = self.target("values", folder=folder)
+                daemon = self.daemon("--pid", target.pid)
+                harness.eventually(lambda: daemon.state(target.pid) == "sampling" or target.command("grow 10"), "attached")
+                target.command("grow 30000")
+                held = lambda found, name: found[name] if name == "table" else found[name]["fields"][0]
+                found = self.values(daemon, target.pid)
+                self.assertTrue(held(found, "numbers")["size_is_least"])
+                self.assertFalse(held(found, "table")["chains_counted"])
+                target.send("wait 20")  # a program that waits for input comes to no safe point
+                found = self.values(daemon, target.pid, "--snapshot", "--max-pause", "10s")
+                for name, kind in (("numbers", "LIST"), ("table", "TABLE"), ("names", "TREE"), ("ints", "TREE")):
+                    value = held(found, name)
+                    self.assertEqual((f"VALUE_KIND_{kind}", "30000", True),
+                                     (value["kind"], value["size"], value["is_of_snapshot"]), name)
+                self.assertEqual(30000, sum(i * int(n) for i, n in enumerate(held(found, "table")["chains"])))
+                self.assertFalse(held(found, "count")["is_of_snapshot"])
+
     def test_constants_when_asked_for(self):
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)
@@ -359,6 +380,40 @@ class Reported(ValuesTest):
         self.assertRegex(watched, r"count  0 things\npause here\n$")
         self.assertIn("goes on", daemon.ctl("resume", "--pid", target.pid).stdout)
         self.assertTrue(json.loads(target.read_line())["resumed"])
+
+    def ask_program(self, daemon, target, command, *arguments):
+        """While the program does the command, again and again."""
+        asker = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "ask", "--pid",
+                                  str(target.pid), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while asker.poll() is None:
+            target.command(command)
+        return asker.returncode, *asker.communicate()
+
+    def test_requests(self):
+        """The program does what it is asked for at its next minor collection, or only where it says so."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                target = self.target("reports", folder=folder)
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                self.assertRegex(daemon.ctl("values").stdout, r"(?m)^careful +\(a request: memprofctl ask\)$")
+                self.assertEqual((0, "42\n", ""), self.ask_program(daemon, target, "minor", "double", "21"))
+                self.assertEqual((0, "ABC\n", ""), self.ask_program(daemon, target, "poll", "careful", "abc"))
+                code, _, told = self.ask_program(daemon, target, "minor", "double", "x")
+                self.assert_one_line(told, "the program's function for 'double' has raised Failure(\"int_of_string\")")
+                asked = target.command("poll")["asked"]
+                self.assertEqual(3, asked)
+                code, _, told = self.ask_program(daemon, target, "minor", "careful", "--timeout", "0.5s")
+                self.assertNotEqual(0, code)
+                self.assert_one_line(told, "has not come to 'careful' in 0.5 s, and will not do it any more")
+                self.assertEqual(asked, target.command("poll")["asked"], "it was taken back")
+                self.assertRegex(daemon.stderr(), rf"pid {target.pid}: ask 'double' by user 0.*: done")
+                done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
+                self.assert_one_line(done.stderr, "answers no request 'nothing'")
+
+    def test_places_for_marks(self):
+        """Those of the dead are taken again; OCaml 5 knows that marked values are dead after a major cycle only."""
+        target = self.target("reports")
+        self.assertLess(target.command("churn 9000000")["words"], 3_000_000)
 
     def test_nobody_looks(self):
         """No function is evaluated, no line is kept, and nothing is allocated on the heap."""

@@ -297,6 +297,13 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return 2;
   }
+  absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
+                                    const std::function<bool()>& wanted) override {
+    record(absl::StrCat("ask ", pid, " ", request.name, " '", request.argument, "' ",
+                        request.timeout.count() / 1'000'000, " ms"));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return RequestAnswer{.text = wanted() ? "done\xff" : "", .is_cut = true};
+  }
   // Hands out two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {

@@ -8,9 +8,11 @@
      set N      gives values that follow from N
      log TEXT   a line
      mark N     marks N records that share a list, beside those that are marked already
+     churn N    marks N that die at once; words that the tag takes
      forget     lets go of all that are marked, after a full collection marks one more
      pause X N  a pause that waits for N ms; whether a viewer let it go on
      minor      a minor collection
+     poll       a place for requests
      many N     N points of new names
      fork       a child that hits 3 times and waits
      words N    words that N points, timers and lines allocate
@@ -33,6 +35,7 @@ let flag = ref false
 let word = ref ""
 let table : (int, string) Hashtbl.t = Hashtbl.create 16
 let evaluated = ref 0
+let asked = ref 0
 
 type node = { label : string; mutable next : node list }
 
@@ -55,7 +58,9 @@ let () =
   Value.int_of ~period_ms:1 "twice" (fun () -> incr evaluated; 2 * !count);
   Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
   Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);
-  Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no")
+  Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no");
+  on_request "double" (fun text -> incr asked; string_of_int (2 * int_of_string text));
+  on_request ~only_at_poll:true "careful" (fun text -> incr asked; String.uppercase_ascii text)
 
 type marked = { number : float; shared : int list }
 
@@ -75,6 +80,10 @@ let mark n =
   Gc.full_major ();
   let all = Array.of_list !kept in
   Obj.reachable_words (Obj.repr all) - Array.length all - 1
+
+let churn n =
+  for i = 1 to n do Tag.mark tag (Sys.opaque_identity (ref i)) done;
+  Obj.reachable_words (Obj.repr tag)
 
 let forget () =
   kept := [];
@@ -134,9 +143,11 @@ let run = function
   | [ "set"; n ] -> set (int_of_string n); answer ""
   | "log" :: text -> Log.printf "%s" (String.concat " " text); answer (Printf.sprintf "\"on\": %b" (Log.is_on ()))
   | [ "mark"; n ] -> answer (Printf.sprintf "\"words\": %d" (mark (int_of_string n)))
+  | [ "churn"; n ] -> answer (Printf.sprintf "\"words\": %d" (churn (int_of_string n)))
   | [ "forget" ] -> forget (); answer ""
   | [ "pause"; name; ms ] -> answer (Printf.sprintf "\"resumed\": %b" (pause ~wait_ms:(int_of_string ms) name))
-  | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d" !evaluated)
+  | [ "minor" ] -> Gc.minor (); answer (Printf.sprintf "\"evaluated\": %d, \"asked\": %d" !evaluated !asked)
+  | [ "poll" ] -> poll (); answer (Printf.sprintf "\"asked\": %d" !asked)
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))
   | [ "words"; n ] -> answer (Printf.sprintf "\"words\": %.0f" (words (int_of_string n)))

@@ -131,6 +131,19 @@ $(TARGETS_DIR)/traced: tests/targets/calls/traced.ml $(TARGETS_DIR)/obj/handshak
 $(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
+# Replaces its structures all the time, by threads or, in OCaml 5, domains.
+TORN_RELEASES := 4.12 4.14 bullseye trixie forky
+TORN          := $(TORN_RELEASES:%=$(BUILD)/targets-%/torn)
+targets: $(TARGETS_DIR)/torn $(BUILD)/targets-trixie/torn
+$(foreach release,$(TORN_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/torn))
+$(TARGETS_DIR)/torn: tests/targets/torn/torn.ml tests/targets/torn/workers4.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $< $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx workers.ml torn.ml -o ../torn
+$(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter trixie forky,$*),5,4).ml $@-source/workers.ml
+	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/torn.ml' -g
 # Holds C's memory by custom blocks.
 C_OWNERS := $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 targets: $(C_OWNERS)
@@ -144,7 +157,7 @@ $(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memor
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
-REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways)
+REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
 targets: $(TARGETS_DIR)/reports $(REPORTS5)
 $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $(TARGETS_DIR)/obj/handshake.cmx $(FINDLIB)/META
@@ -155,10 +168,12 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 $(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c tests/targets/reports.ml
 $(BUILD)/targets-trixie/report_domains: tests/targets/report_domains.ml
 $(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
+$(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says.ml
 $(REPORTS5): $(BUILD)/targets-trixie/%: $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}5.ml $@-source/memprof_values_$$name.ml; done
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(filter %/$(*F).ml,$^)' -g -ccopt -O2
+	$(Q)cp tests/targets/torn/workers5.ml $@-source/workers.ml
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(*F).ml,$^)' -g -ccopt -O2
 # The package's example; the other one is above.
 targets: $(TARGETS_DIR)/ways
 $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
@@ -185,6 +200,17 @@ $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)): $(BENCH_DIR)/obj/plain_tracker.cmx
 $(BUILD)/targets-trixie/bench/many_domains: $(PLAIN_TRACKER) tests/bench/programs/many_domains.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) tests/bench/programs/many_domains.ml' -g
+
+# What it costs to say something, and 1,000 references to be watched.
+targets: $(addprefix $(BENCH_DIR)/,says many_values)
+$(BENCH_DIR)/says: tests/bench/programs/says.ml tests/targets/torn/workers4.ml $(FINDLIB)/META
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $< $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
+	$(Q)cd $@-source && OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I ../../obj -linkpkg ../../obj/handshake.cmx workers.ml says.ml -o ../says
+$(BENCH_DIR)/many_values: tests/bench/programs/many_values.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && seq 1000 | sed 's/.*/let value& = ref &/' >$@-source/thousand.ml && cp $< $@-source/
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../../obj -linkpkg ../../obj/handshake.cmx thousand.ml many_values.ml -o ../many_values
 
 $(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs/stack_walk_stubs.c agent-lib/delta_walk.h
 	$(call say,OCAML,$@)

@@ -3,7 +3,7 @@
    whole: all that it holds is one number.
 
    Commands: "set N" gives values that follow from N; "churn SECONDS" replaces the others all the time, with collections in
-   between, compactions too; both answer {}. *)
+   between, compactions too; "grow N" gives some N elements; "wait SECONDS" allocates now and then; all answer {}. *)
 
 type record = { a : int; b : float; c : string; mutable d : int }
 type tree = Leaf of int | Node of tree * int * tree
@@ -49,6 +49,13 @@ let set n =
   wide := Int64.mul (Int64.of_int n) 10_000_000_000L;
   floats := Array.make (n mod 50) 1.5
 
+let grow n =
+  numbers := List.init n Fun.id;
+  Hashtbl.reset table;
+  for i = 1 to n do Hashtbl.replace table i "x" done;
+  names := Names.of_seq (Seq.map (fun i -> (string_of_int i, i)) (List.to_seq (List.init n Fun.id)));
+  ints := Ints.of_list (List.init n Fun.id)
+
 let rec tree depth n = if depth = 0 then Leaf n else Node (tree (depth - 1) n, n, tree (depth - 1) n)
 
 let step n =
@@ -68,9 +75,18 @@ let churn seconds =
   in
   go 1
 
+let wait seconds =
+  let until = Unix.gettimeofday () +. seconds in
+  while Unix.gettimeofday () < until do
+    Unix.sleepf 0.005;
+    ignore (Sys.opaque_identity (List.init 10 Fun.id))
+  done
+
 let rec serve () =
   match Handshake.command () with
   | [ "set"; n ] -> set (int_of_string n); print_string "{}\n"; flush stdout; serve ()
+  | [ "grow"; n ] -> grow (int_of_string n); print_string "{}\n"; flush stdout; serve ()
+  | [ "wait"; seconds ] -> wait (float_of_string seconds); print_string "{}\n"; flush stdout; serve ()
   | [ "churn"; seconds ] -> churn (float_of_string seconds); print_string "{}\n"; flush stdout; serve ()
   | [ "exit" ] -> ()
   | other -> failwith (String.concat " " other)

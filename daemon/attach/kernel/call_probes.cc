@@ -49,6 +49,13 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
   constants.max_hits = config.max_hits;
   constants.fiber_stacks = config.fiber_stacks;
   constants.current_stack_offset = config.current_stack_offset;
+  if (config.words) {
+    constants.with_words = true;
+    constants.stat_words_offset = config.words->stats;
+    constants.young_end_offset = config.words->young_end;
+    constants.allocated_words_offset = config.words->not_in_stats;
+    constants.allocated_words_address = config.words->not_in_stats_here;
+  }
   return absl::OkStatus();
 }
 
@@ -147,7 +154,12 @@ memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   copy.lost = shared(own.lost);
   copy.unmatched = shared(own.unmatched);
   copy.total_ns = shared(own.total_ns);
-  for (std::size_t i = 0; i < std::size(own.buckets); ++i) copy.buckets[i] = shared(own.buckets[i]);
+  copy.unsized = shared(own.unsized);
+  copy.words = shared(own.words);
+  for (std::size_t i = 0; i < std::size(own.buckets); ++i) {
+    copy.buckets[i] = shared(own.buckets[i]);
+    copy.word_buckets[i] = shared(own.word_buckets[i]);
+  }
   copy.calls = shared(own.calls);
   return copy;
 }

@@ -8,12 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "bpf/calls.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 
 namespace memprofd {
+
+// Where OCaml code's domain counts what it allocates; offsets are bytes into its state.
+struct AllocatedWords {
+  std::uint32_t stats = 0;  // minor, promoted, major words
+  std::uint32_t young_end = 0;
+  std::uint32_t not_in_stats = 0;       // OCaml 5
+  std::uint64_t not_in_stats_here = 0;  // OCaml 4: an address
+};
 
 struct CallProbesConfig {
   int pid = 0;                 // as this process sees it
@@ -23,6 +32,7 @@ struct CallProbesConfig {
   // For time in OCaml 5: the stack of the fiber that runs, bytes into the domain's state.
   bool fiber_stacks = false;
   std::uint32_t current_stack_offset = 0;
+  std::optional<AllocatedWords> words;  // beside time; nothing: they are not known
 };
 
 // Places where there are no multi links: each takes the kernel a tenth of a second to take out.

@@ -4,6 +4,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -19,6 +22,7 @@ namespace {
 namespace pb = ::memprof::v1;
 
 constexpr int kMostRows = 20;
+constexpr const char* kTimeTitles[] = {"TIME", "P50", "P90", "P99", "WORDS", "WORDS P99", "RAISED"};
 
 std::string count_text(std::uint64_t count) { return format_count(count); }
 
@@ -66,17 +70,38 @@ std::string duration_text(bool known, const pb::CallDuration& duration) {
   return format_duration((duration.low_seconds() + duration.high_seconds()) / 2);
 }
 
+// A call's mean, where words are known.
+std::string mean_words(const pb::CallTimes& times) {
+  const std::uint64_t ended = times.returned() + times.tail_calls();
+  if (ended <= times.unsized()) return "-";
+  const auto known = static_cast<double>(ended - times.unsized());
+  return fmt::format("{:.4g}", static_cast<double>(times.words()) / known);
+}
+
+// Exact up to 8, then the middle of the bucket.
+std::string words_text(bool known, const pb::CallWords& words) {
+  if (!known) return "-";
+  if (words.high() == std::numeric_limits<std::uint64_t>::max()) {
+    return absl::StrCat("> ", count_text(words.low()));
+  }
+  return count_text(words.low() + (words.high() - words.low()) / 2);
+}
+
 std::vector<std::string> time_cells(const pb::FunctionCalls& one) {
-  if (!one.has_times()) return {"-", "-", "-", "-", "-"};
+  if (!one.has_times()) return std::vector<std::string>(std::size(kTimeTitles), "-");
   const pb::CallTimes& times = one.times();
-  return {format_duration(times.seconds()), duration_text(times.has_p50(), times.p50()),
-          duration_text(times.has_p90(), times.p90()), duration_text(times.has_p99(), times.p99()),
+  return {format_duration(times.seconds()),
+          duration_text(times.has_p50(), times.p50()),
+          duration_text(times.has_p90(), times.p90()),
+          duration_text(times.has_p99(), times.p99()),
+          mean_words(times),
+          words_text(times.has_words_p99(), times.words_p99()),
           count_text(times.raised())};
 }
 
 std::vector<Column> columns(bool with_time) {
   std::vector<Column> out = {{"CALLS", Align::kRight}, {"A SECOND", Align::kRight}};
-  for (const char* title : {"TIME", "P50", "P90", "P99", "RAISED"}) {
+  for (const char* title : kTimeTitles) {
     if (with_time) out.push_back({title, Align::kRight});
   }
   out.push_back({"FUNCTION"});
@@ -110,16 +135,22 @@ void append_table(const pb::TraceCallsResponse& calls, const Style& style, std::
 
 // What is not in the times, over all functions.
 void append_unknown(const pb::TraceCallsResponse& calls, std::string& out) {
-  std::uint64_t running = 0, lost = 0;
+  std::uint64_t running = 0, lost = 0, unsized = 0;
   for (const pb::FunctionCalls& one : calls.functions()) {
     running += one.times().running();
     lost += one.times().lost();
+    unsized += one.times().unsized();
   }
   if (running > 0) {
     absl::StrAppend(&out, "  ", count_text(running), " calls have not come back\n");
   }
   if (lost > 0) absl::StrAppend(&out, "  ", count_text(lost), " calls were lost\n");
-  absl::StrAppend(&out, "  P50, P90 and P99 are known within 13 %; the probes are in the times\n");
+  if (unsized > 0) {
+    absl::StrAppend(&out, "  ", count_text(unsized),
+                    " calls have ended whose words are not known\n");
+  }
+  absl::StrAppend(&out, "  P50, P90 and P99 are known within 13 %; the probes are in the times; ",
+                  "WORDS are the mean of a call\n");
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ std::string reported_text(const pb::Reported& reported) {
     case pb::REPORTED_KIND_VALUE:
     case pb::REPORTED_KIND_TAG:
       return text_of_value(reported) + changing;
+    case pb::REPORTED_KIND_REQUEST:
+      return "(a request: memprofctl ask)";
     default:
       return "(a kind that this memprofctl does not know)";
   }

@@ -108,9 +108,8 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   }
 }
 
-}  // namespace
-
-std::string value_text(const pb::Value& value) {
+// By its kind.
+std::string plain_text(const pb::Value& value) {
   switch (value.kind()) {
     case pb::VALUE_KIND_INTEGER:
       return std::to_string(value.integer());
@@ -149,6 +148,15 @@ std::string value_text(const pb::Value& value) {
     default:
       return "(a kind that this memprofctl does not know)";
   }
+}
+
+}  // namespace
+
+std::string value_text(const pb::Value& value) {
+  const std::string text = plain_text(value);
+  if (!value.is_of_snapshot()) return text;
+  return absl::StrCat(text, " (of a snapshot, ", format_bytes(static_cast<double>(value.bytes())),
+                      ")");
 }
 
 std::string render_values(const pb::ListValuesResponse& values, const Style& style) {

@@ -26,12 +26,17 @@ absl::StatusOr<std::chrono::nanoseconds> interval_of(double seconds) {
       absl::StrCat("bad interval of ", seconds, " s: it is ", kShortest, " to ", kLongest, " s"));
 }
 
-void set_duration(const DurationRange& range, pb::CallDuration& out) {
+void set_duration(const NumberRange& range, pb::CallDuration& out) {
   constexpr double kNs = 1e9;
   constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
-  out.set_low_seconds(static_cast<double>(range.low_ns) / kNs);
-  out.set_high_seconds(range.high_ns == kNone ? std::numeric_limits<double>::infinity()
-                                              : static_cast<double>(range.high_ns) / kNs);
+  out.set_low_seconds(static_cast<double>(range.low) / kNs);
+  out.set_high_seconds(range.high == kNone ? std::numeric_limits<double>::infinity()
+                                           : static_cast<double>(range.high) / kNs);
+}
+
+void set_words(const NumberRange& range, pb::CallWords& out) {
+  out.set_low(range.low);
+  out.set_high(range.high);
 }
 
 pb::CallTimes to_proto(const CallTimes& times) {
@@ -43,10 +48,18 @@ pb::CallTimes to_proto(const CallTimes& times) {
   out.set_lost(times.lost);
   out.set_unmatched(times.unmatched);
   out.set_seconds(times.seconds);
-  if (times.p50.high_ns == 0) return out;
-  set_duration(times.p50, *out.mutable_p50());
-  set_duration(times.p90, *out.mutable_p90());
-  set_duration(times.p99, *out.mutable_p99());
+  out.set_words(times.words);
+  out.set_unsized(times.unsized);
+  if (times.ns.p50.high > 0) {
+    set_duration(times.ns.p50, *out.mutable_p50());
+    set_duration(times.ns.p90, *out.mutable_p90());
+    set_duration(times.ns.p99, *out.mutable_p99());
+  }
+  if (times.words_each.p50.high > 0) {
+    set_words(times.words_each.p50, *out.mutable_words_p50());
+    set_words(times.words_each.p90, *out.mutable_words_p90());
+    set_words(times.words_each.p99, *out.mutable_words_p99());
+  }
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/rss/rss_report.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/report_control.h"
+#include "daemon/values/report_request.h"
 
 namespace memprofd {
 
@@ -54,6 +55,9 @@ class ProfilerService : public SnapshotSource {
   // Switches observations that the target names off or on, or changes their period; how many.
   // Errors as of control_report(); kFailedPrecondition: the target says nothing of itself.
   virtual absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) = 0;
+  // Has the target do what it answers by a name; errors as of ask_report().
+  virtual absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
+                                            const std::function<bool()>& wanted) = 0;
 };
 
 }  // namespace memprofd

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/values_service.h"
 
+#include <chrono>
+
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -13,6 +15,7 @@ namespace pb = ::memprof::v1;
 
 constexpr std::uint32_t kUsualLimit = 1000;
 constexpr std::uint32_t kMaxLimit = 100'000;
+constexpr double kUsualTimeout = 10;  // seconds
 
 pb::ValueKind to_proto(ValueKind kind) {
   switch (kind) {
@@ -216,6 +219,27 @@ absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest
   pb::AdjustResponse response;
   ASSIGN_OR_RETURN(const std::uint32_t count, service_.adjust(request.pid(), control));
   response.set_count(count);
+  return response;
+}
+
+absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request,
+                                                   const std::function<bool()>& wanted) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  const double seconds = request.timeout_seconds() == 0 ? kUsualTimeout : request.timeout_seconds();
+  const std::chrono::duration<double> longest = kMaxRequestTimeout;
+  if (!(seconds > 0 && seconds <= longest.count())) {
+    return absl::InvalidArgumentError(absl::StrCat("bad timeout of ", request.timeout_seconds(),
+                                                   " s: it is at most ", longest.count(), " s"));
+  }
+  const ReportRequest asked{.name = request.name(),
+                            .argument = request.argument(),
+                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                std::chrono::duration<double>(seconds))};
+  ASSIGN_OR_RETURN(const RequestAnswer answer, service_.ask(request.pid(), asked, wanted));
+  pb::AskResponse response;
+  response.set_answer(valid_utf8(answer.text));
+  response.set_is_cut(answer.is_cut);
+  response.set_seconds(std::chrono::duration<double>(answer.took).count());
   return response;
 }
 

@@ -25,6 +25,9 @@ class ValuesService {
 
   absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request);
 
+  absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request,
+                                                 const std::function<bool()>& wanted);
+
  private:
   ProfilerService& service_;
 };

@@ -66,4 +66,15 @@ grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
   return grpc_answer(std::move(answer), *response);
 }
 
+grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskRequest* request,
+                                    pb::AskResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, request->pid());
+  auto answer =
+      allowed.ok() ? values_.ask(*request, [context] { return !context->IsCancelled(); }) : allowed;
+  audit(request->pid(), absl::StrCat("ask '", printable(request->name()), "'"), caller.name,
+        answer.status());
+  return grpc_answer(std::move(answer), *response);
+}
+
 }  // namespace memprofd

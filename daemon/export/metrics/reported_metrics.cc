@@ -94,6 +94,8 @@ const char* kind_of(const Reported& one) {
       return "phase";
     case Reported::Kind::kTag:
       return "tag";
+    case Reported::Kind::kRequest:
+      return "request";
     case Reported::Kind::kValue:
       break;
   }
@@ -144,6 +146,7 @@ void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_
     const Reported& one = report.all[i];
     const MetricLabels labels = labels_of(kind_of(one), one);
     if (!known.insert(text_of(labels)).second || one.is_off()) continue;
+    if (one.kind == Reported::Kind::kRequest) continue;  // no number
     if (one.kind == Reported::Kind::kPoint) {
       out.counter(kHits, labels, static_cast<double>(one.hits));
     } else if (one.kind == Reported::Kind::kValue) {

@@ -2,7 +2,7 @@
 (* Functions that count their own calls, for what is counted from outside: recursion, tail calls, loops, exceptions, switches,
    closures, threads.
 
-   "go N" runs N rounds and answers {"counts":{"Traced.deep":N,...},"seconds":S}: since the start. "spin" calls one of them
+   "allocate N" calls one N times that allocates 301,001 words. "go N" runs N rounds and answers {"counts":{"Traced.deep":N,...},"seconds":S}: since the start. "spin" calls one of them
    until the next command, and answers the same. "fork" has a child call one, whose calls are not the program's. *)
 
 let counts : (string * int ref) list ref = ref []
@@ -23,6 +23,8 @@ let chooser_count = counter "chooser"
 let closed_count = counter "closed"
 let build_count = counter "build"
 let threaded_count = counter "threaded"
+let allocates_count = counter "allocates"
+let paired_count = counter "paired"
 let sink = ref 0
 
 let[@inline never] rec deep n =
@@ -101,6 +103,21 @@ let[@inline never] threaded n =
   if n land 7 = 0 then Thread.yield ();
   n
 
+let kept = ref []
+
+(* More than a minor heap has room for, and a block that is too large for it. *)
+let[@inline never] allocates n =
+  incr allocates_count;
+  for i = 1 to n do kept := [ i ] done;
+  ignore (Sys.opaque_identity (Array.make 1000 n))
+
+(* Its first instructions allocate. *)
+let[@inline never] pair n = (n, n)
+
+let[@inline never] paired n =
+  incr paired_count;
+  ignore (Sys.opaque_identity (pair n))
+
 let round i =
   sink := !sink + deep (i mod 50);
   if even (i mod 20) then incr sink;
@@ -126,6 +143,10 @@ let rec serve () =
   let began = Unix.gettimeofday () in
   match command with
   | [ "go"; rounds ] -> for i = 1 to int_of_string rounds do round i done; answer began; serve ()
+  | [ "allocate"; times ] ->
+    for i = 1 to int_of_string times do allocates 100_000; paired i done;
+    answer began;
+    serve ()
   | [ "threads"; rounds ] -> run_threads (int_of_string rounds); answer began; serve ()
   | [ "spin" ] -> spin (); answer began; serve ()
   | [ "fork" ] ->

@@ -2,7 +2,8 @@
 (* OCaml 5: functions that count their own calls and are in the middle of them when their fiber is left, goes on, is ended or
    gets a larger stack.
 
-   "go N" runs N rounds and answers {"counts":{"Traced_fibers.waits":N,...}}: since the start. *)
+   "go N" runs N rounds and answers {"counts":{"Traced_fibers.waits":N,...}}: since the start. "hop N" has N of them left
+   in one domain and go on in another. *)
 
 open Effect
 open Effect.Deep
@@ -62,6 +63,11 @@ let answer () =
     "{\"counts\":{\"Traced_fibers.waits\":%d,\"Traced_fibers.runs\":%d,\"Traced_fibers.grows\":%d,\"Traced_fibers.ended\":%d}}\n%!"
     !waits_count !runs_count !grows_count !ended_count
 
+(* What is left here comes back in another domain. *)
+let hop i =
+  runs waits i;
+  Domain.join (Domain.spawn (fun () -> (Queue.pop queue) ()))
+
 let rec serve () =
   match Handshake.command () with
   | [ "go"; rounds ] ->
@@ -69,6 +75,7 @@ let rec serve () =
     while not (Queue.is_empty queue) do (Queue.pop queue) () done;
     answer ();
     serve ()
+  | [ "hop"; times ] -> for i = 1 to int_of_string times do hop i done; answer (); serve ()
   | _ -> ()
 
 let () =

@@ -39,18 +39,34 @@ TEST(CallTimes, QuantilesAreBuckets) {
   const CallTimes times = call_times(counts);
   EXPECT_EQ(times.running, 3u);
   EXPECT_DOUBLE_EQ(times.seconds, 5);
-  EXPECT_EQ(times.p50.low_ns, 896u);
-  EXPECT_EQ(times.p50.high_ns, 1024u);
-  EXPECT_EQ(times.p90.low_ns, 4096u);
-  EXPECT_EQ(times.p99.low_ns, 4096u);
+  EXPECT_EQ(times.ns.p50.low, 896u);
+  EXPECT_EQ(times.ns.p50.high, 1024u);
+  EXPECT_EQ(times.ns.p90.low, 4096u);
+  EXPECT_EQ(times.ns.p99.low, 4096u);
   counts.buckets[MEMPROF_CALL_BUCKETS - 1] = 2;
-  EXPECT_EQ(call_times(counts).p99.high_ns, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(call_times(counts).ns.p99.high, std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST(CallTimes, NoneAreNone) {
   const CallTimes times = call_times({});
   EXPECT_EQ(times.running, 0u);
-  EXPECT_EQ(times.p50.high_ns, 0u);
+  EXPECT_EQ(times.ns.p50.high, 0u);
+  EXPECT_EQ(times.words_each.p50.high, 0u);
+}
+
+TEST(CallTimes, WordsAreOfThoseThatAreKnown) {
+  memprof_call_counts counts{};
+  counts.calls = counts.returned = 10;
+  counts.unsized = 1;
+  counts.words = 6 * 8 + 1000;
+  counts.word_buckets[memprof_call_bucket(6)] = 8;
+  counts.word_buckets[memprof_call_bucket(1000)] = 1;
+  const CallTimes times = call_times(counts);
+  EXPECT_EQ(times.words, 1048u);
+  EXPECT_EQ(times.unsized, 1u);
+  EXPECT_EQ(times.words_each.p50.low, 6u);
+  EXPECT_EQ(times.words_each.p50.high, 7u);
+  EXPECT_EQ(times.words_each.p99.low, 896u);
 }
 
 }  // namespace

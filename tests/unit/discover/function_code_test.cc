@@ -101,6 +101,21 @@ TEST(FunctionCode, ReturnsAndTailCallsEndACall) {
   EXPECT_EQ(code.timed_entry.stack_words, 3u);
 }
 
+TEST(FunctionCode, WhatIsAllocatedBeforeTheEntryIsTold) {
+  const FunctionCode code = code_of({0x48, 0x83, 0xec, 0x08,        // 0: sub $8,%rsp
+                                     0x49, 0x83, 0xef, 0x18,        // 4: sub $24,%r15
+                                     0x4d, 0x3b, 0x3e,              // 8: cmp (%r14),%r15
+                                     0x72, 0x05,                    // 11: jb
+                                     0x48, 0x83, 0xc4, 0x08, 0xc3,  // 13: add; ret
+                                     0xe8, 0x00, 0x01, 0x00, 0x00, 0xeb, 0xf4});
+  EXPECT_EQ(code.timed_entry.at, 11u);
+  EXPECT_EQ(code.timed_entry.young_words, 3u);
+  const FunctionCode other = code_of({0x4d, 0x8b, 0x7e, 0x08,  // mov 8(%r14),%r15
+                                      0x72, 0x00, 0xc3});
+  EXPECT_EQ(other.entry.at, 4u);
+  EXPECT_EQ(other.timed_entry.at, 0u) << "where it has another meaning";
+}
+
 TEST(FunctionCode, AnExceptionIsNoExit) {
   // mov %r14,%rsp; pop %r14; ret, and as in OCaml 5: mov 16(%r14),%rsp; pop 16(%r14); pop; jmp
   const FunctionCode code =

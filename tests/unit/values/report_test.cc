@@ -12,69 +12,14 @@
 #include <vector>
 
 #include "daemon/values/report_control.h"
+#include "tests/unit/values/fake_registry.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kAddress = 0x7f0000001000;
-constexpr TickMoment kNow{.ticks = 10'000, .ns = 5'000, .ns_per_tick = 0.5};
-
-// A program's registry, which it may change while it is read.
-class Registry : public WritableMemory {
- public:
-  Registry() {
-    it->head.magic = MEMPROF_VALUES_MAGIC;
-    it->head.abi = MEMPROF_VALUES_ABI;
-    it->head.slot_bytes = sizeof(memprof_slot);
-    it->head.lane_bytes = sizeof(memprof_lane);
-    it->head.log_entry_bytes = sizeof(memprof_log_entry);
-    it->head.lanes_used = 1;
-  }
-  memprof_slot& add(memprof_slot_kind kind, const std::string& name) {
-    memprof_slot& slot = it->slots[it->head.slots_used++];
-    slot.kind = kind;
-    std::strncpy(slot.name, name.c_str(), sizeof slot.name);
-    return slot;
-  }
-  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
-    if (address < kAddress || out.size() > sizeof *it ||
-        address - kAddress > sizeof *it - out.size()) {
-      ADD_FAILURE() << "outside of the registry";
-      return absl::OutOfRangeError("not mapped");
-    }
-    std::memcpy(out.data(), reinterpret_cast<const std::byte*>(it.get()) + (address - kAddress),
-                out.size());
-    ++reads;
-    if (after_read) after_read();
-    return absl::OkStatus();
-  }
-  absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override {
-    const std::uint64_t offset = address - kAddress;
-    const std::uint64_t in_slot = (offset - offsetof(memprof_values, slots)) % sizeof(memprof_slot);
-    if (offset < sizeof(memprof_values_head)) {
-      EXPECT_TRUE(offset == offsetof(memprof_values_head, observed_until_ns) ||
-                  offset == offsetof(memprof_values_head, resumed));
-      EXPECT_EQ(bytes.size(), sizeof(std::uint64_t));
-    } else {
-      EXPECT_LT(offset, offsetof(memprof_values, log));
-      EXPECT_EQ(in_slot, offsetof(memprof_slot, control));
-      EXPECT_EQ(bytes.size(), sizeof(std::uint32_t));
-    }
-    ++writes;
-    std::memcpy(reinterpret_cast<std::byte*>(it.get()) + offset, bytes.data(), bytes.size());
-    return absl::OkStatus();
-  }
-  Report report() const {
-    auto report = read_report(*this, kAddress, kNow);
-    EXPECT_TRUE(report.ok()) << report.status();
-    return report.ok() ? *std::move(report) : Report();
-  }
-
-  std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
-  mutable int reads = 0;
-  mutable int writes = 0;
-  std::function<void()> after_read;
-};
+constexpr std::uint64_t kAddress = kRegistryAddress;
+constexpr TickMoment kNow = kRegistryNow;
+using Registry = FakeRegistry;
 
 TEST(Report, SumsUpLanes) {
   Registry registry;

@@ -43,19 +43,25 @@ TEST(RenderCalls, TimesAreMiddlesOfBuckets) {
                                 .running = 1,
                                 .lost = 1,
                                 .seconds = 0.5,
-                                .p50 = {1'000'000, 1'200'000},
-                                .p90 = {2'000'000, 2'400'000},
-                                .p99 = {4'000'000'000, ~0ull}}},
+                                .ns = {.p50 = {1'000'000, 1'200'000},
+                                       .p90 = {2'000'000, 2'400'000},
+                                       .p99 = {4'000'000'000, ~0ull}},
+                                .words = 1'400,
+                                .unsized = 1,
+                                .words_each = {.p50 = {5, 6}, .p99 = {1'000, 1'200}}}},
                      {.name = "Parser.jump", .calls = 3, .why_untimed = "it is one jump"}};
-  EXPECT_EQ(ctl::render_calls(to_proto(timed, 42), {}),
-            "2.0 s: 15 calls of 2 functions\n"
-            "  CALLS  A SECOND    TIME     P50     P90      P99  RAISED  FUNCTION\n"
-            "     12         6  500 ms  1.1 ms  2.2 ms  > 4.0 s       2  Parser.step\n"
-            "      3       1.5       -       -       -        -       -  Parser.jump\n"
-            "  1 calls have not come back\n"
-            "  1 calls were lost\n"
-            "  P50, P90 and P99 are known within 13 %; the probes are in the times\n"
-            "  not timed: Parser.jump: it is one jump\n");
+  EXPECT_EQ(
+      ctl::render_calls(to_proto(timed, 42), {}),
+      "2.0 s: 15 calls of 2 functions\n"
+      "  CALLS  A SECOND    TIME     P50     P90      P99  WORDS  WORDS P99  RAISED  FUNCTION\n"
+      "     12         6  500 ms  1.1 ms  2.2 ms  > 4.0 s    200      1,100       2  Parser.step\n"
+      "      3       1.5       -       -       -        -      -          -       -  Parser.jump\n"
+      "  1 calls have not come back\n"
+      "  1 calls were lost\n"
+      "  1 calls have ended whose words are not known\n"
+      "  P50, P90 and P99 are known within 13 %; the probes are in the times; WORDS are the mean "
+      "of a call\n"
+      "  not timed: Parser.jump: it is one jump\n");
 }
 
 TEST(RenderCalls, TheEndSaysWhy) {

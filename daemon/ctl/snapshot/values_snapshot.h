@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that are too large to be read while the program runs, from a snapshot of its heap.
+#pragma once
+
+#include "daemon/snapshot/heap_image.h"
+#include "memprof/v1/values.pb.h"
+
+namespace memprofd::ctl {
+
+// Whether some of what modules hold was not read to its end.
+bool has_too_large(const ::memprof::v1::ListValuesResponse& values);
+// Counts those in the image, which is of the same program, and marks them. What is not found in it,
+// or is another kind of value by then, stays as it is. How many were counted.
+int complete_values(const HeapImage& image, ::memprof::v1::ListValuesResponse& values);
+
+}  // namespace memprofd::ctl

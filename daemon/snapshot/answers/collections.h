@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists, hash tables, maps and sets of a heap image, told by how their blocks point to each other
+// and counted, however large they are. Integers and keys are not in an image: what is told is what
+// all of a large structure's blocks agree on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct Collection {
+  enum class Kind { kList, kTable, kTree };
+  Kind kind = Kind::kList;
+  std::uint64_t size = 0;  // elements, bindings
+  // Tables have these.
+  std::uint64_t buckets = 0;
+  std::uint64_t empty_buckets = 0;
+  std::uint64_t longest_chain = 0;
+  // Buckets by their number of bindings; the last one has those of kCountedChains and more.
+  static constexpr std::size_t kCountedChains = 16;
+  std::vector<std::uint64_t> chains;
+};
+
+// Nothing when the block is none of them. A list has two cells or more; a tree, of Map or Set, is
+// as high as such a one may be. Blocks that the compiler has laid out are not in an image, nor
+// counted.
+std::optional<Collection> find_collection(const HeapImage& image, std::uint32_t block);
+
+// All that can be reached from the block, each once, headers included; what weak pointers lead to
+// is not.
+std::uint64_t reachable_words(const HeapImage& image, std::uint32_t block);
+
+// What the field of a module holds; kNoBlock: no block, or there is no such module.
+std::uint32_t block_of_global(const HeapImage& image, std::string_view module, std::uint32_t field);
+// What the field of a block holds; kNoBlock: no block of the image.
+std::uint32_t block_in_field(const HeapImage& image, std::uint32_t block, std::uint32_t field);
+
+}  // namespace memprofd

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/report_request.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
+#include "daemon/values/report.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{2};
+
+using Record = memprof_request;
+
+class Asking {
+ public:
+  Asking(const WritableMemory& memory, std::uint64_t registry, std::uint64_t record,
+         const ReportRequest& request)
+      : memory_(memory), registry_(registry), record_(record), request_(request) {}
+
+  absl::StatusOr<RequestAnswer> run(const std::function<bool()>& wanted) {
+    RETURN_IF_ERROR(begin());
+    for (;;) {
+      RETURN_IF_ERROR(memory_.read_value(record_, *now_));
+      if (has_answer()) return answer();
+      const bool is_over = monotonic_ns() - began_ns_ >= nanoseconds(request_.timeout);
+      if (is_over || !wanted()) return take_back(is_over);
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+
+ private:
+  static std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
+    return static_cast<std::uint64_t>(time.count());
+  }
+
+  template <typename T>
+  absl::Status put(std::size_t offset, const T& value) const {
+    return memory_.write_value(record_ + offset, value);
+  }
+
+  // Two who ask at once do so one after the other.
+  absl::Status begin() {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    RETURN_IF_ERROR(memory_.read_value(record_, *now_));
+    began_ns_ = monotonic_ns();
+    if (now_->running != 0 || somebody_waits()) {
+      return absl::ResourceExhaustedError(
+          fmt::format("an earlier request '{}' has no answer yet; ask again later", request_.name));
+    }
+    return write();
+  }
+
+  // Nobody does for longer: a memprofd that was killed has left it.
+  bool somebody_waits() const {
+    const std::uint64_t asked = now_->asked;
+    return asked != 0 && asked != now_->answered && asked <= began_ns_ &&
+           began_ns_ - asked <= nanoseconds(kMaxRequestTimeout);
+  }
+
+  // Its number is the time: no two are the same, whoever asks.
+  absl::Status write() const {
+    const std::string& argument = request_.argument;
+    if (!argument.empty()) {
+      RETURN_IF_ERROR(
+          memory_.write(record_ + offsetof(Record, argument), std::as_bytes(std::span(argument))));
+    }
+    RETURN_IF_ERROR(
+        put(offsetof(Record, argument_bytes), static_cast<std::uint32_t>(argument.size())));
+    RETURN_IF_ERROR(put(offsetof(Record, asked), began_ns_));
+    return memory_.write_value(registry_ + offsetof(memprof_values_head, asked_last), began_ns_);
+  }
+
+  bool has_answer() const {
+    return now_->done == now_->seq && now_->seq % 2 == 0 && now_->answered == began_ns_;
+  }
+
+  absl::StatusOr<RequestAnswer> answer() const {
+    RequestAnswer answer{.is_cut = now_->text_bytes > MEMPROF_REQUEST_TEXT,
+                         .took = std::chrono::nanoseconds(monotonic_ns() - began_ns_)};
+    answer.text.assign(now_->text, std::min(now_->text_bytes, MEMPROF_REQUEST_TEXT));
+    if (now_->state == MEMPROF_REQUEST_ANSWERED) return answer;
+    return absl::FailedPreconditionError(fmt::format(
+        "the program's function for '{}' has raised {}", request_.name, printable(answer.text)));
+  }
+
+  // What the program has not begun by now it does not begin any more.
+  absl::StatusOr<RequestAnswer> take_back(bool is_over) {
+    RETURN_IF_ERROR(put(offsetof(Record, asked), std::uint64_t{0}));
+    RETURN_IF_ERROR(memory_.read_value(record_, *now_));
+    if (has_answer()) return answer();
+    if (!is_over) return absl::CancelledError("nobody waits for the answer any more");
+    const auto seconds = std::chrono::duration<double>(request_.timeout).count();
+    if (now_->running == began_ns_) {
+      return absl::DeadlineExceededError(
+          fmt::format("the program has begun '{}' and was not done in {:g} s: it goes on, and its "
+                      "answer is lost",
+                      request_.name, seconds));
+    }
+    return absl::DeadlineExceededError(fmt::format(
+        "the program has not come to '{}' in {:g} s, and will not do it any more: it answers "
+        "after a minor collection, or where it calls Memprof_values.poll",
+        request_.name, seconds));
+  }
+
+  const WritableMemory& memory_;
+  const std::uint64_t registry_;
+  const std::uint64_t record_;
+  const ReportRequest& request_;
+  std::uint64_t began_ns_ = 0;  // CLOCK_MONOTONIC
+  std::unique_ptr<Record> now_ = std::make_unique<Record>();
+};
+
+absl::Status check(const memprof_values_head& head, const ReportRequest& request) {
+  if (!is_known(head) || head.request_bytes != sizeof(Record)) {
+    return absl::FailedPreconditionError(
+        "the program takes no requests: it was built with another memprof-agent.values; build it "
+        "with this memprofd's");
+  }
+  if (request.argument.size() <= MEMPROF_REQUEST_ARGUMENT) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("bad argument of {} bytes: it has at most {}",
+                                                request.argument.size(), MEMPROF_REQUEST_ARGUMENT));
+}
+
+}  // namespace
+
+absl::StatusOr<RequestAnswer> ask_report(const WritableMemory& memory, std::uint64_t address,
+                                         const ReportRequest& request,
+                                         const std::function<bool()>& wanted) {
+  memprof_values_head head{};
+  RETURN_IF_ERROR(memory.read_value(address, head));
+  RETURN_IF_ERROR(check(head, request));
+  ASSIGN_OR_RETURN(const Report report, read_report(memory, address, tick_now()));
+  const auto one = std::find_if(report.all.begin(), report.all.end(), [&](const Reported& it) {
+    return it.kind == Reported::Kind::kRequest && it.name == request.name;
+  });
+  if (one == report.all.end()) {
+    return absl::NotFoundError(fmt::format(
+        "the program answers no request '{}'; `memprofctl values` lists those that it does",
+        request.name));
+  }
+  const std::uint64_t record =
+      address + offsetof(memprof_values, requests) + one->cell * sizeof(Record);
+  return Asking(memory, address, record, request).run(wanted);
+}
+
+}  // namespace memprofd

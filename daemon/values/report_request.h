@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Has a program do what it offers by a name (Memprof_values.on_request): the request is words of
+// its registry, which it comes to by itself, at a moment of its own (memprof_values_abi.h).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+// Requests may be asked for so long.
+inline constexpr std::chrono::seconds kMaxRequestTimeout{60};
+
+struct ReportRequest {
+  std::string name;
+  std::string argument;
+  std::chrono::nanoseconds timeout{};
+};
+
+struct RequestAnswer {
+  std::string text;
+  bool is_cut = false;  // it is longer than MEMPROF_REQUEST_TEXT
+  std::chrono::nanoseconds took{};
+};
+
+// address: of struct memprof_values; wanted: whether somebody still waits. A request that nobody
+// waits for any more is taken back. In one line:
+//   kNotFound           the program has no such name
+//   kInvalidArgument    the argument is too long
+//   kDeadlineExceeded   the time is over
+//   kFailedPrecondition the function has raised an exception, or the program takes no requests
+//   kResourceExhausted  another one by that name waits for its answer, or the program is still at
+//   it kCancelled          nobody waits any more
+// else errors of read_report().
+absl::StatusOr<RequestAnswer> ask_report(const WritableMemory& memory, std::uint64_t address,
+                                         const ReportRequest& request,
+                                         const std::function<bool()>& wanted);
+
+}  // namespace memprofd

@@ -1,0 +1,20 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Beside a module of a thousand references: "run N" does N turns, each of which allocates a list and sets some of them, and
+   answers {"cpu":S}, its CPU seconds. *)
+let run n =
+  let began = Sys.time () in
+  for i = 1 to n do
+    Thousand.value1 := List.length (Sys.opaque_identity (List.init 10 (fun j -> i + j)));
+    Thousand.value500 := i;
+    Thousand.value1000 := -i
+  done;
+  Printf.printf "{\"cpu\":%.6f}\n%!" (Sys.time () -. began)
+
+let rec serve () =
+  match Handshake.command () with
+  | [ "run"; n ] -> run (int_of_string n); serve ()
+  | _ -> ()
+
+let () =
+  Handshake.ready ();
+  serve ()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program says about itself, and 1,000 of its values watched at 10 Hz: over the same without."""
+
+import contextlib
+import subprocess
+import time
+
+import harness
+from bench_context import say
+from daemon_cost import cpu_seconds
+from rounds import interleaved
+from spread import ratios
+
+PROGRAMS = (("OCaml 4.13", harness.TARGETS, "threads"), ("OCaml 5.3", harness.TARGETS5, "domains"))
+WORKERS = (1, 2, 4)
+TURNS, BLOCKS, LISTS = 30_000_000, 3_000_000, 100_000_000  # ten seconds of lists
+# With and without, turns of each worker, what it is called, and how many ns are the goal on OCaml 4 and 5.
+SAYINGS = (("points", "bare", TURNS, "a point", (1, 3)), ("timers", "bare", TURNS // 3, "a timer, start and stop", (25, 25)),
+           ("marks", "blocks", BLOCKS, "a mark", (50, 50)))
+WATCHES = 10  # a second
+MOST_CORE_PERCENT, MOST_RATIO = 1, 1.1
+
+
+def run(context, section):
+    for index, (name, folder, workers) in enumerate(PROGRAMS):
+        sayings(context, section, name, folder, workers, index)
+    watched(context, section)
+
+
+def sayings(context, section, name, folder, workers, index):
+    target = harness.Target("bench/says", folder=folder)
+    try:
+        for count in WORKERS:
+            for what, without, turns, called, goals in SAYINGS:
+                turns = int(turns * context.scale) // count
+                done = interleaved([without, what], context.pairs,
+                                   lambda kind: target.command(f"run {kind} {count} {turns}")["cpu"])
+                row = f"{called}, {name}, {count} {workers if count > 1 else workers[:-1]}"
+                add(section, row, [one[what] for one in done], [one[without] for one in done], turns * count, goals[index])
+        say(f"  {name}")
+    finally:
+        target.kill()
+
+
+def add(section, row, with_it, without, turns, goal):
+    cost = [(a - b) / turns * 1e9 for a, b in zip(with_it, without, strict=True)]
+    section.add("CPU of the program", "ns", cost, row, at_most=goal)
+    if not row.startswith("a point"):
+        return
+    section.add("points a second of CPU", "million", [turns / a / 1e6 for a in with_it], row)
+    section.add("CPU with points over CPU without", "", ratios(with_it, without), row, at_most=MOST_RATIO)
+
+
+def watched(context, section):
+    """memprofctl is somebody else's CPU; memprofd's is all of it, serialization too."""
+    target = harness.Target("bench/many_values")
+    lists = int(LISTS * context.scale)
+    try:
+        with context.daemon("--pid", target.pid, "--mode", "observe") as daemon:
+            done = interleaved([False, True], context.pairs,
+                               lambda is_watched: one(daemon, target, lists, context.files / "watched" if is_watched else None))
+    finally:
+        target.kill()
+    section.add("CPU with 1,000 values watched over CPU without", "", ratios([one[True][0] for one in done],
+                                                                             [one[False][0] for one in done]))
+    percents = [one[True][1] - one[False][1] for one in done]
+    section.add("memprofd, 1,000 values at 10 Hz", "% of a core", percents, at_most=MOST_CORE_PERCENT)
+
+
+def one(daemon, target, lists, file):
+    """(CPU seconds of the target, percent of a core that memprofd took); what is watched goes to the file."""
+    with watching(daemon, file) if file else contextlib.nullcontext():
+        cpu, began = cpu_seconds(daemon), time.monotonic()
+        used = target.command(f"run {lists}")["cpu"]
+        return used, 100 * (cpu_seconds(daemon) - cpu) / (time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def watching(daemon, file):
+    with open(file, "w", encoding="utf-8") as out:
+        watcher = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "watch", "^Thousand",
+                                    "-d", str(1 / WATCHES)], stdout=out)
+    try:
+        harness.eventually(lambda: file.stat().st_size > 0, "they are watched")
+        yield
+    finally:
+        watcher.kill()
+        watcher.wait()

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a program that replaces them all the time are never a mix of two moments. Each of its
+// structures proves itself (tests/targets/torn): in each, a number follows from the one before. The
+// same words read without a look at the heap's clock do tear, so what is not torn here is the
+// clock's merit. `make torn-reads` reads ten million, and a tenth as many of several threads or
+// domains.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/discover/target.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/symbolize/ocaml_symbolizer.h"
+#include "daemon/values/page_cache.h"
+#include "daemon/values/read_values.h"
+#include "daemon/values/value_reader.h"
+#include "tests/kernel/child_process.h"
+#include "tests/kit/full_length.h"
+
+namespace memprofd {
+namespace {
+
+// Values that are read whole: a share of TORN_READS, where that says how many.
+std::uint64_t wanted_reads(int always, int at_full_length, std::uint64_t share = 1) {
+  const char* asked = std::getenv("TORN_READS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) / share
+                          : static_cast<std::uint64_t>(rounds_of(always, at_full_length));
+}
+// Of threads and domains, which leave the reader less time.
+constexpr std::uint64_t kTenth = 10;
+
+// As the program links its numbers.
+std::int64_t link(std::int64_t x) { return (x & ~0xfffff) | ((x * 31 + 7) & 0xfffff); }
+
+void add_numbers(const Value& value, std::vector<std::int64_t>& numbers) {
+  if (value.kind == ValueKind::kInteger) numbers.push_back(value.integer);
+  if (value.kind == ValueKind::kFloat) numbers.push_back(static_cast<std::int64_t>(value.number));
+  for (std::size_t at = 0; value.kind == ValueKind::kString && at + 8 <= value.text.size();
+       at += 8) {
+    numbers.push_back(std::strtoll(value.text.substr(at, 8).c_str(), nullptr, 16));
+  }
+  for (const Value& field : value.fields) add_numbers(field, numbers);
+}
+
+// What a structure says of itself; empty: it is whole.
+std::string flaw_of(const Value& value) {
+  std::vector<std::int64_t> numbers;
+  add_numbers(value, numbers);
+  if (numbers.size() < 2) return "it has no numbers";
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] != link(numbers[i - 1])) return "a number does not follow from the one before";
+  }
+  const Value& held = value.fields.at(0);
+  if (held.kind == ValueKind::kList && held.size != 8) return "a list is cut";
+  if (held.fields.empty() || held.fields.back().kind != ValueKind::kTable) return "";
+  const bool has_all = held.fields.back().size == static_cast<std::uint64_t>(numbers[0] & 31);
+  return has_all ? "" : "a table has not its bindings";
+}
+
+class TornReads : public ::testing::Test {
+ protected:
+  void start(const std::string& path, int workers) {
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+    // Collections as often as can be, and other memory each time.
+    child_ = std::make_unique<ChildProcess>(std::vector<std::string>{path, std::to_string(workers)},
+                                            std::vector<std::string>{"OCAMLRUNPARAM=s=32k"});
+    auto target = discover_target(child_->pid());
+    ASSERT_TRUE(target.ok()) << target.status();
+    auto symbolizer = std::make_shared<OcamlSymbolizer>(
+        std::move(target->program), target->load_bias, target->frames, LocationFormat::kLine);
+    program_ = std::make_unique<ValueProgram>(*target, std::move(symbolizer));
+  }
+
+  void check_reads(std::uint64_t wanted) {
+    read(wanted);
+    if (HasFailure()) return;
+    EXPECT_GE(moments_, 7u) << "structures were read at several moments";
+    EXPECT_TRUE(tears_without_the_clock()) << "nothing tore in a minute: the program does not test";
+  }
+
+  // Until so many have been read whole.
+  void read(std::uint64_t wanted) {
+    const ValuesRequest request{.pattern = "^Torn\\[", .with_contents = true};
+    while (whole_ < wanted) {
+      const auto answer = read_values(*program_, request, [] { return true; });
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      ASSERT_GT(answer->values.size(), 20u);
+      overtaken_ += answer->repeated;
+      for (const NamedValue& named : answer->values) check(named);
+      ASSERT_FALSE(HasFailure());
+    }
+    std::printf("%llu values read whole, %llu told as unread or changing, %llu reads repeated\n",
+                static_cast<unsigned long long>(whole_), static_cast<unsigned long long>(told_),
+                static_cast<unsigned long long>(overtaken_));
+    for (const auto& [field, seen] : seen_) moments_ += seen.moments > 3 ? 1 : 0;
+  }
+
+  void check(const NamedValue& named) {
+    if (named.value.kind != ValueKind::kReference) return;  // functions: constants of the module
+    const Value& held = named.value.fields.at(0);
+    if (held.kind == ValueKind::kInteger) return;  // stopping
+    if (named.value.is_changing) {
+      ++told_;
+      return;
+    }
+    const std::string flaw = flaw_of(named.value);
+    ASSERT_EQ(flaw, "") << named.name();
+    std::vector<std::int64_t> numbers;
+    add_numbers(named.value, numbers);
+    Seen& seen = seen_.try_emplace(named.field, Seen{.place = numbers[0] >> 20}).first->second;
+    ASSERT_EQ(seen.place, numbers[0] >> 20) << named.name() << " is another one's";
+    seen.moments += seen.last != numbers[0] ? 1 : 0;
+    seen.last = numbers[0];
+    ++whole_;
+  }
+
+  // The same words as they are found, whatever the collector does: until one is torn.
+  bool tears_without_the_clock() {
+    const auto found = program_->found();
+    if (!found.ok()) return false;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < until) {
+      if (reads_torn(**found)) return true;
+    }
+    return false;
+  }
+
+  bool reads_torn(const ValueProgram::Found& found) {
+    PageCache pages(program_->memory());
+    const auto mappings = program_->mappings();
+    if (!mappings.ok()) return false;
+    pages.set_mappings(*mappings, found.image);
+    for (const ModuleBlocks::Module& module : found.modules) {
+      for (std::uint64_t field = 0; module.name == "Torn" && field < module.count; ++field) {
+        std::uint64_t word = 0;
+        pages.forget();
+        if (!seen_.contains(static_cast<std::uint32_t>(field)) ||
+            !pages.read_value(module.fields + field * kWordBytes, word).ok()) {
+          continue;
+        }
+        ValueReader reader(
+            pages, [](std::uint64_t) { return ""; }, true);
+        const Value value = reader.read(word);
+        if (value.fields.empty() || flaw_of(value) != "") return true;
+      }
+    }
+    return false;
+  }
+
+  struct Seen {
+    std::int64_t place = 0;
+    std::int64_t last = 0;
+    std::uint64_t moments = 0;
+  };
+  std::unique_ptr<ChildProcess> child_;
+  std::unique_ptr<ValueProgram> program_;
+  std::map<std::uint32_t, Seen> seen_;  // by field
+  std::uint64_t whole_ = 0, told_ = 0, overtaken_ = 0;
+  std::uint64_t moments_ = 0;  // structures that were seen at several
+};
+
+TEST_F(TornReads, OneThread) {
+  start(target_path("torn"), 1);
+  if (program_) check_reads(wanted_reads(20'000, 1'000'000));
+}
+
+TEST_F(TornReads, Threads) {
+  start(target_path("torn"), 4);
+  if (program_) check_reads(wanted_reads(2'000, 100'000, kTenth));
+}
+
+TEST_F(TornReads, OneDomain) {
+  start(target5_path("torn"), 1);
+  if (program_) check_reads(wanted_reads(20'000, 1'000'000));
+}
+
+TEST_F(TornReads, SeveralDomains) {
+  start(target5_path("torn"), 3);
+  if (program_) check_reads(wanted_reads(2'000, 100'000, kTenth));
+}
+
+}  // namespace
+}  // namespace memprofd
