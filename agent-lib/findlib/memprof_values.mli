@@ -103,7 +103,7 @@ module Tag : sig
   val create : ?labels:labels -> string -> t
 
   val mark : t -> 'a -> unit
-  (** Some 20 nanoseconds in OCaml 4, 50 in OCaml 5, and 8 to 64 bytes for each marked value that lives. What is no block
+  (** Some 20 nanoseconds in OCaml 4, 70 in OCaml 5, and 8 to 64 bytes for each marked value that lives. What is no block
       of memory, as an integer, is not marked; what is marked twice counts twice. *)
 end
 

@@ -181,10 +181,10 @@ class Times(CallsTest):
         target = self.target("traced_fibers", folder=TARGETS5)
         tracer = self.start(self.daemon(), target, r"^Traced_fibers\.(waits|nothing)$", "--max-hits", MANY, "--time")
         target.command("hop 30")
-        message = self.until(tracer, lambda message: self.counts(message)["Traced_fibers.waits"] == 30)
-        times = self.times(message)["Traced_fibers.waits"]
-        self.assertEqual((30, 30, 0), tuple(int(times[key]) for key in ("returned", "unsized", "words")))
-        self.assertEqual((30, 0), tuple(int(self.times(message)["Traced_fibers.nothing"][key]) for key in ("returned", "unsized")))
+        told = lambda message, name, *keys: [int(self.times(message)[f"Traced_fibers.{name}"][key]) for key in keys]
+        message = self.until(tracer, lambda message: told(message, "waits", "returned") == [30])
+        self.assertEqual([30, 0], told(message, "waits", "unsized", "words"))
+        self.assertEqual([30, 0], told(message, "nothing", "returned", "unsized"))
 
     def test_threads(self):
         for folder in (TARGETS, TARGETS5):
