@@ -259,7 +259,7 @@ struct Services {
                  daemon.heap_outcomes()),
         queries(daemon, answers),
         control(daemon),
-        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files)),
+        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files, config.heap_cmt)),
         kept_heaps(*heaps, daemon),
         facts(facts_of(config)),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
@@ -296,8 +296,10 @@ struct Services {
 };
 
 absl::Status check_directories(const Config& config) {
-  absl::Status status;
-  if (!config.trace_directory.empty()) status = check_trace_directory(config.trace_directory);
+  absl::Status status = GuardedTypes(config.heap_cmt).check();
+  if (status.ok() && !config.trace_directory.empty()) {
+    status = check_trace_directory(config.trace_directory);
+  }
   if (status.ok() && !config.heap_watch.files.directory.empty()) {
     status = HeapFiles(config.heap_watch.files).check();
   }

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,7 @@ absl::Status InnerHeaps::look_at_taken(ControlService& control,
   const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
   if (!alone.owns_lock()) return another_runs();
   ASSIGN_OR_RETURN(HeapImage image, take(control, request, waits));
+  types_.give(image, image.info.pid);
   return look(image);
 }
 
@@ -74,6 +76,7 @@ absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, con
   }
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(HeapImage image, read(path));
+    types_.give(image, std::nullopt);
     RETURN_IF_ERROR(look(image));
   }
   return absl::OkStatus();

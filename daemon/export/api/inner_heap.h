@@ -14,6 +14,7 @@
 #include "daemon/export/api/control_service.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/types/guarded_types.h"
 
 namespace memprofd {
 
@@ -21,12 +22,14 @@ namespace memprofd {
 inline constexpr std::uint64_t kMostInnerBlocks = 10'000'000;
 inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
 
-// Thread-safe; one heap at a time is looked at.
+// Thread-safe; one heap at a time is looked at, with types of the source where they are at hand.
 class InnerHeaps {
  public:
   using Look = std::function<absl::Status(HeapImage& image)>;
 
-  explicit InnerHeaps(HeapFilesOptions kept = {}) : kept_(std::move(kept)) {}
+  // cmt: where files of compilers are looked for besides the usual places.
+  explicit InnerHeaps(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
+      : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
   // Has one taken, and looked at. Errors as of taking one; kResourceExhausted: the heap has too
@@ -41,6 +44,7 @@ class InnerHeaps {
 
  private:
   const HeapFiles kept_;
+  const GuardedTypes types_;
   std::mutex one_at_a_time_;
 };
 

@@ -87,6 +87,8 @@ pb::CompareHeapsResponse compared(const ImageSummary& base, const ImageSummary& 
   put_rows(diff.totals, diff.totals.size(), out.mutable_totals());
   out.set_more_roots(put_rows(diff.roots, limit, out.mutable_roots()));
   out.set_more_classes(put_rows(diff.classes, limit, out.mutable_classes()));
+  *out.mutable_base_types() = to_proto(base.types);
+  *out.mutable_other_types() = to_proto(other.types);
   put_sites(diff, base.info.sampling_rate, other.info.sampling_rate, limit, out);
   return out;
 }
@@ -95,7 +97,9 @@ pb::FindWasteResponse waste_of(const HeapImage& image, std::uint32_t limit) {
   if (limit == 0) limit = kUsualTableRows;
   pb::FindWasteResponse out;
   put(image.info, *out.mutable_heap());
-  for (const WasteRow& row : find_waste(image, ShortestPaths(image))) {
+  const ShortestPaths paths(image);
+  *out.mutable_types() = to_proto(count_typed(image, paths));
+  for (const WasteRow& row : find_waste(image, paths)) {
     const WasteText text = describe(row.pattern);
     pb::WastePattern& pattern = *out.add_patterns();
     pattern.set_pattern(text.what);

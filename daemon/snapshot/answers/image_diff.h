@@ -30,6 +30,7 @@ struct ImageSummary {
   ImageInfo info;
   CensusRow total;
   BlockCount free;
+  TypedCount types;
   std::vector<NamedCount> roots;    // what they retain: "globals", "globals / Cache / field 2"
   std::vector<NamedCount> classes;  // reachable ones
   std::vector<SiteRow> sites;

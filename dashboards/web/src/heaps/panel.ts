@@ -6,6 +6,7 @@ import { Api, msOf, type KeptHeap } from "../lib/api";
 import { clock } from "../lib/axis";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration } from "../lib/format";
+import { typesText } from "../lib/heap_types";
 import { heapsOf, withHeap, type View } from "../lib/state";
 import { differenceTables, wasteTable } from "./tables";
 
@@ -79,7 +80,8 @@ class Heaps implements Panel {
           ...differenceTables(await this.api.compareHeaps(chosen[0]!.name, last.name)));
       }
       const waste = await this.api.wasteOf(last.name);
-      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste));
+      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste),
+        make("p", { className: "muted types" }, typesText(waste.types)));
     } catch (error) {
       parts.push(make("p", { className: "error" }, (error as Error).message));
     }

@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -21,9 +21,11 @@ export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
 export type KeptHeaps = pb.ListHeapsResponse;
 // As `memprofctl why -o json` says it.
+export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
-export interface Why { snapshot: { pause_seconds: number }; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
+export interface WhyTypes { modules: number; modules_without_files: number; disagreed: number; reachable: WhyCount; all_reachable: WhyCount }
+export interface Why { snapshot: { pause_seconds: number }; types?: WhyTypes; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
 export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
 export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);
 
