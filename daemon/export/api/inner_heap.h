@@ -3,8 +3,10 @@
 // and of those that it keeps.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/snapshot/types/guarded_types.h"
@@ -32,6 +36,8 @@ class InnerHeaps {
       : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
+  // What was in those that have been looked at.
+  std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
   // Has one taken, and looked at. Errors as of taking one; kResourceExhausted: the heap has too
   // much in it, or another one is being looked at. waits: whether somebody still waits for the
   // answer.
@@ -41,11 +47,23 @@ class InnerHeaps {
   // Has these of the kept ones looked at, one after the other. Errors as of HeapFiles::path_of()
   // and read_heap_image(); kResourceExhausted as above.
   absl::Status look_at_kept(const std::vector<std::string>& names, const Look& look);
+  // Has a kept one counted that nobody has asked about. kResourceExhausted: it has too much in it
+  // for that; kUnavailable: another one is being looked at.
+  absl::Status count_kept(const std::string& name);
 
  private:
+  // Those that nobody waits for take less memory.
+  static constexpr ImageLimits kUnasked{.blocks = 3'000'000, .pointers = 30'000'000};
+  // How long who asks waits for what is looked at before.
+  static constexpr std::chrono::seconds kPatience{10};
+
+  absl::StatusOr<std::unique_lock<std::timed_mutex>> my_turn();
+  void count(const HeapImage& image);
+
   const HeapFiles kept_;
   const GuardedTypes types_;
-  std::mutex one_at_a_time_;
+  const std::shared_ptr<CensusBook> censuses_ = std::make_shared<CensusBook>();
+  std::timed_mutex one_at_a_time_;
 };
 
 }  // namespace memprofd
