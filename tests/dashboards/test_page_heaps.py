@@ -53,6 +53,7 @@ class KeptSnapshots(KeptTest):
         self.keep(2)
         first, last = [path.name for path in self.files()]
         self.check_marks(first, last)
+        self.check_areas()
         self.choose(last)
         self.wait_element("#heaps table[data-table=waste]")
         self.choose(first)
@@ -82,6 +83,24 @@ class KeptSnapshots(KeptTest):
             place = plot["x"] + plot["width"] * (time - axis["begin"]) / (axis["end"] - axis["begin"])
             self.assertAlmostEqual(place, mark["x"] + mark["width"] / 2, delta=3, msg=name)
 
+    def check_areas(self):
+        """What was in both, as areas over their times and as a table: what memprofd has counted."""
+        self.browser.wait_for("document.querySelectorAll('#heaps .areas-chart line').length === 2")
+        told = self.ask("censuses", pid=self.server.pid)
+        self.assertEqual((2, "0"), (len(told["heaps"]), told["uncounted"]))
+        names = [row["name"] for row in told["classes"]] + ["other"]
+        self.assertIn("Demo_server.Sessions.session", names)
+        self.assertEqual(names, self.js("[...document.querySelectorAll('#heaps .areas polygon')].map((one) => one.dataset.class)"))
+        self.assertEqual(names, [row[-1] for row in self.rows("census")])
+        self.check_types("#heaps .areas")
+        # Above each other: the first one stands on the ground, the last one reaches the top at the larger of both.
+        heights = self.js("""[...document.querySelectorAll('#heaps .areas polygon')].map(
+            (one) => one.getAttribute('points').split(' ').map((point) => Number(point.split(',')[1])))""")
+        self.assertEqual([100, 100], heights[0][2:])
+        self.assertEqual(0, min(heights[-1]))
+        for below, above in zip(heights, heights[1:]):
+            self.assertEqual(below[:2], above[:1:-1])
+
     def check_answers(self, first, last):
         """The tables have what memprofctl tells of the files."""
         diff = json.loads(harness.memprofctl("snapshot", "diff", self.kept / first, self.kept / last,
@@ -102,7 +121,7 @@ class KeptSnapshots(KeptTest):
     def check_types(self, within):
         """How much has a type is told, and it is most of the demo server's."""
         told = self.text(f"{within} .types")
-        self.assertRegex(told, r"^(9\d|100) % of what is reachable has a type of the source, by files of \d+ modules")
+        self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of what is reachable has a type of the source, by files of \d+ modules")
 
     def test_a_heap_is_told_by_types(self):
         """The census, what holds it, and the ways to a site's blocks."""

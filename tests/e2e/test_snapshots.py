@@ -765,6 +765,27 @@ class Reading(Snapshot):
         self.check_typed(diff.other_types)
         self.assertIn("Demo_server.Sessions.session", {row.name for row in diff.classes})
         self.check_typed(ask("FindWaste", pb.FindWasteRequest(name=last), pb.FindWasteResponse).types)
+        self.check_census(daemon, target.pid, pb, ask)
+
+    def check_census(self, daemon, pid, pb, ask):
+        """Of those that are kept, and in the metrics of the last one, which memprofctl counts likewise."""
+        def told():
+            return ask("ListCensuses", pb.ListCensusesRequest(pid=pid, limit=100), pb.ListCensusesResponse)
+        eventually(lambda: told().uncounted == 0, "both are counted")
+        censuses = told()
+        cmt = [option for folder in self.cmt() for option in ("--cmt", folder)]
+        for i, heap in enumerate(censuses.heaps):
+            shown = self.ask("show", self.folder / "auto" / heap.name, *cmt)
+            blocks = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+            self.check_typed(censuses.types[i])
+            self.assertEqual({row.name: blocks.get(row.name, 0) for row in censuses.classes},
+                             {row.name: row.counts[i].blocks for row in censuses.classes})
+            self.assertEqual(shown["heap"]["reachable"]["blocks"],
+                             sum(row.counts[i].blocks for row in censuses.classes) + censuses.other[i].blocks)
+        metrics = daemon.metrics()
+        self.assertEqual(blocks["Demo_server.Sessions.session"],
+                         metrics.value("memprofd_heap_class_blocks", pid=str(pid), **{"class": "Demo_server.Sessions.session"}))
+        self.assertEqual(shown["types"]["reachable"]["bytes"], metrics.value("memprofd_heap_typed_bytes", pid=str(pid)))
 
     def check_typed(self, types):
         self.assertLess(0.9, types.typed.bytes / types.reachable.bytes)

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +26,7 @@ namespace pb = ::memprof::v1;
 
 namespace {
 
-constexpr std::uint32_t kUsualTableRows = 20;
+constexpr std::uint32_t kUsualTableRows = 20, kUsualAreas = 10;
 
 void put(const ImageInfo& info, pb::KeptHeap& out) {
   out.set_program(valid_utf8(info.program));
@@ -72,6 +74,44 @@ void put_sites(const ImageDiff& diff, double base_rate, double other_rate, std::
     site.set_change_stderr(row.growth_stderr_bytes());
   }
   out.set_more_sites(diff.sites.size() - told);
+}
+
+// Those with the most memory in all censuses together.
+std::vector<std::string> largest_classes(const std::vector<ShortCensusPtr>& censuses,
+                                         std::size_t limit) {
+  std::map<std::string, std::uint64_t> words;
+  for (const ShortCensusPtr& census : censuses) {
+    for (const NamedCount& row : census->classes) words[row.name] += row.count.words;
+  }
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [name, sum] : words) order.emplace_back(~sum, name);
+  std::ranges::sort(order);
+  if (order.size() > limit) order.resize(limit);
+  std::vector<std::string> names;
+  for (auto& [unused, name] : order) names.push_back(std::move(name));
+  return names;
+}
+
+void put_classes(const std::vector<ShortCensusPtr>& censuses, std::size_t limit,
+                 pb::ListCensusesResponse& out) {
+  std::map<std::string, pb::CensusClass*> rows;
+  for (const std::string& name : largest_classes(censuses, limit)) {
+    rows[name] = out.add_classes();
+    rows[name]->set_name(valid_utf8(name));
+  }
+  for (const ShortCensusPtr& census : censuses) {
+    BlockCount other = census->other;
+    for (auto& [unused, row] : rows) row->add_counts();
+    for (const NamedCount& one : census->classes) {
+      const auto row = rows.find(one.name);
+      if (row == rows.end()) {
+        other.add(one.count);
+      } else {
+        *row->second->mutable_counts()->rbegin() = to_proto(one.count);
+      }
+    }
+    *out.add_other() = to_proto(other);
+  }
 }
 
 }  // namespace
@@ -125,6 +165,28 @@ pb::ListHeapsResponse KeptHeaps::list(const pb::ListHeapsRequest& request) const
     if (request.pid() != 0 && kept.info.pid != static_cast<std::uint32_t>(request.pid())) continue;
     put(kept, *out.add_heaps());
   }
+  return out;
+}
+
+absl::StatusOr<pb::ListCensusesResponse> KeptHeaps::censuses(
+    const pb::ListCensusesRequest& request) const {
+  if (request.limit() > ShortCensus::kMostClasses) {
+    return absl::InvalidArgumentError("bad limit: it is 1 to 100 classes, or 0 for the usual 10");
+  }
+  pb::ListCensusesResponse out;
+  std::vector<ShortCensusPtr> counted;
+  for (const KeptHeap& kept : std::views::reverse(heaps_.kept().list())) {
+    if (request.pid() != 0 && kept.info.pid != static_cast<std::uint32_t>(request.pid())) continue;
+    ShortCensusPtr census = heaps_.censuses()->of(kept.info);
+    if (census == nullptr) {
+      out.set_uncounted(out.uncounted() + 1);
+      continue;
+    }
+    put(kept, *out.add_heaps());
+    *out.add_types() = to_proto(census->types);
+    counted.push_back(std::move(census));
+  }
+  put_classes(counted, request.limit() == 0 ? kUsualAreas : request.limit(), out);
   return out;
 }
 

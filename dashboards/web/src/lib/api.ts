@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -20,6 +20,7 @@ export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
 export type KeptHeaps = pb.ListHeapsResponse;
+export type Censuses = pb.ListCensusesResponse;
 // As `memprofctl why -o json` says it.
 export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
@@ -141,8 +142,9 @@ export class Api {
     return (await (await this.post("heap", { pid })).json()) as HeapAnswer;
   }
 
-  // Which snapshots of a program memprofd keeps; another one; what two and one of them tell.
+  // Which snapshots of a program memprofd keeps, and what was in them; another one; what two and one of them tell.
   heaps(pid: number): Promise<KeptHeaps> { return this.ask("heaps", { pid }); }
+  censuses(pid: number): Promise<Censuses> { return this.ask("censuses", { pid }); }
   async keepHeap(pid: number): Promise<With<pb.KeepHeapResponse, "heap">> {
     return (await (await this.post("keep_heap", { pid })).json()) as With<pb.KeepHeapResponse, "heap">;
   }
