@@ -168,6 +168,13 @@ void add_heap_watch_options(CLI::App& app, Config& config) {
              "Take none for which a program would be stopped for longer")
       ->default_str("50ms")
       ->type_name("DURATION");
+  app.add_option(
+         "--snapshot.cmt", config.heap_cmt,
+         "Look for types of programs' sources in this .cmt or .cmi file, or folder with all "
+         "below it, before the places where dune, opam and Debian have them; may be given "
+         "several times")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATH");
 }
 
 void add_output_options(CLI::App& app, Config& config) {

@@ -27,6 +27,7 @@
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/grpc/grpc_server.h"
 #include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/heaps/census_thread.h"
 #include "daemon/export/http/api_routes.h"
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
@@ -257,12 +258,13 @@ ServerFacts facts_of(const Config& config) {
 struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
+        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files, config.heap_cmt)),
         exporter(daemon, program_version(), config.top_sites, stats, process_stats,
-                 daemon.heap_outcomes()),
+                 daemon.heap_outcomes(), heaps->censuses()),
         queries(daemon, answers),
         control(daemon),
-        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files)),
         kept_heaps(*heaps, daemon),
+        census(*heaps),
         facts(facts_of(config)),
         traces(daemon, {.directory = config.trace_directory, .max_bytes = config.trace_max_bytes}) {
   }
@@ -280,17 +282,19 @@ struct Services {
   void stop() {
     ready = false;
     stopping.stop();
+    census.stop();
     traces.stop();
   }
 
   Daemon& daemon;
   const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   const std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
+  const std::shared_ptr<InnerHeaps> heaps;
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
-  const std::shared_ptr<InnerHeaps> heaps;
   KeptHeaps kept_heaps;
+  CensusThread census;
   const ServerFacts facts;
   TraceService traces;
   StopSignal stopping;
@@ -298,8 +302,10 @@ struct Services {
 };
 
 absl::Status check_directories(const Config& config) {
-  absl::Status status;
-  if (!config.trace_directory.empty()) status = check_trace_directory(config.trace_directory);
+  absl::Status status = GuardedTypes(config.heap_cmt).check();
+  if (status.ok() && !config.trace_directory.empty()) {
+    status = check_trace_directory(config.trace_directory);
+  }
   if (status.ok() && !config.heap_watch.files.directory.empty()) {
     status = HeapFiles(config.heap_watch.files).check();
   }

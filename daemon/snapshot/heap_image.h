@@ -115,6 +115,7 @@ struct TypesFound {
   std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
   std::uint32_t modules = 0;    // with roots and with files
   std::uint32_t modules_without_files = 0;
+  bool out_of_time = false;  // some files were not waited for
 };
 
 // Blocks and root names together are fewer than 2^32 - 2^24.

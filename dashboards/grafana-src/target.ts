@@ -64,6 +64,14 @@ function memory() {
   ];
 }
 
+function census() {
+  return series('Heap by type, in the last snapshot', [
+    { expr: `sum by (class) (memprofd_heap_class_bytes{${PROGRAM}})`, legend: '{{class}}' }],
+                { unit: UNIT.bytes, stacked: true, width: 24, legendRight: true, description: 'What is reachable, counted in ' +
+                  'the last snapshot of the heap that memprofd keeps or was asked about, by type of the source where its .cmt ' +
+                  'files are at hand, else by shape. It stays as it is until the next one, which a line marks.' });
+}
+
 function lifetimes() {
   const quantile = (q: number, legend: string) =>
     ({ expr: `histogram_quantile(${q}, sum by (le) (${DEATHS}))`, legend });
@@ -94,7 +102,8 @@ export function target() {
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())
-    .withPanel(siteTable(false)).withRow(new RowBuilder('Lifetimes'));
+    .withPanel(siteTable(false)).withRow(new RowBuilder('Snapshots of the heap')).withPanel(census())
+    .withRow(new RowBuilder('Lifetimes'));
   lifetimes().forEach((panel) => board.withPanel(panel));
   return board;
 }

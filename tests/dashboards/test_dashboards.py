@@ -50,10 +50,14 @@ class Dashboards(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.servers = [cls.start(harness.Target("demo_server", "--self-load", "2", "--rate", rate))
                        for rate in ("1000", "300")]
-        cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, rate=1e-3))
+        kept = cls.folder / "heaps"
+        kept.mkdir()
+        cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, "--snapshot.directory", kept,
+                                                  "--snapshot.cmt", harness.BUILD / "targets" / "obj", rate=1e-3))
                          for server in cls.servers]
         for memprofd, server in zip(cls.memprofds, cls.servers):
             memprofd.wait_state(server.pid, "sampling")
+        cls.memprofds[0].ctl("snapshot", "take", "--pid", cls.servers[0].pid, "--max-pause", "10s", "--keep")
         cls.server = cls.start(Prometheus(folder.name, [memprofd.port for memprofd in cls.memprofds]))
         cls.prometheus = cls.server.client
         cls.pid = str(cls.servers[0].pid)
@@ -71,7 +75,8 @@ class Dashboards(unittest.TestCase):
         return (len(ask("count_over_time(memprofd_target_up[1m]) >= 20")) == 2
                 and len(ask('rate(memprofd_deallocated_bytes_total{heap="major"}[10s]) > 0')) == 2
                 and ask(f'rate(memprofd_site_lifetime_seconds_count{{pid="{cls.pid}",function="{SITE}"}}[10s]) > 0')
-                and ask("pid:memprofd_allocated_bytes:rate1m"))
+                and ask("pid:memprofd_allocated_bytes:rate1m")
+                and ask("memprofd_heap_class_bytes"))
 
     def resolved(self, dashboard, **wanted):
         """Its variables: one program and a site of it where one is to be chosen."""
@@ -170,6 +175,12 @@ class Dashboards(unittest.TestCase):
                 marked = eventually(lambda marks=marks, values=values: self.ask(marks["target"], values),
                                     "the snapshot is marked")
                 self.assertEqual({self.pid}, {one["metric"]["pid"] for one in marked})
+
+    def test_the_heap_of_the_last_snapshot_is_shown_by_type(self):
+        (query,) = [query for query in self.each_query() if "memprofd_heap_class_bytes" in query.target["expr"]]
+        classes = {one["metric"]["class"] for one in query.series}
+        self.assertLess({"Demo_server.Sessions.session", "other"}, classes)
+        self.assertEqual(21, len(classes), "those of the largest, and the rest")
 
     # ------------------------------------------------------------ variables
 

@@ -34,8 +34,11 @@ class KeptTest(PageTest):
             (row) => [...row.cells].map((cell) => cell.textContent))""")
 
 
+TYPES = harness.BUILD / "targets" / "obj"  # of the demo server
+
+
 class KeptSnapshots(KeptTest):
-    options = ("--web.enable-control",)
+    options = ("--web.enable-control", "--snapshot.cmt", TYPES)
 
     def keep(self, count):
         self.press("Keep one now", "#heaps")
@@ -50,6 +53,7 @@ class KeptSnapshots(KeptTest):
         self.keep(2)
         first, last = [path.name for path in self.files()]
         self.check_marks(first, last)
+        self.check_areas()
         self.choose(last)
         self.wait_element("#heaps table[data-table=waste]")
         self.choose(first)
@@ -79,9 +83,28 @@ class KeptSnapshots(KeptTest):
             place = plot["x"] + plot["width"] * (time - axis["begin"]) / (axis["end"] - axis["begin"])
             self.assertAlmostEqual(place, mark["x"] + mark["width"] / 2, delta=3, msg=name)
 
+    def check_areas(self):
+        """What was in both, as areas over their times and as a table: what memprofd has counted."""
+        self.browser.wait_for("document.querySelectorAll('#heaps .areas-chart line').length === 2")
+        told = self.ask("censuses", pid=self.server.pid)
+        self.assertEqual((2, "0"), (len(told["heaps"]), told["uncounted"]))
+        names = [row["name"] for row in told["classes"]] + ["other"]
+        self.assertIn("Demo_server.Sessions.session", names)
+        self.assertEqual(names, self.js("[...document.querySelectorAll('#heaps .areas polygon')].map((one) => one.dataset.class)"))
+        self.assertEqual(names, [row[-1] for row in self.rows("census")])
+        self.check_types("#heaps .areas")
+        # Above each other: the first one stands on the ground, the last one reaches the top at the larger of both.
+        heights = self.js("""[...document.querySelectorAll('#heaps .areas polygon')].map(
+            (one) => one.getAttribute('points').split(' ').map((point) => Number(point.split(',')[1])))""")
+        self.assertEqual([100, 100], heights[0][2:])
+        self.assertEqual(0, min(heights[-1]))
+        for below, above in zip(heights, heights[1:]):
+            self.assertEqual(below[:2], above[:1:-1])
+
     def check_answers(self, first, last):
         """The tables have what memprofctl tells of the files."""
-        diff = json.loads(harness.memprofctl("snapshot", "diff", self.kept / first, self.kept / last, "-o", "json").stdout)
+        diff = json.loads(harness.memprofctl("snapshot", "diff", self.kept / first, self.kept / last,
+                                             "--cmt", TYPES, "-o", "json").stdout)
         self.assertEqual(["reachable", "garbage", "dead", "free"], [row[-1] for row in self.rows("totals")])
         for table, told in (("roots", diff["roots"]), ("classes", diff["shapes"]), ("sites", diff["sites"])):
             self.assertEqual([row["name"] for row in told[:20]], [row[-1] for row in self.rows(table)], table)
@@ -89,9 +112,45 @@ class KeptSnapshots(KeptTest):
         growth = next(row for row in diff["roots"] if row["name"] == "globals / Demo_server")["change_bytes"]
         shown = next(row for row in self.rows("roots") if row[-1] == "globals / Demo_server")[0]
         self.assertEqual("+" if growth > 0 else "−", shown[0])
-        waste = json.loads(harness.memprofctl("snapshot", "waste", self.kept / last, "-o", "json").stdout)
+        self.assertIn("Demo_server.Sessions.session", [row[-1] for row in self.rows("classes")])
+        self.check_types("#heaps .answer")
+        waste = json.loads(harness.memprofctl("snapshot", "waste", self.kept / last, "--cmt", TYPES, "-o", "json").stdout)
         shown = [row[-1].split(";")[0] for row in self.rows("waste") if row[1] != ""]
         self.assertEqual([row["pattern"] for row in waste["patterns"]], shown)
+
+    def check_types(self, within):
+        """How much has a type is told, and it is most of the demo server's."""
+        told = self.text(f"{within} .types")
+        self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of what is reachable has a type of the source, by files of \d+ modules")
+
+    def test_a_heap_is_told_by_types(self):
+        """The census, what holds it, and the ways to a site's blocks."""
+        self.open()
+        self.browser.click_on(f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type(3)')
+        self.wait_element("#overview .heap .holders li")
+        self.check_types("#overview .heap")
+        classes = self.js("[...document.querySelectorAll('#overview .classes tbody td:first-child')].map((td) => td.textContent)")
+        self.assertLess({"Demo_server.Sessions.session", "(int, Demo_server.Sessions.session) Hashtbl.bucketlist.Cons"}, set(classes))
+        holders = self.js("document.querySelector('#overview .holders').textContent")
+        self.assertRegex(holders, r"nearest global Demo_server\.Sessions\.\w+")
+        self.assertIn(" (int, Demo_server.Sessions.session) Hashtbl.t ", holders)
+        self.press("Close", "#overview .heap")
+
+    def test_ways_to_a_site_are_told_by_types(self):
+        harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
+                                       for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
+        self.open(f"pid={self.server.pid}&tab=sites")
+        self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
+        self.browser.wait_for("memprofd.sites()?.rows.length === 1")
+        self.js("document.querySelector('.sites-table').focus()")
+        self.browser.key("ArrowDown")
+        self.browser.key("Enter")
+        self.wait_element(".site-detail .why button")
+        self.press("Take a snapshot and look", ".site-detail .why")
+        self.wait_element(".site-detail .why li")
+        self.check_types(".site-detail .why")
+        self.assertRegex(self.text(".site-detail .why li"), r"global Demo_server\.Sessions\.\w+ → \(int, Demo_server\.Sessions\.session\) "
+                                                            r"Hashtbl\.t\.data → .*\.data → Demo_server\.Sessions\.session")
 
     def check_other_program(self):
         self.js(f"memprofd.update({{pid: {self.other.pid}}})")

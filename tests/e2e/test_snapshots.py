@@ -743,6 +743,54 @@ class Reading(Snapshot):
         without = {row["name"] for row in self.ask("show", path)["shapes"]}
         self.assertNotIn("Demo_server.Sessions.session", without)
 
+    def test_memprofd_gives_blocks_their_types_too(self):
+        """What it tells of heaps itself, of one that is taken and of those that it keeps."""
+        kept = self.folder / "auto"
+        kept.mkdir()
+        places = [option for folder in self.cmt() for option in ("--snapshot.cmt", folder)]
+        target = self.target("demo_server", "--self-load", "2", folder=self.programs)
+        daemon = self.daemon("--pid", target.pid, "--snapshot.directory", kept, *places, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        pb, ask = self.heaps(daemon)
+        heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, depth=5, limit=1000),
+                   pb.DescribeHeapResponse)
+        self.check_typed(heap.types)
+        self.assertLess({"Demo_server.Sessions.session", "string list"}, {row.name for row in heap.classes})
+        self.assertIn("(int, Demo_server.Sessions.session) Hashtbl.t", str(heap.holders))
+        for _ in range(2):
+            ask("KeepHeap", pb.KeepHeapRequest(pid=target.pid, max_pause_seconds=10), pb.KeepHeapResponse)
+        last, first = [heap.name for heap in ask("ListHeaps", pb.ListHeapsRequest(), pb.ListHeapsResponse).heaps]
+        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.CompareHeapsResponse)
+        self.check_typed(diff.base_types)
+        self.check_typed(diff.other_types)
+        self.assertIn("Demo_server.Sessions.session", {row.name for row in diff.classes})
+        self.check_typed(ask("FindWaste", pb.FindWasteRequest(name=last), pb.FindWasteResponse).types)
+        self.check_census(daemon, target.pid, pb, ask)
+
+    def check_census(self, daemon, pid, pb, ask):
+        """Of those that are kept, and in the metrics of the last one, which memprofctl counts likewise."""
+        def told():
+            return ask("ListCensuses", pb.ListCensusesRequest(pid=pid, limit=100), pb.ListCensusesResponse)
+        eventually(lambda: told().uncounted == 0, "both are counted")
+        censuses = told()
+        cmt = [option for folder in self.cmt() for option in ("--cmt", folder)]
+        for i, heap in enumerate(censuses.heaps):
+            shown = self.ask("show", self.folder / "auto" / heap.name, *cmt)
+            blocks = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+            self.check_typed(censuses.types[i])
+            self.assertEqual({row.name: blocks.get(row.name, 0) for row in censuses.classes},
+                             {row.name: row.counts[i].blocks for row in censuses.classes})
+            self.assertEqual(shown["heap"]["reachable"]["blocks"],
+                             sum(row.counts[i].blocks for row in censuses.classes) + censuses.other[i].blocks)
+        metrics = daemon.metrics()
+        self.assertEqual(blocks["Demo_server.Sessions.session"],
+                         metrics.value("memprofd_heap_class_blocks", pid=str(pid), **{"class": "Demo_server.Sessions.session"}))
+        self.assertEqual(shown["types"]["reachable"]["bytes"], metrics.value("memprofd_heap_typed_bytes", pid=str(pid)))
+
+    def check_typed(self, types):
+        self.assertLess(0.9, types.typed.bytes / types.reachable.bytes)
+        self.assertEqual((0, False), (types.disagreed, types.out_of_time))
+
     def cmt(self):
         """Where there are types of the program and of the library of its OCaml."""
         if self.programs != TARGETS5:
@@ -835,6 +883,36 @@ class CaseStudies(Snapshot):
         shares = self.retained("renaming")
         self.assertGreater(max(share for name, share in shares.items()
                                if re.fullmatch(r"globals / Case_studies / field \d+", name)), 0.9, shares)
+
+
+class HungTypes(Snapshot):
+    """A file of the compiler that nobody reads to its end: an answer does without."""
+
+    programs = harness.TARGETS
+
+    def test_it_is_waited_for_only_so_long(self):
+        mount, types = self.folder / "mount", self.folder / "types/demo_server.cmt"
+        mount.mkdir()
+        types.parent.mkdir()
+        types.touch()
+        server = self.process(Process([harness.ROOT / "tests/hostile/fuse_hang.py", "--async", mount,
+                                       self.programs / "obj/demo_server.cmt"]))
+        self.assertRegex(server.read_line(), "^ready ")
+        self.addCleanup(server.kill)
+        subprocess.run(["mount", "--bind", mount / "page", types], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", types], check=True)
+        target = self.target("demo_server", "--self-load", "2", folder=self.programs)
+        daemon = self.daemon("--pid", target.pid, "--snapshot.cmt", types, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        pb, ask = self.heaps(daemon)
+        request = pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10)
+        heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
+        self.assertTrue(heap.types.out_of_time)
+        self.assertGreater(heap.all.reachable.blocks, 1000, "the rest is told")
+        server.send("answer")
+        heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
+        self.assertFalse(heap.types.out_of_time)
+        self.assertGreater(heap.types.modules, 0)
 
 
 class Reading5(Reading):

@@ -105,20 +105,21 @@ std::string outside_text(const ImageCensus& census) {
 }
 
 // How much of what is there has a type, and what speaks against the files that it is from.
-std::string types_text(const ImageCensus& census) {
-  if (census.types.modules == 0) return "";
+std::string types_text(const TypedCount& types) {
+  const TypesFound& found = types.found;
+  if (found.modules == 0) return "";
   std::string text =
       fmt::format("Types of the source: {} of what is reachable has one, by files of {} module{}",
-                  share_of(census.typed.words, census.total.reachable.words),
-                  format_count(census.types.modules), census.types.modules == 1 ? "" : "s");
-  if (census.types.modules_without_files != 0) {
-    text += fmt::format("; {} have none", format_count(census.types.modules_without_files));
+                  share_of(types.typed.words, types.reachable.words), format_count(found.modules),
+                  found.modules == 1 ? "" : "s");
+  if (found.modules_without_files != 0) {
+    text += fmt::format("; {} have none", format_count(found.modules_without_files));
   }
-  if (census.types.disagreed == 0) return text + ".\n";
+  if (found.disagreed == 0) return text + ".\n";
   return text + fmt::format(
                     ".\n  {} times a block was not as its type says, or of two types: the "
                     "files may be of another build.\n",
-                    format_count(census.types.disagreed));
+                    format_count(found.disagreed));
 }
 
 std::string free_table(const ImageCensus& census, const SnapshotView& view) {
@@ -272,11 +273,11 @@ std::string census_text(const ImageInfo& info, const ImageCensus& census,
   all.limit = 0;  // there are as many as powers of two
   return snapshot_head_text(info) + totals_table(info, census, view) +
          census_table("Kinds of blocks", census.by_tag, reachable, true, view) +
-         census_table(census.types.modules == 0
+         census_table(census.types.found.modules == 0
                           ? "Shapes: block(fields, tag)"
                           : "Types, and shapes of the rest: block(fields, tag)",
                       census.by_class, reachable, false, view) +
-         types_text(census) + outside_text(census) +
+         types_text(census.types) + outside_text(census) +
          census_table("Sizes, headers included", census.by_size, reachable, true, all) +
          free_table(census, view) + sites_table(sites, view);
 }

@@ -59,6 +59,15 @@ Json array_of(const Rows& rows, Put put) {
   return out;
 }
 
+void put_types(Json& out, const TypedCount& types) {
+  if (types.found.modules == 0) return;
+  out["types"] = {{"modules", types.found.modules},
+                  {"modules_without_files", types.found.modules_without_files},
+                  {"disagreed", types.found.disagreed},
+                  {"reachable", count_json(types.typed)},
+                  {"all_reachable", count_json(types.reachable)}};
+}
+
 Json census_row_json(const CensusRow& row) {
   return {{"name", row.name},
           {"reachable", count_json(row.reachable)},
@@ -107,12 +116,7 @@ Json nested(const std::vector<TreeLine>& lines, Put put) {
 std::string census_json(const ImageInfo& info, const ImageCensus& census,
                         const std::vector<SiteRow>& sites) {
   Json out{{"snapshot", info_json(info)}};
-  if (census.types.modules != 0) {
-    out["types"] = {{"modules", census.types.modules},
-                    {"modules_without_files", census.types.modules_without_files},
-                    {"disagreed", census.types.disagreed},
-                    {"reachable", count_json(census.typed)}};
-  }
+  put_types(out, census.types);
   out["heap"] = census_row_json(census.total);
   out["heap"].erase("name");
   out["heap"]["young"] = count_json(census.young);
@@ -144,6 +148,7 @@ std::string retained_json(const ImageInfo& info, const RetainedTable& table,
 
 std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits) {
   Json out{{"snapshot", info_json(info)}};
+  put_types(out, why.types());
   out["sites"] = array_of(why.sites(), [](const SiteRow& row) { return row.name; });
   put_sums(out, why.sums(), info.sampling_rate);
   out["paths"] = nested(path_lines(why.tree(), limits), [&](const TreeLine& line) -> Json {

@@ -3,8 +3,10 @@
 //
 //   all       "snapshot": {program, pid, ocaml_version, unix_ns, pause_seconds, sampling_rate,
 //             complete}
-//   show      "types": {modules, modules_without_files, disagreed, reachable: {blocks, bytes}};
-//             "heap", "kinds", "shapes", "sizes": rows of {name, reachable, garbage, dead}, each
+//   show, why
+//             "types": {modules, modules_without_files, disagreed, reachable: {blocks, bytes},
+//             all_reachable: {..}}, where there are files of modules
+//   show      "heap", "kinds", "shapes", "sizes": rows of {name, reachable, garbage, dead}, each
 //             {blocks, bytes}, outside_bytes, garbage_outside_bytes (of the heap); "free": {blocks,
 //             bytes, ..}, "sites": rows of {name, reachable, ..}, each {sampled_blocks, bytes,
 //             bytes_stderr, bytes_lower, bytes_upper}

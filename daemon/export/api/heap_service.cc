@@ -34,6 +34,7 @@ void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapRespo
   const std::size_t told = std::min(limit, census.by_class.size());
   for (std::size_t i = 0; i < told; ++i) put(census.by_class[i], *out.add_classes());
   out.set_more_classes(census.by_class.size() - told);
+  *out.mutable_types() = to_proto(census.types);
 }
 
 // Lines of a tree, which know their depth, put into each other.
@@ -59,6 +60,17 @@ pb::HeapCount to_proto(const BlockCount& count) {
   pb::HeapCount out;
   out.set_blocks(count.blocks);
   out.set_bytes(count.words * kWordBytes);
+  return out;
+}
+
+pb::HeapTypes to_proto(const TypedCount& types) {
+  pb::HeapTypes out;
+  out.set_modules(types.found.modules);
+  out.set_modules_without_files(types.found.modules_without_files);
+  out.set_disagreed(types.found.disagreed);
+  *out.mutable_typed() = to_proto(types.typed);
+  *out.mutable_reachable() = to_proto(types.reachable);
+  out.set_out_of_time(types.found.out_of_time);
   return out;
 }
 

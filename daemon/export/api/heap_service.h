@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
+#include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
@@ -14,6 +15,7 @@
 namespace memprofd {
 
 ::memprof::v1::HeapCount to_proto(const BlockCount& count);
+::memprof::v1::HeapTypes to_proto(const TypedCount& types);
 
 // The heap is there; its image is of no use afterwards.
 ::memprof::v1::DescribeHeapResponse describe_heap(

@@ -3,10 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -15,11 +15,6 @@ namespace memprofd {
 namespace {
 
 constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
-
-absl::Status another_runs() {
-  return absl::ResourceExhaustedError(
-      "another snapshot is being looked at, and memprofd has memory for one; ask again later");
-}
 
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
@@ -41,8 +36,8 @@ absl::StatusOr<HeapImage> take(ControlService& control,
   return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits);
 }
 
-absl::StatusOr<HeapImage> read(const std::string& path) {
-  auto image = read_heap_image(path, kLimits);
+absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limits) {
+  auto image = read_heap_image(path, limits);
   if (absl::IsResourceExhausted(image.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         image.status().message(),
@@ -55,27 +50,51 @@ absl::StatusOr<HeapImage> read(const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_lock<std::timed_mutex>> InnerHeaps::my_turn() {
+  std::unique_lock alone(one_at_a_time_, kPatience);
+  if (alone.owns_lock()) return alone;
+  return absl::ResourceExhaustedError(
+      "another snapshot is being looked at, and memprofd has memory for one; ask again later");
+}
+
+void InnerHeaps::count(const HeapImage& image) {
+  if (censuses_->of(image.info) != nullptr) return;
+  censuses_->add(shortened(image.info, count_image(image, ShortestPaths(image))));
+}
+
 absl::Status InnerHeaps::look_at_taken(ControlService& control,
                                        const ::memprof::v1::TakeSnapshotRequest& request,
                                        const std::function<bool()>& waits, const Look& look) {
-  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
-  if (!alone.owns_lock()) return another_runs();
+  ASSIGN_OR_RETURN(const auto alone, my_turn());
   ASSIGN_OR_RETURN(HeapImage image, take(control, request, waits));
+  types_.give(image, image.info.pid);
+  count(image);
   return look(image);
 }
 
 absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, const Look& look) {
-  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
-  if (!alone.owns_lock()) return another_runs();
+  ASSIGN_OR_RETURN(const auto alone, my_turn());
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(std::string path, kept_.path_of(name));
     paths.push_back(std::move(path));
   }
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(HeapImage image, read(path));
+    ASSIGN_OR_RETURN(HeapImage image, read(path, kLimits));
+    types_.give(image, std::nullopt);
+    count(image);
     RETURN_IF_ERROR(look(image));
   }
+  return absl::OkStatus();
+}
+
+absl::Status InnerHeaps::count_kept(const std::string& name) {
+  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
+  if (!alone.owns_lock()) return absl::UnavailableError("another snapshot is being looked at");
+  ASSIGN_OR_RETURN(const std::string path, kept_.path_of(name));
+  ASSIGN_OR_RETURN(HeapImage image, read(path, kUnasked));
+  types_.give(image, std::nullopt);
+  count(image);
   return absl::OkStatus();
 }
 

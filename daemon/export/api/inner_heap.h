@@ -3,8 +3,10 @@
 // and of those that it keeps.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,8 +14,11 @@
 
 #include "absl/status/status.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/types/guarded_types.h"
 
 namespace memprofd {
 
@@ -21,14 +26,18 @@ namespace memprofd {
 inline constexpr std::uint64_t kMostInnerBlocks = 10'000'000;
 inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
 
-// Thread-safe; one heap at a time is looked at.
+// Thread-safe; one heap at a time is looked at, with types of the source where they are at hand.
 class InnerHeaps {
  public:
   using Look = std::function<absl::Status(HeapImage& image)>;
 
-  explicit InnerHeaps(HeapFilesOptions kept = {}) : kept_(std::move(kept)) {}
+  // cmt: where files of compilers are looked for besides the usual places.
+  explicit InnerHeaps(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
+      : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
+  // What was in those that have been looked at.
+  std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
   // Has one taken, and looked at. Errors as of taking one; kResourceExhausted: the heap has too
   // much in it, or another one is being looked at. waits: whether somebody still waits for the
   // answer.
@@ -38,10 +47,23 @@ class InnerHeaps {
   // Has these of the kept ones looked at, one after the other. Errors as of HeapFiles::path_of()
   // and read_heap_image(); kResourceExhausted as above.
   absl::Status look_at_kept(const std::vector<std::string>& names, const Look& look);
+  // Has a kept one counted that nobody has asked about. kResourceExhausted: it has too much in it
+  // for that; kUnavailable: another one is being looked at.
+  absl::Status count_kept(const std::string& name);
 
  private:
+  // Those that nobody waits for take less memory.
+  static constexpr ImageLimits kUnasked{.blocks = 3'000'000, .pointers = 30'000'000};
+  // How long who asks waits for what is looked at before.
+  static constexpr std::chrono::seconds kPatience{10};
+
+  absl::StatusOr<std::unique_lock<std::timed_mutex>> my_turn();
+  void count(const HeapImage& image);
+
   const HeapFiles kept_;
-  std::mutex one_at_a_time_;
+  const GuardedTypes types_;
+  const std::shared_ptr<CensusBook> censuses_ = std::make_shared<CensusBook>();
+  std::timed_mutex one_at_a_time_;
 };
 
 }  // namespace memprofd

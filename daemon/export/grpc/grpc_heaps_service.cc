@@ -29,6 +29,12 @@ grpc::Status GrpcHeapsService::ListHeaps(grpc::ServerContext*, const pb::ListHea
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcHeapsService::ListCensuses(grpc::ServerContext*,
+                                            const pb::ListCensusesRequest* request,
+                                            pb::ListCensusesResponse* response) {
+  return grpc_answer(kept_.censuses(*request), *response);
+}
+
 grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
                                         const pb::KeepHeapRequest* request,
                                         pb::KeepHeapResponse* response) {

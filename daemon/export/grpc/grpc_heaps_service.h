@@ -24,6 +24,9 @@ class GrpcHeapsService final : public ::memprof::v1::Heaps::Service {
                          ::memprof::v1::ListHeapsResponse* response) override;
   grpc::Status KeepHeap(grpc::ServerContext* context, const ::memprof::v1::KeepHeapRequest* request,
                         ::memprof::v1::KeepHeapResponse* response) override;
+  grpc::Status ListCensuses(grpc::ServerContext* context,
+                            const ::memprof::v1::ListCensusesRequest* request,
+                            ::memprof::v1::ListCensusesResponse* response) override;
   grpc::Status CompareHeaps(grpc::ServerContext* context,
                             const ::memprof::v1::CompareHeapsRequest* request,
                             ::memprof::v1::CompareHeapsResponse* response) override;

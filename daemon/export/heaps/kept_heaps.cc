@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +26,7 @@ namespace pb = ::memprof::v1;
 
 namespace {
 
-constexpr std::uint32_t kUsualTableRows = 20;
+constexpr std::uint32_t kUsualTableRows = 20, kUsualAreas = 10;
 
 void put(const ImageInfo& info, pb::KeptHeap& out) {
   out.set_program(valid_utf8(info.program));
@@ -74,6 +76,44 @@ void put_sites(const ImageDiff& diff, double base_rate, double other_rate, std::
   out.set_more_sites(diff.sites.size() - told);
 }
 
+// Those with the most memory in all censuses together.
+std::vector<std::string> largest_classes(const std::vector<ShortCensusPtr>& censuses,
+                                         std::size_t limit) {
+  std::map<std::string, std::uint64_t> words;
+  for (const ShortCensusPtr& census : censuses) {
+    for (const NamedCount& row : census->classes) words[row.name] += row.count.words;
+  }
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [name, sum] : words) order.emplace_back(~sum, name);
+  std::ranges::sort(order);
+  if (order.size() > limit) order.resize(limit);
+  std::vector<std::string> names;
+  for (auto& [unused, name] : order) names.push_back(std::move(name));
+  return names;
+}
+
+void put_classes(const std::vector<ShortCensusPtr>& censuses, std::size_t limit,
+                 pb::ListCensusesResponse& out) {
+  std::map<std::string, pb::CensusClass*> rows;
+  for (const std::string& name : largest_classes(censuses, limit)) {
+    rows[name] = out.add_classes();
+    rows[name]->set_name(valid_utf8(name));
+  }
+  for (const ShortCensusPtr& census : censuses) {
+    BlockCount other = census->other;
+    for (auto& [unused, row] : rows) row->add_counts();
+    for (const NamedCount& one : census->classes) {
+      const auto row = rows.find(one.name);
+      if (row == rows.end()) {
+        other.add(one.count);
+      } else {
+        *row->second->mutable_counts()->rbegin() = to_proto(one.count);
+      }
+    }
+    *out.add_other() = to_proto(other);
+  }
+}
+
 }  // namespace
 
 pb::CompareHeapsResponse compared(const ImageSummary& base, const ImageSummary& other,
@@ -87,6 +127,8 @@ pb::CompareHeapsResponse compared(const ImageSummary& base, const ImageSummary& 
   put_rows(diff.totals, diff.totals.size(), out.mutable_totals());
   out.set_more_roots(put_rows(diff.roots, limit, out.mutable_roots()));
   out.set_more_classes(put_rows(diff.classes, limit, out.mutable_classes()));
+  *out.mutable_base_types() = to_proto(base.types);
+  *out.mutable_other_types() = to_proto(other.types);
   put_sites(diff, base.info.sampling_rate, other.info.sampling_rate, limit, out);
   return out;
 }
@@ -95,7 +137,9 @@ pb::FindWasteResponse waste_of(const HeapImage& image, std::uint32_t limit) {
   if (limit == 0) limit = kUsualTableRows;
   pb::FindWasteResponse out;
   put(image.info, *out.mutable_heap());
-  for (const WasteRow& row : find_waste(image, ShortestPaths(image))) {
+  const ShortestPaths paths(image);
+  *out.mutable_types() = to_proto(count_typed(image, paths));
+  for (const WasteRow& row : find_waste(image, paths)) {
     const WasteText text = describe(row.pattern);
     pb::WastePattern& pattern = *out.add_patterns();
     pattern.set_pattern(text.what);
@@ -121,6 +165,28 @@ pb::ListHeapsResponse KeptHeaps::list(const pb::ListHeapsRequest& request) const
     if (request.pid() != 0 && kept.info.pid != static_cast<std::uint32_t>(request.pid())) continue;
     put(kept, *out.add_heaps());
   }
+  return out;
+}
+
+absl::StatusOr<pb::ListCensusesResponse> KeptHeaps::censuses(
+    const pb::ListCensusesRequest& request) const {
+  if (request.limit() > ShortCensus::kMostClasses) {
+    return absl::InvalidArgumentError("bad limit: it is 1 to 100 classes, or 0 for the usual 10");
+  }
+  pb::ListCensusesResponse out;
+  std::vector<ShortCensusPtr> counted;
+  for (const KeptHeap& kept : std::views::reverse(heaps_.kept().list())) {
+    if (request.pid() != 0 && kept.info.pid != static_cast<std::uint32_t>(request.pid())) continue;
+    ShortCensusPtr census = heaps_.censuses()->of(kept.info);
+    if (census == nullptr) {
+      out.set_uncounted(out.uncounted() + 1);
+      continue;
+    }
+    put(kept, *out.add_heaps());
+    *out.add_types() = to_proto(census->types);
+    counted.push_back(std::move(census));
+  }
+  put_classes(counted, request.limit() == 0 ? kUsualAreas : request.limit(), out);
   return out;
 }
 

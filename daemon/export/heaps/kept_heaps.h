@@ -22,6 +22,9 @@ class KeptHeaps {
   KeptHeaps(InnerHeaps& heaps, ProfilerService& service) : heaps_(heaps), service_(service) {}
 
   ::memprof::v1::ListHeapsResponse list(const ::memprof::v1::ListHeapsRequest& request) const;
+  // What was in those that are counted. kInvalidArgument: too many classes.
+  absl::StatusOr<::memprof::v1::ListCensusesResponse> censuses(
+      const ::memprof::v1::ListCensusesRequest& request) const;
   // Errors as of taking one and of HeapFiles; waits: whether somebody still waits for it.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);

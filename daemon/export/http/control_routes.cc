@@ -135,11 +135,13 @@ HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(
   };
 }
 
-HttpHandler list(const KeptHeaps& kept) {
-  return [&kept](const HttpRequest& http) {
-    ::memprof::v1::ListHeapsRequest request;
+// A question by parameters, which reads no heap and touches no program.
+template <typename Request, typename Ask>
+HttpHandler question(Ask ask) {
+  return [ask](const HttpRequest& http) {
+    Request request;
     const absl::Status status = fill_from_params(http.query, request);
-    return status.ok() ? http_json(kept.list(request)) : http_failure(status);
+    return status.ok() ? http_answer(ask(request)) : http_failure(status);
   };
 }
 
@@ -162,7 +164,12 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   add("keep_heap", keep(parts));
   add("compare_heaps", of_kept(parts.kept, &KeptHeaps::compare));
   add("find_waste", of_kept(parts.kept, &KeptHeaps::find_waste));
-  routes["/api/v1/heaps"] = list(parts.kept);
+  routes["/api/v1/heaps"] =
+      question<::memprof::v1::ListHeapsRequest>([&kept = parts.kept](const auto& request) {
+        return absl::StatusOr<::memprof::v1::ListHeapsResponse>(kept.list(request));
+      });
+  routes["/api/v1/censuses"] = question<::memprof::v1::ListCensusesRequest>(
+      [&kept = parts.kept](const auto& request) { return kept.censuses(request); });
 }
 
 }  // namespace memprofd

@@ -7,7 +7,8 @@
 //   POST /api/v1/why                     JSON of AskWhyRequest; answers the JSON of memprofctl why
 //   POST /api/v1/keep_heap, compare_heaps, find_waste    as of gRPC's Heaps
 //
-// and, a question for all, GET /api/v1/heaps: which snapshots are kept.
+// and, questions for all, GET /api/v1/heaps and /api/v1/censuses: which snapshots are kept, and
+// what they had in them.
 //
 // They are for no page of another site (same_site.h), and have a Content-Type of
 // application/json. Each leaves a line in the log (audit.h).

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/metrics/gc_metrics.h"
+#include "daemon/export/metrics/heap_metrics.h"
 #include "daemon/export/metrics/memory_metrics.h"
 #include "daemon/export/metrics/reported_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
@@ -110,13 +111,15 @@ PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion 
                                        SiteLimits limits,
                                        std::shared_ptr<const ServerStats> servers,
                                        std::function<ProcessStats()> process,
-                                       std::shared_ptr<const HeapOutcomes> heaps)
+                                       std::shared_ptr<const HeapOutcomes> heaps,
+                                       std::shared_ptr<const CensusBook> censuses)
     : service_(service),
       version_(std::move(version)),
       limits_(limits),
       servers_(std::move(servers)),
       process_(std::move(process)),
-      heaps_(std::move(heaps)) {}
+      heaps_(std::move(heaps)),
+      censuses_(std::move(censuses)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
   const auto known = targets_.find(target.info.pid);
@@ -176,6 +179,9 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   const bool follows_blocks = target.info.follows_blocks();
   add_gc_metrics(memory.gc, follows_blocks, out);
   if (target.memory) add_memory_metrics(*target.memory, out);
+  const ShortCensusPtr census = censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
+                                                  static_cast<std::int64_t>(target.attached_ns));
+  if (census != nullptr) add_heap_metrics(*census, out);
   add_site_metrics(memory.top_sites.update(site_series(target)), follows_blocks, out);
 }
 

@@ -22,6 +22,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/export/metrics/metric_families.h"
 #include "daemon/export/metrics/top_sites.h"
+#include "daemon/snapshot/answers/census_book.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/version.h"
 #include "prometheus/collectable.h"
@@ -46,7 +47,8 @@ class PrometheusExporter : public prometheus::Collectable {
       ProfilerService& service, ProgramVersion version, SiteLimits limits = {},
       std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
       std::function<ProcessStats()> process = [] { return ProcessStats{}; },
-      std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>());
+      std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>(),
+      std::shared_ptr<const CensusBook> censuses = std::make_shared<CensusBook>());
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   // The exposition in text format 0.0.4, UTF-8.
@@ -80,6 +82,7 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::shared_ptr<const ServerStats> servers_;
   const std::function<ProcessStats()> process_;
   const std::shared_ptr<const HeapOutcomes> heaps_;
+  const std::shared_ptr<const CensusBook> censuses_;
 
   mutable std::mutex mutex_;  // guards all below
   mutable std::map<int, TargetMemory> targets_;

@@ -118,6 +118,17 @@ double ImageCensus::fragmentation() const {
   return 1 - static_cast<double>(largest_free_words) / static_cast<double>(free.words);
 }
 
+TypedCount count_typed(const HeapImage& image, const ShortestPaths& paths) {
+  TypedCount count{.found = image.types_found};
+  for (std::uint32_t block = 0; block < image.blocks(); ++block) {
+    if (!paths.is_reachable(block)) continue;
+    const std::uint64_t words = image.shape(block).words;
+    count.reachable.add({1, words});
+    if (!image.types[image.type(block)].name.empty()) count.typed.add({1, words});
+  }
+  return count;
+}
+
 ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths) {
   const std::vector<ShapeCount> counts = count_shapes(image, paths);
   const bool domains = has_domains(image);
@@ -138,11 +149,7 @@ ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths) {
       census.young.add({1, image.shape(i).words});
     }
   }
-  census.types = image.types_found;
-  for (std::uint32_t block = 0; block < image.type_of.size(); ++block) {
-    const bool is_typed = !image.types[image.type_of[block]].name.empty();
-    if (is_typed && paths.is_reachable(block)) census.typed.add({1, image.shape(block).words});
-  }
+  census.types = count_typed(image, paths);
   count_free(image, census);
   return census;
 }

@@ -35,6 +35,13 @@ struct FreeRow {
   BlockCount count;              // larger ones than the row before has
 };
 
+// How much of what is reachable has a type of the source.
+struct TypedCount {
+  BlockCount typed;
+  BlockCount reachable;
+  TypesFound found;
+};
+
 struct ImageCensus {
   CensusRow total;
   BlockCount young;  // of all that is in the image: in minor heaps
@@ -50,10 +57,10 @@ struct ImageCensus {
   // The part of the free memory that is not in its largest block: 0 when there is none.
   double fragmentation() const;
 
-  // Reachable, with a type of the source.
-  BlockCount typed;
-  TypesFound types;
+  TypedCount types;
 };
+
+TypedCount count_typed(const HeapImage& image, const ShortestPaths& paths);
 
 ImageCensus count_image(const HeapImage& image, const ShortestPaths& paths);
 

@@ -80,6 +80,7 @@ ImageSummary summarize(HeapImage& image) {
     ImageCensus census = count_image(image, paths);
     summary.total = census.total;
     summary.free = census.free;
+    summary.types = census.types;
     for (CensusRow& row : census.by_class) {
       summary.classes.push_back({std::move(row.name), row.reachable});
     }

@@ -8,16 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "daemon/snapshot/answers/census_book.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd {
-
-struct NamedCount {
-  std::string name;
-  BlockCount count;
-};
 
 struct SampledSummary {
   std::uint64_t sample_id = 0;
@@ -30,6 +26,7 @@ struct ImageSummary {
   ImageInfo info;
   CensusRow total;
   BlockCount free;
+  TypedCount types;
   std::vector<NamedCount> roots;    // what they retain: "globals", "globals / Cache / field 2"
   std::vector<NamedCount> classes;  // reachable ones
   std::vector<SiteRow> sites;

@@ -7,7 +7,8 @@ Why::Why(const HeapImage& image, const std::vector<bool>& wanted)
     : classes_(image),
       paths_(image),
       tree_(image, classes_, paths_),
-      sites_(sum_sites(image, paths_, wanted)) {
+      sites_(sum_sites(image, paths_, wanted)),
+      types_(count_typed(image, paths_)) {
   for (const SampledBlock& sampled : image.sampled) {
     if (!wanted[sampled.site]) continue;
     const SampledSum sum = sum_of(image, sampled);

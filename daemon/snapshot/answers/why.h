@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/snapshot/answers/block_class.h"
+#include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/path_tree.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
@@ -23,6 +24,7 @@ class Why {
   // Those that are wanted and have a sampled block, by innermost frame.
   const std::vector<SiteRow>& sites() const { return sites_; }
   const SiteSums& sums() const { return sums_; }  // of all these
+  const TypedCount& types() const { return types_; }
   const PathTree& tree() const { return tree_; }  // to their reachable blocks
 
  private:
@@ -31,6 +33,7 @@ class Why {
   PathTree tree_;
   std::vector<SiteRow> sites_;
   SiteSums sums_;
+  const TypedCount types_;
 };
 
 }  // namespace memprofd

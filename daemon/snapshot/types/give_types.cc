@@ -19,8 +19,8 @@ namespace {
 
 class TypeGiver {
  public:
-  TypeGiver(HeapImage& image, const FindUnit& find)
-      : image_(image), modules_(find), types_(modules_), kinds_(1) {
+  TypeGiver(HeapImage& image, const FindUnit& find, std::size_t most_items)
+      : image_(image), modules_(find, most_items), types_(modules_), kinds_(1) {
     image_.types.resize(1);
     image_.types_found = {};
     image_.type_of.assign(image_.blocks(), 0);
@@ -241,6 +241,8 @@ class TypeGiver {
 
 }  // namespace
 
-void give_types(HeapImage& image, const FindUnit& find) { TypeGiver(image, find).run(); }
+void give_types(HeapImage& image, const FindUnit& find, std::size_t most_items) {
+  TypeGiver(image, find, most_items).run();
+}
 
 }  // namespace memprofd

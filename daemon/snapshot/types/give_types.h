@@ -14,6 +14,8 @@
 
 namespace memprofd {
 
-void give_types(HeapImage& image, const FindUnit& find);
+// most_items: of modules, each some 300 bytes.
+void give_types(HeapImage& image, const FindUnit& find,
+                std::size_t most_items = SourceModules::kMostItems);
 
 }  // namespace memprofd

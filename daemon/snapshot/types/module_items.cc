@@ -23,7 +23,7 @@ void SourceModules::add_signature(ModuleId module, MarshalValue signature) {
   modules_[module].signature = signature;
   for_each_in_list(signature, [&](MarshalValue item) {
     const MarshalValue ident = item.field(0);
-    if (items_.size() >= kMostItems) return;
+    if (items_.size() >= most_items_) return;
     if (item.is(kSigType)) {
       Item& added = add_item(module, Kind::kType, ident);
       added.declared = item.field(1);
@@ -62,7 +62,7 @@ void SourceModules::add_included(ModuleId module, MarshalValue include) {
   for_each_in_list(include.field(kIncludedType), [&](MarshalValue one) {
     const MarshalValue ident = one.field(0);
     const bool is_type = one.is(kSigType);
-    if (items_.size() >= kMostItems || (!is_type && !one.is(kSigModule))) return;
+    if (items_.size() >= most_items_ || (!is_type && !one.is(kSigModule))) return;
     const auto known = modules_[module].by_stamp.find(ident_stamp(ident));
     if (known != modules_[module].by_stamp.end()) {
       known->second->included = include.field(kIncluded);

@@ -10,8 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/util/read_at.h"
 #include "daemon/util/regular_file.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -33,20 +35,26 @@ bool is_of_compiler(const fs::path& path) {
 
 }  // namespace
 
-SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version)
-    : program_(std::move(program)), format_(compiler_format_of(ocaml_version)) {}
+SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights)
+    : program_(std::move(program)), format_(compiler_format_of(ocaml_version)), rights_(rights) {}
+
+absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Place place) const {
+  if (!rights_.as_owner) return open_regular_file(path, path);
+  return open_as_user(path, place == kGiven ? std::nullopt : std::optional(owner_));
+}
+
+// Links on the way to a place that is given are its giver's.
+absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
+  std::error_code error;
+  std::string place = fs::canonical(path, error);
+  if (!error) return place;
+  return absl::NotFoundError("there is no " + path + " to look for .cmt and .cmi files in");
+}
 
 absl::Status SourceFiles::add(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string place, place_at(path));
   std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) {
-    add_folder(path, kGiven, kDepth);
-    return absl::OkStatus();
-  }
-  if (!fs::exists(status)) {
-    return absl::NotFoundError("there is no " + path + " to look for .cmt and .cmi files in");
-  }
-  add_file(path, kGiven);
+  fs::is_directory(place, error) ? add_folder(place, kGiven, kDepth) : add_file(place, kGiven);
   return absl::OkStatus();
 }
 
@@ -55,26 +63,39 @@ void SourceFiles::add_file(const std::string& path, Place place) {
   if (is_of_compiler(as_path)) files_[key_of(as_path.filename())].emplace(place, path);
 }
 
-// depth: 0: without the folders in it. Links to folders are not followed, so that there is an end.
+// Files of the compiler and folders, in an order of their own: what is found does not depend on the
+// file system. Links to folders are not followed, so that there is an end.
+std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Place place,
+                                                  bool with_folders) {
+  std::vector<Entry> entries;
+  UniqueFd opened;
+  std::string seen = folder;
+  if (rights_.as_owner) {
+    auto of_owner = open(folder, place);
+    if (!of_owner.ok()) return entries;
+    opened = *std::move(of_owner);
+    seen = absl::StrCat("/proc/self/fd/", opened.get());
+  }
+  std::error_code error;
+  for (fs::directory_iterator at(seen, error), end; !error && at != end; at.increment(error)) {
+    if (++entries_ > kMostEntries) break;
+    std::error_code unknown;
+    const bool is_folder = at->is_directory(unknown);
+    if (is_folder && (!with_folders || at->is_symlink(unknown))) continue;
+    if (is_folder || is_of_compiler(at->path())) {
+      entries.push_back({at->path().filename(), is_folder});
+    }
+  }
+  std::ranges::sort(entries);
+  return entries;
+}
+
+// depth: 0: without the folders in it.
 void SourceFiles::add_folder(const std::string& folder, Place place, int depth) {
   if (depth == 0 && !folders_.insert(folder).second) return;
-  std::error_code error;
-  std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (++entries_ > kMostEntries) return;
-    std::error_code unknown;
-    const bool is_folder = at->is_directory(unknown) && !at->is_symlink(unknown);
-    if (is_of_compiler(at->path()) || (depth > 0 && is_folder)) entries.push_back(*at);
-  }
-  // In an order of their own: what is found does not depend on the file system.
-  std::ranges::sort(entries);
-  for (const fs::directory_entry& entry : entries) {
-    std::error_code unknown;
-    if (!entry.is_directory(unknown)) {
-      add_file(entry.path(), place);
-    } else if (depth > 0 && !entry.is_symlink(unknown)) {
-      add_folder(entry.path(), place, depth - 1);
-    }
+  for (const Entry& entry : list(folder, place, depth > 0)) {
+    const std::string path = fs::path(folder) / entry.name;
+    entry.is_folder ? add_folder(path, place, depth - 1) : add_file(path, place);
   }
 }
 
@@ -82,6 +103,8 @@ void SourceFiles::add_usual_places() {
   if (std::exchange(has_usual_places_, true)) return;
   const fs::path program(program_);
   if (program.is_absolute()) {
+    struct ::stat file {};
+    if (::stat(program_.c_str(), &file) == 0) owner_ = file.st_uid;
     add_folder(program.parent_path(), kProgram, 0);
     for (fs::path above = program.parent_path(); above != above.root_path();
          above = above.parent_path()) {
@@ -139,16 +162,18 @@ std::optional<CompilerFile> SourceFiles::read_first(const std::string& unit, con
   const auto found = files_.find(key_of(unit) + ending);
   if (found == files_.end()) return std::nullopt;
   for (const auto& [place, path] : found->second) {
-    std::optional<CompilerFile> file = read(path);
+    std::optional<CompilerFile> file = read(path, place);
     if (file && file->format == format_) return file;
   }
   return std::nullopt;
 }
 
-std::optional<CompilerFile> SourceFiles::read(const std::string& path) {
-  auto file = open_regular_file(path, path);
+std::optional<CompilerFile> SourceFiles::read(const std::string& path, Place place) {
+  if (memory_ > rights_.most_memory) return std::nullopt;
+  auto file = open(path, place);
   struct ::stat status {};
   if (!file.ok() || ::fstat(file->get(), &status) != 0) return std::nullopt;
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > kMostFileBytes || size > kMostBytes - bytes_) return std::nullopt;
   std::string bytes(size, '\0');
@@ -156,6 +181,8 @@ std::optional<CompilerFile> SourceFiles::read(const std::string& path) {
   bytes_ += size;
   auto parsed = CompilerFile::parse(bytes);
   if (!parsed.ok()) return std::nullopt;
+  if (parsed->interface) memory_ += parsed->interface->bytes();
+  if (parsed->implementation) memory_ += parsed->implementation->bytes();
   return *std::move(parsed);
 }
 

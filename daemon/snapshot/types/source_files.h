@@ -5,6 +5,8 @@
 // put libraries.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,14 +17,26 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/snapshot/types/source_modules.h"
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 
+// For who reads files with more rights than those have who may have put them there.
+struct SourceRights {
+  // No link is followed; and of what is not in a place that was given only that is read which the
+  // owner of the program's file could read himself.
+  bool as_owner = false;
+  // Memory of all that is read, about; a file has at most MarshalGraph::kMostBytes twice.
+  std::uint64_t most_memory = ~std::uint64_t{0};
+};
+
 class SourceFiles {
  public:
-  // program: the path of its executable, which need not be there. ocaml_version: "5.3.0".
-  SourceFiles(std::string program, const std::string& ocaml_version);
+  // program: the path of its executable, which need not be there; empty: not to be looked beside.
+  // ocaml_version: "5.3.0".
+  SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights = {});
   SourceFiles(const SourceFiles&) = delete;
   SourceFiles& operator=(const SourceFiles&) = delete;
 
@@ -31,7 +45,11 @@ class SourceFiles {
   // "Stdlib__Hashtbl": as in SourceModules. Files that cannot be read are passed over.
   SourceUnit find(const std::string& unit);
 
+  // The path of what may be given to add(), by no link. kNotFound: it is not there.
+  static absl::StatusOr<std::string> place_at(const std::string& path);
+
  private:
+  static constexpr uid_t kNobody = ~uid_t{0};
   static constexpr std::size_t kMostEntries = 500'000;  // of folders that are looked through
   static constexpr std::size_t kMostFolders = 4'096;    // of load paths
   static constexpr std::uint64_t kMostFileBytes = 256 << 20;
@@ -43,18 +61,28 @@ class SourceFiles {
   // Before others, in this order.
   enum Place { kGiven, kProgram, kLoadPath, kLibraries };
 
+  absl::StatusOr<UniqueFd> open(const std::string& path, Place place) const;
   void add_usual_places();
+  struct Entry {
+    std::string name;
+    bool is_folder = false;
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+  std::vector<Entry> list(const std::string& folder, Place place, bool with_folders);
   void add_folder(const std::string& folder, Place place, int depth);
   void add_file(const std::string& path, Place place);
   void add_load_path(const CompilerFile& file);
   std::optional<CompilerFile> read_first(const std::string& unit, const char* ending);
-  std::optional<CompilerFile> read(const std::string& path);
+  std::optional<CompilerFile> read(const std::string& path, Place place);
 
   const std::string program_;
   const int format_;
+  const SourceRights rights_;
+  uid_t owner_ = kNobody;  // of the program's file
   bool has_usual_places_ = false;
   std::size_t entries_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t memory_ = 0;
   // By name without folder, with a small letter first.
   absl::flat_hash_map<std::string, std::multimap<Place, std::string>> files_;
   std::set<std::string> folders_;

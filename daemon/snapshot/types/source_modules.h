@@ -49,7 +49,10 @@ class SourceModules {
     MarshalValue type;  // type_expr of a value, module_type of a module
   };
 
-  explicit SourceModules(FindUnit find) : find_(std::move(find)) {}
+  static constexpr std::size_t kMostItems = 4'000'000;
+
+  explicit SourceModules(FindUnit find, std::size_t most_items = kMostItems)
+      : find_(std::move(find)), most_items_(most_items) {}
   SourceModules(const SourceModules&) = delete;
   SourceModules& operator=(const SourceModules&) = delete;
 
@@ -84,7 +87,7 @@ class SourceModules {
 
  private:
   static constexpr int kMostDepth = 100;  // of modules that are looked up for another
-  static constexpr std::size_t kMostModules = 200'000, kMostItems = 4'000'000;
+  static constexpr std::size_t kMostModules = 200'000;
 
   enum class Kind : std::uint8_t { kType, kModule, kModuleType };
   struct Item {
@@ -136,6 +139,7 @@ class SourceModules {
   std::string name_below(ModuleId module, std::string_view name) const;
 
   FindUnit find_;
+  const std::size_t most_items_;
   int depth_ = 0;
   std::deque<Module> modules_{1};
   std::deque<Item> items_;

@@ -76,6 +76,38 @@ TEST_F(RegularFile, AnotherFileOfThatNameIsNotOpened) {
   EXPECT_FALSE(watch.opened());
 }
 
+TEST_F(RegularFile, IsOpenedAsAUserCould) {
+  const std::string path = file("a");
+  constexpr uid_t kAnother = 4711;
+  EXPECT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
+  EXPECT_EQ(::chmod(path.c_str(), 0640), 0);
+  EXPECT_TRUE(open_as_user(path, ::geteuid()).ok());
+  EXPECT_EQ(open_as_user(path, kAnother).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(open_as_user(path, std::nullopt).ok()) << "nobody is asked for";
+  EXPECT_EQ(::chmod(path.c_str(), 0604), 0);
+  EXPECT_TRUE(open_as_user(path, kAnother).ok());
+  EXPECT_TRUE(open_as_user(dir_.path(), kAnother).ok()) << "a folder";
+  EXPECT_EQ(::chmod(dir_.path().c_str(), 0754), 0);
+  EXPECT_EQ(open_as_user(path, kAnother).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(open_as_user(path, ::geteuid()).ok());
+}
+
+TEST_F(RegularFile, ALinkIsNotFollowedAnywhereOnTheWay) {
+  dir_.write("deep/a", "a");
+  dir_.link("link", dir_.path("deep/a"));
+  dir_.link("folder", dir_.path("deep"));
+  EXPECT_TRUE(open_as_user(dir_.path("deep/a"), std::nullopt).ok());
+  EXPECT_FALSE(open_as_user(dir_.path("link"), std::nullopt).ok());
+  EXPECT_FALSE(open_as_user(dir_.path("folder/a"), std::nullopt).ok());
+  EXPECT_FALSE(open_as_user("a", std::nullopt).ok());
+  EXPECT_EQ(open_as_user(dir_.path("none"), std::nullopt).status().code(),
+            absl::StatusCode::kNotFound);
+  const std::string path = fifo();
+  const OpenWatch watch(path);
+  EXPECT_FALSE(open_as_user(path, std::nullopt).ok());
+  EXPECT_FALSE(watch.opened());
+}
+
 TEST_F(RegularFile, ThatIsMissingIsSaidSo) {
   const auto opened = open_regular_file(dir_.path("none"), "plugin.so");
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kNotFound);

@@ -6,7 +6,9 @@ import { Api, msOf, type KeptHeap } from "../lib/api";
 import { clock } from "../lib/axis";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration } from "../lib/format";
+import { typesText } from "../lib/heap_types";
 import { heapsOf, withHeap, type View } from "../lib/state";
+import { HeapAreas } from "./areas";
 import { differenceTables, wasteTable } from "./tables";
 
 const OFF = "Answers from snapshots are for who may control memprofd: start it with --web.enable-control, or use memprofctl snapshot";
@@ -23,14 +25,16 @@ class Heaps implements Panel {
   private readonly keep = button("Keep one now", () => void this.keepOne(), { className: "button",
     title: "Stops the program for a moment; the snapshot stays with memprofd, and is marked above the chart" });
   private readonly list = make("div", { className: "kept", role: "group", "aria-label": "Kept snapshots" });
+  private readonly areas: HeapAreas;
   private readonly answer = make("div", { className: "answer" });
   private listed = "";
   private asked = "";
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
+    this.areas = new HeapAreas(app);
     container.append(make("div", { className: "card" },
       make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.said,
-        make("span", { className: "space" }), this.keep), this.list, this.answer));
+        make("span", { className: "space" }), this.keep), this.list, this.areas.element, this.answer));
   }
 
   update(view: View): void {
@@ -42,11 +46,13 @@ class Heaps implements Panel {
       : `${count(heaps.length)} kept. Choose one, or two to compare, here or above the chart.`;
     const chosen = heapsOf(view).map((name) => heaps.find((heap) => heap.name === name)).filter((heap) => heap !== undefined);
     this.showList(heaps, chosen);
+    this.areas.update(view);
     this.show(chosen.sort((a, b) => msOf(a.unix_ns) - msOf(b.unix_ns)));
   }
 
   destroy(): void {
     this.api.abort();
+    this.areas.destroy();
   }
 
   private showList(heaps: readonly KeptHeap[], chosen: readonly KeptHeap[]): void {
@@ -79,7 +85,8 @@ class Heaps implements Panel {
           ...differenceTables(await this.api.compareHeaps(chosen[0]!.name, last.name)));
       }
       const waste = await this.api.wasteOf(last.name);
-      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste));
+      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste),
+        make("p", { className: "muted types" }, typesText(waste.types)));
     } catch (error) {
       parts.push(make("p", { className: "error" }, (error as Error).message));
     }

@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -20,10 +20,13 @@ export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
 export type KeptHeaps = pb.ListHeapsResponse;
+export type Censuses = pb.ListCensusesResponse;
 // As `memprofctl why -o json` says it.
+export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
-export interface Why { snapshot: { pause_seconds: number }; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
+export interface WhyTypes { modules: number; modules_without_files: number; disagreed: number; reachable: WhyCount; all_reachable: WhyCount }
+export interface Why { snapshot: { pause_seconds: number }; types?: WhyTypes; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
 export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
 export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);
 
@@ -139,8 +142,9 @@ export class Api {
     return (await (await this.post("heap", { pid })).json()) as HeapAnswer;
   }
 
-  // Which snapshots of a program memprofd keeps; another one; what two and one of them tell.
+  // Which snapshots of a program memprofd keeps, and what was in them; another one; what two and one of them tell.
   heaps(pid: number): Promise<KeptHeaps> { return this.ask("heaps", { pid }); }
+  censuses(pid: number): Promise<Censuses> { return this.ask("censuses", { pid }); }
   async keepHeap(pid: number): Promise<With<pb.KeepHeapResponse, "heap">> {
     return (await (await this.post("keep_heap", { pid })).json()) as With<pb.KeepHeapResponse, "heap">;
   }

@@ -15,6 +15,14 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+// Parts of a drawing.
+export function draw(tag: string, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElement {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children);
+  return made;
+}
+
 export function button(text: string, onClick: () => void, properties: Properties = {}): HTMLButtonElement {
   const element = make("button", { type: "button", ...properties }, text);
   element.addEventListener("click", onClick);

@@ -3,6 +3,7 @@
 import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, share } from "../lib/format";
+import { typesText } from "../lib/heap_types";
 
 const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
 
@@ -22,7 +23,7 @@ export class HeapCard {
     }
   }
 
-  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders }: HeapAnswer): void {
+  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders, types }: HeapAnswer): void {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
       `that the collector does not know yet, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
@@ -31,6 +32,7 @@ export class HeapCard {
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),
       make("p", {}, sum),
+      make("p", { className: "muted types" }, typesText(types)),
       make("div", { className: "heap-parts" },
         make("div", { className: "holders" }, make("h4", {}, "What holds it"), tree(holders, size(all.reachable), true)),
         make("div", {}, make("h4", {}, "What it is"), table(classes, Number(more_classes)))));

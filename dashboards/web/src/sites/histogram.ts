@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms of lifetimes: time on a logarithmic axis, bytes upwards.
 import type { Lifetime } from "../lib/api";
+import { draw } from "../lib/dom";
 import * as format from "../lib/format";
-
-const NS = "http://www.w3.org/2000/svg";
 
 // Decades of seconds.
 export interface Axis {
@@ -52,22 +51,16 @@ function binsOf(lifetime: Lifetime | undefined, { from, to }: Axis): Bin[] {
   });
 }
 
-function element(tag: string, attributes: Record<string, string | number>): SVGElement {
-  const made = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  return made;
-}
-
 // For a cell: one path, no letters.
 export function sparkline(lifetime: Lifetime | undefined, axis: Axis, width: number, height: number): SVGElement {
-  const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "spark", "aria-hidden": "true" });
+  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "spark", "aria-hidden": "true" });
   const bins = binsOf(lifetime, axis);
   const most = Math.max(...bins.map(({ bytes }) => bytes), 1);
   const path = bins.map(({ left, width: part, bytes }) => {
     const tall = Math.max(1, (bytes / most) * height);
     return `M${(left * width).toFixed(1)} ${height}v${(-tall).toFixed(1)}h${(part * width).toFixed(1)}V${height}z`;
   }).join("");
-  svg.append(element("path", { d: path }));
+  svg.append(draw("path", { d: path }));
   return svg;
 }
 
@@ -80,8 +73,8 @@ function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => nu
   const every = to - from > 8 ? 2 : 1;
   for (let decade = from; decade <= to; decade += every) {
     const x = place(decade);
-    svg.append(element("line", { x1: x, x2: x, y1: 0, y2: HEIGHT, class: "grid" }));
-    const label = element("text", { x, y: HEIGHT + 15, "text-anchor": decade === from ? "start" : decade === to ? "end" : "middle" });
+    svg.append(draw("line", { x1: x, x2: x, y1: 0, y2: HEIGHT, class: "grid" }));
+    const label = draw("text", { x, y: HEIGHT + 15, "text-anchor": decade === from ? "start" : decade === to ? "end" : "middle" });
     label.textContent = format.duration(10 ** decade).replace(".0", "");
     svg.append(label);
   }
@@ -90,7 +83,7 @@ function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => nu
 // With axes, and the error of each bar: the square root of its samples, as a share of them.
 export function histogram(lifetime: Lifetime): SVGElement {
   const axis = axisOf([lifetime]);
-  const svg = element("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });
+  const svg = draw("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });
   svg.setAttribute("aria-label", `Lifetimes of ${format.count(Number(lifetime.samples))} samples that died`);
   const bins = binsOf(lifetime, axis);
   const most = Math.max(...bins.map(({ bytes, error }) => bytes + error), 1);
@@ -98,7 +91,7 @@ export function histogram(lifetime: Lifetime): SVGElement {
   addAxis(svg, axis, (log) => LEFT + ((log - axis.from) / (axis.to - axis.from)) * WIDTH);
   for (const bin of bins) addBar(svg, bin, y);
   for (const part of [0, 0.5, 1]) {
-    const label = element("text", { x: LEFT - 6, y: y(part * most * 0.95) + 4, "text-anchor": "end" });
+    const label = draw("text", { x: LEFT - 6, y: y(part * most * 0.95) + 4, "text-anchor": "end" });
     label.textContent = format.bytes(part * most * 0.95);
     svg.append(label);
   }
@@ -108,12 +101,12 @@ export function histogram(lifetime: Lifetime): SVGElement {
 function addBar(svg: SVGElement, bin: Bin, y: (bytes: number) => number): void {
   const left = LEFT + bin.left * WIDTH;
   const width = Math.max(1, bin.width * WIDTH - 1);
-  const bar = element("rect", { x: left, y: y(bin.bytes), width, height: HEIGHT - y(bin.bytes), class: "bar" });
-  const title = element("title", {});
+  const bar = draw("rect", { x: left, y: y(bin.bytes), width, height: HEIGHT - y(bin.bytes), class: "bar" });
+  const title = draw("title", {});
   title.textContent = `up to ${Number.isFinite(bin.upper) ? format.duration(bin.upper) : "any time"}: ` +
     format.estimate(bin.bytes, bin.error);
   bar.append(title);
   const middle = left + width / 2;
-  svg.append(bar, element("line", { x1: middle, x2: middle, y1: y(bin.bytes - bin.error),
+  svg.append(bar, draw("line", { x1: middle, x2: middle, y1: y(bin.bytes - bin.error),
     y2: y(bin.bytes + bin.error), class: "whisker" }));
 }

@@ -4,6 +4,7 @@ import type { App } from "../app";
 import { Api, type Why, type WhyWay } from "../lib/api";
 import { button, make } from "../lib/dom";
 import * as format from "../lib/format";
+import { typesOfWhy, typesText } from "../lib/heap_types";
 
 const OFF = "Snapshots from the page are off: start memprofd with --web.enable-control, or use memprofctl why";
 const OBSERVED = "Only programs with an agent have snapshots; this one is observed from outside";
@@ -35,11 +36,13 @@ export class WhyTree {
     }
   }
 
-  private show({ snapshot, reachable, garbage, paths }: Why): void {
+  private show(answer: Why): void {
+    const { snapshot, reachable, garbage, paths } = answer;
     const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
       `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage that the collector does not know yet. ` +
       `The program stood still for ${format.duration(snapshot.pause_seconds)}.`;
-    this.element.replaceChildren(make("p", {}, sum), list(paths, reachable.sampled_blocks));
+    this.element.replaceChildren(make("p", {}, sum),
+      make("p", { className: "muted types" }, typesText(typesOfWhy(answer))), list(paths, reachable.sampled_blocks));
   }
 }
 

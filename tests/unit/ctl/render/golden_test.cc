@@ -63,14 +63,30 @@ pb::ListSitesResponse sites_response() {
   return QueryService(service).list_sites(request).value();
 }
 
+// The census of a heap of 64 KiB.
+std::shared_ptr<const CensusBook> fixed_censuses() {
+  ShortCensus census{.types = {.typed = {.blocks = 900, .words = 6144}},
+                     .garbage = {.blocks = 10, .words = 512},
+                     .classes = {{"Shop.order", {.blocks = 512, .words = 4096}},
+                                 {"string list", {.blocks = 388, .words = 2048}},
+                                 {"string", {.blocks = 64, .words = 1024}}},
+                     .other = {.blocks = 8, .words = 1024}};
+  census.info.pid = 4242;
+  census.info.unix_ns = static_cast<std::int64_t>(fixed_target()->time_ns);
+  auto book = std::make_shared<CensusBook>();
+  book->add(census);
+  return book;
+}
+
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
   FakeService service({with_budget, failed_target(), quiet_target()});
   service.values = testing::fixed_report();
-  expect_golden(
-      "metrics.txt",
-      PrometheusExporter(service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}).text());
+  const PrometheusExporter exporter(
+      service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}, std::make_shared<ServerStats>(),
+      [] { return ProcessStats{}; }, std::make_shared<HeapOutcomes>(), fixed_censuses());
+  expect_golden("metrics.txt", exporter.text());
 }
 
 TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::answer_json(sites_response()).value()); }

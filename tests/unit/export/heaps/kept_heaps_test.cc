@@ -99,6 +99,37 @@ TEST_F(KeptHeapsTest, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(0u, diff->more_sites());
 }
 
+TEST_F(KeptHeapsTest, WhatWasInThemIsToldOfThoseThatAreCounted) {
+  pb::ListCensusesRequest request;
+  request.set_pid(4242);
+  EXPECT_EQ(2u, kept_.censuses(request)->uncounted());
+  EXPECT_EQ(0, kept_.censuses(request)->heaps_size());
+  ASSERT_TRUE(heaps_.count_kept("auto-b.heap").ok());
+  ASSERT_TRUE(compare("auto-a.heap", "auto-b.heap").ok()) << "who asks about one counts it, too";
+  request.set_limit(1);
+  const auto told = kept_.censuses(request);
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(0u, told->uncounted());
+  ASSERT_EQ(2, told->heaps_size());
+  EXPECT_EQ("auto-a.heap", told->heaps(0).name()) << "the earliest first";
+  ASSERT_EQ(1, told->classes_size());
+  EXPECT_EQ("float", told->classes(0).name());
+  ASSERT_EQ(2, told->classes(0).counts_size());
+  EXPECT_EQ(3u, told->classes(0).counts(0).blocks());
+  EXPECT_EQ(5u, told->classes(0).counts(1).blocks());
+  ASSERT_EQ(2, told->other_size());
+  EXPECT_EQ(8u * 4, told->other(0).bytes());
+  EXPECT_EQ(8u * 6, told->other(1).bytes());
+  EXPECT_EQ(4u, told->types(0).reachable().blocks());
+  request.set_limit(2);
+  EXPECT_EQ("block(5)", kept_.censuses(request)->classes(1).name());
+  EXPECT_EQ(0u, kept_.censuses(request)->classes(1).counts(0).blocks()) << "not there before";
+  request.set_pid(1);
+  EXPECT_EQ(0, kept_.censuses(request)->heaps_size());
+  request.set_limit(101);
+  EXPECT_TRUE(absl::IsInvalidArgument(kept_.censuses(request).status()));
+}
+
 TEST_F(KeptHeapsTest, WhatIsNotKeptIsRefused) {
   EXPECT_EQ(absl::StatusCode::kNotFound, compare("auto-a.heap", "auto-c.heap").status().code());
   EXPECT_EQ(absl::StatusCode::kNotFound, compare("../auto-a.heap", "auto-b.heap").status().code());

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/metrics/heap_metrics.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/temp_dir.h"
 
@@ -132,6 +133,38 @@ TEST(PrometheusText, SnapshotsOfAHeapCountSinceTheAttach) {
   }
   EXPECT_EQ(0u, heaps->taken_of(4242, target->attached_ns)) << "what is remembered is bounded";
   EXPECT_EQ(1u, heaps->taken_of(7, target->attached_ns + 5000));
+}
+
+TEST(PrometheusText, HasTheCensusOfTheLastSnapshotByClass) {
+  const TargetSnapshotPtr target = testing::fixed_target();
+  testing::FakeService service({target});
+  const auto censuses = std::make_shared<CensusBook>();
+  const PrometheusExporter exporter(
+      service, {"1"}, {}, std::make_shared<ServerStats>(), [] { return ProcessStats{}; },
+      std::make_shared<HeapOutcomes>(), censuses);
+  ShortCensus census{.other = {.blocks = 5, .words = 50}};
+  census.info.pid = 4242;
+  census.info.unix_ns = static_cast<std::int64_t>(target->attached_ns) - 1;
+  censuses->add(census);
+  EXPECT_EQ(std::string::npos, exporter.text().find("memprofd_heap_class"))
+      << "of the program before";
+  for (std::uint64_t i = 0; i <= kHeapClassSeries; ++i) {
+    census.classes.push_back({absl::StrCat("t", i), {.blocks = 1, .words = 100 - i}});
+  }
+  census.classes[0].name = std::string(300, 'a') + "0";
+  census.classes[1].name = std::string(300, 'a') + "1";
+  census.info.unix_ns = static_cast<std::int64_t>(target->attached_ns) + 2'000'000'000;
+  censuses->add(census);
+  auto found = scrape(exporter);
+  const auto of = [&](const std::string& name, const std::string& block_class) {
+    return found[absl::StrCat(name, "{pid=\"4242\",program=\"server.exe\",class=\"", block_class,
+                              "\"}")];
+  };
+  EXPECT_EQ(8 * 98, of("memprofd_heap_class_bytes", "t2"));
+  EXPECT_EQ(8 * (100 + 99), of("memprofd_heap_class_bytes", std::string(200, 'a'))) << "cut";
+  EXPECT_EQ(8 * (50 + 80), of("memprofd_heap_class_bytes", "other"));
+  EXPECT_EQ(6, of("memprofd_heap_class_blocks", "other"));
+  EXPECT_EQ(0, of("memprofd_heap_class_bytes", "t20"));
 }
 
 TEST(PrometheusText, HasWhatABudgetHasComeTo) {

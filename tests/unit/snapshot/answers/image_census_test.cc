@@ -57,9 +57,9 @@ TEST(ImageCensus, TellsHowMuchOfWhatIsReachableHasAType) {
   image.type_of = {1, 0, 1, 2};  // the last is of functions that have several types
   image.types_found = {.disagreed = 7, .modules = 1, .modules_without_files = 2};
   const ImageCensus census = census_of(image);
-  EXPECT_EQ(1u, census.typed.blocks);
-  EXPECT_EQ(3u, census.typed.words);
-  EXPECT_EQ(7u, census.types.disagreed);
+  EXPECT_EQ(1u, census.types.typed.blocks);
+  EXPECT_EQ(3u, census.types.typed.words);
+  EXPECT_EQ(7u, census.types.found.disagreed);
   EXPECT_THAT(names_of(census.by_class), ElementsAre("Shop.order", "closure", "block(3)"));
 }
 

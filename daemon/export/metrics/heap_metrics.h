@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series of a program's heap by type, of the last snapshot of it that memprofd has read.
+#pragma once
+
+#include "daemon/export/metrics/metric_families.h"
+#include "daemon/snapshot/answers/census_book.h"
+
+namespace memprofd {
+
+// Classes with series of their own; the others are one more.
+inline constexpr std::size_t kHeapClassSeries = 20;
+
+void add_heap_metrics(const ShortCensus& census, MetricFamilies& out);
+
+}  // namespace memprofd

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Censuses of heaps that are remembered when the images are gone: the classes with the most
+// memory, and the rest as one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/snapshot/answers/image_census.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct NamedCount {
+  std::string name;
+  BlockCount count;
+};
+
+struct ShortCensus {
+  static constexpr std::size_t kMostClasses = 100;
+
+  ImageInfo info;
+  TypedCount types;
+  BlockCount garbage;
+  std::vector<NamedCount> classes;  // reachable ones, the largest first
+  BlockCount other;                 // of further classes
+};
+using ShortCensusPtr = std::shared_ptr<const ShortCensus>;
+
+ShortCensus shortened(const ImageInfo& info, const ImageCensus& census);
+
+// By snapshot: of one process at one moment there is one. Thread-safe.
+class CensusBook {
+ public:
+  // The one of the earliest snapshot gives way to a further one.
+  static constexpr std::size_t kMost = 1000;
+
+  void add(ShortCensus census);
+  // Null: there is none.
+  ShortCensusPtr of(const ImageInfo& info) const;
+  // The one of the latest snapshot of that process, if that is not from before the moment.
+  ShortCensusPtr latest(std::uint32_t pid, std::int64_t since_unix_ns) const;
+
+ private:
+  using Key = std::pair<std::int64_t, std::uint32_t>;  // time, pid
+
+  mutable std::mutex mutex_;
+  std::map<Key, ShortCensusPtr> censuses_;  // guarded by mutex_
+};
+
+}  // namespace memprofd

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types of the source for heaps of anybody's programs, in a service that has more rights than those
+// have who wrote the compiler's files: SourceRights says which are read, by parsers that take
+// anything, within a bound of memory. A file system may never answer, so they are looked for and
+// read in threads of their own, which are waited for only so long.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/types/source_modules.h"
+
+namespace memprofd {
+
+// Asks in a thread of its own, each time; once all answers together have taken longer than that,
+// there are no more. Not to be used by two threads.
+class PatientFinder {
+ public:
+  PatientFinder(FindUnit find, std::chrono::milliseconds patience)
+      : find_(std::make_shared<FindUnit>(std::move(find))), left_(patience) {}
+
+  SourceUnit find(const std::string& unit);
+  bool has_given_up() const { return left_.count() <= 0; }
+
+ private:
+  // Threads of this process, those among them that were given up and still wait for a file.
+  static constexpr int kMostAsking = 8;
+
+  // The thread has it too, and may outlive this: as may what it has found.
+  const std::shared_ptr<FindUnit> find_;
+  std::chrono::nanoseconds left_;
+};
+
+// Thread-safe.
+class GuardedTypes {
+ public:
+  // Files, or folders with all below, where to look before the usual places.
+  explicit GuardedTypes(std::vector<std::string> places = {}) : places_(std::move(places)) {}
+
+  // kNotFound: one is not there.
+  absl::Status check() const;
+  // pid: of the program, if it runs: only if its path means its own file here, not another one
+  // outside of its container, files are looked for beside it.
+  void give(HeapImage& image, std::optional<std::uint32_t> pid) const;
+
+ private:
+  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::uint64_t kMostMemory = 256 << 20;
+  static constexpr std::size_t kMostItems = 500'000;
+
+  const std::vector<std::string> places_;
+};
+
+}  // namespace memprofd
