@@ -190,8 +190,9 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/bpf/%.bpf.o
 
 # ---------------------------------------------------------------- agent
 
-# No red zone: the kernel may push on the stack at a probe.
-AGENT_CFLAGS := -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
+# No red zone: the kernel may push on the stack at a probe. Functions and lines are all that is told of
+# the code (-g1): the file is copied into containers while a thread of the program waits.
+AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
 AGENT_SRC    := $(wildcard agent-lib/*.c) agent-lib/stubs_$(ARCH).S
 AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
 
