@@ -43,9 +43,9 @@ inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
 // What one sample with a callstack of 40 frames costs, before anything has been counted.
 inline double usual_sample_seconds(memprof_capture_by capture, double trap_ns) {
   constexpr std::uint64_t kFrames = 40;
-  return capture == MEMPROF_CAPTURE_BY_RUNTIME
-             ? cost_seconds({.samples = 1, .frames = kFrames}, trap_ns)
-             : cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kUsualWalkNs}, trap_ns);
+  return capture == MEMPROF_CAPTURE_BY_KERNEL
+             ? cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kUsualWalkNs}, trap_ns)
+             : cost_seconds({.samples = 1, .frames = kFrames}, trap_ns);
 }
 
 }  // namespace memprofd
