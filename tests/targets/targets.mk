@@ -181,7 +181,7 @@ $(LATE_OTHERS): $(BUILD)/targets-%/late_stacks: $(LATE) $(COMPILE_WITH)
 
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench
-BENCH_OWN    := many_threads bursts
+BENCH_OWN    := many_threads bursts depths
 BENCH_COMMON := churn deep live_heap c_heavy
 BENCH_NAMES  := $(BENCH_COMMON) $(BENCH_OWN)
 PLAIN_TRACKER := tests/bench/programs/plain_tracker.ml
