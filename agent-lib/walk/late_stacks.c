@@ -18,8 +18,12 @@ extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 #define MEMPROF_MAY_BE_CALLSTACK(words) ((words) == 1)
 #endif
 
-#define LATE 1024u
-#define WORDS 65536u /* of their frames in all */
+#ifndef MEMPROF_LATE
+#define MEMPROF_LATE 1024u	  /* that wait at once, at most */
+#define MEMPROF_LATE_WORDS 32768u /* of their frames in all */
+#endif
+#define WORDS MEMPROF_LATE_WORDS
+#define NONE UINT16_MAX
 /* A program that itself allocates so many blocks of that size, for each callstack and at least,
  * would pay for a walk with each. */
 #define STRANGERS_EACH 16u
@@ -27,24 +31,25 @@ extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 #define MEMPROF_STRANGERS_MIN 4096u
 #endif
 
-/* Both are rings: numbers only grow, and count modulo their size. */
+/* In a list by age; those that are free in one of their own. */
 static struct late_stack {
-	value block; /* a root; 0: none any more */
-	uint64_t words_at;
-	uint32_t depth, cut;
+	value block; /* a root */
+	uint32_t words_at, depth, cut;
+	uint16_t older, newer;
 	const struct memprof_stack *stack; /* that it was found in, by this walk of it */
 	uint64_t walks;
-} late[LATE];
-static uint64_t late_begin, late_end, late_next; /* the next one is likely to be taken next */
-static uint64_t words[WORDS];
-static uint64_t words_end;
+} late[MEMPROF_LATE];
+static uint16_t oldest, newest, first_free;
+
+/* The frames are in one half. When that is full, those that still wait go to the other one. */
+static uint64_t words[2][WORDS];
+static uint32_t half, words_used;
 
 static allocator *next_allocate;
 static void (*next_scan_roots)(scanning_action);
 static int active, scanning; /* in a session; in the chain of scanners */
-#define NONE UINT64_MAX
-static uint64_t again_at = NONE; /* taken, and may be taken again */
-static uint64_t taken;		 /* of those kept, at most all */
+static uint16_t again_at;    /* taken, and may be taken again; or NONE */
+static uint64_t kept, taken; /* of those kept, at most all */
 static struct {
 	uintptr_t begin, end;
 } runtime_code;
@@ -87,66 +92,108 @@ int memprof_late_stacks_are_possible(void)
 
 /* ------------------------------------------------------------------ keeping */
 
-static int words_are_there(const struct late_stack *of)
+static void forget(uint16_t i)
 {
-	return words_end - of->words_at <= WORDS;
+	struct late_stack *one = &late[i];
+
+	*(one->older == NONE ? &oldest : &late[one->older].newer) = one->newer;
+	*(one->newer == NONE ? &newest : &late[one->newer].older) = one->older;
+	one->newer = first_free;
+	first_free = i;
+	if (again_at == i)
+		again_at = NONE;
 }
 
-/* Whether the walk that found these frames has found all as it was for the one kept last. */
-static int is_last_again(const struct memprof_frames *found)
+static uint16_t new_one(void)
 {
-	const struct late_stack *last = &late[(late_end - 1) % LATE];
+	uint16_t i;
 
-	return late_end != late_begin && found->stack && last->stack == found->stack &&
-	       last->walks + 1 == found->stack->walks &&
-	       found->stack->kept == found->stack->count && words_are_there(last);
+	if (first_free == NONE)
+		forget(oldest);
+	i = first_free;
+	first_free = late[i].newer;
+	late[i].older = newest;
+	late[i].newer = NONE;
+	*(newest == NONE ? &oldest : &late[newest].newer) = i;
+	newest = i;
+	return i;
 }
 
-static uint64_t keep_words(const struct memprof_frames *found)
+/* Those kept one after the other may have the same words. The oldest ones go when there is no room
+ * for all and so many more. */
+static void move_words(uint32_t more)
 {
-	uint64_t at = words_end;
+	uint32_t used = 0, before = WORDS, now = 0;
+
+	for (uint16_t i = newest, older; i != NONE; i = older) {
+		struct late_stack *one = &late[i];
+		uint32_t at = one->words_at;
+
+		older = one->older;
+		if (at != before && used + one->depth + more > WORDS) {
+			forget(i);
+			continue;
+		}
+		if (at != before) {
+			memcpy(words[!half] + used, words[half] + at, one->depth * sizeof **words);
+			now = used;
+			used += one->depth;
+			before = at;
+		}
+		one->words_at = now;
+	}
+	half = !half;
+	words_used = used;
+}
+
+static uint32_t keep_words(const struct memprof_frames *found)
+{
 	uint64_t *to;
 
-	if (at % WORDS + found->depth > WORDS)
-		at += WORDS - at % WORDS;
-	to = words + at % WORDS;
-	words_end = at + found->depth;
+	if (words_used + found->depth > WORDS)
+		move_words(found->depth);
+	to = words[half] + words_used;
+	words_used += found->depth;
 	if (!found->stack) {
 		memcpy(to, found->list, found->depth * sizeof *to);
-		return at;
+		return words_used - found->depth;
 	}
 	for (uint32_t i = 0; i < found->stack->count; i++) {
 		if (memprof_slot_kind(&found->stack->slots[i]) == MEMPROF_SLOT_FRAME)
 			*to++ = found->stack->slots[i].word;
 	}
-	return at;
+	return words_used - found->depth;
 }
 
-static void fail_if_crowded(void)
+/* Whether the walk that found these frames has found all as it was for the one kept last. */
+static int is_last_again(const struct memprof_frames *found)
 {
-	if (late_end > MEMPROF_STRANGERS_MIN && late_end - taken > STRANGERS_EACH * taken)
-		memprof_walk_failed(MEMPROF_WALK_CROWDED);
+	const struct late_stack *last = &late[newest];
+
+	return newest != NONE && found->stack && last->stack == found->stack &&
+	       last->walks + 1 == found->stack->walks && found->stack->kept == found->stack->count;
 }
 
 static void keep(value block)
 {
-	struct late_stack one = {.block = block};
 	struct memprof_frames found;
+	struct late_stack *one;
+	uint32_t at;
 
 	if (!memprof_walk_own(&found)) {
 		memprof_walk_failed(MEMPROF_WALK_BROKEN_STACK);
 		return;
 	}
-	one.words_at =
-		is_last_again(&found) ? late[(late_end - 1) % LATE].words_at : keep_words(&found);
-	one.depth = found.depth;
-	one.cut = found.cut;
-	one.stack = found.stack;
-	one.walks = found.stack ? found.stack->walks : 0;
-	late[late_end++ % LATE] = one;
-	if (late_end - late_begin > LATE)
-		late_begin = late_end - LATE;
-	fail_if_crowded();
+	at = is_last_again(&found) ? late[newest].words_at : keep_words(&found);
+	one = &late[new_one()];
+	one->block = block;
+	one->words_at = at;
+	one->depth = found.depth;
+	one->cut = found.cut;
+	one->stack = found.stack;
+	one->walks = found.stack ? found.stack->walks : 0;
+	if (++kept > MEMPROF_STRANGERS_MIN && kept - taken > STRANGERS_EACH * taken)
+		memprof_walk_failed(MEMPROF_WALK_CROWDED);
 }
 
 /* The block has neither a header nor contents yet: nothing looks at it before it has. */
@@ -162,11 +209,9 @@ static uint64_t *on_allocate(uint64_t size)
 
 static void scan_roots(scanning_action action)
 {
-	for (uint64_t i = late_begin; i != late_end; i++) {
-		value *block = &late[i % LATE].block;
-
-		if (*block != 0)
-			action(*block, block);
+	if (active) {
+		for (uint16_t i = oldest; i != NONE; i = late[i].newer)
+			action(late[i].block, &late[i].block);
 	}
 	if (next_scan_roots)
 		next_scan_roots(action);
@@ -174,47 +219,36 @@ static void scan_roots(scanning_action action)
 
 /* ------------------------------------------------------------------ taking */
 
-static struct late_stack *find(value block)
+static uint16_t find(value block)
 {
-	uint64_t count = late_end - late_begin;
+	uint16_t i = newest;
 
-	if (late_next < late_begin || late_next >= late_end)
-		late_next = late_begin;
-	for (uint64_t i = 0; i < count; i++) {
-		if (late[late_next % LATE].block == block)
-			return &late[late_next % LATE];
-		if (++late_next == late_end)
-			late_next = late_begin;
-	}
-	return NULL;
-}
-
-static void forget(uint64_t at)
-{
-	if (at >= late_begin && at < late_end)
-		late[at % LATE].block = 0;
-	while (late_begin != late_end && late[late_begin % LATE].block == 0)
-		late_begin++;
+	while (i != NONE && late[i].block != block)
+		i = late[i].older;
+	return i;
 }
 
 int memprof_take_late_stack(value callstack, int again, struct memprof_frames *found)
 {
-	const struct late_stack *one = find(callstack);
+	uint16_t i = find(callstack);
+	const struct late_stack *one;
 
-	if (!one) {
+	if (i == NONE) {
 		memprof_late_stacks_go_on();
 		return 0;
 	}
-	*found = (struct memprof_frames){one->depth, one->cut, NULL, words + one->words_at % WORDS};
-	if (again_at != late_next) {
-		forget(again_at);
+	one = &late[i];
+	*found = (struct memprof_frames){one->depth, one->cut, NULL, words[half] + one->words_at};
+	if (again_at != i) {
 		taken++;
+		if (again_at != NONE)
+			forget(again_at);
 	}
 	if (again)
-		again_at = late_next;
+		again_at = i;
 	else
-		forget(late_next);
-	return words_are_there(one);
+		forget(i);
+	return 1;
 }
 
 /* ------------------------------------------------------------------ sessions */
@@ -237,10 +271,19 @@ void memprof_late_stacks_go_on(void)
 	caml_fl_p_allocate = on_allocate;
 }
 
+static void forget_all(void)
+{
+	for (uint32_t i = 0; i < MEMPROF_LATE; i++)
+		late[i].newer = i + 1 < MEMPROF_LATE ? (uint16_t)(i + 1) : NONE;
+	first_free = 0;
+	oldest = newest = again_at = NONE;
+	words_used = 0;
+	kept = taken = 0;
+}
+
 void memprof_late_stacks_begin(void)
 {
-	late_begin = late_end = late_next = words_end = taken = 0;
-	again_at = NONE;
+	forget_all();
 	if (!scanning) {
 		next_scan_roots = caml_scan_roots_hook;
 		caml_scan_roots_hook = scan_roots;
@@ -256,7 +299,6 @@ void memprof_late_stacks_end(void)
 		return;
 	memprof_late_stacks_pause();
 	active = 0;
-	late_begin = late_end;
 	if (caml_scan_roots_hook != scan_roots)
 		return; /* another one has been chained above, which will call ours */
 	caml_scan_roots_hook = next_scan_roots;

@@ -21,6 +21,9 @@
 #define MEMPROF_WALKED_CALLSTACK_SIZE 1000000
 #define MEMPROF_MAY_BE_CALLSTACK(words) ((words) > 0)
 #define MEMPROF_STRANGERS_MIN UINT64_MAX
+// All that C allocates in the major heap waits then.
+#define MEMPROF_LATE 4096u
+#define MEMPROF_LATE_WORDS (1u << 18)
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
 #define MEMPROF_ON_CALLSTACK(record, callstack) \
   memprof_truth_callstack((record)->sample_id, callstack)
