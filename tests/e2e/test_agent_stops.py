@@ -111,6 +111,7 @@ class OfOwnWalk(AgentStops):
         self.memprofd.wait_state(self.pid, "sampling")
         self.assertIn("did not agree with the OCaml runtime's", self.memprofd.stderr())
         self.assertEqual(self.before, written_by_the_agent(self.pid))
+        self.assertIn("callstack_cut", {drop["reason"] for drop in self.memprofd.targets()[self.pid]["drops"]})
         self.memprofd.set_rate(self.pid, 2e-3)
         self.memprofd.wait_state(self.pid, "sampling")
         self.assertEqual("runtime", self.memprofd.targets()[self.pid]["capture"])

@@ -33,7 +33,8 @@ class Captures(E2ETest):
         seen = {}
         for capture in captures:
             target, daemon, truth, sites = self.run_known(capture, folder)
-            self.assertEqual(capture, daemon.targets()[target.pid]["capture"])
+            info = daemon.targets()[target.pid]
+            self.assertEqual((capture, f"CAPTURED_BY_{capture.upper()}"), (info["capture"], info["captured_by"]))
             for name in SITES:
                 with self.subTest(capture=capture, site=name):
                     found, exact = sum_sites(sites, name), truth[name]
