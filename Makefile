@@ -190,16 +190,18 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/bpf/%.bpf.o
 
 # ---------------------------------------------------------------- agent
 
-# No red zone: the kernel may push on the stack at a probe.
-AGENT_CFLAGS := -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
-AGENT_SRC    := $(wildcard agent-lib/*.c) agent-lib/stubs_$(ARCH).S
+# No red zone: the kernel may push on the stack at a probe. Functions and lines are all that is told of
+# the code (-g1): the file is copied into containers while a thread of the program waits.
+AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
+AGENT_SRC    := $(wildcard agent-lib/*.c agent-lib/walk/*.c) agent-lib/stubs_$(ARCH).S
+AGENT_HEADERS := $(wildcard agent-lib/*.h agent-lib/walk/*.h agent-lib/include/*.h)
 AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
 
-$(BUILD)/agent/%.c.o: agent-lib/%.c $(wildcard agent-lib/*.h agent-lib/include/*.h)
+$(BUILD)/agent/%.c.o: agent-lib/%.c $(AGENT_HEADERS)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
-$(BUILD)/agent/%.S.o: agent-lib/%.S $(wildcard agent-lib/*.h agent-lib/include/*.h)
+$(BUILD)/agent/%.S.o: agent-lib/%.S $(AGENT_HEADERS)
 	$(call say,AS,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
@@ -269,7 +271,7 @@ uninstall:
 grafana-dashboards:
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
-SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/walk/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
 format:
 	$(Q)clang-format -i $(SOURCES)
 format-check:

@@ -31,6 +31,7 @@
 #include "batch.h"
 #include "domain_words.h"
 #include "domains.h"
+#include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"
 #include "runtime_abi.h"
@@ -45,6 +46,7 @@ static void at_minor_gc_end_of_session(void)
 	uint64_t now_ns = memprof_now_ns();
 
 	memprof_minor_pause_ended(now_ns);
+	memprof_late_stacks_go_on();
 	if (memprof_has_domains()) {
 		memprof_domain_collected();
 		memprof_domains_remind(memprof_session_over());
@@ -104,6 +106,7 @@ __attribute__((constructor)) static void load(void)
 	}
 	memprof_profiles_load(memprof_tracker_load(), memprof_tracker_alloc_minor());
 	memprof_domains_load(memprof_session_work, memprof_session_due);
+	memprof_late_stacks_load();
 	pthread_atfork(NULL, NULL, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	memprof_set_hook(&caml_minor_gc_end_hook, on_minor_gc_end);

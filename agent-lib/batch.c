@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include "batch.h"
-
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "packed.h"
 
@@ -11,15 +7,6 @@
  * waited for by their callstacks; packed batches are worth being large. */
 #define FLUSH_AGE_NS 10000000u
 #define PACKED_FLUSH_AGE_NS 100000000u
-
-static __thread uint32_t cached_tid;
-
-static uint32_t current_tid(void)
-{
-	if (cached_tid == 0)
-		cached_tid = (uint32_t)syscall(SYS_gettid);
-	return cached_tid;
-}
 
 static void plain_append(uint32_t index, struct memprof_record *record)
 {
@@ -38,7 +25,7 @@ void memprof_append(uint32_t index, struct memprof_record *record, value callsta
 {
 	memprof_use_buffer(index);
 	memprof_end_batch_of_before(index);
-	record->origin |= MEMPROF_ORIGIN(current_tid(), 0, 0);
+	record->origin |= MEMPROF_ORIGIN(memprof_current_tid(), 0, 0);
 	if (memprof_batch_format(&memprof_buffers[index]) == MEMPROF_BATCH_PACKED)
 		memprof_packed_append(index, record, callstack);
 	else
@@ -59,8 +46,4 @@ void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns)
 	memprof_give_back_buffer(index);
 }
 
-void memprof_batch_forget(void)
-{
-	cached_tid = 0;
-	memprof_forget_buffers();
-}
+void memprof_batch_forget(void) { memprof_forget_buffers(); }

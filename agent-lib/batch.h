@@ -10,7 +10,7 @@
 #include "buffers.h"
 
 /* Appends one record, its time and thread filled in, and flushes when the batch is full.
- * callstack: of an allocation, as the runtime gives it; only looked at when the runtime
+ * callstack: of an allocation, as the runtime gives it; not looked at when the kernel
  * captures. */
 void memprof_append(uint32_t buffer, struct memprof_record *record, value callstack);
 /* Flushes when the oldest record of the domain's buffer waits for long. */

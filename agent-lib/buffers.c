@@ -3,7 +3,9 @@
 #include "buffers.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t first_seq,
 				uint32_t generation, uint32_t buffer,
@@ -31,6 +33,15 @@ uint64_t memprof_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static __thread uint32_t cached_tid;
+
+uint32_t memprof_current_tid(void)
+{
+	if (cached_tid == 0)
+		cached_tid = (uint32_t)syscall(SYS_gettid);
+	return cached_tid;
 }
 
 /* The last index stands for those that no runtime has today: never beyond the arrays. */
@@ -96,9 +107,9 @@ void memprof_use_buffer(uint32_t index) { use(&memprof_agent_control.buffers_use
 
 static enum memprof_batch_format running_format(void)
 {
-	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME
-		       ? MEMPROF_BATCH_PACKED
-		       : MEMPROF_BATCH_PLAIN;
+	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_KERNEL
+		       ? MEMPROF_BATCH_PLAIN
+		       : MEMPROF_BATCH_PACKED;
 }
 
 void memprof_begin_batch(struct memprof_batch_buffer *buffer, enum memprof_batch_format format)
@@ -188,6 +199,7 @@ void memprof_announce(uint32_t generation)
 
 void memprof_forget_buffers(void)
 {
+	cached_tid = 0;
 	memprof_unlock_shared_buffer();
 	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++)
 		memprof_buffers[i].count = 0;

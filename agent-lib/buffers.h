@@ -32,6 +32,7 @@ union memprof_activity {
 extern volatile union memprof_activity memprof_activity;
 
 uint64_t memprof_now_ns(void);
+uint32_t memprof_current_tid(void); /* of this thread, anywhere */
 /* The index of this domain, below MEMPROF_DOMAINS. */
 uint32_t memprof_domain_index(void);
 /* Counts the domain among those used from now on. */

@@ -2,12 +2,15 @@
 #include "packed.h"
 
 #include <cpuid.h>
+#include <stddef.h>
 
 #include "callstacks.h"
 #include "clock.h"
+#include "walk/told_stack.h"
 
 /* A thread, an allocation with a wide size, and frames that are all far. */
-#define MAX_RECORD_WORDS (2u + 5u + 3u * MEMPROF_PACKED_FRAMES)
+#define RECORD_WORDS(frames) (2u + 7u + 3u * (frames))
+#define MAX_RECORD_WORDS RECORD_WORDS(MEMPROF_PACKED_FRAMES)
 #define MAX_BATCH_NS ((uint64_t)UINT32_MAX * MEMPROF_PACKED_TIME_NS)
 
 /* What the batch's next record is told apart from. */
@@ -96,10 +99,36 @@ static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t 
 	return to;
 }
 
+/* How many frames the batch has and how many follow. */
+static uint32_t *put_counts(uint32_t *to, uint32_t shared, uint32_t new, uint32_t *bits)
+{
+	if (LIKELY(shared <= MEMPROF_PACKED_MAX_COUNT && new <= MEMPROF_PACKED_MAX_COUNT)) {
+		*bits = MEMPROF_PACKED_SHARED(shared) | MEMPROF_PACKED_NEW(new);
+		return to;
+	}
+	*bits = MEMPROF_PACKED_DEEP;
+	return put(put(to, shared), new);
+}
+
+/* The same of a callstack that the agent has found itself. */
+static uint32_t *put_told(uint32_t *to, uint64_t base, const struct memprof_told *told,
+			  uint32_t *bits)
+{
+	to = put_counts(to, told->shared, told->depth - told->shared, bits);
+	for (uint32_t i = told->shared; i < told->depth; i++)
+		to = put_frame(to, told->frames[i] & ~MEMPROF_TOLD_DEBUGINFO, base);
+	if (told->depth > 0 && told->frames[told->depth - 1] >= MEMPROF_TOLD_DEBUGINFO)
+		*bits |= MEMPROF_PACKED_DEBUGINFO;
+	if (told->cut)
+		*bits |= MEMPROF_PACKED_CUT;
+	return to;
+}
+
 /* ------------------------------------------------------------------ records */
 
+/* told: null when the runtime has captured. */
 static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct memprof_record *record,
-			   uint64_t base, value callstack)
+			   uint64_t base, value callstack, const struct memprof_told *told)
 {
 	uint32_t *head = to++;
 	uint32_t bits;
@@ -113,7 +142,8 @@ static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct mem
 		to = put(to, record->size_words);
 	}
 	to = put(to, record->n_samples);
-	to = put_callstack(to, packer, base, callstack, &bits);
+	to = told ? put_told(to, base, told, &bits)
+		  : put_callstack(to, packer, base, callstack, &bits);
 	*head |= bits;
 	packer->last_sample = record->sample_id;
 	return to;
@@ -169,10 +199,10 @@ void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
 		clock->last_ns = time_ns;
 }
 
-/* Whether the batch has room for a record, whatever its callstack, and is not too old for it. */
-static int has_room(const struct memprof_batch_buffer *buffer, uint64_t time_ns)
+/* Whether the batch has room for a record of so many words, and is not too old for it. */
+static int has_room(const struct memprof_batch_buffer *buffer, uint32_t words, uint64_t time_ns)
 {
-	return buffer->words <= MEMPROF_PACKED_WORDS - MAX_RECORD_WORDS &&
+	return buffer->words <= MEMPROF_PACKED_WORDS - words &&
 	       time_ns - buffer->packed.head.time_ns <= MAX_BATCH_NS;
 }
 
@@ -192,7 +222,8 @@ static void begin(struct memprof_batch_buffer *buffer, struct packer *packer,
 }
 
 static void put_record(struct memprof_batch_buffer *buffer, struct packer *packer,
-		       const struct memprof_record *record, value callstack)
+		       const struct memprof_record *record, value callstack,
+		       const struct memprof_told *told)
 {
 	const struct memprof_packed_head *head = &buffer->packed.head;
 	uint32_t *to = buffer->packed.words + buffer->words;
@@ -204,24 +235,43 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 	}
 	to = put(to, (record->time_ns - head->time_ns) / MEMPROF_PACKED_TIME_NS);
 	if (is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
-		to = put_alloc(to, packer, record, head->base_address, callstack);
+		to = put_alloc(to, packer, record, head->base_address, callstack, told);
 	else
 		to = put_follow(to, packer, record);
 	__atomic_store_n(&buffer->words, (uint32_t)(to - buffer->packed.words), __ATOMIC_RELEASE);
+}
+
+/* Whether the agent finds the callstack of the record itself, and what it has found. */
+static int tell(const struct memprof_record *record, value callstack, struct memprof_told *told)
+{
+	if (memprof_agent_control.running_capture != MEMPROF_CAPTURE_BY_AGENT ||
+	    !is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
+		return 0;
+	memprof_tell_stack(callstack, MEMPROF_ORIGIN_SOURCE(record->origin), told);
+	return 1;
 }
 
 void memprof_packed_append(uint32_t index, struct memprof_record *record, value callstack)
 {
 	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 	struct packer *packer = &packers[index];
+	uint32_t words = MAX_RECORD_WORDS;
+	struct memprof_told told;
+	int is_told = tell(record, callstack, &told);
 
 	record->time_ns = time_of(packer, MEMPROF_ORIGIN_KIND(record->origin));
-	if (buffer->count != 0 && !has_room(buffer, record->time_ns))
+	if (is_told && buffer->count != 0)
+		words = RECORD_WORDS(told.depth - told.shared);
+	if (buffer->count != 0 && !has_room(buffer, words, record->time_ns))
 		memprof_flush(index);
 	if (buffer->count == 0) {
 		memprof_begin_batch(buffer, MEMPROF_BATCH_PACKED);
 		begin(buffer, packer, record, index);
+		/* Each batch reads alone. */
+		told.shared = 0;
+		if (!is_told)
+			memprof_forget_told();
 	}
-	put_record(buffer, packer, record, callstack);
+	put_record(buffer, packer, record, callstack, is_told ? &told : NULL);
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
 }

@@ -2,6 +2,7 @@
 #include "pauses.h"
 
 #include "buffers.h"
+#include "walk/late_stacks.h"
 #include "runtime_abi.h"
 
 typedef void (*hook)(void);
@@ -31,6 +32,7 @@ static void on_minor_begin(void)
 {
 	if (next_minor_begin)
 		next_minor_begin();
+	memprof_late_stacks_pause();
 	if (memprof_activity.sampling)
 		minor_began_ns[memprof_domain_index()] = memprof_now_ns();
 }

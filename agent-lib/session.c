@@ -4,12 +4,18 @@
 #include <stdatomic.h>
 
 #include "domains.h"
+#include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"
 
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
 #define MEMPROF_CALLSTACK_SIZE 0
+#endif
+/* The same when the agent does: the innermost frame tells combined allocations apart and proves
+ * the walk, and a sample whose callback is late makes a block that its stack is found by. */
+#ifndef MEMPROF_WALKED_CALLSTACK_SIZE
+#define MEMPROF_WALKED_CALLSTACK_SIZE 1
 #endif
 
 /* Expected of what was allocated without one: none has a probability of e^-64. */
@@ -75,9 +81,30 @@ static void answer(enum memprof_agent_state state, uint32_t generation)
 
 static intptr_t callstack_size(void)
 {
-	return memprof_agent_control.running_capture == MEMPROF_CAPTURE_BY_RUNTIME
-		       ? (intptr_t)MEMPROF_PACKED_FRAMES
-		       : MEMPROF_CALLSTACK_SIZE;
+	switch (memprof_agent_control.running_capture) {
+	case MEMPROF_CAPTURE_BY_RUNTIME:
+		return (intptr_t)MEMPROF_PACKED_FRAMES;
+	case MEMPROF_CAPTURE_BY_AGENT:
+		return MEMPROF_WALKED_CALLSTACK_SIZE;
+	default:
+		return MEMPROF_CALLSTACK_SIZE;
+	}
+}
+
+/* Who captures a session that begins. */
+static uint32_t capture_of_session(void)
+{
+	struct memprof_agent_control *control = &memprof_agent_control;
+
+	if (control->requested_capture != MEMPROF_CAPTURE_BY_AGENT)
+		return control->requested_capture;
+	control->walk_state = MEMPROF_WALK_OK;
+	if (!memprof_walk_is_possible())
+		memprof_walk_failed(MEMPROF_WALK_UNKNOWN_RUNTIME);
+	else if (!memprof_late_stacks_are_possible())
+		memprof_walk_failed(MEMPROF_WALK_ALLOCATOR);
+	return control->walk_state == MEMPROF_WALK_OK ? MEMPROF_CAPTURE_BY_AGENT
+						      : MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
 /* OCaml 5: something has happened to a block that is followed and was not told. */
@@ -119,6 +146,8 @@ static void begin_session(double rate, uint32_t generation)
 	struct memprof_agent_control *control = &memprof_agent_control;
 
 	memprof_pauses_begin();
+	if (control->running_capture == MEMPROF_CAPTURE_BY_AGENT)
+		memprof_late_stacks_begin();
 	control->rate = rate;
 	control->starts++;
 	control->followed_since = followed_since(generation);
@@ -149,7 +178,7 @@ static void start_session(void)
 	/* In OCaml 4 callbacks may come before start returns. */
 	if (!memprof_has_domains())
 		control->running_generation = generation;
-	control->running_capture = control->requested_capture;
+	control->running_capture = capture_of_session();
 	memprof_set_profile(rate, callstack_size());
 	used = in_use();
 	if (used < 0)
@@ -195,6 +224,7 @@ static int stop_sampling(void)
 
 static void note_stop(void)
 {
+	memprof_late_stacks_end();
 	memprof_pauses_end();
 	memprof_agent_control.stops++;
 	memprof_agent_control.generation = 0;

@@ -93,12 +93,16 @@ void add_target_options(CLI::App& app, Config& config) {
                                       {"observe", AttachMode::kObserve}}))
       ->default_str("auto")
       ->type_name("MODE");
-  app.add_option("--capture", config.capture,
-                 "Choose who records callstacks. kernel: a probe at each sample; runtime: the "
-                 "program's own runtime, cheaper for many samples; auto: by the rate")
+  app.add_option(
+         "--capture", config.capture,
+         "Choose who records callstacks. kernel: a probe at each sample; runtime: the "
+         "program's own runtime, cheaper for many samples; agent: its own walk of the "
+         "stack, cheaper still, OCaml 4, writes to the runtime's allocator; auto: kernel or "
+         "runtime by the rate")
       ->transform(one_of<CaptureMode>({{"auto", CaptureMode::kAuto},
                                        {"kernel", CaptureMode::kKernel},
-                                       {"runtime", CaptureMode::kRuntime}}))
+                                       {"runtime", CaptureMode::kRuntime},
+                                       {"agent", CaptureMode::kAgent}}))
       ->default_str("auto")
       ->type_name("WHO");
   app.add_option("--agent", config.agent_path, "Inject this agent library")->type_name("FILE");

@@ -49,6 +49,8 @@
 #define MEMPROF_PACKED_WORDS 16376u
 #define MEMPROF_PACKED_RECORDS (MEMPROF_PACKED_WORDS / 2) /* of two words at least */
 #define MEMPROF_PACKED_FRAMES 256u
+/* One that the agent captures has as many at most; a deeper one is cut to MEMPROF_PACKED_FRAMES. */
+#define MEMPROF_PACKED_MOST_FRAMES 5120u
 
 /* Domains that OCaml 5 can run at once, at most. */
 #define MEMPROF_DOMAINS 4096u
@@ -91,6 +93,22 @@ struct memprof_record {
 enum memprof_capture_by {
 	MEMPROF_CAPTURE_BY_KERNEL = 0,	/* a probe where the runtime samples; plain batches */
 	MEMPROF_CAPTURE_BY_RUNTIME = 1, /* Gc.Memprof; packed batches */
+	MEMPROF_CAPTURE_BY_AGENT = 2,	/* OCaml 4: its own walk of the stack; packed batches */
+};
+
+/* Why the agent does not walk stacks itself, though it is to. */
+enum memprof_walk_state {
+	MEMPROF_WALK_OK = 0,
+	/* The session is captured by the runtime: the program's is not one that the walk is for;
+	 * its allocator is not the runtime's own. */
+	MEMPROF_WALK_UNKNOWN_RUNTIME = 1,
+	MEMPROF_WALK_ALLOCATOR = 2, /* in a session too */
+	/* In a session, which goes on with innermost frames: the walk did not find the runtime's
+	 * innermost frame; what it went through was no stack; the program allocates so many blocks
+	 * of one word by C that each would cost more than the runtime's capture. */
+	MEMPROF_WALK_DIFFERED = 3,
+	MEMPROF_WALK_BROKEN_STACK = 4,
+	MEMPROF_WALK_CROWDED = 5,
 };
 
 #define MEMPROF_ORIGIN(tid, source, kind) ((__u32)(tid) << 8 | (__u32)(source) << 4 | (__u32)(kind))
@@ -103,6 +121,7 @@ enum memprof_capture_by {
  * what records leave out is what the one before in the batch had.
  *
  *   allocation  time | head | size | n_samples | frames    wide: size takes two words
+ *   deep        time | head | size | n_samples | shared | new | frames
  *   others      time | head                                wide: | id, two words
  *   thread      tid  | head                                of the records from here on
  *
@@ -117,6 +136,7 @@ enum memprof_capture_by {
  *     7       further, outer frames are missing
  *     8..16   outermost frames that are those of the callstack before
  *     17..25  frames that follow, outermost first
+ *     26      deep: both numbers are words of their own behind n_samples instead
  *   of others
  *     4..31   how many id_steps the id is behind the last allocation's
  *
@@ -131,6 +151,8 @@ enum memprof_capture_by {
 #define MEMPROF_PACKED_CUT (1u << 7)
 #define MEMPROF_PACKED_SHARED(frames) ((__u32)(frames) << 8)
 #define MEMPROF_PACKED_NEW(frames) ((__u32)(frames) << 17)
+#define MEMPROF_PACKED_DEEP (1u << 26)
+#define MEMPROF_PACKED_MAX_COUNT 0x1ffu /* of frames in the head */
 #define MEMPROF_PACKED_BEHIND(steps) ((__u32)(steps) << 4)
 #define MEMPROF_PACKED_MAX_BEHIND 0xfffffffu
 #define MEMPROF_PACKED_FAR 0x80000000u
@@ -243,8 +265,10 @@ struct memprof_agent_control {
 
 	__u32 running_generation; /* session that new records belong to */
 	__u32 buffers_used;	  /* those from here on have never held anything */
-	__u32 running_capture;	  /* enum memprof_capture_by, of the running session */
-	__u32 domains_used;	  /* like buffers_used */
+	/* enum memprof_capture_by, of the running session: what was requested or, where the agent
+	 * cannot walk, the runtime. */
+	__u32 running_capture;
+	__u32 domains_used; /* like buffers_used */
 
 	/* Since interface 6. Blocks that were sampled in sessions of this generation and later are
 	 * told of as long as they live; those of sessions before are forgotten. In OCaml 4 it is
@@ -254,6 +278,9 @@ struct memprof_agent_control {
 	/* What domains have allocated at changes of the session, from the end of one until each
 	 * sampled in the next. */
 	__u64 unsampled_words;
+	/* Sessions that the agent is to capture. */
+	__u32 walk_state;     /* enum memprof_walk_state, of the last one */
+	__u32 callstacks_cut; /* samples told with their innermost frame alone; wraps */
 };
 
 /*

@@ -83,17 +83,27 @@ absl::Status AgentAttachment::claim_agent_there() {
 
 absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
-  config.capture = capture_mode_ != CaptureMode::kRuntime;
+  config.capture = capture_mode_ == CaptureMode::kKernel || capture_mode_ == CaptureMode::kAuto;
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
   if (control_) kernel_->set_agent(agent_.control_address);
   return absl::OkStatus();
 }
 
+// Not where it could not before.
+bool AgentAttachment::agent_may_walk() const {
+  if (target_.abi.domains) return false;
+  if (!begun_ || !control_) return true;
+  const auto status = control_->status();
+  return status.ok() && status->walk_state == MEMPROF_WALK_OK;
+}
+
 // One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
 // only if not too many targets of the program have it.
 memprof_capture_by AgentAttachment::choose_capture(double requested_rate) {
-  if (capture_at(requested_rate, capture_mode_) == MEMPROF_CAPTURE_BY_RUNTIME)
-    return MEMPROF_CAPTURE_BY_RUNTIME;
+  const memprof_capture_by wanted = capture_at(requested_rate, capture_mode_);
+  if (wanted == MEMPROF_CAPTURE_BY_RUNTIME) return wanted;
+  if (wanted == MEMPROF_CAPTURE_BY_AGENT)
+    return agent_may_walk() ? wanted : MEMPROF_CAPTURE_BY_RUNTIME;
   if (begun_ && requested_rate == requested_rate_) return session_.capture;
   const FileId program = file_id(target_.program_file->get()).value_or(FileId());
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
@@ -174,6 +184,17 @@ absl::Status AgentAttachment::attach_batch() {
       Probe::kBatch, {plan_.agent.file, plan_.agent.probe_offset, plan_.agent.semaphore_offset});
 }
 
+// An agent that cannot walk the stack has the runtime do it.
+void AgentAttachment::note_capture(const AgentStatus& status) {
+  if (session_.capture != MEMPROF_CAPTURE_BY_AGENT ||
+      status.running_capture == MEMPROF_CAPTURE_BY_AGENT)
+    return;
+  session_.capture = MEMPROF_CAPTURE_BY_RUNTIME;
+  const std::string_view why = status.followed_since ? walk_state_text(status.walk_state)
+                                                     : "the agent there is an older one";
+  log_warning("pid {}: {}; the runtime captures callstacks", target_.pid, why);
+}
+
 absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
   if (!control_) return Progress::kWaiting;
   const absl::StatusOr<AgentStatus> now = control_->status();
@@ -186,6 +207,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
   switch (status.state) {
     case MEMPROF_AGENT_SAMPLING:
     case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
+      note_capture(status);
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
       // By an agent of another build, which notices at its next collection that nobody listens.
@@ -211,7 +233,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
   ASSIGN_OR_RETURN(const Progress progress, agent_progress());
   if (progress != Progress::kSampling) return progress;
   if (!injector_gone()) return Progress::kWaiting;
-  if (session_.capture == MEMPROF_CAPTURE_BY_RUNTIME) {
+  if (session_.capture != MEMPROF_CAPTURE_BY_KERNEL) {
     kernel_->probes().begin_detach(Probe::kCapture);
     kernel_capture_.reset();
   }
@@ -341,6 +363,9 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
   }
   const auto status = control_->status();
   if (!status.ok()) return "";  // ends: found out elsewhere
+  if (status->state == MEMPROF_AGENT_SAMPLING && session_.capture == MEMPROF_CAPTURE_BY_AGENT &&
+      status->walk_state != MEMPROF_WALK_OK)
+    return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
   if (status->state == MEMPROF_AGENT_SAMPLING) return "";
   return status->state == MEMPROF_AGENT_STOPPED ? "the program has called Gc.Memprof.stop"
                                                 : "the agent stopped because memprofd stood still";

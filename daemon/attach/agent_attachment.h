@@ -77,7 +77,9 @@ class AgentAttachment final : public AttachedTarget {
 
   absl::Status claim_agent_there();
   absl::Status load_kernel_side(const AttachOptions& options);
+  bool agent_may_walk() const;
   memprof_capture_by choose_capture(double requested_rate);
+  void note_capture(const AgentStatus& status);
   absl::Status attach_capture();
   absl::Status attach_batch();
   absl::Status tell_session() const;

@@ -59,10 +59,12 @@ std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget
   const std::optional<ProbeRuns> runs =
       statistics_ ? kernel.probes().runs() : estimated_runs(target.capture(), signals);
   if (!runs) return std::nullopt;
+  const bool walked = target.capture() == MEMPROF_CAPTURE_BY_AGENT;  // as long as a window lasts
   return Reading{.at = Clock::now(),
                  .cpu_ns = process_cpu_ns(target.target().pid),
                  .counts = {.samples = signals.alloc_events + signals.records_lost,
-                            .frames = signals.frames_seen,
+                            .frames = walked ? 0 : signals.frames_seen.load(),
+                            .walked = walked ? signals.frames_seen.load() : 0,
                             .probe_hits = runs->hits,
                             .program_ns = runs->program_ns}};
 }
@@ -75,6 +77,7 @@ OverheadWindow TargetOverhead::between(const Reading& begin, const Reading& end)
                              : 0,  // the process has ended
           .counts = {.samples = to.samples - from.samples,
                      .frames = to.frames - from.frames,
+                     .walked = to.walked - from.walked,
                      .probe_hits = to.probe_hits - from.probe_hits,
                      .program_ns = to.program_ns - from.program_ns}};
 }

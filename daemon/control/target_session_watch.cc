@@ -155,6 +155,7 @@ void TargetSession::show_progress() {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
     info.message = sampling ? observe_text(attached_->why_observed) : target.waiting_for();
     info.paused_seconds = target.paused_seconds();
+    info.capture = capture_name(target.capture());
     if (sampling && info.attach_seconds == 0) info.attach_seconds = seconds_since(requested_at_);
   });
   if (!sampling) return;

@@ -6,8 +6,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint32_t kFrameBits = 0x1ff;
-
 // Mixes one more number into a hash.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
   hash = (hash ^ number) * 0x9e3779b97f4a7c15ULL;
@@ -96,9 +94,25 @@ bool PackedDecoder::take_size(bool wide, memprof_record& record) {
 }
 
 bool PackedDecoder::take_callstack(std::uint32_t head) {
-  const std::uint32_t shared = head >> 8 & kFrameBits, added = head >> 17 & kFrameBits;
-  if (shared > depth_ || shared + added > frames_.size()) return false;
+  std::optional<std::uint32_t> shared = head >> 8 & MEMPROF_PACKED_MAX_COUNT;
+  std::optional<std::uint32_t> added = head >> 17 & MEMPROF_PACKED_MAX_COUNT;
+  if ((head & MEMPROF_PACKED_DEEP) != 0) {
+    shared = take();
+    added = take();
+  }
+  if (!shared || !added || !take_frames(*shared, *added)) return false;
+  debuginfo_ = (head & MEMPROF_PACKED_DEBUGINFO) != 0;
+  cut_ = (head & MEMPROF_PACKED_CUT) != 0;
+  return true;
+}
+
+bool PackedDecoder::take_frames(std::uint32_t shared, std::uint32_t added) {
+  if (shared > depth_ || added > MEMPROF_PACKED_MOST_FRAMES - shared) return false;
   depth_ = shared;
+  if (frames_.size() < shared + added) {
+    frames_.resize(shared + added);
+    hashes_.resize(shared + added + 1);
+  }
   for (std::uint32_t i = 0; i < added; ++i) {
     const auto address = take_address();
     if (!address || (*address & MEMPROF_RUN_MARK) != 0) return false;
@@ -106,8 +120,6 @@ bool PackedDecoder::take_callstack(std::uint32_t head) {
     hashes_[depth_ + 1] = mix(hashes_[depth_], *address);
     ++depth_;
   }
-  debuginfo_ = (head & MEMPROF_PACKED_DEBUGINFO) != 0;
-  cut_ = (head & MEMPROF_PACKED_CUT) != 0;
   return true;
 }
 

@@ -15,7 +15,6 @@
 //   hashes_ 0       1       2       3         4
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,6 +50,7 @@ class PackedDecoder {
   std::optional<std::uint64_t> take_address();
   bool take_size(bool wide, memprof_record& record);
   bool take_callstack(std::uint32_t head);
+  bool take_frames(std::uint32_t shared, std::uint32_t added);
   std::optional<memprof_record> alloc(std::uint32_t head, memprof_record record);
   std::optional<memprof_record> follow(std::uint32_t head, memprof_record record);
 
@@ -58,8 +58,8 @@ class PackedDecoder {
   Words words_;
   std::uint64_t last_sample_ = 0;
   std::uint32_t tid_ = 0;
-  std::array<std::uint64_t, MEMPROF_PACKED_FRAMES> frames_{};
-  std::array<std::uint64_t, MEMPROF_PACKED_FRAMES + 1> hashes_{};
+  std::vector<std::uint64_t> frames_;
+  std::vector<std::uint64_t> hashes_{0};
   std::uint32_t depth_ = 0;
   bool debuginfo_ = false;
   bool cut_ = false;

@@ -282,6 +282,7 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);
   drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
+  drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
 }
 
 absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {

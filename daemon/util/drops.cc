@@ -45,6 +45,7 @@ constexpr std::array<DropRow, kDrops> kRows = {{
     {Drop::kAgentDomainsFull, {"agent", "domains_full"}},
     {Drop::kAgentStoppedByProgram, {"agent", "stopped_by_program"}},
     {Drop::kAgentCallstackMoved, {"agent", "callstack_moved", true}},
+    {Drop::kAgentCallstackCut, {"agent", "callstack_cut"}},
     {Drop::kDiscoverMemoryFull, {"discover", "memory_full"}},
     {Drop::kSymbolizeMemoryFull, {"symbolize", "memory_full"}},
 }};

@@ -54,6 +54,7 @@ enum class Drop {
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
   kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
+  kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
   // Looking at the program, its files and its plugins.
   kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
   // Names of code.

@@ -8,6 +8,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "agent-lib"
+WALK = ("walk/told_stack.c", "walk/late_stacks.c", "walk/own_walk.c")
 
 
 def said_by(source, parts):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's own walk of OCaml 4 stacks (agent-lib/delta_walk.h), proven on the program that runs:
- * an agent that is built with this compares what it finds with the callstacks of the runtime, in
- * sessions that the runtime captures and while a test wants it to. No record depends on it. All
+ * The agent's own walk of OCaml 4 stacks (agent-lib/walk/delta_walk.h), proven on the program that
+ * runs: an agent that is built with this compares what it finds with the callstacks of the runtime,
+ * in sessions that the runtime captures and while a test wants it to. No record depends on it. All
  * calls under the runtime lock.
  */
 #ifndef MEMPROF_STACK_CHECK_H

@@ -7,7 +7,7 @@ import unittest
 import fake_runtime
 
 PARTS = ("session.c", "pauses.c", "domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "batch.c",
-         "packed.c", "callstacks.c", "snapshot_domains.c")
+         "packed.c", "callstacks.c", "snapshot_domains.c", *fake_runtime.WALK)
 
 
 def steps():

@@ -20,7 +20,7 @@ STACKS = int(os.environ.get("MEMPROFD_STACKS", "20000"))
 # struct memprof_stack_checks, tests/agent/stack_check.h
 CHECKS = struct.Struct("<7Q")
 NAMES = ("equal", "different", "postponed", "too_deep", "walked", "verified", "unsupported")
-# struct memprof_stack, agent-lib/delta_walk.h: there are so many, with these parts.
+# struct memprof_stack, agent-lib/walk/delta_walk.h: there are so many, with these parts.
 REMEMBERED, HEAD_BYTES, SIZES_BYTES, SLOTS_BYTES = 8, 32, 16 * 1024, 16 * 16384
 SLOT = struct.Struct("<QQ")
 FRAME, BOTTOM = 0, 1

@@ -12,26 +12,42 @@ from harness import E2ETest, eventually, proc_status
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
 import agent_process  # noqa: E402
+from runtime_words import written_by_the_agent  # noqa: E402
+
+
+def in_agent(pid, name):
+    """Address of a variable of an injected agent; None when there is no agent."""
+    path = (harness.BUILD / "libmemprof_agent.so").resolve()
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        if line.endswith(str(path)):
+            return int(line.split("-")[0], 16) + agent_process.symbol(path, name)
+    return None
 
 
 def agent_state(pid):
     """State in the control block of an injected agent; None when there is no agent."""
-    path = (harness.BUILD / "libmemprof_agent.so").resolve()
-    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-        if line.endswith(str(path)):
-            at = int(line.split("-")[0], 16) + agent_process.symbol(path, "memprof_agent_control")
-            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-                head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
-            return agent_process.unpack_head(head)["state"]
-    return None
+    at = in_agent(pid, "memprof_agent_control")
+    if at is None:
+        return None
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
+    return agent_process.unpack_head(head)["state"]
+
+
+def write_to_agent(pid, name, offset, data):
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        os.pwrite(memory.fileno(), data, in_agent(pid, name) + offset)
 
 
 class AgentStops(E2ETest):
+    options = ()
+
     def setUp(self):
         super().setUp()
         self.target_process = self.target("busy_threads")
         self.pid = self.target_process.pid
-        self.memprofd = self.daemon("--pid", self.pid, rate=1e-3)
+        self.before = written_by_the_agent(self.pid)
+        self.memprofd = self.daemon("--pid", self.pid, *self.options, rate=1e-3)
         self.memprofd.wait_state(self.pid, "sampling")
 
     def wait_agent(self, state):
@@ -73,6 +89,33 @@ class AgentStops(E2ETest):
         self.sample_on_command(self.memprofd, quiet)
         self.assertEqual(agent_process.SAMPLING, agent_state(quiet.pid))
         quiet.exit()
+
+
+class OfOwnWalk(AgentStops):
+    """What the agent has written into the runtime's variables goes with its session."""
+    options = ("--capture", "agent")
+    test_an_injected_agent_of_a_quiet_target_is_woken_again = None
+
+    def wait_agent(self, state):
+        super().wait_agent(state)
+        if state == agent_process.IDLE:
+            self.assertEqual(self.before, written_by_the_agent(self.pid))
+        else:
+            eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
+
+    def test_where_its_walk_goes_wrong_the_runtime_captures(self):
+        eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
+        self.assertEqual("agent", self.memprofd.targets()[self.pid]["capture"])
+        write_to_agent(self.pid, "state_offsets", 4, b"\0\0\0\0")  # where the innermost frame is
+        eventually(lambda: self.memprofd.targets()[self.pid]["capture"] == "runtime", "the runtime captures")
+        self.memprofd.wait_state(self.pid, "sampling")
+        self.assertIn("did not agree with the OCaml runtime's", self.memprofd.stderr())
+        self.assertEqual(self.before, written_by_the_agent(self.pid))
+        self.assertIn("callstack_cut", {drop["reason"] for drop in self.memprofd.targets()[self.pid]["drops"]})
+        self.memprofd.set_rate(self.pid, 2e-3)
+        self.memprofd.wait_state(self.pid, "sampling")
+        self.assertEqual("runtime", self.memprofd.targets()[self.pid]["capture"])
+        self.assertEqual(0, self.target_process.exit()["errors"])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -19,6 +20,9 @@ import harness
 from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
 from test_injection import SYS_TGKILL, has_pending, libc, threads
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
+from runtime_words import written_by_the_agent  # noqa: E402
 
 PTRACE_SEIZE = 0x4206
 PTRACE_GETREGS = 12
@@ -160,10 +164,13 @@ EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
 
 
 class Faults(E2ETest):
+    options = ()
+    before = None  # what an agent that walks stacks itself writes, as it was
+
     def setUp(self):
         super().setUp()
         self.expected = harness.undisturbed_output()
-        self.memprofd = self.process(SteppedDaemon(self.folder))
+        self.memprofd = self.process(SteppedDaemon(self.folder, *self.options))
 
     def counts(self):
         """How many calls of each kind there are in an attach that nobody disturbs."""
@@ -245,10 +252,13 @@ class Faults(E2ETest):
             self.assertNotIn(proc_status(f"{pid}/task/{tid}", "State")[0], "tT")
         eventually(lambda: not has_pending(pid, signal.SIGURG), "no signal is left pending")
         self.assertFalse([link for _, link in descriptors(pid) if "memprof_agent" in link])
+        if self.before and os.readlink(f"/proc/{pid}/exe") == self.exe:
+            eventually(lambda: written_by_the_agent(pid) == self.before, "the runtime's variables are as they were")
 
     def trial(self, name, position, kind):
         target = self.target("busy_threads")
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
+        self.before_attach(target.pid)
         event = kind(target)
         with self.subTest(call=name, position=position, event=kind.__name__):
             attach = self.attach(target, name, position, event)
@@ -258,6 +268,9 @@ class Faults(E2ETest):
                 self.check_lives(target, attach)
         target.kill()
         self.processes = [self.memprofd]
+
+    def before_attach(self, pid):
+        pass
 
     def trials(self, counts):
         for turn, (name, count) in enumerate(counts.items()):
@@ -350,6 +363,31 @@ class Faults(E2ETest):
             self.trial(name, position, kind)
             self.assertTrue(self.memprofd.running(), self.memprofd.stderr())
         harness.NOTES.append(f"{sum(counts.values())} calls of {len(counts)} kinds")
+
+
+class FaultsOfOwnWalk(Faults):
+    """The agent writes into the runtime's variables, and nothing of that is left."""
+    options = ("--capture", "agent")
+    walked = 0
+    test_an_exec_while_its_file_is_read_is_told = None
+    test_a_thread_that_is_lost_is_not_the_end_of_its_program = None
+    test_what_is_lost_before_anything_is_borrowed_is_tried_again = None
+    test_others_are_cared_for_while_a_thread_is_borrowed = None
+
+    def before_attach(self, pid):
+        self.before, self.exe = written_by_the_agent(pid), os.readlink(f"/proc/{pid}/exe")
+
+    def comes_to_sample(self, target, code):
+        sampling = super().comes_to_sample(target, code)
+        # What an agent cannot enter is observed.
+        if sampling and self.memprofd.targets()[target.pid]["capture"] == "agent":
+            self.walked += 1
+            eventually(lambda: written_by_the_agent(target.pid) != self.before, "the agent walks stacks")
+        return sampling
+
+    def test_each_kind_of_call(self):
+        super().test_each_kind_of_call()
+        self.assertGreater(self.walked, 10)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ways to record callstacks give the same answers."""
+"""The ways to record callstacks give the same answers."""
 
 import unittest
 
@@ -29,10 +29,12 @@ class Captures(E2ETest):
         rows = (line.rsplit(" ", 1) for line in said.splitlines() if ";" in line)
         return {stack: int(n) for stack, n in rows if stack.rsplit(";", 1)[-1].startswith("Known_alloc.site_")}
 
-    def assert_same(self, folder):
+    def assert_same(self, folder, captures):
         seen = {}
-        for capture in ("kernel", "runtime"):
+        for capture in captures:
             target, daemon, truth, sites = self.run_known(capture, folder)
+            info = daemon.targets()[target.pid]
+            self.assertEqual((capture, f"CAPTURED_BY_{capture.upper()}"), (info["capture"], info["captured_by"]))
             for name in SITES:
                 with self.subTest(capture=capture, site=name):
                     found, exact = sum_sites(sites, name), truth[name]
@@ -43,17 +45,23 @@ class Captures(E2ETest):
             seen[capture] = lines, set(self.stacks(daemon, target))
             target.exit()
             daemon.stop()
-        self.assertEqual(seen["kernel"], seen["runtime"])
+        for capture in captures:
+            self.assertEqual(seen["kernel"], seen[capture], capture)
         self.assertGreaterEqual(len(seen["kernel"][1]), 5)
 
     def test_same_sites_and_stacks(self):
-        self.assert_same(None)
+        self.assert_same(None, ("kernel", "runtime", "agent"))
 
     def test_same_sites_and_stacks_of_ocaml_5(self):
-        self.assert_same(harness.TARGETS5)
+        self.assert_same(harness.TARGETS5, ("kernel", "runtime"))
 
     def test_few_probe_hits(self):
-        target, daemon, _, _ = self.run_known("runtime")
+        for capture in ("runtime", "agent"):
+            with self.subTest(capture=capture):
+                self.check_hits(capture)
+
+    def check_hits(self, capture):
+        target, daemon, _, _ = self.run_known(capture)
 
         def counts():
             metrics = daemon.metrics()

@@ -14,6 +14,8 @@ only_in_matrix = unittest.skipUnless(MATRIX, "takes long, or needs packages that
 
 
 class RealProgram(E2ETest):
+    options = ()
+
     def check_sites(self, daemon, pid, *modules):
         """Sites that make sense: known functions, whole callstacks, nothing lost."""
         sites = daemon.sites(pid)
@@ -37,10 +39,12 @@ class RealProgram(E2ETest):
 
     def sampled(self, process, count, *modules, rate=1e-4):
         """A memprofd that has taken so many samples of the program, with sites of these modules."""
-        daemon = self.daemon("--pid", process.pid, rate=rate)
+        daemon = self.daemon("--pid", process.pid, *self.options, rate=rate)
         daemon.wait_state(process.pid, "sampling")
         self.assertEqual("agent", daemon.targets()[process.pid]["mode"], daemon.said())
         self.wait_samples(daemon, process.pid, count)
+        if self.options:
+            self.assertEqual(self.options[-1], daemon.targets()[process.pid]["capture"], daemon.said())
         self.check_sites(daemon, process.pid, *modules)
         return daemon
 
@@ -133,6 +137,17 @@ class Batch(RealProgram):
     def test_coqc(self):
         # Callstacks go through plugins, and are cut only for a moment after each is loaded.
         self.check_batch(Coqc, 1_000, "Vernac", "CClosure", ready=Coqc.has_plugins)
+
+
+class ServersOfOwnWalk(Servers):
+    """The agent walks their stacks, and finds the innermost frames that the runtime does."""
+    options = ("--capture", "agent")
+    test_ocsigenserver_of_ocaml_5 = None
+
+
+@only_in_matrix
+class BatchOfOwnWalk(Batch):
+    options = ("--capture", "agent")
 
 
 @only_in_matrix

@@ -39,6 +39,15 @@ class PackedBatch {
     ++head.records;
     return *this;
   }
+  // The same with counts of any size.
+  PackedBatch& deep(std::uint32_t time, std::uint32_t n_samples, std::uint32_t shared,
+                    const std::vector<std::uint64_t>& frames) {
+    words_of({time, MEMPROF_ALLOC_MINOR | MEMPROF_PACKED_DEEP, n_samples + 1, n_samples, shared,
+              static_cast<std::uint32_t>(frames.size())});
+    for (const std::uint64_t frame : frames) add_frame(frame);
+    ++head.records;
+    return *this;
+  }
   PackedBatch& follow(std::uint32_t time, std::uint32_t kind, std::uint32_t behind) {
     ++head.records;
     return words_of({time, kind | MEMPROF_PACKED_BEHIND(behind)});

@@ -181,9 +181,22 @@ $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
 	$(Q)mkdir -p $(TARGETS_DIR)/ways-obj && cp $< $(TARGETS_DIR)/ways-obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -linkpkg $(TARGETS_DIR)/ways-obj/ways.ml -o $@
 
+# What C allocates, for the agent's own walk; also in each other OCaml 4, in targets-RELEASE.
+LATE := tests/targets/late/late_stacks.ml tests/targets/late/late_stacks_stubs.c
+LATE_OTHERS := $(foreach release,bullseye 4.12 4.14,$(BUILD)/targets-$(release)/late_stacks)
+targets: $(TARGETS_DIR)/late_stacks
+$(foreach release,bullseye 4.12 4.14,$(eval targets-$(release): $(BUILD)/targets-$(release)/late_stacks))
+$(TARGETS_DIR)/late_stacks: $(LATE) $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/late-obj && cp $(LATE) $(TARGETS_DIR)/late-obj/
+	$(Q)cd $(TARGETS_DIR)/late-obj && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(LATE)) -o ../$(@F)
+$(LATE_OTHERS): $(BUILD)/targets-%/late_stacks: $(LATE) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $* $@ '$(LATE)' -g
+
 # Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench
-BENCH_OWN    := many_threads bursts
+BENCH_OWN    := many_threads bursts depths
 BENCH_COMMON := churn deep live_heap c_heavy
 BENCH_NAMES  := $(BENCH_COMMON) $(BENCH_OWN)
 PLAIN_TRACKER := tests/bench/programs/plain_tracker.ml
@@ -212,7 +225,7 @@ $(BENCH_DIR)/many_values: tests/bench/programs/many_values.ml $(TARGETS_DIR)/obj
 	$(Q)mkdir -p $@-source && seq 1000 | sed 's/.*/let value& = ref &/' >$@-source/thousand.ml && cp $< $@-source/
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../../obj -linkpkg ../../obj/handshake.cmx thousand.ml many_values.ml -o ../many_values
 
-$(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs/stack_walk_stubs.c agent-lib/delta_walk.h
+$(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs/stack_walk_stubs.c agent-lib/walk/delta_walk.h
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
 	$(Q)cd $@-source && $(OCAMLOPT) -g -ccopt '-O2 -I$(CURDIR)' -linkpkg stack_walk_stubs.c stack_walk.ml -o ../$(@F)
@@ -221,7 +234,7 @@ $(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs
 TRUTH_DIR := $(BUILD)/tests/truth
 TRUTH_OBJ := $(patsubst agent-lib/%,$(TRUTH_DIR)/%.o,$(AGENT_SRC)) $(TRUTH_DIR)/truth.c.o
 targets: $(BUILD)/tests/libmemprof_agent_truth.so
-$(TRUTH_DIR)/%.o: agent-lib/% $(wildcard agent-lib/*.h agent-lib/include/*.h) tests/e2e/truth/truth.h
+$(TRUTH_DIR)/%.o: agent-lib/% $(AGENT_HEADERS) tests/e2e/truth/truth.h
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) $(if $(filter %.c,$<),-include tests/e2e/truth/truth.h) -c $< -o $@
 $(TRUTH_DIR)/truth.c.o: tests/e2e/truth/truth.c tests/e2e/truth/truth.h
@@ -235,10 +248,10 @@ $(BUILD)/tests/libmemprof_agent_truth.so: $(TRUTH_OBJ)
 CHECKED_DIR := $(BUILD)/tests/checked
 CHECKED_OBJ := $(filter-out %/tracker.c.o,$(AGENT_OBJ)) $(CHECKED_DIR)/tracker.c.o $(CHECKED_DIR)/stack_check.c.o
 targets: $(BUILD)/tests/libmemprof_agent_checked.so
-$(CHECKED_DIR)/tracker.c.o: agent-lib/tracker.c $(wildcard agent-lib/*.h agent-lib/include/*.h) tests/agent/stack_check.h
+$(CHECKED_DIR)/tracker.c.o: agent-lib/tracker.c $(AGENT_HEADERS) tests/agent/stack_check.h
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) -include tests/agent/stack_check.h -c $< -o $@
-$(CHECKED_DIR)/stack_check.c.o: tests/agent/stack_check.c tests/agent/stack_check.h $(wildcard agent-lib/*.h agent-lib/include/*.h)
+$(CHECKED_DIR)/stack_check.c.o: tests/agent/stack_check.c tests/agent/stack_check.h $(AGENT_HEADERS)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(AGENT_CFLAGS) -I. -c $< -o $@
 $(BUILD)/tests/libmemprof_agent_checked.so: $(CHECKED_OBJ)

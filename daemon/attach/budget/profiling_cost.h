@@ -3,6 +3,7 @@
 //
 //   cost = samples × the runtime's engine and the agent
 //        + frames that the runtime captured × its stack walk
+//        + frames that the agent captured × its own
 //        + probe hits × the trap
 //        + what the BPF programs ran, as the kernel measures it
 #pragma once
@@ -17,6 +18,7 @@ namespace memprofd {
 struct ProfilingCounts {
   std::uint64_t samples = 0;     // blocks, and records that were lost
   std::uint64_t frames = 0;      // captured by the runtime
+  std::uint64_t walked = 0;      // frames captured by the agent
   std::uint64_t probe_hits = 0;  // uprobes in the target
   std::uint64_t program_ns = 0;  // of the BPF programs at them
 };
@@ -27,6 +29,8 @@ struct ProfilingCounts {
 // and what they push out of the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
+// Most of them are verified, not walked: 0.8 to 1.2 by `tests/bench/bench.py --only captures`.
+inline constexpr double kWalkedFrameNs = 2;
 // What a trap costs on a machine where it cannot be measured (attach/budget/trap_cost.h).
 inline constexpr double kUsualTrapNs = 1500;
 // What the kernel's walk of one callstack costs where BPF programs cannot be measured, and before.
@@ -35,6 +39,7 @@ inline constexpr std::uint64_t kUsualWalkNs = 1500;
 inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
   return (static_cast<double>(counts.samples) * kSampleNs +
           static_cast<double>(counts.frames) * kFrameNs +
+          static_cast<double>(counts.walked) * kWalkedFrameNs +
           static_cast<double>(counts.probe_hits) * trap_ns +
           static_cast<double>(counts.program_ns)) *
          1e-9;
@@ -43,9 +48,11 @@ inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
 // What one sample with a callstack of 40 frames costs, before anything has been counted.
 inline double usual_sample_seconds(memprof_capture_by capture, double trap_ns) {
   constexpr std::uint64_t kFrames = 40;
-  return capture == MEMPROF_CAPTURE_BY_RUNTIME
-             ? cost_seconds({.samples = 1, .frames = kFrames}, trap_ns)
-             : cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kUsualWalkNs}, trap_ns);
+  if (capture == MEMPROF_CAPTURE_BY_KERNEL)
+    return cost_seconds({.samples = 1, .probe_hits = 1, .program_ns = kUsualWalkNs}, trap_ns);
+  return capture == MEMPROF_CAPTURE_BY_AGENT
+             ? cost_seconds({.samples = 1, .walked = kFrames}, trap_ns)
+             : cost_seconds({.samples = 1, .frames = kFrames}, trap_ns);
 }
 
 }  // namespace memprofd

@@ -56,9 +56,12 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
     result.followed_since = block.followed_since;
     result.unsampled_words = block.unsampled_words;
     result.callstacks_moved = block.callstacks_moved;
+    result.walk_state = static_cast<memprof_walk_state>(block.walk_state);
+    result.callstacks_cut = block.callstacks_cut;
   }
   result.state = static_cast<memprof_agent_state>(block.state);
   result.rate = block.rate;
+  result.running_capture = static_cast<memprof_capture_by>(block.running_capture);
   result.generation = block.generation;
   result.requested_generation = block.requested_generation;
   result.starts = block.starts;
@@ -170,11 +173,17 @@ absl::Status AgentControl::set_owner(const OwnerToken& token) const {
   return write(offsetof(memprof_agent_control, owner), token);
 }
 
+absl::StatusOr<std::uint32_t> AgentControl::requested_capture(memprof_capture_by wanted) const {
+  if (wanted != MEMPROF_CAPTURE_BY_AGENT) return wanted;
+  ASSIGN_OR_RETURN(const AgentStatus now, status());
+  return now.followed_since ? wanted : MEMPROF_CAPTURE_BY_RUNTIME;
+}
+
 absl::Status AgentControl::request(const SessionRequest& session) const {
   RETURN_IF_ERROR(renew());
   RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), session.rate));
-  RETURN_IF_ERROR(
-      write<std::uint32_t>(offsetof(memprof_agent_control, requested_capture), session.capture));
+  ASSIGN_OR_RETURN(const std::uint32_t capture, requested_capture(session.capture));
+  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_capture), capture));
   return write(offsetof(memprof_agent_control, requested_generation), session.generation);
 }
 

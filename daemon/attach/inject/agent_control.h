@@ -39,6 +39,9 @@ struct AgentStatus {
   std::optional<std::uint32_t> followed_since;
   std::uint64_t unsampled_words = 0;
   std::uint32_t callstacks_moved = 0;  // wraps
+  memprof_capture_by running_capture = MEMPROF_CAPTURE_BY_KERNEL;
+  memprof_walk_state walk_state = MEMPROF_WALK_OK;
+  std::uint32_t callstacks_cut = 0;  // wraps
 };
 
 // As memprof_batch_format names them.
@@ -104,7 +107,8 @@ class AgentControl {
   // first request().
   absl::Status tell(const memprof_runtime_offsets& offsets) const;
   // Asks for a session. Its generation must be new. The session ends by itself unless
-  // renew() is called within kLeaseNs.
+  // renew() is called within kLeaseNs. An agent of the interface before has the runtime capture
+  // where it is to do so itself.
   absl::Status request(const SessionRequest& session) const;
   absl::Status renew() const;
   // Whose it is; agent_owner.h has the rules.
@@ -113,6 +117,7 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
+  absl::StatusOr<std::uint32_t> requested_capture(memprof_capture_by wanted) const;
   // Nothing when the buffer was flushed while it was read.
   absl::StatusOr<std::optional<AgentTail>> tail(const AgentStatus& now, std::uint32_t buffer) const;
   absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;

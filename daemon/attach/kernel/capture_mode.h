@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who records callstacks: the kernel side by a probe at each sample, or the runtime.
+// Who records callstacks: the kernel side by a probe at each sample, the runtime, or the agent.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,7 @@ enum class CaptureMode {
   kAuto,     // by the rate, and by how many targets of the program the kernel captures
   kKernel,   // whole callstacks; nothing more is allocated in the program's heap
   kRuntime,  // MEMPROF_PACKED_FRAMES innermost frames, far fewer probe hits
+  kAgent,    // OCaml 4: whole callstacks, as few hits, only what has changed is walked
 };
 
 // The runtime's capture costs the target a quarter to a half of the kernel's at any rate
@@ -25,12 +26,23 @@ inline constexpr double kRuntimeCaptureRate = 1e-4;
 constexpr memprof_capture_by capture_at(double sampling_rate, CaptureMode mode) {
   if (mode == CaptureMode::kKernel) return MEMPROF_CAPTURE_BY_KERNEL;
   if (mode == CaptureMode::kRuntime) return MEMPROF_CAPTURE_BY_RUNTIME;
+  if (mode == CaptureMode::kAgent) return MEMPROF_CAPTURE_BY_AGENT;
   return sampling_rate >= kRuntimeCaptureRate ? MEMPROF_CAPTURE_BY_RUNTIME
                                               : MEMPROF_CAPTURE_BY_KERNEL;
 }
 
 constexpr std::string_view capture_name(memprof_capture_by capture) {
-  return capture == MEMPROF_CAPTURE_BY_RUNTIME ? "runtime" : "kernel";
+  switch (capture) {
+    case MEMPROF_CAPTURE_BY_RUNTIME:
+      return "runtime";
+    case MEMPROF_CAPTURE_BY_AGENT:
+      return "agent";
+    default:
+      return "kernel";
+  }
 }
+
+// Why a session that the agent was to capture is not, or no longer.
+std::string_view walk_state_text(memprof_walk_state state);
 
 }  // namespace memprofd

@@ -23,7 +23,7 @@ absl::Status check_kernel_walks(std::string_view what, bool can_walk) {
 }
 
 absl::StatusOr<CaptureMode> capture_here(CaptureMode asked, bool can_walk) {
-  if (can_walk || asked == CaptureMode::kRuntime) return asked;
+  if (can_walk || asked == CaptureMode::kRuntime || asked == CaptureMode::kAgent) return asked;
   if (asked == CaptureMode::kKernel) return check_kernel_walks("--capture kernel", can_walk);
   return CaptureMode::kRuntime;
 }

@@ -91,6 +91,7 @@ void fill_end(const TargetSnapshot& target, pb::Target& out) {
 
 pb::CapturedBy captured_by(const TargetInfo& info) {
   if (info.capture == "runtime") return pb::CAPTURED_BY_RUNTIME;
+  if (info.capture == "agent") return pb::CAPTURED_BY_AGENT;
   return info.capture == "kernel" ? pb::CAPTURED_BY_KERNEL : pb::CAPTURED_BY_UNSPECIFIED;
 }
 

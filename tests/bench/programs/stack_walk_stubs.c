@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "agent-lib/delta_walk.h"
+#include "agent-lib/walk/delta_walk.h"
 
 extern const struct memprof_descriptor *const *caml_frame_descriptors;
 extern uint64_t caml_frame_descriptors_mask;

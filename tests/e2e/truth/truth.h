@@ -17,6 +17,13 @@
 #define _GNU_SOURCE
 #include <stdint.h>
 #define MEMPROF_CALLSTACK_SIZE 1000000
+// The agent's own walk is compared with the runtime's, which allocates blocks as large as it needs.
+#define MEMPROF_WALKED_CALLSTACK_SIZE 1000000
+#define MEMPROF_MAY_BE_CALLSTACK(words) ((words) > 0)
+#define MEMPROF_STRANGERS_MIN UINT64_MAX
+// All that C allocates in the major heap waits then.
+#define MEMPROF_LATE 4096u
+#define MEMPROF_LATE_WORDS (1u << 18)
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
 #define MEMPROF_ON_CALLSTACK(record, callstack) \
   memprof_truth_callstack((record)->sample_id, callstack)

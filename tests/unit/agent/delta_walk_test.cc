@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent-lib/delta_walk.h"
+#include "agent-lib/walk/delta_walk.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

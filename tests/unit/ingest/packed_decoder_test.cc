@@ -107,6 +107,25 @@ TEST_F(PackedDecoderTest, WideNumbers) {
   EXPECT_EQ(promote->sample_id, 0x6'0000'0005u);
 }
 
+TEST_F(PackedDecoderTest, CountsOfDeepCallstacksAreWordsOfTheirOwn) {
+  Entries frames;
+  for (std::uint32_t i = 0; i < MEMPROF_PACKED_MOST_FRAMES; ++i) frames.push_back(kMain + 16 * i);
+  const Entries outer(frames.begin(), frames.end() - 1);
+  begin(PackedBatch()
+            .alloc(0, 1, 0, {kMain})
+            .deep(1, 1, 1, Entries(outer.begin() + 1, outer.end()))
+            .deep(2, 1, outer.size(), {frames.back()})
+            .deep(3, 1, outer.size(), {kLeaf, kServe})  // too many
+            .alloc(4, 1, 0, {}));
+  ASSERT_TRUE(decoder_.next());
+  ASSERT_TRUE(decoder_.next());
+  EXPECT_EQ(entries(), Entries(outer.rbegin(), outer.rend()));
+  ASSERT_TRUE(decoder_.next());
+  EXPECT_EQ(entries(), Entries(frames.rbegin(), frames.rend()));
+  EXPECT_EQ(decoder_.callstack().n_frames, MEMPROF_PACKED_MOST_FRAMES);
+  EXPECT_FALSE(decoder_.next());
+}
+
 TEST_F(PackedDecoderTest, EndsAtWhatMakesNoSense) {
   const PackedBatch cases[] = {
       PackedBatch().words_of({0}),                          // half a record
@@ -119,7 +138,10 @@ TEST_F(PackedDecoderTest, EndsAtWhatMakesNoSense) {
       PackedBatch().words_of(
           {0, MEMPROF_ALLOC_MINOR | MEMPROF_PACKED_NEW(1), 1, 1, MEMPROF_PACKED_FAR, 5}),
       PackedBatch().words_of({0, MEMPROF_PROMOTE | MEMPROF_PACKED_WIDE, 5}),
-      PackedBatch().alloc(0, 1, 0, Entries(MEMPROF_PACKED_FRAMES + 1, kMain)),
+      PackedBatch().deep(0, 1, 0, Entries(MEMPROF_PACKED_MOST_FRAMES + 1, kMain)),
+      PackedBatch().deep(0, 1, 1, {kMain}),
+      PackedBatch().words_of({0, MEMPROF_ALLOC_MINOR | MEMPROF_PACKED_DEEP, 1, 1, 0}),
+      PackedBatch().words_of({0, MEMPROF_ALLOC_MINOR | MEMPROF_PACKED_DEEP, 1, 1, 0, 0xffff'ffff}),
   };
   for (const PackedBatch& batch : cases) {
     begin(batch);
@@ -141,7 +163,7 @@ TEST_F(PackedDecoderTest, AnyWordsComeToAnEnd) {
     std::size_t records = 0;
     while (const auto record = decoder_.next()) {
       ++records;
-      ASSERT_LE(entries().size(), MEMPROF_PACKED_FRAMES);
+      ASSERT_LE(entries().size(), MEMPROF_PACKED_MOST_FRAMES);
     }
     ASSERT_LE(records, batch.words.size() / 2);
   }

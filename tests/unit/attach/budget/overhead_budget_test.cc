@@ -252,9 +252,12 @@ TEST(ProfilingCost, AddsUpItsParts) {
   const double cost =
       cost_seconds({.samples = 1000, .frames = 50'000, .probe_hits = 10, .program_ns = 5000}, 1200);
   EXPECT_DOUBLE_EQ(cost, (1000 * kSampleNs + 50'000 * kFrameNs + 10 * 1200 + 5000) * 1e-9);
+  EXPECT_DOUBLE_EQ(cost_seconds({.walked = 7000}, 1200), 7000 * kWalkedFrameNs * 1e-9);
 }
 
-TEST(ProfilingCost, TheRuntimeCapturesForLess) {
+TEST(ProfilingCost, TheRuntimeCapturesForLessAndTheAgentForLessThanThat) {
+  EXPECT_LT(usual_sample_seconds(MEMPROF_CAPTURE_BY_AGENT, kTrapNs),
+            usual_sample_seconds(MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs));
   EXPECT_LT(usual_sample_seconds(MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs),
             usual_sample_seconds(MEMPROF_CAPTURE_BY_KERNEL, kTrapNs));
 }

@@ -30,27 +30,15 @@
 #ifndef MEMPROF_DELTA_WALK_H
 #define MEMPROF_DELTA_WALK_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "frame_table.h"
+
 #define MEMPROF_STACK_SLOTS 16384u
 #define MEMPROF_SIZE_CACHE 1024u
-#define MEMPROF_CHUNK_BOTTOM 0xffffu /* frame_size where C has called OCaml */
-
-/* As the OCaml compiler emits it; more follows. */
-struct memprof_descriptor {
-	uint64_t return_address;
-	uint16_t frame_size; /* bit 0: with debuginfo, bit 1: with allocation lengths */
-	uint16_t live_count;
-	uint16_t live[];
-};
-
-/* The runtime's hash table, linear probing, mask + 1 slots, null where free. */
-struct memprof_frame_table {
-	const struct memprof_descriptor *const *slots;
-	uint64_t mask;
-};
 
 #define MEMPROF_SLOT_FRAME 0u
 #define MEMPROF_SLOT_BOTTOM 1u /* of a chunk: no frame that is reported */
@@ -74,7 +62,12 @@ struct memprof_stack {
 	uint32_t unfinished; /* the last walk ended where the next one may go on */
 	struct memprof_known_size sizes[MEMPROF_SIZE_CACHE];
 	struct memprof_stack_slot slots[MEMPROF_STACK_SLOTS]; /* outermost first */
+	uint64_t walks;					      /* that have ended whole or unknown */
+	uint32_t frames, frames_kept;			      /* of count, kept */
+	uint32_t other_count;
+	uint16_t others[MEMPROF_STACK_SLOTS]; /* slots that are no frames, outermost first */
 };
+static_assert(MEMPROF_STACK_SLOTS <= UINT16_MAX, "others has their numbers");
 
 enum memprof_walk_end {
 	MEMPROF_WALK_WHOLE,
@@ -99,26 +92,7 @@ static inline uint64_t memprof_slot_kind(const struct memprof_stack_slot *slot)
 	return slot->place & MEMPROF_SLOT_KINDS;
 }
 
-static inline uint64_t memprof_stack_word(uint64_t address)
-{
-	return *(const volatile uint64_t *)(uintptr_t)address;
-}
-
 /* ------------------------------------------------------------------ frames */
-
-static inline const struct memprof_descriptor *
-memprof_find_descriptor(const struct memprof_frame_table *table, uint64_t return_address)
-{
-	uint64_t at = return_address >> 3;
-
-	for (uint64_t i = 0; i <= table->mask; i++, at++) {
-		const struct memprof_descriptor *descriptor = table->slots[at & table->mask];
-
-		if (!descriptor || descriptor->return_address == return_address)
-			return descriptor;
-	}
-	return NULL;
-}
 
 /* frame_size of the descriptor; 0: there is none. What is not found is not remembered: the
  * program may load it. */
@@ -293,6 +267,20 @@ static inline enum memprof_walk_end memprof_walk_on(struct memprof_stack *stack,
 	return end;
 }
 
+/* After a walk: which slots are frames of those that are new. */
+static inline void memprof_count_frames(struct memprof_stack *stack)
+{
+	while (stack->other_count > 0 && stack->others[stack->other_count - 1] >= stack->kept)
+		stack->other_count--;
+	stack->frames_kept = stack->kept - stack->other_count;
+	for (uint32_t i = stack->kept; i < stack->count; i++) {
+		if (memprof_slot_kind(&stack->slots[i]) != MEMPROF_SLOT_FRAME)
+			stack->others[stack->other_count++] = (uint16_t)i;
+	}
+	stack->frames = stack->count - stack->other_count;
+	stack->walks++;
+}
+
 /* Walks the stack whose innermost frame has returned to pc, with sp above the return address.
  * Then slots has all of it, as long as it did not end too deep or broken. */
 static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *stack,
@@ -317,6 +305,7 @@ static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *sta
 	memmove(&stack->slots[walk.kept], &stack->slots[walk.top], walked * sizeof *stack->slots);
 	stack->kept = walk.kept;
 	stack->count = walk.kept + walked;
+	memprof_count_frames(stack);
 	return end;
 }
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stack of an OCaml 4 program as the agent walks it (delta_walk.h). All calls under the runtime
+ * lock. */
+#ifndef MEMPROF_OWN_WALK_H
+#define MEMPROF_OWN_WALK_H
+
+#include "../buffers.h"
+#include "delta_walk.h"
+#include "../runtime_abi.h"
+
+/* Frames of a stack, outermost first; until the next walk. */
+struct memprof_frames {
+	uint32_t depth;
+	uint32_t cut;			   /* further, outer frames are missing */
+	const struct memprof_stack *stack; /* its frames, all of them; null: those of list */
+	const uint64_t *list;
+};
+
+/* Whether the runtime is one of those whose stacks the agent can walk. */
+int memprof_walk_is_possible(void);
+/* Where OCaml code has called the runtime, and in the callback of a sample that is not late.
+ * 0: that is no stack. One that is deeper than a batch has room for is cut. */
+int memprof_walk_own(struct memprof_frames *found);
+
+/* What it finds, or what it is found by, is not as expected: nothing is walked any more in this
+ * session, and the control block says why. */
+void memprof_walk_failed(enum memprof_walk_state why);
+
+/* The slot of a frame by its number from the outermost one. */
+uint32_t memprof_slot_of_frame(const struct memprof_stack *stack, uint32_t frame);
+uint64_t memprof_innermost_frame(const struct memprof_frames *frames);
+/* Whether that is what the runtime has as the slot of this frame. */
+int memprof_is_same_frame(value slot, uint64_t frame);
+
+/* Where OCaml code has called the runtime: what a walk begins with. */
+struct memprof_frame_table memprof_frame_table(void);
+void memprof_stack_begin(uint64_t *sp, uint64_t *pc);
+/* The runtime allocates the callstack of a sample that waits for its callback in the major heap,
+ * that of one whose callback is at once in the minor one. Afterwards a collection may have moved
+ * this to the other, but not that. */
+int memprof_is_of_this_moment(value callstack);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callstacks of the samples of a session that the agent captures, told apart from the one told
+ * before. All calls under the runtime lock. */
+#ifndef MEMPROF_TOLD_STACK_H
+#define MEMPROF_TOLD_STACK_H
+
+#include "../runtime_abi.h"
+
+#define MEMPROF_TOLD_DEBUGINFO (UINT64_C(1) << 63)
+
+/* Until the next sample. */
+struct memprof_told {
+	const uint64_t *frames; /* outermost first; an innermost one may be the address of its
+				   debuginfo, with MEMPROF_TOLD_DEBUGINFO */
+	uint32_t depth;
+	uint32_t shared; /* outermost frames that are those of the sample before */
+	uint32_t cut;	 /* further, outer frames are missing */
+};
+
+/* Finds the stack that the runtime's callstack, of one frame, stands for. source: of the sample. */
+void memprof_tell_stack(value callstack, uint32_t source, struct memprof_told *told);
+/* The next sample shares no frames. */
+void memprof_forget_told(void);
+
+#endif

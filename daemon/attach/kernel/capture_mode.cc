@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/capture_mode.h"
+
+namespace memprofd {
+
+std::string_view walk_state_text(memprof_walk_state state) {
+  switch (state) {
+    case MEMPROF_WALK_OK:
+      return "the agent walks the stack";
+    case MEMPROF_WALK_UNKNOWN_RUNTIME:
+      return "this OCaml runtime has not what the agent's walk of the stack needs";
+    case MEMPROF_WALK_ALLOCATOR:
+      return "the program has an allocator of its own in the OCaml runtime";
+    case MEMPROF_WALK_DIFFERED:
+      return "the agent's walk of the stack did not agree with the OCaml runtime's";
+    case MEMPROF_WALK_BROKEN_STACK:
+      return "the agent's walk found a stack that is none";
+    case MEMPROF_WALK_CROWDED:
+      return "C code of the program allocates too many blocks of one word for the agent's walk";
+  }
+  return "the agent's walk of the stack has ended";
+}
+
+}  // namespace memprofd

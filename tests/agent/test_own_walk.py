@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that the agent captures in OCaml 4: what it tells, and what it does to the runtime's variables.
+
+    MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk     # so many callstacks in each OCaml
+
+An agent that has the runtime record whole callstacks as well (tests/e2e/truth) says what is right.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import struct
+import tempfile
+import unittest
+
+import agent_process as agent
+from agent_process import AGENT, BUILD, AgentProcess, eventually, symbol
+from packed_batch import samples_of
+from runtime_words import written_by_the_agent
+
+TRUTH = os.path.abspath(os.path.join(BUILD, "tests/libmemprof_agent_truth.so"))
+BY_RUNTIME, BY_AGENT = 1, 2  # enum memprof_capture_by
+OK, UNKNOWN_RUNTIME, ALLOCATOR, DIFFERED, BROKEN, CROWDED = range(6)  # enum memprof_walk_state
+STACKS = int(os.environ.get("MEMPROFD_STACKS", "10000"))
+MARSHAL = 1
+RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
+RELEASES = ("bullseye", "4.12", "4.14")
+
+
+def stopped(pid):
+    """Whether all its threads stand still."""
+    states = (pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task"))
+    return all(state.rsplit(")", 1)[1].split()[0] == "T" for state in states)
+
+
+class Program(AgentProcess):
+    """A program with an agent that captures, and what that says of it."""
+
+    def __init__(self, test, *arguments, rate=1e-2, **options):
+        super().__init__(*arguments, **options)
+        test.addCleanup(self.kill)
+        self.write(self.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_AGENT))
+        self.rate = rate
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def begin(self, generation=1, **options):
+        self.request(self.rate, generation, **options)
+        self.watch(True)
+        self.work_until(lambda: self.head()["generation"] == generation, "a session")
+
+    def work_until(self, reached, what):
+        def worked():
+            self.ask("go 20")
+            return reached()
+        eventually(worked, what)
+
+    def captured_by(self):
+        return struct.unpack("<I", self.read(self.control + RUNNING_CAPTURE, 4))[0]
+
+    def walk(self):
+        """(enum memprof_walk_state, callstacks that were cut)"""
+        return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 8, 8))
+
+    def written(self):
+        """The runtime's variables that the agent writes in a session: its allocator, its scanner of roots."""
+        return written_by_the_agent(self.pid)
+
+
+class Witnessed(Program):
+    """With the runtime's callstacks of the same samples."""
+
+    def __init__(self, test, *arguments, **options):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.told = pathlib.Path(folder.name) / "truth"
+        os.environ["MEMPROF_TRUTH_FILE"] = str(self.told)
+        super().__init__(test, *arguments, agent=TRUTH, **options)
+        self.samples = {}
+        self.request(self.rate, 1)
+        self.watch(True)
+
+    def look(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        eventually(lambda: stopped(self.pid), "it stands still")
+        self.samples.update(samples_of(self))
+        os.kill(self.pid, signal.SIGCONT)
+
+    def collect(self, count, work):
+        while len(self.samples) < count:
+            before = self.head()["last_sample_id"]
+            for _ in range(1000):
+                work()
+                if self.head()["last_sample_id"] > before + 200:
+                    break
+            self.look()
+
+    def longest(self):
+        return max(len(sample.frames) for sample in self.samples.values())
+
+    def truth(self):
+        """{sample id: frames} of those looked at. Its end may be half written."""
+        data, at, truth = self.told.read_bytes(), 0, {}
+        while at + 16 <= len(data):
+            sample, slots = struct.unpack_from("<QQ", data, at)
+            if at + 16 + 8 * slots > len(data):
+                break
+            if sample in self.samples:
+                truth[sample] = list(struct.unpack_from(f"<{slots}Q", data, at + 16))
+            at += 16 + 8 * slots
+        return truth
+
+    def compare(self, test):
+        """All are as the runtime has them; those that are cut as far as they go. How many are."""
+        self.watch(False)
+        self.close()
+        truth = self.truth()
+        test.assertLessEqual(len(self.samples) - len(truth), 1, "a sample is told before its truth")
+        cut = 0
+        for number, frames in truth.items():
+            sample = self.samples[number]
+            cut += sample.cut
+            test.assertEqual(frames[:len(sample.frames)] if sample.cut else frames, sample.frames, number)
+        return cut
+
+
+def a_moment():
+    eventually(lambda: True, "")
+
+
+class EqualsTheRuntimes(unittest.TestCase):
+    def late(self, *lines, folder="targets", rate=1e-2):
+        """A program that is told these lines again and again."""
+        program = Witnessed(self, "late_stacks", folder=folder, rate=rate)
+        lines = list(lines)
+
+        def work():
+            lines.append(lines.pop(0))
+            self.answer = json.loads(program.ask(lines[-1]))
+        program.collect(STACKS, work)
+        self.assertEqual((BY_AGENT, OK), (program.captured_by(), program.walk()[0]))
+        return program
+
+    def test_recursion_exceptions_callbacks_threads_signals_unmarshalling(self):
+        program = Witnessed(self, "stacks", "0")
+        program.collect(STACKS, a_moment)
+        self.assertEqual((BY_AGENT, OK), (program.captured_by(), program.walk()[0]))
+        eventually(lambda: program.look() or program.longest() > 1000, "a deep stack", timeout=60)
+        program.compare(self)
+        self.assertGreater(sum(sample.source == MARSHAL for sample in program.samples.values()), STACKS / 1000)
+        self.assertGreater(len({sample.tid for sample in program.samples.values()}), 3)
+
+    def test_late_samples_and_compactions(self):
+        """A compaction moves the blocks that late samples are found by."""
+        program = self.late("go 20", "compact")
+        self.assertEqual(0, program.compare(self))
+        self.assertGreater(self.answer["compactions"], 3)
+
+    def test_late_samples_of_threads(self):
+        program = self.late("thread", "go 20", "minor", "go 20", "compact", "go 20")
+        self.assertEqual(0, program.compare(self))
+
+    def test_another_allocation_policy(self):
+        """Some are missed then, and tell their innermost frame."""
+        program = self.late("policy 0", "go 20", "policy 2", "go 20", "compact", "policy 1", "go 20")
+        self.assertLess(program.compare(self), STACKS / 20)
+
+    def test_other_versions_that_have_been_built(self):
+        for release in RELEASES:
+            if os.path.exists(os.path.join(BUILD, f"targets-{release}", "late_stacks")):
+                with self.subTest(release):
+                    program = self.late("go 20", "compact", folder=f"targets-{release}")
+                    self.assertEqual(0, program.compare(self))
+                    program = Witnessed(self, "stacks", "0", folder=f"targets-{release}")
+                    program.collect(STACKS, a_moment)
+                    program.compare(self)
+
+    def test_plugins_that_are_loaded_meanwhile(self):
+        program = Witnessed(self, "plugin_host", folder="targets/plugins")
+        for name in ("early", "late"):
+            path = os.path.abspath(os.path.join(BUILD, "targets/plugins", f"plugin_{name}.cmxs"))
+            program.ask(f"load {path}")
+            program.collect(len(program.samples) + STACKS // 10, lambda: program.ask("go 2000"))
+        self.assertEqual(0, program.compare(self))
+
+    def test_minor_heaps_that_move(self):
+        program = Witnessed(self, "minor_heaps", rate=1e-1)
+        program.collect(STACKS // 10, lambda: program.ask("stat"))
+        self.assertEqual(0, program.compare(self))
+
+    def test_code_without_debug_information(self):
+        program = Witnessed(self, "nog_target")
+        program.collect(STACKS // 10, lambda: program.ask("go 1"))
+        self.assertEqual(0, program.compare(self))
+
+
+class Undone(unittest.TestCase):
+    """What is written into the runtime's variables is there in a session only, whatever ends it."""
+
+    def start(self, **options):
+        self.program = Program(self, "late_stacks", **options)
+        self.before = self.program.written()
+        return self.program
+
+    def assert_ours(self, program):
+        """The agent's functions are there. Not while a collection runs, which none does between commands."""
+        for ours, theirs in zip(program.written(), self.before):
+            self.assertNotEqual(ours, theirs)
+            self.assertLess(program.base, ours)
+            self.assertLess(ours, program.base + (1 << 24))
+        self.assertEqual((BY_AGENT, (OK, 0)), (program.captured_by(), program.walk()))
+
+    def until_undone(self, program, wanted=None):
+        program.work_until(lambda: program.written() == (wanted or self.before), "all is as it was")
+
+    def test_when_nobody_watches_any_more(self):
+        program = self.start()
+        for generation in (1, 2):
+            program.begin(generation)
+            self.assert_ours(program)
+            program.watch(False)
+            self.until_undone(program)
+        self.assertEqual(agent.IDLE, program.head()["state"])
+        self.assertEqual(0, program.close()[0])
+
+    def test_when_the_lease_runs_out(self):
+        program = self.start()
+        program.begin(lease=1)
+        self.until_undone(program)
+
+    def test_when_another_capture_is_wanted(self):
+        program = self.start()
+        program.begin()
+        program.write(program.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_RUNTIME))
+        program.begin(2)
+        self.assertEqual((BY_RUNTIME, self.before), (program.captured_by(), program.written()))
+
+    def test_when_the_program_stops_memprof(self):
+        program = self.start()
+        program.begin()
+        program.ask("stop")
+        self.until_undone(program)
+        self.assertEqual(agent.STOPPED, program.head()["state"])
+
+    def test_a_policy_that_the_program_has_chosen_meanwhile_stays(self):
+        program = self.start()
+        chosen = {}
+        for policy in (0, 1, 2):
+            program.ask(f"policy {policy}")
+            chosen[policy] = program.written()[0]
+        self.before = program.written()
+        self.assertEqual(3, len(set(chosen.values())))
+        program.begin()
+        for policy in (1, 0):
+            program.ask(f"policy {policy}")
+            program.ask("minor")
+            self.assertNotIn(program.written()[0], chosen.values())
+        program.watch(False)
+        self.until_undone(program, (chosen[0], self.before[1]))
+
+    def test_in_a_forked_child(self):
+        program = self.start()
+        program.begin()
+        with program.forked(json.loads(program.ask("fork"))["pid"]) as child:
+            eventually(lambda: child.written() == self.before, "all is as it was in the child")
+        program.ask("go 20")
+        self.assert_ours(program)
+
+    def test_another_program_in_its_place(self):
+        program = self.start()
+        program.begin()
+        program.command(f"exec {os.path.abspath(os.path.join(BUILD, 'targets/known_alloc'))}")
+        self.assertTrue(program.answer().startswith("ready"))
+        self.assertIn('"rounds":', program.ask("go 1"))
+
+    def test_where_the_allocator_is_not_the_runtimes(self):
+        """The agent does not write over what it does not know: the runtime captures."""
+        program = self.start()
+        program.write(program.base + symbol(AGENT, "runtime_code"), bytes(16))
+        program.begin()
+        self.assertEqual((BY_RUNTIME, (ALLOCATOR, 0)), (program.captured_by(), program.walk()))
+        self.assertEqual(self.before, program.written())
+
+    def test_ocaml_5(self):
+        program = Program(self, "stops_memprof", folder="targets-trixie")
+        offsets = struct.pack("<6I", 256, 464, 64, 384, 280, 0)  # of OCaml 5.3
+        program.write(program.control + agent.OFFSETS, offsets)
+        program.request(1e-3, 1)
+        program.watch(True)
+        eventually(lambda: program.ask("go 20000") and program.head()["generation"] == 1, "a session")
+        self.assertEqual((BY_RUNTIME, (UNKNOWN_RUNTIME, 0)), (program.captured_by(), program.walk()))
+
+
+class FoundWrong(unittest.TestCase):
+    """The runtime's innermost frames are told from then on, as cut, until the runtime captures."""
+
+    def test_a_program_that_allocates_many_blocks_of_one_word_by_c(self):
+        """Each costs a walk."""
+        program = Program(self, "late_stacks", rate=1e-3)
+        program.begin()
+        program.ask("words 4000")
+        self.assertEqual(OK, program.walk()[0])
+        program.ask("words 4000")
+        state, cut = program.walk()
+        self.assertEqual(CROWDED, state)
+        program.work_until(lambda: program.walk()[1] > cut + 10, "samples that are cut")
+
+    def test_a_walk_that_the_runtimes_innermost_frame_does_not_agree_with(self):
+        program = Witnessed(self, "late_stacks")
+        program.work_until(lambda: program.head()["generation"] == 1, "a session")
+        program.write(program.base + symbol(TRUTH, "state_offsets") + 4, struct.pack("<I", 8))
+        program.work_until(lambda: program.walk()[0] != OK, "it has noticed")
+        self.assertEqual(DIFFERED, program.walk()[0])
+        cut = program.walk()[1]
+        program.collect(1000, lambda: program.ask("go 20"))
+        self.assertGreater(program.walk()[1], cut)
+        self.assertGreater(program.compare(self), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

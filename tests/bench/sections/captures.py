@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sample costs by who captures its callstack, by frames of the stack; OCaml 4.13, the agent without a daemon."""
+
+import dataclasses
+import os
+import pathlib
+import struct
+
+import agent_process
+import harness
+from bench_context import rate_text, say
+from rounds import interleaved
+from spread import ratios
+from workloads import BUNDLED, timed
+
+FRAMES = (10, 90, 400, 2000)
+RATES = (1e-3, 1e-2)
+SAMPLES = 300_000  # of each run
+BARE, RUNTIME, AGENT, TRACKER = "bare", "runtime", "agent", "plain tracker"
+CAPTURES = {RUNTIME: 1, AGENT: 2}  # enum memprof_capture_by
+SAME_COLLECTIONS = 1.005
+
+
+@dataclasses.dataclass
+class Done:
+    cpu: float
+    samples: int
+    minor: int  # collections
+
+
+def go(process):
+    """CPU seconds of the process, and its minor collections so far."""
+    cpu, _, answer = timed(process.pid, lambda: process.ask("go"))
+    return cpu, int(answer.split()[3])
+
+
+class Program(agent_process.AgentProcess):
+    """One process for all captures: what differs between them is the session."""
+
+    def __init__(self, words, frames, rate):
+        super().__init__("bench/depths", str(words), str(frames))
+        self.rate, self.generation = rate, 0
+
+    def session(self, capture):
+        """A session begins at a collection and ends with a sample."""
+        self.watch(capture is not None)
+        wanted = (agent_process.IDLE, 0)
+        if capture is not None:
+            self.generation += 1
+            self.write(self.control + agent_process.REQUESTED_CAPTURE, struct.pack("<I", capture))
+            self.request(self.rate, self.generation)
+            wanted = (agent_process.SAMPLING, self.generation)
+        minor = go(self)[1]
+        while (self.head()["state"], self.head()["generation"]) != wanted:
+            minor = go(self)[1]
+        return minor
+
+    def run(self, capture):
+        minor = self.session(capture)
+        samples = self.head()["last_sample_id"]
+        cpu, now = go(self)
+        return Done(cpu, self.head()["last_sample_id"] - samples, now - minor)
+
+
+class Tracked(harness.Target):
+    """The same program, which samples itself; how many samples it has is not known before its end."""
+
+    def __init__(self, words, frames, rate, folder):
+        tracker = {"PLAIN_TRACKER": f"{rate:g} {pathlib.Path(folder) / 'tracker.events'}"}
+        super().__init__("depths", str(words), str(frames), env={**os.environ, **tracker}, folder=BUNDLED)
+
+    def ask(self, line):
+        return self.command(line, timeout=300)
+
+
+def run(context, section):
+    for frames in FRAMES:
+        for rate in [rate for rate in context.rates if rate in RATES]:
+            measure(context, section, frames, rate)
+
+
+def measure(context, section, frames, rate):
+    words = int(SAMPLES * context.scale / rate)
+    program = Program(words, frames, rate)
+    tracked = Tracked(words, frames, rate, context.files)
+    minor = go(tracked)[1]
+
+    def one(case):
+        nonlocal minor
+        if case != TRACKER:
+            return program.run(CAPTURES.get(case))
+        cpu, now = go(tracked)
+        before, minor = minor, now
+        return Done(cpu, 0, now - before)
+    rounds = interleaved([BARE, RUNTIME, AGENT, TRACKER], context.pairs, one)
+    program.close()
+    tracked.exit()
+    tell(section, f"{frames} frames", rate, rounds)
+    say(f"  {frames} frames at {rate_text(rate)}: {len(rounds)} rounds")
+
+
+def cost(done, case):
+    """Nanoseconds of CPU over bare for each sample; the tracker has as many as the agent."""
+    samples = done[case].samples or done[AGENT].samples
+    return (done[case].cpu - done[BARE].cpu) / samples * 1e9
+
+
+def tell(section, row, rate, rounds):
+    row = f"{row}, {rate_text(rate)}"
+    costs = {case: [cost(done, case) for done in rounds] for case in (RUNTIME, AGENT, TRACKER)}
+    for case, values in costs.items():
+        section.add("CPU of a sample over bare", "ns", values, row, case)
+    for case in (RUNTIME, TRACKER):
+        section.add("the agent's CPU of a sample over that of the other", "", ratios(costs[AGENT], costs[case]), row, case)
+    for case in (RUNTIME, AGENT, TRACKER):
+        minor = ratios([done[case].minor for done in rounds], [done[BARE].minor for done in rounds])
+        at_most = SAME_COLLECTIONS if case == AGENT and rate == 1e-3 else None
+        section.add("minor collections over bare", "", minor, row, case, at_most=at_most)
