@@ -24,6 +24,10 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
   grpc::Status Adjust(grpc::ServerContext* context, const ::memprof::v1::AdjustRequest* request,
                       ::memprof::v1::AdjustResponse* response) override;
 
+  grpc::Status GetValueHistory(grpc::ServerContext* context,
+                               const ::memprof::v1::GetValueHistoryRequest* request,
+                               ::memprof::v1::GetValueHistoryResponse* response) override;
+
  private:
   ValuesService values_;
   const GrpcAccess& access_;

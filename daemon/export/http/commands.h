@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of the page that are no plain questions: their bodies are JSON of the API's messages.
+#pragma once
+
+#include <google/protobuf/util/json_util.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/export/http/http_server.h"
+
+namespace memprofd {
+
+// Answers how control over HTTP is allowed.
+HttpResponse control_is_off(const HttpRequest& request);
+
+// A command is for no page of another site (same_site.h), and has a Content-Type of
+// application/json.
+absl::Status check_command(const HttpRequest& request);
+
+template <typename Request>
+absl::StatusOr<Request> parse_command(const std::string& body) {
+  Request request;
+  const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
+  if (status.ok()) return request;
+  const std::string lines(status.message());  // the others show the place
+  return absl::InvalidArgumentError(absl::StrCat("the body is no JSON of ",
+                                                 Request::descriptor()->name(), ": ",
+                                                 lines.substr(0, lines.find('\n'))));
+}
+
+}  // namespace memprofd
