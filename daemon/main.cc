@@ -32,6 +32,7 @@
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
 #include "daemon/export/http/http_server.h"
+#include "daemon/export/http/value_routes.h"
 #include "daemon/export/http/web_page.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/signals.h"
@@ -263,6 +264,7 @@ struct Services {
                  daemon.heap_outcomes(), heaps->censuses()),
         queries(daemon, answers),
         control(daemon),
+        values(daemon),
         kept_heaps(*heaps, daemon),
         census(*heaps),
         facts(facts_of(config)),
@@ -274,6 +276,7 @@ struct Services {
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
     add_control_routes({control, queries, *heaps, kept_heaps, stopping}, control_allowed, routes);
+    add_value_routes(values, stopping, control_allowed, routes);
     add_web_page(facts, routes);
     return routes;
   }
@@ -293,6 +296,7 @@ struct Services {
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
+  ValuesService values;
   KeptHeaps kept_heaps;
   CensusThread census;
   const ServerFacts facts;

@@ -68,6 +68,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state)
     state_->start(hub_);
   }
   control_ = std::thread([this] { loop(); });
+  value_keeper_ = std::make_unique<ValueKeeper>([this] { return telling_targets(); });
 }
 
 Daemon::~Daemon() { stop(); }
@@ -78,6 +79,7 @@ void Daemon::stop() {
   stop_ = true;
   queue_->wake();
   control_.join();
+  value_keeper_->stop();  // programs are let go of first: its memory may hang
   if (state_ != nullptr) state_->stop();
 }
 
@@ -447,6 +449,24 @@ absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& r
                                                  const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const auto program, value_program(pid));
   return memprofd::read_values(*program, request, wanted);
+}
+
+// On the value keeper's thread.
+std::vector<TellingTarget> Daemon::telling_targets() {
+  using Targets = absl::StatusOr<std::vector<TellingTarget>>;
+  auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
+    std::vector<TellingTarget> telling;
+    for (auto& [pid, session] : targets_) {
+      if (!session->attached() || session->values()->registry() == 0) continue;
+      telling.push_back({session->values(), [this, lane = session->lane()](ValueSample sample) {
+                           ingest_.post([lane, sample = std::move(sample)]() mutable {
+                             lane->note_values(std::move(sample));
+                           });
+                         }});
+    }
+    answer.give(std::move(telling));
+  });
+  return told.ok() ? *std::move(told) : std::vector<TellingTarget>();
 }
 
 std::vector<Finding> Daemon::diagnose(int pid) {

@@ -9,6 +9,7 @@
 //   lease     nothing: it renews what the agents sample under (lease_keeper.h)
 //   ingest    Lane, Pipeline, EventRing
 //   state     nothing of targets: it reads immutable snapshots and keeps them in files
+//   values    nothing of targets: it reads what they say and posts it to ingest
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
@@ -30,6 +31,7 @@
 #include "daemon/control/left_alone.h"
 #include "daemon/control/rss_desk.h"
 #include "daemon/control/target_session.h"
+#include "daemon/control/value_keeper.h"
 #include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
@@ -127,6 +129,7 @@ class Daemon : public ProfilerService {
   void do_detach(int pid, SessionAnswer answer);
   absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(int pid);
   absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(int pid);
+  std::vector<TellingTarget> telling_targets();
   void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();
@@ -151,6 +154,7 @@ class Daemon : public ProfilerService {
   CallDesk call_desk_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
   std::thread control_;
+  std::unique_ptr<ValueKeeper> value_keeper_;
 };
 
 }  // namespace memprofd

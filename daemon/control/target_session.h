@@ -146,6 +146,8 @@ class TargetSession {
 
   // While kEnded.
   bool has_counts() const { return lane_ != nullptr; }
+  // Null where nothing was ever counted.
+  const std::shared_ptr<Lane>& lane() const { return lane_; }
   std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
   // Takes its counts out of sight.
   void forget();

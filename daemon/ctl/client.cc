@@ -253,6 +253,12 @@ absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesR
                                       kTimeoutSeconds);
 }
 
+absl::StatusOr<pb::GetValueHistoryResponse> Client::get_value_history(
+    const pb::GetValueHistoryRequest& request) {
+  return call<pb::GetValueHistoryResponse>(*stub_->values, &pb::Values::Stub::GetValueHistory,
+                                           request, kTimeoutSeconds);
+}
+
 absl::StatusOr<pb::AdjustResponse> Client::adjust(const pb::AdjustRequest& request) {
   return call<pb::AdjustResponse>(*stub_->values, &pb::Values::Stub::Adjust, request,
                                   kTimeoutSeconds);

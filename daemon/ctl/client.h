@@ -50,6 +50,8 @@ class Client {
   // In pieces, of any size; from an older memprofd in one message.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
+  absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
+      const pb::GetValueHistoryRequest& request);
   // How many threads go on.
   absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request);

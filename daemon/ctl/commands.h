@@ -53,7 +53,8 @@ struct Options {
   bool with_constants = false;
   bool with_contents = false;
   std::uint32_t value_limit = 1000;
-  std::string graph_of;  // a name; empty: no graph
+  std::string graph_of;     // a name; empty: no graph
+  bool with_lines = false;  // value-history
   // watch
   std::vector<std::string> watched;  // names
   double watch_period = 1;           // seconds
@@ -120,6 +121,7 @@ absl::Status run_top_command(const Options& options);
 
 // Values of a program's modules.
 absl::Status run_values(const Options& options);
+absl::Status run_value_history(const Options& options);
 absl::Status run_watch(const Options& options);
 absl::Status run_resume(const Options& options);
 absl::Status run_adjust(const Options& options);

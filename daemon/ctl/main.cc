@@ -50,6 +50,7 @@ class CommandLine {
           return add_to(parent, name, help, command);
         });
     add_values();
+    add_value_history();
     add_watch();
     add_adjust();
     add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
@@ -306,6 +307,22 @@ class CommandLine {
         "heap, for which it stands still a moment");
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
+  }
+
+  void add_value_history() {
+    CLI::App* history =
+        add("value-history", "Show what a program has said about itself, or a recording has of it",
+            &ctl::run_value_history);
+    add_target(*history, options_.query);
+    add_range(*history, options_.query);
+    history
+        ->add_option("--match", options_.value_pattern,
+                     "Show only names that match, such as '^requests'")
+        ->type_name("REGEX");
+    history->add_flag("--log", options_.with_lines, "Show also lines of its log");
+    history->add_option("--points", options_.points, "Show at most so many steps")
+        ->capture_default_str();
+    add_format(history, {ctl::kTable, ctl::kJson});
   }
 
   void add_adjust() {

@@ -2,10 +2,13 @@
 #include "daemon/ctl/questions.h"
 
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "daemon/ctl/arguments.h"
+#include "daemon/ctl/value_recording.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/values_service.h"
 #include "daemon/trace/replay.h"
 #include "daemon/util/status_macros.h"
 
@@ -81,6 +84,10 @@ class DaemonQuestions : public QuestionsTo<Client> {
  public:
   explicit DaemonQuestions(const Endpoint& endpoint) : client_(endpoint) {}
   void interrupt() override { client_.interrupt(); }
+  absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
+      const pb::GetValueHistoryRequest& request) override {
+    return client_.get_value_history(request);
+  }
 
  private:
   Client& source() override { return client_; }
@@ -90,6 +97,11 @@ class DaemonQuestions : public QuestionsTo<Client> {
 class FileQuestions : public QuestionsTo<QueryService> {
  public:
   explicit FileQuestions(Replay replay) : file_(std::move(replay)), queries_(file_) {}
+  absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
+      const pb::GetValueHistoryRequest& request) override {
+    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, file_.snapshot(request.pid()));
+    return value_history(*target, request);
+  }
 
  private:
   QueryService& source() override { return queries_; }
@@ -113,6 +125,12 @@ absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path) {
   ASSIGN_OR_RETURN(Replay replay, replay_trace(path));
   if (const std::string losses = replay.summary.losses(); !losses.empty()) {
     std::fprintf(stderr, "memprofctl: %s: %s\n", path.c_str(), losses.c_str());
+  }
+  ASSIGN_OR_RETURN(ValueHistoryViewPtr values, read_value_recording(path));
+  if (values != nullptr) {
+    auto snapshot = std::make_shared<TargetSnapshot>(*replay.snapshot);
+    snapshot->values = std::move(values);
+    replay.snapshot = std::move(snapshot);
   }
   return std::make_unique<FileQuestions>(std::move(replay));
 }

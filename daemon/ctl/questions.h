@@ -21,6 +21,8 @@ class Questions {
   virtual absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest&) = 0;
   virtual absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest&) = 0;
   virtual absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest&) = 0;
+  virtual absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
+      const pb::GetValueHistoryRequest&) = 0;
   // Gives up the question that is asked, where that can take long, and all later ones. Any
   // thread.
   virtual void interrupt() {}

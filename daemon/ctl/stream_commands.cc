@@ -13,6 +13,7 @@
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/event_lines.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/value_recording.h"
 #include "daemon/trace/ctf/ctf_dump.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -94,6 +95,29 @@ absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
 
 }  // namespace
 
+// What history has of the time from begin on. Tells people what has become of it; nothing where
+// nothing was said.
+absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t begin_unix_ns,
+                                          const std::string& trace_file) {
+  constexpr std::uint32_t kMostPoints = 10'000;
+  pb::GetValueHistoryRequest request;
+  request.set_pid(pid);
+  request.mutable_range()->set_begin_unix_ns(begin_unix_ns);
+  request.set_points(kMostPoints);
+  request.set_with_lines(true);
+  auto values = client.get_value_history(request);
+  if (absl::IsPermissionDenied(values.status())) {  // as the log's lines are for some
+    request.set_with_lines(false);
+    values = client.get_value_history(request);
+  }
+  if (absl::IsUnimplemented(values.status())) return "";  // an older memprofd
+  RETURN_IF_ERROR(values.status());
+  if (values->series().empty() && values->phases().empty() && values->lines().empty()) return "";
+  RETURN_IF_ERROR(write_value_recording(*values, trace_file));
+  return absl::StrCat(values_file_of(trace_file), ": ", values->series_size(),
+                      " numbers that the program says about itself\n");
+}
+
 absl::Status run_record(const Options& options) {
   Interrupt interrupt;
   pb::RecordRequest request;
@@ -102,6 +126,7 @@ absl::Status run_record(const Options& options) {
   if (file == nullptr) return cannot_write(options.trace_file);
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });
+  const auto begin_unix_ns = static_cast<std::int64_t>(realtime_ns());
   pb::RecordResponse last;
   {
     const Progress progress(absl::StrCat("recording pid ", request.options().pid(), " to ",
@@ -116,9 +141,12 @@ absl::Status run_record(const Options& options) {
       return absl::OkStatus();
     }));
   }
+  Client asker(options.endpoint);  // the other one may have been interrupted
+  ASSIGN_OR_RETURN(const std::string values, record_values(asker, request.options().pid(),
+                                                           begin_unix_ns, options.trace_file));
   if (options.json()) return print_json(last.stats());
   return print(absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
-                            last.ended().empty() ? "" : "; ", last.ended(), "\n"));
+                            last.ended().empty() ? "" : "; ", last.ended(), "\n", values));
 }
 
 absl::Status run_dump(const Options& options) {

@@ -18,6 +18,7 @@
 #include "daemon/discover/gc_stats.h"
 #include "daemon/history/history_view.h"
 #include "daemon/history/profile.h"
+#include "daemon/history/value_history.h"
 #include "daemon/model/target_info.h"
 #include "daemon/rss/memory_status.h"
 #include "daemon/symbolize/symbolizer.h"
@@ -43,6 +44,7 @@ struct TargetSnapshot {
   std::vector<LiveOfSession> live;         // what is live of each, by rate
   std::shared_ptr<const void> callstacks;  // owns those of rows
   HistoryView history;                     // empty: none is kept
+  ValueHistoryViewPtr values;              // null: it says nothing about itself
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none

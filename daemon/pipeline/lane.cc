@@ -53,6 +53,11 @@ std::uint64_t begin_after(const TargetSnapshot* before) {
   return before == nullptr ? realtime_ns() : std::max(realtime_ns(), before->now_ns() + 1);
 }
 
+ValueHistory values_before(const TargetSnapshot* before) {
+  const bool any = before != nullptr && before->values != nullptr;
+  return any ? ValueHistory(*before->values) : ValueHistory();
+}
+
 // What stays of it once its counts have been taken over.
 TargetSnapshotPtr without_counts(const TargetSnapshot& snapshot) {
   auto rest = std::make_shared<TargetSnapshot>();
@@ -74,6 +79,7 @@ Lane::Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolize
       began_monotonic_ns_(monotonic_ns()),
       attached_ns_(before == nullptr ? began_ns_ : before->attached_ns),
       history_(before == nullptr ? History(began_ns_) : History(before->history)),
+      values_(values_before(before.get())),
       info_(std::move(info)) {
   if (before != nullptr) go_on_from(*before);
   if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
@@ -88,6 +94,7 @@ Lane::Lane(TargetSnapshotPtr ended)
       began_monotonic_ns_(monotonic_ns()),
       attached_ns_(ended->attached_ns),
       history_(ended->history),
+      values_(values_before(ended.get())),
       info_(ended->info) {
   tap_.close();
   auto final = std::make_shared<TargetSnapshot>(*ended);
@@ -337,11 +344,21 @@ HistoryView Lane::history_view() const {
       history_point());
 }
 
+void Lane::note_values(ValueSample sample) {
+  if (finished()) return;
+  const std::uint64_t shift_ns = began_ns_ - began_monotonic_ns_;
+  sample.time_ns += shift_ns;
+  for (ValueLine& line : sample.lines) line.time_ns += shift_ns;
+  values_.note(sample);
+}
+
 bool Lane::shed_history() {
-  if (!history_.evict_oldest()) return false;
+  const bool values_first = values_.memory_bytes() > history_.memory_bytes();
+  if (!(values_first && values_.evict_oldest()) && !history_.evict_oldest()) return false;
   if (finished()) {
     auto copy = std::make_shared<TargetSnapshot>(*final_);
     copy->history = history_view();
+    copy->values = values_.view();
     final_ = std::move(copy);
   }
   return true;
@@ -369,6 +386,7 @@ TargetSnapshotPtr Lane::snapshot() {
   pipeline_.fill(*snapshot);
   if (before_ != nullptr) snapshot->drops += before_->drops;
   snapshot->history = history_view();
+  snapshot->values = values_.view();
   return snapshot;
 }
 
@@ -376,6 +394,7 @@ void Lane::finish() {
   if (finished()) return;
   end_records();
   close_window();
+  values_.end();
   final_ = snapshot();
   pipeline_.release_live();
   tap_.close();

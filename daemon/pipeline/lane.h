@@ -18,6 +18,7 @@
 #include "daemon/attach/kernel/event_ring.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/history/value_history.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/pipeline/sample_sites.h"
@@ -67,8 +68,11 @@ class Lane {
   void keep_history();
   // With observed hits that no window has yet.
   std::size_t history_bytes() const {
-    return history_.memory_bytes() + pipeline_.aggregator().observed_bytes();
+    return history_.memory_bytes() + values_.memory_bytes() +
+           pipeline_.aggregator().observed_bytes();
   }
+  // What the program says about itself now; times in CLOCK_MONOTONIC.
+  void note_values(ValueSample sample);
   // Gives up the oldest history; false when there is none.
   bool shed_history();
 
@@ -134,6 +138,7 @@ class Lane {
   std::uint64_t began_monotonic_ns_;
   std::uint64_t attached_ns_;  // by an earlier memprofd, if this goes on
   History history_;
+  ValueHistory values_;
   TargetSnapshotPtr final_;
   LaneSignals signals_;
   mutable std::mutex info_mutex_;

@@ -12,6 +12,7 @@
 #include "daemon/state/moment_records.h"
 #include "daemon/state/record_log.h"
 #include "daemon/state/stored_symbolizer.h"
+#include "daemon/state/value_records.h"
 #include "daemon/state/window_records.h"
 #include "daemon/util/stable_vector.h"
 #include "daemon/util/status_macros.h"
@@ -71,6 +72,7 @@ class StoredRecords {
   std::array<HistoryView::Tier, kHistoryTiers> tiers_;
   std::vector<PeakLive::Class> first_peak_;
   std::uint64_t first_peak_ns_ = 0;
+  StoredValues values_;
   std::shared_ptr<StoredSymbolizer> symbolizer_ =
       std::make_shared<StoredSymbolizer>(ByteBudget::for_target());
 };
@@ -117,6 +119,7 @@ void StoredRecords::add(const state::Record& record) {
   }
   if (record.complete() && !whole_) first_peak_ns_ = record.moment().peak().time_ns();
   add_exact(record.exact());
+  values_.add(record);
 }
 
 void StoredRecords::add_exact(const state::ExactWords& exact) {
@@ -138,6 +141,7 @@ std::shared_ptr<TargetSnapshot> StoredRecords::empty_snapshot() {
   get_moment(moment_, *snapshot);
   snapshot->symbolizer = symbolizer_;
   snapshot->history.tiers = tiers_;
+  snapshot->values = values_.view();
   if (!moment_.has_unfinished()) return snapshot;
   HistoryWindowPtr unfinished = get_window(moment_.unfinished());
   if (unfinished != nullptr && unfinished->begin_ns() == last_end_ns_) {

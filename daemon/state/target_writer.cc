@@ -133,6 +133,10 @@ absl::Status TargetWriter::put(const TargetSnapshot& snapshot, bool first) {
   record_bytes_ = 0;
   RETURN_IF_ERROR(put_rows(snapshot));
   RETURN_IF_ERROR(put_windows(snapshot.history));
+  if (snapshot.values != nullptr) {
+    RETURN_IF_ERROR(put_values(*snapshot.values, written_.values, record_,
+                               [this](std::size_t bytes) { return added(bytes); }));
+  }
   if (first) RETURN_IF_ERROR(put_counts(snapshot));
   put_last(snapshot);
   written_.newest_ns = snapshot.history.newest_ns();

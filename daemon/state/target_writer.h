@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/state/record_log.h"
+#include "daemon/state/value_records.h"
 #include "state/state.pb.h"
 
 namespace memprofd {
@@ -57,7 +58,8 @@ class TargetWriter {
     std::vector<std::uint64_t> events;  // of each class, in samples; 0: it is not there
     absl::flat_hash_set<std::uint32_t> frames;
     absl::flat_hash_map<std::uint32_t, std::uint32_t> locations;  // their numbers in the file
-    std::uint64_t first_bytes = 0;                                // of the first moment
+    WrittenValues values;
+    std::uint64_t first_bytes = 0;  // of the first moment
   };
 
   bool is_news(const TargetSnapshot& snapshot) const;

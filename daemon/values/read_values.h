@@ -37,6 +37,9 @@ struct ValuesRequest {
   // Does not wait for functions that the program evaluates for who has just begun to look, and not
   // long for memory that does not answer.
   bool in_a_hurry = false;
+  // The program is not told that somebody looks, for whom it would evaluate functions and keep
+  // lines.
+  bool only_looks_on = false;
   std::chrono::milliseconds patience{5000};
 };
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/values/report.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
 
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "daemon/history/value_sample.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -289,10 +287,7 @@ class Reading {
 
 }  // namespace
 
-std::string Reported::full_name() const {
-  if (labels.empty()) return name;
-  return fmt::format("{}{{{}}}", name, absl::StrJoin(labels, ",", absl::PairFormatter("=")));
-}
+std::string Reported::full_name() const { return name_with_labels(name, labels); }
 
 bool is_known(const memprof_values_head& head) {
   return head.magic == MEMPROF_VALUES_MAGIC && head.abi == MEMPROF_VALUES_ABI;

@@ -9,29 +9,13 @@ import time
 
 import answers
 import harness
+from api import ask, post
 from harness import E2ETest, eventually, memprofctl
 
-PAGE = {"Content-Type": "application/json", "X-Memprofd-Control": "1"}
 # The hash of "s3cret".
 WEB_CONFIG = "basic_auth_users:\n  alice: $2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n"
 ALICE = {"Authorization": "Basic " + base64.b64encode(b"alice:s3cret").decode()}
 RECORDINGS_AT_ONCE = 16
-
-
-def ask(daemon, method, path, body=None, headers=None, timeout=harness.TIMEOUT):
-    """(status, body) of a request."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body), headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-def post(daemon, what, headers=None, **body):
-    status, text = ask(daemon, "POST", f"/api/v1/{what}", body, {**PAGE, **(headers or {})})
-    return status, text.decode()
 
 
 class HttpControl(E2ETest):

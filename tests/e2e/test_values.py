@@ -50,7 +50,7 @@ class ValuesTest(E2ETest):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(prefix="memprofd-test-")
         cls.addClassCleanup(folder.cleanup)
-        cls.pb, = message_modules(folder.name, "memprof/v1/values.proto")
+        cls.pb, _ = message_modules(folder.name, "memprof/v1/values.proto", "memprof/v1/profiler.proto")
 
     def ask(self, daemon, pid, **request):
         with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:

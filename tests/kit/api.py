@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's gRPC and HTTP interfaces, as the tests ask them."""
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -45,3 +46,24 @@ class Api:
         if status != 200:
             raise AssertionError(f"/api/v1/{name} {parameters} answered {status}: {text}")
         return json.loads(text)
+
+
+# ---------------------------------------------------------------- as the page asks
+
+PAGE = {"Content-Type": "application/json", "X-Memprofd-Control": "1"}
+
+
+def ask(daemon, method, path, body=None, headers=None, timeout=harness.TIMEOUT):
+    """(status, body) of a request."""
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def post(daemon, what, headers=None, **body):
+    status, text = ask(daemon, "POST", f"/api/v1/{what}", body, {**PAGE, **(headers or {})})
+    return status, text.decode()

@@ -6,6 +6,7 @@
 
 #include "daemon/ctl/top/top_question.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/values_service.h"
 #include "tests/kit/fake_service.h"
 
 namespace memprofd::testing {
@@ -41,6 +42,10 @@ class FakeQuestions : public ctl::Questions {
   absl::StatusOr<pb::GetProfileResponse> get_profile(
       const pb::GetProfileRequest& request) override {
     return queries_.get_profile(request);
+  }
+  absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
+      const pb::GetValueHistoryRequest& request) override {
+    return ValuesService(service_).history(request);
   }
 
  private:

@@ -196,7 +196,8 @@ inline ValuesAnswer fixed_report() {
                     .buckets = 8,
                     .empty_buckets = 6,
                     .longest_chain = 3,
-                    .chains_counted = true};
+                    .chains_counted = true,
+                    .chains = {6, 0, 1, 1}};
   Report report{.all = {{.kind = Kind::kPoint, .name = "requests", .unit = "requests", .hits = 12},
                         {.kind = Kind::kTimer,
                          .name = "handling",

@@ -28,10 +28,17 @@ class ValuesService {
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request,
                                                  const std::function<bool()>& wanted);
 
+  // Whether the caller may have lines is the caller's business.
+  absl::StatusOr<::memprof::v1::GetValueHistoryResponse> history(
+      const ::memprof::v1::GetValueHistoryRequest& request);
+
  private:
   ProfilerService& service_;
 };
 
 ::memprof::v1::Value to_proto(const Value& value);
+// What a target has said about itself. kInvalidArgument when the request makes no sense.
+absl::StatusOr<::memprof::v1::GetValueHistoryResponse> value_history(
+    const TargetSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);
 
 }  // namespace memprofd

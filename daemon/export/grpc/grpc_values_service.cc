@@ -77,4 +77,16 @@ grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskR
   return grpc_answer(std::move(answer), *response);
 }
 
+// Numbers are those that metrics have; lines are for those who may control the program.
+grpc::Status GrpcValuesService::GetValueHistory(grpc::ServerContext* context,
+                                                const pb::GetValueHistoryRequest* request,
+                                                pb::GetValueHistoryResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed =
+      request->with_lines() ? access_.check_control(caller, request->pid()) : absl::OkStatus();
+  if (!allowed.ok()) audit(request->pid(), "lines of its log", caller.name, allowed);
+  auto answer = allowed.ok() ? values_.history(*request) : allowed;
+  return grpc_answer(std::move(answer), *response);
+}
+
 }  // namespace memprofd

@@ -27,6 +27,10 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
   grpc::Status Ask(grpc::ServerContext* context, const ::memprof::v1::AskRequest* request,
                    ::memprof::v1::AskResponse* response) override;
 
+  grpc::Status GetValueHistory(grpc::ServerContext* context,
+                               const ::memprof::v1::GetValueHistoryRequest* request,
+                               ::memprof::v1::GetValueHistoryResponse* response) override;
+
  private:
   ValuesService values_;
   const GrpcAccess& access_;

@@ -34,6 +34,9 @@ constexpr MetricName kEmpty{"memprofd_table_empty_buckets",
 constexpr MetricName kLongest{
     "memprofd_table_longest_chain",
     "Bindings in the fullest bucket of a Hashtbl; not of one that is too large."};
+constexpr MetricName kInBucket{
+    "memprofd_table_bucket_bindings",
+    "Buckets of a Hashtbl by how many bindings they have; not of one that is too large."};
 constexpr MetricName kMarked{
     "memprofd_tag_values",
     "Values that a tag of the program marks: alive, or not collected yet; of large ones those that "
@@ -55,9 +58,9 @@ std::string label_name(std::string_view name) {
   for (char& c : out) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
   }
-  static const std::set<std::string_view> kOwn = {"pid",   "program",  "point", "timer",
-                                                  "phase", "value",    "table", "tag",
-                                                  "unit",  "instance", "job",   ""};
+  static const std::set<std::string_view> kOwn = {"pid",   "program", "point", "timer", "phase",
+                                                  "value", "table",   "tag",   "unit",  "instance",
+                                                  "job",   "le",      ""};
   const bool is_free = !kOwn.contains(out) &&
                        !absl::ascii_isdigit(static_cast<unsigned char>(out[0])) &&
                        !out.starts_with("__");
@@ -102,17 +105,34 @@ const char* kind_of(const Reported& one) {
   return one.value.kind == ValueKind::kTable ? "table" : "value";
 }
 
+// By powers of two; the last number of chains is of those that are longer.
+prometheus::ClientMetric::Histogram buckets_of(const Value& table) {
+  prometheus::ClientMetric::Histogram histogram;
+  std::uint64_t buckets = 0;
+  std::size_t next = 0;
+  for (const std::size_t most : {0, 1, 2, 4, 8, 15}) {
+    for (; next <= most && next < table.chains.size(); ++next) buckets += table.chains[next];
+    histogram.bucket.push_back({buckets, static_cast<double>(most)});
+  }
+  for (; next < table.chains.size(); ++next) buckets += table.chains[next];
+  histogram.sample_count = buckets;
+  histogram.sample_sum = static_cast<double>(table.size);
+  return histogram;
+}
+
+void add_table(const MetricLabels& labels, const Value& table, MetricFamilies& out) {
+  out.gauge(kBindings, labels, static_cast<double>(table.size));
+  out.gauge(kBuckets, labels, static_cast<double>(table.buckets));
+  if (!table.chains_counted) return;
+  out.gauge(kEmpty, labels, static_cast<double>(table.empty_buckets));
+  out.gauge(kLongest, labels, static_cast<double>(table.longest_chain));
+  out.histogram(kInBucket, labels, buckets_of(table));
+}
+
 void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t now_ns,
                MetricFamilies& out) {
   const Value& value = one.value;
-  if (value.kind == ValueKind::kTable) {
-    out.gauge(kBindings, labels, static_cast<double>(value.size));
-    out.gauge(kBuckets, labels, static_cast<double>(value.buckets));
-    if (!value.chains_counted) return;
-    out.gauge(kEmpty, labels, static_cast<double>(value.empty_buckets));
-    out.gauge(kLongest, labels, static_cast<double>(value.longest_chain));
-    return;
-  }
+  if (value.kind == ValueKind::kTable) return add_table(labels, value, out);
   if (value.kind == ValueKind::kInteger) {
     out.gauge(kValue, labels, static_cast<double>(value.integer));
   } else if (value.kind == ValueKind::kFloat) {

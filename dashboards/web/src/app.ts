@@ -4,7 +4,7 @@ import { Api, enumText, isAbort, msOf, type HistoryAnswer, type KeptHeap, type K
 import { axisOf, type Recorded } from "./lib/axis";
 import { Clocks } from "./lib/clock";
 import { isKnown } from "./lib/names";
-import { Store, type Range, type View } from "./lib/state";
+import { Store, type Phase, type Range, type View } from "./lib/state";
 
 // A part of the page. update() is called when the view has changed and, while the view
 // is live, at every tick; a panel that is not shown should then ask for nothing.
@@ -37,6 +37,9 @@ export interface App {
   // Snapshots of the view's program that memprofd keeps, the latest first; undefined: it keeps none of any.
   readonly heaps: readonly KeptHeap[] | undefined;
   refreshHeaps(): Promise<void>;
+  // Phases that a program has said it was in, for every chart.
+  phases(pid?: number): readonly Phase[];
+  notePhases(pid: number, phases: readonly Phase[]): void;
   isDark(): boolean;
   // One line for people, until the next; "" for none.
   say(message: string, kind?: "info" | "error"): void;
@@ -65,6 +68,7 @@ export class PageApp implements App {
   private error = "";
   private isUpdating = false;
   private kept: { pid: number; at: number; answer?: KeptHeaps } = { pid: 0, at: 0 };
+  private readonly said = new Map<number, readonly Phase[]>();  // phases by pid
 
   constructor(private readonly notice: HTMLElement) {
     this.dark.addEventListener("change", () => this.updatePanels());
@@ -147,6 +151,15 @@ export class PageApp implements App {
     this.kept = { pid, at: performance.now(), ...(before.pid === pid && before.answer ? { answer: before.answer } : {}) };
     const answer = await this.api.heaps(pid);
     if (this.kept.pid === pid) this.kept = { pid, at: performance.now(), answer };
+    this.updatePanels();
+  }
+
+  phases(pid = this.store.get().pid): readonly Phase[] {
+    return this.said.get(pid) ?? [];
+  }
+  notePhases(pid: number, phases: readonly Phase[]): void {
+    if (JSON.stringify(phases) === JSON.stringify(this.phases(pid))) return;
+    this.said.set(pid, phases);
     this.updatePanels();
   }
 

@@ -17,6 +17,7 @@ import { mountFilter } from "./sites/filter_bar";
 import { mountSites } from "./sites/panel";
 import { mountTabs } from "./tabs";
 import { mountTime } from "./time/time";
+import { mountValues } from "./values/panel";
 
 // For scripts: the view, the ways to change it, and what is drawn.
 declare global {
@@ -55,6 +56,7 @@ function begin(notice: HTMLElement): void {
   const sites = app.mount(mountSites, "sites");
   const flame = app.mount(mountFlame, "flame");
   app.mount(mountCallers, "callers");
+  const values = app.mount(mountValues, "values");
   void app.start().then(() => {
     document.getElementById("foot")!.textContent =
       `memprofd ${versionOf(app.server)}. Bytes are estimates from samples; ± is one standard error.`;
@@ -67,6 +69,7 @@ function begin(notice: HTMLElement): void {
     charts: () => charts.describe(),
     sites: () => sites.describe(),
     flame: (limit?: number) => flame.describe(limit),
+    values: () => values.describe(),
     link: () => pinned(app),
     drilled: (site: Site, by: string) => drilled(app.store.get(), site, by) ?? null,
   };

@@ -4,7 +4,8 @@ import type { App, Panel } from "./app";
 import { make } from "./lib/dom";
 import { DEFAULT_VIEW, type View } from "./lib/state";
 
-const TABS: [string, string][] = [["sites", "Sites"], ["flame", "Flame graph"], ["callers", "Callers and callees"]];
+const TABS: [string, string][] = [["sites", "Sites"], ["flame", "Flame graph"], ["callers", "Callers and callees"],
+  ["values", "Values"]];
 
 // Mount before the panels: they see in their update whether they are shown.
 export function mountTabs(container: HTMLElement, app: App): Panel {

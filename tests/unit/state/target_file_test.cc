@@ -16,6 +16,30 @@ namespace {
 
 constexpr std::uint64_t kGrowthBytes = 1u << 20;
 
+void expect_same_values(const ValueHistoryView& stored, const ValueHistoryView& now) {
+  ASSERT_EQ(stored.series.size(), now.series.size());
+  for (std::size_t i = 0; i < now.series.size(); ++i) {
+    EXPECT_FALSE(*stored.series[i] < *now.series[i] || *now.series[i] < *stored.series[i]);
+  }
+  for (int tier = 0; tier < kHistoryTiers; ++tier) {
+    const std::size_t ended = now.tiers[tier].size() - (tier == 0 && now.unfinished ? 1 : 0);
+    ASSERT_EQ(stored.tiers[tier].size(), ended);
+    for (std::size_t i = 0; i < ended; ++i) {
+      const ValueWindow &a = *stored.tiers[tier][i], &b = *now.tiers[tier][i];
+      EXPECT_EQ(a.begin_ns, b.begin_ns);
+      EXPECT_EQ(a.end_ns, b.end_ns);
+      EXPECT_EQ(a.last, b.last);
+      EXPECT_EQ(a.high, b.high);
+    }
+  }
+  EXPECT_EQ(stored.next_line, now.next_line);
+  ASSERT_EQ(stored.lines.size(), now.lines.size());
+  ASSERT_EQ(stored.phases.size(), now.phases.size());
+  EXPECT_EQ(stored.lines.back()->number, now.lines.back()->number);
+  EXPECT_EQ(stored.lines.back()->text, now.lines.back()->text);
+  EXPECT_TRUE(stored.lines.back()->is_cut);
+}
+
 class TargetFileTest : public StoredTargetTest {};
 
 TEST_F(TargetFileTest, HasEveryMomentThatWasWritten) {
@@ -97,6 +121,29 @@ TEST_F(TargetFileTest, HasThePeak) {
       const Estimate& live = expected->classes[i].counters.live;
       EXPECT_NEAR(peak->classes[i].counters.live.words, live.words, 1e-6 * live.words + 1e-3);
     }
+    if (HasFailure()) return;
+  }
+}
+
+// What the program says about itself, as it was up to the last window that had ended.
+TEST_F(TargetFileTest, HasWhatTheProgramSays) {
+  ValueHistory values;
+  std::uint64_t line = 0;
+  for (int second = 0; second < 200; ++second) {
+    program_.run_second();
+    values.note({.time_ns = snapshot().now_ns(),
+                 .numbers = {{{.name = "requests", .labels = {{"route", "\xff"}}}, 1.0 * second},
+                             {{.kind = ValueSeries::Kind::kValue, .name = "queue"}, 5.0}},
+                 .lines = {{.kind = ValueLine::Kind::kPhaseBegins, .number = line, .text = "load"},
+                           {.is_cut = true, .number = line + 1, .text = "a line"}}});
+    line += 2;
+    if (second % 7 != 6) continue;
+    TargetSnapshot now = snapshot();
+    now.values = values.view();
+    write(now);
+    const TargetSnapshotPtr stored = read();
+    ASSERT_NE(stored->values, nullptr);
+    expect_same_values(*stored->values, *now.values);
     if (HasFailure()) return;
   }
 }

@@ -8,14 +8,11 @@ import { isFlow, unitOf, type Measure } from "../lib/names";
 import { paletteOf, type Palette } from "../lib/palette";
 import type { Range } from "../lib/state";
 import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
+import { listenToMoves, type Moves } from "./moves";
 import { areaAt, totalAt, type Area, type Stack } from "./stack";
 
-export interface AreaChartEvents {
+export interface AreaChartEvents extends Moves {
   onArea(area: Area): void; // clicked
-  onBrush(range: Range): void;
-  onZoom(around: number, factor: number): void; // ms, 0.5: half as much
-  onShift(share: number): void; // of the axis
-  onReset(): void;
   onPoint(index: number | null, area: Area | null): void;
 }
 
@@ -31,7 +28,7 @@ export interface Shown {
 
 // The heap has an axis of its own when on the same one the areas would be too flat.
 const FLAT = 3;
-const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
+export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other.
 export const SIDE_PX = 72;
 const CLICK_PX = 4;
@@ -151,7 +148,7 @@ export class AreaChart {
           drawCollections(u, this.shown!.stack, this.palette);
           drawCursor(u, this.shown!.marks, this.palette);
         }],
-        setSelect: [(u) => this.brushed(u)],
+        setSelect: [(u) => brushed(u, this.events)],
         setCursor: [(u) => this.point(u)],
       },
     };
@@ -185,17 +182,8 @@ export class AreaChart {
   private listen(over: HTMLElement): void {
     over.addEventListener("mousedown", (event) => { this.pressed = { x: event.clientX, y: event.clientY }; });
     over.addEventListener("click", (event) => this.clicked(event));
-    over.addEventListener("dblclick", () => this.events.onReset());
     over.addEventListener("mouseleave", () => this.events.onPoint(null, null));
-    over.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        this.events.onZoom(this.plot!.posToVal(event.offsetX, "x") * 1000, event.deltaY < 0 ? 0.8 : 1.25);
-      } else if (event.shiftKey) {
-        event.preventDefault();
-        this.events.onShift((event.deltaY || event.deltaX) < 0 ? -0.1 : 0.1);
-      }
-    }, { passive: false });
+    listenToMoves(over, (x) => this.plot!.posToVal(x, "x") * 1000, this.events);
   }
 
   private clicked(event: MouseEvent): void {
@@ -221,13 +209,15 @@ export class AreaChart {
     this.events.onPoint(index, area);
   }
 
-  private brushed(u: uPlot): void {
-    const { left, width } = u.select;
-    if (width < CLICK_PX) return;
-    const range = { begin: u.posToVal(left, "x") * 1000, end: u.posToVal(left + width, "x") * 1000 };
-    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.events.onBrush(range);
-  }
+}
+
+// What was dragged over, which is given back to the chart.
+export function brushed(u: uPlot, events: Moves): void {
+  const { left, width } = u.select;
+  if (width < CLICK_PX) return;
+  const range = { begin: u.posToVal(left, "x") * 1000, end: u.posToVal(left + width, "x") * 1000 };
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  events.onBrush(range);
 }
 
 // From below zero, where the lane is, to the largest value that is seen; a step that ends

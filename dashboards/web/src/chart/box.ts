@@ -2,13 +2,13 @@
 // One chart with its heading and legend: asks for the history it shows.
 import { TICK_MS, type App } from "../app";
 import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../lib/api";
-import { shifted, zoomed } from "../lib/axis";
 import { make } from "../lib/dom";
 import { paletteOf } from "../lib/palette";
-import type { ChartSpec, Range, View } from "../lib/state";
+import type { ChartSpec, View } from "../lib/state";
 import { AreaChart } from "./area_chart";
 import { drilled } from "./groups";
 import { HeapLane } from "./heap_lane";
+import { movesOf } from "./moves";
 import { Legend } from "./legend";
 import type { Marks } from "./marks";
 import { Slots, stackOf, type Area, type Stack } from "./stack";
@@ -48,10 +48,7 @@ export class ChartBox {
     this.heaps = new HeapLane(app);
     this.chart = new AreaChart(this.plot, {
       onArea: (area) => this.open(area),
-      onBrush: (range) => this.brush(range),
-      onZoom: (around, factor) => this.setAxis(zoomed(app.axis(), around, factor, app.recorded())),
-      onShift: (share) => this.shift(share),
-      onReset: () => this.setAxis(undefined),
+      ...movesOf(app),
       onPoint: (index, area) => this.point(index, area),
     });
     this.element.append(make("div", { className: "plot-side" }, this.note, ...(options.isMain ? [this.heaps.element] : []), this.plot, this.message), this.legend.element);
@@ -87,7 +84,7 @@ export class ChartBox {
     if (!stack) return { points: 0, areas: [] };
     const axis = this.app.axis(), middle = (axis.begin + axis.end) / 2000;
     const at = Math.max(0, stack.times.findIndex((time) => time >= middle));
-    return { by: stack.by, points: stack.times.length, times: stack.times, moments: stack.moments,
+    return { by: stack.by, phases: this.app.phases(this.options.specOf(this.app.store.get()).pid), points: stack.times.length, times: stack.times, moments: stack.moments,
       pointed: this.pointed.index, areas: stack.areas.map((area) => ({ label: area.label, values: area.values, errors: area.errors,
         place: this.chart.placeOf(area, at) })) };
   }
@@ -153,7 +150,8 @@ export class ChartBox {
   private marks(view: View): Marks {
     const chosen = view.begin === undefined ? undefined
       : { begin: view.begin, end: view.end ?? this.app.recorded().now };
-    return { chosen, base: view.compare, cursor: view.live ? undefined : view.end };
+    return { chosen, base: view.compare, cursor: view.live ? undefined : view.end,
+      phases: this.app.phases(this.options.specOf(view).pid) };
   }
 
   // The moment that the legend tells of: pointed at, or the cursor, or the last.
@@ -188,19 +186,5 @@ export class ChartBox {
     }
     const change = drilled({ ...view, groupBy: spec.groupBy }, area.site, spec.groupBy);
     if (change) this.app.store.update({ pid: spec.pid, measure: spec.measure, ...change }, true);
-  }
-
-  private brush(range: Range): void {
-    const { now } = this.app.recorded();
-    this.app.store.update({ begin: Math.max(0, range.begin), end: Math.min(range.end, now), live: false,
-      axis: this.app.axis() }, true);
-  }
-
-  private setAxis(axis: Range | undefined): void {
-    this.app.store.update({ axis });
-  }
-  private shift(share: number): void {
-    const axis = this.app.axis();
-    this.setAxis(shifted(axis, share * (axis.end - axis.begin), this.app.recorded()));
   }
 }

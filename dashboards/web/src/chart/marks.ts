@@ -3,13 +3,15 @@
 // under zero, and the cursor over them.
 import type uPlot from "uplot";
 import type { Palette } from "../lib/palette";
-import type { Range } from "../lib/state";
+import type { Phase, Range } from "../lib/state";
 import type { Stack } from "./stack";
 
 export interface Marks {
   chosen?: Range | undefined; // what is counted, when it is a part
   base?: Range | undefined; // what it is compared with
   cursor?: number | undefined; // not live: what comes after is veiled
+  phases?: readonly Phase[]; // of the program
+  pauses?: readonly { time: number; name: string }[]; // where it says that viewers stop
 }
 
 export const LANE = 0.09; // of the height, under zero
@@ -27,7 +29,45 @@ function drawRange(u: uPlot, range: Range, colour: string): void {
   for (const x of [from, to]) u.ctx.fillRect(Math.round(x) - 0.5, top, 1, height);
 }
 
+// The same name has the same colour, on every chart.
+function slotOf(name: string): number {
+  let sum = 0;
+  for (const unit of name) sum = (31 * sum + unit.codePointAt(0)!) % 9973;
+  return sum;
+}
+
+const PHASE_PX = 4; // of the bar at the top
+const NAME_PX = 30; // a narrower one has no room for its name
+
+// A bar at the top with the phase's name, and its ground below.
+export function drawPhases(u: uPlot, marks: Marks, palette: Palette): void {
+  const { left, top, width, height } = u.bbox, { ctx } = u, dpr = devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  for (const { name, begin, end } of marks.phases ?? []) {
+    const from = Math.max(left, xOf(u, begin)), to = Math.min(left + width, end === undefined ? left + width : xOf(u, end));
+    if (to < left || from > left + width) continue;
+    ctx.fillStyle = `${palette.area(slotOf(name))}1c`;
+    ctx.fillRect(from, top, Math.max(1, to - from), height);
+    ctx.fillStyle = palette.area(slotOf(name));
+    ctx.fillRect(from, top, Math.max(1, to - from), PHASE_PX * dpr);
+    if (to - from < NAME_PX * dpr) continue;
+    ctx.font = `${11 * dpr}px system-ui, sans-serif`;
+    ctx.textBaseline = "top";
+    ctx.textAlign = "left";
+    ctx.fillText(name, from + 3 * dpr, top + (PHASE_PX + 2) * dpr, to - from - 6 * dpr);
+  }
+  ctx.restore();
+  for (const { time } of marks.pauses ?? []) {
+    const x = xOf(u, time);
+    if (x >= left && x <= left + width) drawLine(u, x, palette.chosen);
+  }
+}
+
 export function drawRanges(u: uPlot, marks: Marks, palette: Palette): void {
+  drawPhases(u, marks, palette);
   if (marks.base) drawRange(u, marks.base, palette.base);
   if (marks.chosen) drawRange(u, marks.chosen, palette.chosen);
 }

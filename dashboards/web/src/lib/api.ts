@@ -6,7 +6,8 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  GraphNode, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, NamedValue, PastLine, Reported,
+  SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -21,6 +22,8 @@ export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
 export type KeptHeaps = pb.ListHeapsResponse;
 export type Censuses = pb.ListCensusesResponse;
+export type ValueHistory = With<pb.GetValueHistoryResponse, "range">;
+export type ValuesAnswer = pb.ListValuesResponse;
 // As `memprofctl why -o json` says it.
 export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
@@ -153,6 +156,20 @@ export class Api {
   }
   async wasteOf(name: string): Promise<HeapWaste> {
     return (await (await this.post("find_waste", { name })).json()) as HeapWaste;
+  }
+
+  // What a program says about itself, over time; the same with lines of its log, and now, as memprofctl values.
+  valueHistory(params: Params): Promise<ValueHistory> { return this.ask("value_history", params); }
+  async valueLines(pid: number, range: object): Promise<ValueHistory> {
+    return (await (await this.post("value_lines", { pid, range, points: 1 })).json()) as ValueHistory;
+  }
+  async values(question: { pid: number; pattern?: string; only_reported?: boolean; with_contents?: boolean; graph_nodes?: number; limit?: number }):
+      Promise<ValuesAnswer> {
+    return (await (await this.post("values", question)).json()) as ValuesAnswer;
+  }
+  // Lets go on what waits in a pause.
+  async resume(pid: number): Promise<pb.ResumeResponse> {
+    return (await (await this.post("resume", { pid })).json()) as pb.ResumeResponse;
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.

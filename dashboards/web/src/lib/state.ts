@@ -10,6 +10,13 @@ export interface Range {
   end: number;
 }
 
+// What a program says it was in; without an end it still is.
+export interface Phase {
+  name: string;
+  begin: number;
+  end?: number | undefined;
+}
+
 // A further chart on the time axis.
 export interface ChartSpec {
   pid: number;

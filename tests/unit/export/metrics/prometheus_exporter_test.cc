@@ -200,6 +200,18 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
   EXPECT_EQ(
       found["memprofd_table_longest_chain{pid=\"4242\",program=\"server.exe\",table=\"sessions\"}"],
       3);
+  const auto buckets = [&](const char* most) {
+    return found[absl::StrCat(
+        "memprofd_table_bucket_bindings_bucket{pid=\"4242\",program="
+        "\"server.exe\",table=\"sessions\",le=\"",
+        most, "\"}")];
+  };
+  EXPECT_EQ(buckets("0"), 6);
+  EXPECT_EQ(buckets("2"), 7);
+  EXPECT_EQ(buckets("+Inf"), 8);
+  EXPECT_EQ(found["memprofd_table_bucket_bindings_sum{pid=\"4242\",program=\"server.exe\","
+                  "table=\"sessions\"}"],
+            5);
   for (Reported& one : service.values.report.all) one.control = MEMPROF_CONTROL_OFF;
   const std::string text = PrometheusExporter(service, {"1.2.3"}).text();
   EXPECT_EQ(text.find("memprofd_point_hits_total{"), std::string::npos) << "it is switched off";
@@ -212,7 +224,8 @@ TEST(PrometheusText, BearsAnyNames) {
   auto& all = service.values.report.all;
   service.values.says_something = true;
   for (const char* name : {"a\xff", "a\xfe", "b"}) {
-    all.push_back({.name = name, .labels = {{"x y", "1"}, {"x_y", "2"}, {"", "3"}, {"9", "4"}}});
+    all.push_back(
+        {.name = name, .labels = {{"x y", "1"}, {"x_y", "2"}, {"", "3"}, {"9", "4"}, {"le", "5"}}});
   }
   auto found = scrape(PrometheusExporter(service, {"1.2.3"}));
   EXPECT_EQ(found["memprofd_reported_names_without_series{pid=\"4242\",program=\"server.exe\"}"],
@@ -220,7 +233,7 @@ TEST(PrometheusText, BearsAnyNames) {
   EXPECT_EQ(
       found.count(
           "memprofd_point_hits_total{pid=\"4242\",program=\"server.exe\",point=\"b\",x_y=\"1\","
-          "exported_=\"3\",exported_9=\"4\"}"),
+          "exported_=\"3\",exported_9=\"4\",exported_le=\"5\"}"),
       1u);
   for (int i = 0; i < 500; ++i) all.push_back({.name = absl::StrCat(i)});
   const std::string text = PrometheusExporter(service, {"1.2.3"}).text();

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/value_keeper.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "daemon/values/read_values.h"
+#include "daemon/values/sample_of_report.h"
+#include "daemon/values/tick_clock.h"
+
+namespace memprofd {
+namespace {
+
+// A target whose collector leaves less time has what could be read.
+constexpr std::chrono::milliseconds kPatience{200};
+
+std::chrono::nanoseconds cpu_time_of_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
+ValueKeeper::ValueKeeper(std::function<std::vector<TellingTarget>()> list)
+    : list_(std::move(list)), thread_([this] { run(); }) {}
+
+void ValueKeeper::stop() {
+  stop_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::chrono::nanoseconds ValueKeeper::rest_after(std::chrono::nanoseconds cpu_time) {
+  return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * (100 / kMostPercent));
+}
+
+void ValueKeeper::run() {
+  ::pthread_setname_np(::pthread_self(), "values");
+  std::chrono::nanoseconds took{};
+  while (stop_.wait(rest_after(took))) {
+    const std::chrono::nanoseconds before = cpu_time_of_thread();
+    look();
+    took = cpu_time_of_thread() - before;
+  }
+}
+
+void ValueKeeper::look() {
+  for (const TellingTarget& target : list_()) {
+    const auto answer = read_values(
+        *target.program,
+        {.only_reported = true, .in_a_hurry = true, .only_looks_on = true, .patience = kPatience},
+        [this] { return stop_.wait({}); });
+    if (answer.ok() && answer->why_no_report.empty()) {
+      target.keep(sample_of(answer->report, tick_now().ns));
+    }
+  }
+}
+
+}  // namespace memprofd

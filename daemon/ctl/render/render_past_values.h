@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program has said about itself, over time, as text.
+#pragma once
+
+#include <string>
+
+#include "daemon/ctl/render/render_table.h"
+#include "memprof/v1/values.pb.h"
+
+namespace memprofd::ctl {
+
+// A row a number: its course, what it was first and last, the least and the most; of what only
+// grows how much it grew a second. Then phases and lines of the log.
+std::string past_values_text(const ::memprof::v1::GetValueHistoryResponse& values,
+                             const Style& style);
+
+}  // namespace memprofd::ctl

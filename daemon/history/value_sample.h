@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program said about itself at one moment, as history keeps it: numbers, each of a series,
+// and lines of its log.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace memprofd {
+
+// Which number of an observation a series has.
+enum class ValueQuantity {
+  kHits,     // of a point
+  kSeconds,  // of a timer or phase, what runs included
+  kStops,    // intervals that have ended
+  kRunning,  // intervals that have not
+  kNumber,   // that a value is
+  kSize,     // bindings, elements, bytes of a string; of a tag values that live
+  kBuckets,  // of a table, as those below
+  kEmptyBuckets,
+  kLongestChain,
+  kBytes,  // of a tag
+};
+inline constexpr int kValueQuantities = static_cast<int>(ValueQuantity::kBytes) + 1;
+
+// Whether it only grows while the program runs.
+constexpr bool is_count(ValueQuantity quantity) {
+  return quantity == ValueQuantity::kHits || quantity == ValueQuantity::kSeconds ||
+         quantity == ValueQuantity::kStops;
+}
+
+using ValueLabels = std::vector<std::pair<std::string, std::string>>;
+
+// "requests{route=/a}"
+std::string name_with_labels(const std::string& name, const ValueLabels& labels);
+
+struct ValueSeries {
+  enum class Kind { kPoint, kTimer, kPhase, kValue, kTag };
+  Kind kind = Kind::kPoint;
+  ValueQuantity quantity = ValueQuantity::kHits;
+  std::string name;
+  ValueLabels labels;
+  std::string unit;
+
+  // The unit is no part of what it is.
+  bool operator<(const ValueSeries& other) const { return key() < other.key(); }
+  std::string full_name() const { return name_with_labels(name, labels); }
+  std::size_t memory_bytes() const;
+
+ private:
+  std::tuple<Kind, ValueQuantity, const std::string&, const ValueLabels&> key() const {
+    return {kind, quantity, name, labels};
+  }
+};
+
+struct ValueLine {
+  enum class Kind { kText, kPhaseBegins, kPhaseEnds, kPause };
+  Kind kind = Kind::kText;
+  bool is_cut = false;
+  std::uint64_t number = 0;  // from 0 on, in the program's log
+  std::uint64_t time_ns = 0;
+  std::string text;  // or the phase's or pause's name
+};
+
+struct ValueSample {
+  std::uint64_t time_ns = 0;
+  std::vector<std::pair<ValueSeries, double>> numbers;
+  std::vector<ValueLine> lines;  // those that the program's log has now, in order
+};
+
+}  // namespace memprofd

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a target has said about itself over time, as records have it and back. What is read may be
+// anything: nothing of a message that makes no sense is taken.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "daemon/history/value_history.h"
+#include "state/state.pb.h"
+
+namespace memprofd {
+
+// What a file has of it.
+struct WrittenValues {
+  std::size_t series = 0;
+  std::array<std::uint64_t, kHistoryTiers> ends_ns{};
+  std::uint64_t next_line = 0;
+};
+
+// Adds what the file does not have yet; added(bytes): after each piece, when it is about so large,
+// and whether to go on. out is the record that is being made.
+absl::Status put_values(const ValueHistoryView& values, WrittenValues& written, state::Record& out,
+                        const std::function<absl::Status(std::size_t)>& added);
+
+// Takes in records in their order.
+class StoredValues {
+ public:
+  void add(const state::Record& record);
+  // Null: there is nothing.
+  ValueHistoryViewPtr view() const;
+
+ private:
+  void add_series(const state::ValueSeries& message);
+  void add_window(const state::ValueWindow& message);
+  void add_line(const state::ValueLine& message);
+
+  ValueHistoryView view_;
+};
+
+}  // namespace memprofd

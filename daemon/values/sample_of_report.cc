@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/sample_of_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+// A function that was not evaluated for so many of its periods is not any more: nobody looks, or
+// the program does not allocate.
+constexpr double kPeriods = 3;
+constexpr double kLeastSeconds = 10;
+
+static_assert(static_cast<int>(Reported::Kind::kTag) == static_cast<int>(ValueSeries::Kind::kTag));
+
+bool is_stale(const Reported& one, std::uint64_t now_ns) {
+  if (one.source != MEMPROF_VALUE_FUNCTION) return false;
+  const double periods_seconds = kPeriods * one.period_ms / 1e3;
+  return one.age_seconds(now_ns).value_or(0) > std::max(kLeastSeconds, periods_seconds);
+}
+
+class Sampling {
+ public:
+  Sampling(const Reported& one, ValueSample& out) : one_(one), out_(out) {}
+
+  void add(ValueQuantity quantity, double number) {
+    if (!std::isfinite(number)) return;
+    ValueSeries series{.kind = static_cast<ValueSeries::Kind>(one_.kind),
+                       .quantity = quantity,
+                       .name = one_.name,
+                       .labels = one_.labels,
+                       .unit = one_.unit};
+    out_.numbers.emplace_back(std::move(series), number);
+  }
+  void add_size(ValueQuantity quantity, std::uint64_t size) {
+    add(quantity, static_cast<double>(size));
+  }
+
+ private:
+  const Reported& one_;
+  ValueSample& out_;
+};
+
+void add_timer(const Reported& one, Sampling& out) {
+  out.add(ValueQuantity::kSeconds, one.seconds);
+  out.add_size(ValueQuantity::kStops, one.stops);
+  out.add_size(ValueQuantity::kRunning, one.running());
+}
+
+// A reference stands for what it holds.
+void add_value(const Value& value, Sampling& out) {
+  switch (value.kind) {
+    case ValueKind::kInteger:
+      return out.add(ValueQuantity::kNumber, static_cast<double>(value.integer));
+    case ValueKind::kFloat:
+      return out.add(ValueQuantity::kNumber, value.number);
+    case ValueKind::kString:
+    case ValueKind::kFloatArray:
+    case ValueKind::kList:
+    case ValueKind::kQueue:
+    case ValueKind::kTree:
+      return out.add_size(ValueQuantity::kSize, value.size);
+    case ValueKind::kTable:
+      out.add_size(ValueQuantity::kSize, value.size);
+      out.add_size(ValueQuantity::kBuckets, value.buckets);
+      if (!value.chains_counted) return;
+      out.add_size(ValueQuantity::kEmptyBuckets, value.empty_buckets);
+      return out.add_size(ValueQuantity::kLongestChain, value.longest_chain);
+    case ValueKind::kTag:
+      out.add_size(ValueQuantity::kSize, value.size);
+      if (!value.is_more_memory) out.add_size(ValueQuantity::kBytes, value.bytes);
+      return;
+    case ValueKind::kReference:
+      if (value.fields.size() == 1) add_value(value.fields.front(), out);
+      return;
+    default:
+      return;  // no number
+  }
+}
+
+ValueLine line_of(const ReportedLine& line, std::uint64_t now_ns) {
+  using Kind = ValueLine::Kind;
+  const auto ago_ns = static_cast<std::uint64_t>(line.seconds_ago * 1e9);
+  return {.kind = line.kind == MEMPROF_LOG_PHASE_ENTER   ? Kind::kPhaseBegins
+                  : line.kind == MEMPROF_LOG_PHASE_LEAVE ? Kind::kPhaseEnds
+                  : line.kind == MEMPROF_LOG_PAUSE       ? Kind::kPause
+                                                         : Kind::kText,
+          .is_cut = line.is_cut,
+          .number = line.number,
+          .time_ns = now_ns - std::min(now_ns, ago_ns),
+          .text = line.text};
+}
+
+}  // namespace
+
+ValueSample sample_of(const Report& report, std::uint64_t now_ns) {
+  ValueSample sample{.time_ns = now_ns};
+  for (const Reported& one : report.all) {
+    if (one.is_off() || one.is_torn || is_stale(one, now_ns)) continue;
+    Sampling out(one, sample);
+    if (one.kind == Reported::Kind::kPoint) {
+      out.add(ValueQuantity::kHits, static_cast<double>(one.hits));
+    } else if (one.has_value()) {
+      add_value(one.value, out);
+    } else {
+      add_timer(one, out);
+    }
+  }
+  for (const ReportedLine& line : report.lines) sample.lines.push_back(line_of(line, now_ns));
+  return sample;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What history keeps of what a program says about itself.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/history/value_sample.h"
+#include "daemon/values/report.h"
+
+namespace memprofd {
+
+// now_ns: CLOCK_MONOTONIC when it was read, as are the sample's times. Neither what is switched off
+// has a number, nor what could not be read, nor a function that is not evaluated any more.
+ValueSample sample_of(const Report& report, std::uint64_t now_ns);
+
+}  // namespace memprofd

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks for what the view's program says about itself, in the time that the charts show.
+import { TICK_MS, type App } from "../app";
+import { Api, isAbort, msOf, rangeParams, type PastLine, type ValueHistory, type ValuesAnswer } from "../lib/api";
+import { clock, showing } from "../lib/axis";
+import type { View } from "../lib/state";
+
+export interface Line { ms: number; text: string; isPause: boolean }
+
+const POINTS = 300;
+const SELDOM_MS = 8000; // where nobody looks at the numbers
+const lineOf = ({ time_unix_ns, text, is_cut, is_pause }: PastLine): Line =>
+  ({ ms: msOf(time_unix_ns), text: is_cut ? `${text} …` : text, isPause: is_pause });
+
+export class Feed {
+  pid = 0; // that the rest is of
+  history: ValueHistory | null = null;
+  times: number[] = []; // seconds since the epoch
+  lines: Line[] = []; // of the log; without control only pauses
+  now: ValuesAnswer | null = null; // null: not known, or not for this page
+  error = "";
+  private readonly api = new Api();
+  private asked = "";
+  private next = 0;
+  private lastPause = -1; // ms of the latest that was seen
+
+  constructor(private readonly app: App, private readonly changed: () => void) {}
+
+  destroy(): void {
+    this.api.abort();
+  }
+
+  // isShown: whether somebody looks at the numbers, not at phases alone.
+  update(view: View, isShown: boolean): void {
+    if (view.pid === 0) return;
+    const axis = this.app.axis();
+    const question = JSON.stringify([view.pid, view.axis, view.span, isShown, view.live ? 0 : [axis.begin, axis.end]]);
+    if (question === this.asked && !(view.live && performance.now() >= this.next)) return;
+    if (view.pid !== this.pid) this.forget(view.pid);
+    this.asked = question;
+    this.next = performance.now() + 60_000; // not while this one runs
+    void this.ask(view, isShown);
+  }
+
+  // The point at the cursor, or the last; -1: there is none.
+  indexOf(view: View): number {
+    if (view.live || view.end === undefined) return this.times.length - 1;
+    const after = this.times.findIndex((time) => time * 1000 > view.end! + 500);
+    return after < 0 ? this.times.length - 1 : after - 1;
+  }
+
+  // Lets go on what waits in a pause.
+  async resume(): Promise<void> {
+    try {
+      await this.api.resume(this.pid);
+      this.next = 0;
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  private forget(pid: number): void {
+    this.pid = pid;
+    this.history = this.now = null;
+    this.times = [];
+    this.lines = [];
+    this.lastPause = -1;
+  }
+
+  private async ask(view: View, isShown: boolean): Promise<void> {
+    const started = performance.now(), { begin, end } = this.app.axis(), { pid } = view;
+    const followsNow = view.live && !view.axis;
+    const params = { pid, points: POINTS, pattern: isShown ? "" : "^$",
+      ...(followsNow ? { "range.last_seconds": view.span || undefined } : rangeParams({ begin, end })) };
+    try {
+      const history = await this.api.valueHistory(params);
+      if (pid !== this.pid) return;
+      await this.askMore(view, isShown, history);
+      if (pid !== this.pid) return;
+      this.history = history;
+      this.times = history.times_unix_ns.map((ns) => msOf(ns) / 1000);
+      this.error = "";
+      this.app.notePhases(pid, history.phases.map(({ name, begin_unix_ns, end_unix_ns }) => ({ name, begin: msOf(begin_unix_ns),
+        end: Number(end_unix_ns) === 0 ? undefined : msOf(end_unix_ns) })));
+      this.stopAtPause(history);
+    } catch (error) {
+      if (isAbort(error)) return;
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+    this.next = started + Math.max(isShown ? TICK_MS * 0.9 : SELDOM_MS, 4 * (performance.now() - started));
+    this.changed();
+  }
+
+  // Lines of the log, and what has no number: for who may control programs.
+  private async askMore(view: View, isShown: boolean, history: ValueHistory): Promise<void> {
+    this.lines = history.pauses.map(lineOf);
+    if (!isShown || !this.app.server.control) return;
+    const { begin_unix_ns, end_unix_ns } = history.range;
+    const [past, now] = await Promise.all([this.api.valueLines(view.pid, { begin_unix_ns, end_unix_ns }),
+      view.live && this.app.runs() ? this.api.values({ pid: view.pid, only_reported: true }) : null]);
+    this.lines = past.lines.map(lineOf);
+    this.now = now;
+  }
+
+  // A page that is live stays where the program says that viewers stop.
+  private stopAtPause({ pauses }: ValueHistory): void {
+    const last = pauses.at(-1), ms = last ? msOf(last.time_unix_ns) : 0, isFirst = this.lastPause < 0;
+    if (ms <= this.lastPause) return;
+    this.lastPause = ms;
+    const { store } = this.app;
+    if (isFirst || !last || !store.get().live) return;
+    store.update({ live: false, end: ms, axis: showing(this.app.axis(), ms) }, true);
+    this.app.say(`The program says that viewers stop here: ${last.text} (${clock(ms)})`);
+  }
+}

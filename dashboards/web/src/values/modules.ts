@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the modules of any program hold, read when it is asked for.
+import type { App } from "../app";
+import { Api, type NamedValue } from "../lib/api";
+import { button, make } from "../lib/dom";
+import { count } from "../lib/format";
+import { valueText } from "./value_text";
+
+const LIMIT = 200;
+
+export class Modules {
+  readonly element: HTMLElement;
+  private readonly api = new Api();
+  private readonly pattern = make("input", { type: "search", className: "field", placeholder: "Cache, ^Cache\\[3\\]$ …", "aria-label": "Names of modules, RE2" });
+  private readonly said = make("span", { className: "muted" });
+  private readonly body = make("tbody");
+  private readonly table = make("table", { className: "value-modules", hidden: true }, this.body);
+
+  constructor(private readonly app: App, private readonly onGraph: (value: NamedValue) => void) {
+    const form = make("form", { className: "modules-head" }, make("h3", {}, "Modules"), this.pattern,
+      make("button", { type: "submit", className: "button", title: "What modules hold now: references, tables, queues" }, "Read"), this.said);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.read();
+    });
+    this.element = make("section", { className: "modules", "aria-label": "Values of modules" }, form, this.table);
+  }
+
+  update(): void {
+    this.element.hidden = !this.app.server.control || !this.app.runs();
+  }
+  clear(): void {
+    this.table.hidden = true;
+    this.said.textContent = "";
+  }
+
+  private async read(): Promise<void> {
+    const { pid } = this.app.store.get();
+    this.said.textContent = "Reading …";
+    try {
+      const { values, fields, left_out: more } = await this.api.values({ pid, pattern: this.pattern.value, limit: LIMIT });
+      if (pid !== this.app.store.get().pid) return;
+      this.body.replaceChildren(...values.map((value) => this.row(value)));
+      this.table.hidden = values.length === 0;
+      this.said.textContent = `${count(values.length)} of ${count(Number(fields))} names` + (Number(more) > 0 ? `; ${count(Number(more))} more` : "");
+    } catch (error) {
+      this.said.textContent = (error as Error).message;
+    }
+  }
+
+  private row(named: NamedValue): HTMLElement {
+    const words = named.value ? valueText(named.value) : "";
+    return make("tr", {}, make("td", { className: "name" }, named.name), make("td", {}, words, " ",
+      button("Graph", () => this.onGraph(named), { className: "button small", "aria-label": `${named.name} as a graph` })));
+  }
+}

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs say about themselves, on the page at /: the table, plots beside memory, phases on every chart, the log,
+pauses, graphs, at any moment that is kept."""
+
+import itertools
+import json
+import math
+import os
+import time
+
+import harness
+from page_harness import PageTest
+
+SCRIPT = "<img src=x onerror=document.title='broken'>"
+
+
+class ValuesTest(PageTest):
+    options = ()
+
+    @classmethod
+    def start_server(cls):
+        cls.server = cls.start(harness.Target("reports"))
+        cls.other = cls.start(harness.Target("demo_server", "--self-load", "1"))
+        cls.daemon = cls.start(harness.Daemon(cls.folder, "--pid", cls.server.pid, "--pid", cls.other.pid,
+                                              *cls.options, rate=1e-3))
+        cls.url = cls.daemon.url
+        cls.daemon.wait_state(cls.other.pid, "sampling")
+        cls.server.command("set 41")
+        cls.server.command("hit 100")
+        cls.server.command("time 3")
+        cls.wait_recorded(cls(), 3)
+
+    def open_values(self, extra="", pid=None):
+        self.open(f"pid={pid or self.server.pid}&tab=values{extra}")
+
+    def told(self):
+        return self.js("memprofd.values()")
+
+    def rows(self):
+        return {row["name"]: row for row in self.told()["rows"]}
+
+    def wait_row(self, name, **cells):
+        """Until the row of a name has these texts."""
+        wanted = json.dumps({"name": name, **cells})
+        self.browser.wait_for(f"""memprofd.values().rows.some((row) =>
+            Object.entries({wanted}).every(([key, text]) => row[key] === text))""")
+
+    def toggle(self, name, label):
+        self.js(f"""[...document.querySelectorAll('#values .value-rows tr')].find(
+            (row) => row.cells[0].textContent === {json.dumps(name)}).querySelectorAll('td:last-child button')
+            .forEach((one) => {{ if (one.textContent === {json.dumps(label)}) one.click(); }})""")
+
+    def line_of(self, plot):
+        return self.js(f"""document.querySelectorAll('#values .value-plot .said')[{plot}].textContent""")
+
+
+class Values(ValuesTest):
+    options = ("--web.enable-control",)
+
+    def test_all_kinds_are_in_the_table(self):
+        self.open_values()
+        self.wait_row("count", kind="value", value="41 things")
+        rows = self.rows()
+        self.assertEqual("400 requests", rows["requests{route=/a}"]["value"])
+        self.assertEqual("−100 requests", rows["requests{route=/b}"]["value"])
+        self.assertRegex(rows["handling"]["value"], r"^3 times, \d")
+        self.assertRegex(rows["waiting{queue=in}"]["value"], r"1 running$")
+        self.assertRegex(rows["table"]["value"], r"^Hashtbl of 41 in \d+ buckets, .* chains of 1: ")
+        self.assertEqual(f'"{"w" * 41}"', rows["word"]["value"])
+        self.assertEqual("1", rows["flag"]["value"])
+        self.server.command("mark 100")  # functions are evaluated after its collections
+        self.browser.wait_for("memprofd.values().rows.some(({name, value}) => name === 'failing' && value.includes('exception'))")
+        self.browser.wait_for("""memprofd.values().rows.some(({name, value}) => name === 'marked{kind=record}' && value.startsWith('50 marked, '))""")
+        self.js("memprofd.update({extra: {'values.names': 'c_'}})")
+        self.browser.wait_for("memprofd.values().rows.length === 5")
+        self.assertTrue(all("c_" in name for name in self.rows()))
+
+    def test_plots_share_the_axis_with_memory(self):
+        self.open_values()
+        self.wait_row("count", kind="value")
+        self.toggle("count", "value")
+        self.toggle("requests{route=/a}", "per second")
+        self.browser.wait_for("memprofd.values().plots.length === 3")
+        self.assertRegex(self.line_of(0), r"^Memory: heap ")
+        self.browser.wait_for("memprofd.values().plots[1].last === '41 things'")
+        self.server.command("set 77")
+        self.browser.wait_for("memprofd.values().plots[1].last === '77 things'")
+        boxes = [self.js(f"""(() => {{ const b = document.querySelectorAll('#values .u-over')[{i}].getBoundingClientRect();
+            return [b.x, b.width]; }})()""") for i in range(3)]
+        self.assertEqual([boxes[0]] * 3, boxes)
+        main = self.js("(() => { const b = document.querySelector('#charts .u-over').getBoundingClientRect(); return [b.x, b.width]; })()")
+        self.assertAlmostEqual(main[0], boxes[0][0], delta=60)
+        self.check_address()
+        self.live_a_while()
+        self.server.command("set 41")
+        self.browser.resize(1280, 1750)
+        self.picture("page-values")
+        self.toggle("count", "value")
+        self.toggle("requests{route=/a}", "per second")
+        self.browser.wait_for("memprofd.values().plots.length === 0")
+
+    def live_a_while(self):
+        """For the documents' picture there is something to be seen."""
+        until = time.monotonic() + float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0))
+        for n in itertools.count():
+            if time.monotonic() >= until:
+                return
+            self.server.command(f"set {300 + round(250 * math.sin(n / 9))}")
+            self.server.command(f"hit {20 + n % 40}")
+            self.server.command(f"time {n % 50}")
+            if n % 40 in (5, 25):
+                self.server.command(f"phase {'enter' if n % 40 == 5 else 'leave'}")
+            if n % 10 == 0:
+                self.server.command(f"log batch {n // 10} of orders is taken in")
+            time.sleep(0.25)
+
+    def check_address(self):
+        """The address has the plots."""
+        self.open(self.js("location.hash").lstrip("#"))
+        self.browser.wait_for("memprofd.values().plots.length === 3")
+
+    def test_the_cursor_goes_back(self):
+        """Paused, in the past, and replayed, as all of the page is."""
+        self.open_values()
+        self.server.command("set 50")
+        self.wait_row("count", value="50 things")
+        middle = self.js("memprofd.recorded().now")
+        self.server.command("set 60")
+        self.wait_row("count", value="60 things")
+        self.js(f"memprofd.update({{live: false, end: {middle}}})")
+        self.wait_row("count", value="50 things")
+        self.assertRegex(self.text("#values .values-controls"), "as at ")
+        self.press("▶ Replay", "#time")
+        self.browser.wait_for("memprofd.view().live")
+        self.wait_row("count", value="60 things")
+        self.server.command("set 41")
+
+    def test_phases_are_on_every_chart(self):
+        self.server.command("phase enter")
+        self.open_values()
+        self.js("memprofd.update({charts: [{pid: memprofd.view().pid, groupBy: 'module', measure: 'allocated'}]})")
+        self.browser.wait_for("memprofd.charts().length === 2 && memprofd.charts().every((one) => one.phases?.length > 0)")
+        last = self.chart()["phases"][-1]
+        self.assertEqual(("load", None), (last["name"], last.get("end")))
+        self.server.command("phase leave")
+        self.browser.wait_for("memprofd.charts().every((one) => one.phases.at(-1).end > one.phases.at(-1).begin)")
+        self.js("memprofd.update({charts: []})")
+        painted = self.js("""(() => { const canvas = document.querySelector('#charts canvas'), context = canvas.getContext('2d');
+            const { begin, end } = memprofd.axis(), phase = memprofd.charts()[0].phases.at(-1);
+            const over = document.querySelector('#charts .u-over').getBoundingClientRect(), at = canvas.getBoundingClientRect();
+            const x = over.x - at.x + over.width * ((phase.begin + phase.end) / 2 - begin) / (end - begin);
+            return [...context.getImageData(Math.round(x * devicePixelRatio), Math.round((over.y - at.y + 1) * devicePixelRatio), 1, 1).data]; })()""")
+        self.assertNotEqual([0, 0, 0, 0], painted, "the bar of the phase")
+
+    def test_the_log_is_text(self):
+        self.open_values()
+        self.browser.wait_for("memprofd.values().rows.length > 5")
+        self.server.command(f"log {SCRIPT}")
+        self.browser.wait_for(f"memprofd.values().lines.some(({{text}}) => text === {json.dumps(SCRIPT)})")
+        self.browser.wait_for(f"[...document.querySelectorAll('#values .log-lines span')].some((one) => one.textContent === {json.dumps(SCRIPT)})")
+        self.assertEqual(0, self.js("document.querySelectorAll('#values img').length"))
+        self.assertEqual("memprofd", self.js("document.title"))
+
+    def test_a_pause_stops_the_page(self):
+        """It stays at that moment, and the program goes on when one says so."""
+        self.open_values()
+        self.browser.wait_for("memprofd.values().rows.length > 5")
+        self.server.send(f"pause {SCRIPT.replace(' ', '_')} 3600000")
+        self.browser.wait_for("memprofd.view().live === false")
+        self.assertIn("viewers stop here", self.text("#notice"))
+        pause = next(line for line in self.told()["lines"] if line["isPause"])
+        self.assertAlmostEqual(pause["ms"], self.view()["end"], delta=2)
+        self.js("memprofd.update({live: true, end: undefined, axis: undefined})")
+        self.browser.wait_for("document.querySelector('#values .values-controls button').hidden === false")
+        self.press("Go on", "#values")
+        self.assertTrue(json.loads(self.server.read_line())["resumed"])
+        self.browser.wait_for("document.querySelector('#values .values-controls button').hidden")
+        self.assertEqual(0, self.js("document.querySelectorAll('#values img').length"))
+
+    def test_a_value_is_a_graph(self):
+        """Each block once: a leaf that two hold, and a way back."""
+        self.open_values()
+        self.wait_row("graph", kind="value")
+        self.browser.wait_for("!document.querySelector('#values tr[data-id=\"value graph\"] button.graph').hidden")
+        self.js("document.querySelector('#values tr[data-id=\"value graph\"] button.graph').click()")
+        self.browser.wait_for("document.querySelectorAll('#values g.block').length === 10")
+        self.assertEqual((1, 11), (self.js("document.querySelectorAll('#values g.shared').length"),
+                                   self.js("document.querySelectorAll('#values path.edge').length")))
+        self.assertGreater(self.js("document.querySelectorAll('#values path.back').length"), 0)
+        self.assertIn("10 blocks; 1 held by several", self.text("#values .value-graph"))
+
+    def test_modules_of_any_program(self):
+        self.open_values(pid=self.other.pid)
+        self.browser.wait_for("document.querySelector('#values output').textContent.includes('says nothing about itself')")
+        self.js("""(() => { document.querySelector('#values .modules input').value = '^Demo_server';
+            document.querySelector('#values .modules form').requestSubmit(); })()""")
+        self.browser.wait_for("document.querySelectorAll('#values .value-modules tr').length > 5")
+        self.js("document.querySelector('#values .value-modules button').click()")
+        self.browser.wait_for("document.querySelector('#values .value-graph h3')?.textContent.startsWith('Demo_server[')")
+
+
+class WithoutControl(ValuesTest):
+    """Numbers and phases are there, as they are in metrics; contents, lines and graphs are not."""
+
+    def test_numbers_alone(self):
+        self.open_values()
+        self.wait_row("count", value="41 things")
+        rows = self.rows()
+        self.assertEqual("size 41", rows["word"]["value"])
+        self.assertNotIn("failing", rows)
+        self.assertIn("--web.enable-control", self.text("#values .value-log"))
+        self.assertTrue(self.js("document.querySelector('#values .modules').hidden"))
+        self.assertTrue(self.js("[...document.querySelectorAll('#values button.graph')].every((one) => one.hidden)"))
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
