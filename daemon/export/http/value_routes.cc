@@ -40,25 +40,27 @@ void add_value_routes(ValuesService& values, StopSignal& stop, bool allowed, Htt
   const auto add = [&](const char* name, HttpHandler handler) {
     add_command(name, allowed, std::move(handler), routes);
   };
-  add("value_lines", command<pb::GetValueHistoryRequest>(
-      [&values](pb::GetValueHistoryRequest request, const HttpRequest& /*http*/) {
-        request.set_with_lines(true);
-        return values.history(request);
-      }));
-  add("values", command<pb::ListValuesRequest>(
-      [&values, &stop](const pb::ListValuesRequest& request, const HttpRequest& http) {
-        auto answer = values.list_values(request, [&stop] { return stop.wait({}); });
-        if (request.with_contents()) {
-          audit(request.pid(), "contents of values", http.caller, answer.status());
-        }
-        return answer;
-      }));
+  add("value_lines",
+      command<pb::GetValueHistoryRequest>(
+          [&values](pb::GetValueHistoryRequest request, const HttpRequest& /*http*/) {
+            request.set_with_lines(true);
+            return values.history(request);
+          }));
+  add("values",
+      command<pb::ListValuesRequest>(
+          [&values, &stop](const pb::ListValuesRequest& request, const HttpRequest& http) {
+            auto answer = values.list_values(request, [&stop] { return stop.wait({}); });
+            if (request.with_contents()) {
+              audit(request.pid(), "contents of values", http.caller, answer.status());
+            }
+            return answer;
+          }));
   add("resume", command<pb::ResumeRequest>(
-      [&values](const pb::ResumeRequest& request, const HttpRequest& http) {
-        auto answer = values.resume(request);
-        audit(request.pid(), "resume", http.caller, answer.status());
-        return answer;
-      }));
+                    [&values](const pb::ResumeRequest& request, const HttpRequest& http) {
+                      auto answer = values.resume(request);
+                      audit(request.pid(), "resume", http.caller, answer.status());
+                      return answer;
+                    }));
 }
 
 }  // namespace memprofd
