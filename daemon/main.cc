@@ -134,7 +134,7 @@ absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_tick
       return absl::AlreadyExistsError(absl::StrCat("pid ", pid, " is known: ", info.message));
     }
   }
-  return daemon.attach({.pid = pid}).status();
+  return daemon.attach({.pid = pid, .start_time_ticks = start_time_ticks}).status();
 }
 
 // Null: no names are given.

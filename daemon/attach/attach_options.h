@@ -16,6 +16,8 @@ struct AttachOptions {
   CaptureMode capture = CaptureMode::kKernel;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
+  // The process that is meant began then: its pid may be another one's by now. 0: whichever has it.
+  std::uint64_t start_time_ticks = 0;
 };
 
 }  // namespace memprofd

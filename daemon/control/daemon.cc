@@ -268,6 +268,7 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   RETURN_IF_ERROR(check_request(request));
   options.attach.no_inject |= request.no_inject;
   options.attach.follow_forks |= request.follow_forks;
+  options.attach.start_time_ticks = request.start_time_ticks;
   if (options.attach.ring_bytes == 0) options.attach.ring_bytes = ring_bytes_for(options.rate);
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,

@@ -28,6 +28,7 @@ struct AttachRequest {
   bool follow_forks = false;  // its children become targets too
   // Share of the target's CPU; 0: no budget; not set: the daemon's default.
   std::optional<double> max_overhead;
+  std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
 };
 
 // A change of what a target is sampled at.

@@ -15,6 +15,7 @@ import time
 
 import harness
 from harness import E2ETest, Process, eventually, http_get, proc_status, settled
+from stepping import SteppedDaemon
 from terminal import take_terminal
 
 STOPS_WITHIN = 5  # seconds, all targets detached
@@ -132,14 +133,19 @@ class WhoMayDoWhat(E2ETest):
 
     NOBODY = 65534
 
+    AS_NOBODY = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+
+    def asking_as_nobody(self, daemon, *command):
+        return self.process(Process([*self.AS_NOBODY, harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, *command]))
+
     def ctl_as_nobody(self, daemon, *command):
-        done = subprocess.run(["setpriv", "--reuid", str(self.NOBODY), "--regid", str(self.NOBODY), "--clear-groups",
-                               harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, *map(str, command)],
-                              capture_output=True, text=True, timeout=harness.TIMEOUT)
-        return done.returncode, done.stderr
+        asking = self.asking_as_nobody(daemon, *command)
+        return asking.wait(), asking.stderr()
 
     def reachable(self, *options):
-        daemon = self.daemon(*options)
+        return self.open_to_nobody(self.daemon(*options))
+
+    def open_to_nobody(self, daemon):
         self.folder.chmod(0o755)
         os.chown(daemon.socket, 0, self.NOBODY)
         return daemon
@@ -147,8 +153,7 @@ class WhoMayDoWhat(E2ETest):
     def test_users_control_their_own_programs(self):
         daemon = self.reachable()
         roots = self.target("busy_threads")
-        own = self.process(Process(["setpriv", "--reuid", str(self.NOBODY), "--regid", str(self.NOBODY),
-                                    "--clear-groups", harness.TARGETS / "busy_threads"]))
+        own = self.process(Process([*self.AS_NOBODY, harness.TARGETS / "busy_threads"]))
         own.read_line()
         code, said = self.ctl_as_nobody(daemon, "attach", "--pid", roots.pid)
         self.assertEqual(harness.PRIVILEGES, code, said)
@@ -166,6 +171,25 @@ class WhoMayDoWhat(E2ETest):
         self.assertRegex(log, rf"level=info pid={own.pid} msg=.pid {own.pid}: detach by user {self.NOBODY}, "
                               r"process \d+: done")
         self.assertRegex(log, rf"level=info pid={roots.pid} .*attach \(default rate\) by user 0, process \d+: done")
+
+    def test_a_program_that_is_roots_by_then(self):
+        """Between the question whose it is and the look at it, its pid becomes that of another."""
+        daemon = self.open_to_nobody(self.process(SteppedDaemon(self.folder)))
+        own = self.process(Process([*self.AS_NOBODY, harness.TARGETS / "busy_threads"]))
+        own.read_line()
+        daemon.stop_at(1, "pidfd_open")
+        asking = self.asking_as_nobody(daemon, "attach", "--pid", own.pid)
+        self.assertTrue(daemon.held(timeout=harness.TIMEOUT))
+        own.kill()
+        roots = self.process_with_pid(own.pid, harness.TARGETS / "busy_threads")
+        roots.read_line()
+        daemon.go()
+        self.assertEqual(harness.NOT_PROFILABLE, asking.wait(), asking.stderr())
+        self.assert_one_line(asking.stderr(), roots.pid, "another program now")
+        daemon.off()
+        self.assertNotIn("memprof_agent", "".join(harness.mappings(roots.pid)))
+        code, said = self.ctl_as_nobody(daemon, "attach", "--pid", 4194303)
+        self.assertEqual(harness.NO_PROCESS, code, said)
 
     def test_a_group_may_be_trusted(self):
         daemon = self.reachable("--grpc.group-controls")

@@ -542,6 +542,17 @@ class E2ETest(unittest.TestCase):
         self.processes.append(process)
         return process
 
+    def process_with_pid(self, pid, *command):
+        """Starts a program under a pid that was used before."""
+        last = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+        for _ in range(200):
+            last.write_text(str(pid - 1))
+            process = Process(command)
+            if process.pid == pid:
+                return self.process(process)
+            process.kill()
+        raise unittest.SkipTest("the pid is taken")
+
     def target(self, name, *arguments, **options):
         return self.process(Target(name, *arguments, **options))
 

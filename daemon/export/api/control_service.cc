@@ -52,12 +52,14 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
-  const absl::StatusOr<TargetInfo> info = service_.attach({.pid = request.pid(),
-                                                           .sampling_rate = rate,
-                                                           .no_inject = request.no_inject(),
-                                                           .mode = mode,
-                                                           .follow_forks = request.follow_forks(),
-                                                           .max_overhead = max_overhead});
+  const absl::StatusOr<TargetInfo> info =
+      service_.attach({.pid = request.pid(),
+                       .sampling_rate = rate,
+                       .no_inject = request.no_inject(),
+                       .mode = mode,
+                       .follow_forks = request.follow_forks(),
+                       .max_overhead = max_overhead,
+                       .start_time_ticks = request.process_start_ticks()});
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   pb::AttachResponse response;
   if (!info.ok()) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 namespace {
@@ -46,6 +47,16 @@ GrpcCaller GrpcAccess::caller(const grpc::ServerContext& context) {
   return out;
 }
 
+bool GrpcAccess::owner_decides(const GrpcCaller& caller) const {
+  if (!caller.peer || options_.group_controls) return false;
+  return caller.peer->uid != 0 && caller.peer->uid != ::geteuid();
+}
+
+std::uint64_t GrpcAccess::start_time_of(int pid) {
+  const auto ticks = ProcFs().start_time(pid);
+  return ticks.ok() ? *ticks : 0;
+}
+
 absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const {
   if (!caller.peer) {
     const auto may = [this](const std::string& name) {
@@ -56,10 +67,13 @@ absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const 
         "over TCP memprofd only answers questions: use its Unix socket, or name the client's "
         "certificate with --grpc.controllers");
   }
+  if (!owner_decides(caller)) return absl::OkStatus();
   const uid_t uid = caller.peer->uid;
-  if (uid == 0 || uid == ::geteuid() || options_.group_controls) return absl::OkStatus();
   const auto owner = pid > 0 ? owner_of(pid) : std::nullopt;
-  if (owner == uid || (pid > 0 && !owner)) return absl::OkStatus();  // who has gone is told so
+  if (owner == uid) return absl::OkStatus();
+  // It may be there in a moment, and of anybody.
+  if (pid > 0 && !owner)
+    return absl::NotFoundError(absl::StrCat("pid ", pid, ": there is no such process"));
   const std::string what = pid > 0 ? absl::StrCat("pid ", pid, " is not a program of user ", uid,
                                                   ", or has changed its user")
                                    : absl::StrCat("user ", uid, " may not");

@@ -6,6 +6,7 @@
 //   TCP           all questions; control only with a certificate for one of the names that may.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,8 +38,19 @@ class GrpcAccess {
   static GrpcCaller caller(const grpc::ServerContext& context);
   // kPermissionDenied with what to do. pid 0: no program in particular.
   absl::Status check_control(const GrpcCaller& caller, int pid) const;
+  // Where the program's user decides, the request is for that process from then on, whoever has
+  // its pid next.
+  template <typename Request>
+  absl::Status check_control_of_process(const GrpcCaller& caller, Request& request) const {
+    const std::uint64_t meant = owner_decides(caller) ? start_time_of(request.pid()) : 0;
+    if (request.process_start_ticks() == 0) request.set_process_start_ticks(meant);
+    return check_control(caller, request.pid());
+  }
 
  private:
+  bool owner_decides(const GrpcCaller& caller) const;
+  static std::uint64_t start_time_of(int pid);  // 0: there is no such process
+
   const GrpcAccessOptions options_;
 };
 

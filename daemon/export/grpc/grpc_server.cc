@@ -30,6 +30,7 @@ constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED.
 constexpr int kMaxThreads = 2 * StreamPlaces::kPlaces;
 // A client that is gone without a word is noticed after the sum of both.
+constexpr int kHandshakeMs = 10'000;  // on TCP
 constexpr int kKeepaliveMs = 20'000, kKeepaliveTimeoutMs = 10'000;
 
 void enable_plugins_once() {
@@ -61,6 +62,7 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
 struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
       : access(options.access),
+        idle_patience(options.idle_patience),
         streams(options.stats, options.stream_patience),
         service(profiler, access, streams, options.answers, options.facts),
         traces(traces),
@@ -76,6 +78,7 @@ struct GrpcServer::Impl {
   void set_serving(bool serving);
 
   const GrpcAccess access;
+  const std::chrono::milliseconds idle_patience;
   StreamPlaces streams;
   GrpcService service;
   TraceService& traces;
@@ -94,6 +97,9 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   // Two servers on one TCP port would share its connections at random.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(kMaxCalls));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             static_cast<int>(idle_patience.count()));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

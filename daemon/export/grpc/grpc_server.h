@@ -33,6 +33,9 @@ struct GrpcServerOptions {
   std::shared_ptr<InnerHeaps> heaps = std::make_shared<InnerHeaps>();
   // A stream whose client takes nothing for so long ends.
   std::chrono::milliseconds stream_patience{30'000};
+  // A connection without a call for so long ends; a client that goes on makes another one by
+  // itself.
+  std::chrono::milliseconds idle_patience{60'000};
 };
 
 class GrpcServer {

@@ -44,8 +44,9 @@ grpc::Status GrpcService::command(const grpc::ServerContext& context, const Requ
                                   absl::StatusOr<Response> (ControlService::*run)(const Request&),
                                   Response& response) {
   const GrpcCaller caller = GrpcAccess::caller(context);
-  const absl::Status allowed = access_.check_control(caller, request.pid());
-  absl::StatusOr<Response> result = allowed.ok() ? (control_.*run)(request) : allowed;
+  Request asked = request;
+  const absl::Status allowed = access_.check_control_of_process(caller, asked);
+  absl::StatusOr<Response> result = allowed.ok() ? (control_.*run)(asked) : allowed;
   audit(request.pid(), name_of(request), caller.name, result.status());
   return grpc_answer(std::move(result), response);
 }
@@ -78,8 +79,9 @@ grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
                                 return place->write([&] { return writer->Write(message); });
                               },
                           .waits = [&] { return !context->IsCancelled() && stop_.wait({}); }};
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  const auto summary = allowed.ok() ? control_.take_snapshot(*request, client) : allowed;
+  pb::TakeSnapshotRequest asked = *request;
+  const absl::Status allowed = access_.check_control_of_process(caller, asked);
+  const auto summary = allowed.ok() ? control_.take_snapshot(asked, client) : allowed;
   audit(request->pid(), "snapshot", caller.name, summary.status(),
         summary.ok() ? cost_of(*summary) : "");
   if (!summary.ok()) return to_grpc(summary.status());

@@ -10,15 +10,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/client.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/unix_listener.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/fd.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -545,6 +548,32 @@ TEST_F(GrpcServerTest, AStreamWhoseMessagesNobodyTakesEnds) {
   context.TryCancel();
 }
 
+// A user has so many connections, of which silent ones must not be all for good.
+TEST(GrpcServerStart, ConnectionsWithoutACallEnd) {
+  TempDir dir;
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const std::string path = dir.path("a.sock");
+  const auto server = GrpcServer::start(
+      {.socket_path = path, .idle_patience = std::chrono::milliseconds(300)}, service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  std::vector<UniqueFd> silent;
+  for (std::size_t i = 0; i < UnixListenerLimits().connections_a_user; ++i) {
+    silent.emplace_back(::socket(AF_UNIX, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address),
+              0);
+  }
+  for (const UniqueFd& fd : silent) {
+    std::array<char, 256> got{};
+    while (::recv(fd.get(), got.data(), got.size(), 0) > 0) {
+    }
+  }
+  EXPECT_TRUE(ctl::Client({path, ""}).list_targets().ok());
+}
+
 TEST_F(GrpcServerTest, WatchSitesRefusesBadIntervals) {
   for (const double interval : {0.01, -1.0, 1e9, std::nan("")}) {
     grpc::ClientContext context;
@@ -691,6 +720,10 @@ class GrpcTlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!testing::has_openssl()) GTEST_SKIP() << "no openssl";
+    sign_all();
+  }
+  // By an authority that there has not been before, into the same files.
+  void sign_all() {
     testing::Certificates certificates(dir_.path());
     for (const char* name : {"localhost", "ops", "looker"}) certificates.sign(name);
   }
@@ -732,6 +765,24 @@ TEST_F(GrpcTlsTest, TheCertificateSaysWhoMayControl) {
   EXPECT_THAT(service.calls(), ElementsAre("detach 4242"));
 }
 
+TEST_F(GrpcTlsTest, CertificatesAreReadAnew) {
+  FakeService service({fixed_target()});
+  TraceService traces(service, {});
+  const auto server = GrpcServer::start(
+      {.listen_address = "127.0.0.1:0",
+       .tls = {dir_.path("localhost.pem"), dir_.path("localhost.key"), dir_.path("ca.pem")},
+       .access = {.controllers = {"ops"}}},
+      service, traces);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE(detach((*server)->port(), "ops").ok());
+  sign_all();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!detach((*server)->port(), "ops").ok()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << "neither ours nor theirs is trusted yet";
+  }
+}
+
 TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
   const GrpcAccess own({}), all({.group_controls = true});
   const auto caller = [](uid_t uid) {
@@ -744,6 +795,9 @@ TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.group-controls"));
   EXPECT_FALSE(own.check_control(caller(::getuid() + 1), 0).ok());
+  // Whose it will be is not known.
+  constexpr int kNobody = 1 << 30;
+  EXPECT_EQ(own.check_control(caller(::getuid() + 1), kNobody).code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(all.check_control(caller(::getuid() + 1), here).ok());
 }
 
