@@ -8,6 +8,7 @@
 // pointer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,7 +28,10 @@ struct ImageInfo {
   std::uint64_t pause_ns = 0;
   double sampling_rate = 0;      // samples a word; 0: nothing was sampled
   std::uint64_t heap_words = 0;  // all of the major heap, by the runtime's own count
-  bool complete = true;          // false: the file was cut off, some of what was there is missing
+  // No block outside of minor heaps has been garbage for longer: the last major collection that has
+  // ended would have found it. 0: not known.
+  std::uint64_t longest_wait_ns = 0;
+  bool complete = true;  // false: the file was cut off, some of what was there is missing
 };
 
 // Names of such blocks, whose tag says only that they are abstract.
@@ -85,6 +89,8 @@ struct SampledBlock {
   std::uint32_t samples = 0;    // at least 1
   std::uint64_t sample_id = 0;  // the same in another snapshot of the same session: the same block
   std::uint32_t site = 0;       // of sites
+  static constexpr std::uint64_t kNoAge = ~std::uint64_t{0};
+  std::uint64_t age_ns = kNoAge;  // since it was allocated; kNoAge: not known
 };
 
 // A key of an ephemeron, or an element of a weak array: what does not keep its target.
@@ -157,6 +163,11 @@ struct HeapImage {
   TypesFound types_found;
 
   std::uint32_t type(std::uint32_t block) const { return type_of.empty() ? 0 : type_of[block]; }
+  bool is_young(std::uint32_t block) const {
+    return std::ranges::any_of(young, [block](const BlockRange& range) {
+      return block >= range.first && block < range.end;
+    });
+  }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
   const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }
 };

@@ -18,6 +18,9 @@
 namespace memprofd {
 namespace {
 
+// Microseconds, some centuries.
+constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
+
 // Addresses of programs end below.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
@@ -73,6 +76,7 @@ class ImageReader {
   bool read_region(FileBytesReader& in);
   bool read_root(FileBytesReader& in, std::uint64_t& place);
   bool read_sample(FileBytesReader& in, std::uint64_t& place);
+  bool read_age(FileBytesReader& in);
   bool read_end(FileBytesReader& in);
 
   absl::Status read_pointers(const std::string& path);
@@ -93,6 +97,7 @@ class ImageReader {
   std::uint64_t pointers_ = 0;
   std::vector<HeldPlace> roots_;
   std::vector<Sample> samples_;
+  std::size_t ages_ = 0;  // samples from the first on that have been told theirs
 };
 
 // The first time through: where blocks are, and what they are.
@@ -167,6 +172,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_root(in, place);
     } else if (piece.kind == PieceKind::kSamples) {
       good = read_sample(in, place);
+    } else if (piece.kind == PieceKind::kAges) {
+      good = read_age(in);
     } else if (piece.kind == PieceKind::kEnd) {
       good = read_end(in);
     } else {
@@ -210,6 +217,14 @@ bool ImageReader::read_sample(FileBytesReader& in, std::uint64_t& place) {
   sample.block.samples = static_cast<std::uint32_t>(count);
   if (in.byte() != 0) sample.place = place += static_cast<std::uint64_t>(in.signed_number());
   samples_.push_back(sample);
+  return true;
+}
+
+bool ImageReader::read_age(FileBytesReader& in) {
+  const std::uint64_t age = in.number();
+  if (ages_ == samples_.size() || age > kMostAge) return false;
+  if (age != 0) samples_[ages_].block.age_ns = (age - 1) * 1000;
+  ++ages_;
   return true;
 }
 
