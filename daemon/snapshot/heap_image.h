@@ -4,7 +4,7 @@
 // not in it, nor are addresses.
 //
 // Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
-// there are tens of millions of blocks: 12 bytes each, 4 more where there are types, and 5 for a
+// there are tens of millions of blocks: 8 bytes each, 4 more where there are types, and 5 for a
 // pointer.
 #pragma once
 
@@ -123,7 +123,7 @@ struct TypesFound {
   std::uint32_t modules_without_files = 0;
 };
 
-// Blocks and root names together are fewer than 2^32 - 2^24.
+// Blocks and root names together are fewer than 2^32 - 2^24, and so are pointers and roots.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
   // A pointer that stands in field 255 or a later one. What is on the stack of a fiber stands
