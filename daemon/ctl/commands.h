@@ -145,6 +145,7 @@ absl::Status run_snapshot_show(const Options& options);
 absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);
 absl::Status run_snapshot_diff(const Options& options);
+absl::Status run_snapshot_garbage(const Options& options);
 absl::Status run_snapshot_waste(const Options& options);
 absl::Status run_snapshot_query(const Options& options);
 absl::Status run_snapshot_convert(const Options& options);

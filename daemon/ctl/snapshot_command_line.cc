@@ -29,6 +29,8 @@ class SnapshotCommandLine {
         ->add_option("other", options_.other_heap_file, "Compare with this later one")
         ->type_name("OTHER")
         ->required();
+    add_question("garbage", "Show what waits for the collector, by site, and how old it is",
+                 &run_snapshot_garbage);
     add_question("waste", "Show memory that could be had for less", &run_snapshot_waste);
     add_query();
     add_convert();

@@ -187,12 +187,14 @@ void Lane::tell_counts() {
 
 SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
   catch_up();
-  SampleSites sites;
+  SampleSites sites{.majors = majors_};
   absl::flat_hash_map<CallstackId, std::uint32_t> places;
   for (const SampleId number : numbers) {
     sites.of.push_back(SampleSites::kUnknown);
+    sites.allocated_ns.push_back(0);
     const LiveSample* sample = pipeline_.aggregator().live().find(number);
     if (sample == nullptr) continue;
+    sites.allocated_ns.back() = sample->alloc_time_ns();
     const CallstackId callstack = pipeline_.alloc_class(sample->alloc_class()).callstack;
     if (callstack.value() == 0) continue;
     const auto next = static_cast<std::uint32_t>(sites.callstacks.size());
@@ -269,8 +271,10 @@ void Lane::read_gc_stats_of_target() {
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
   if (agent.ok()) note_followed(*agent);
+  const std::uint64_t asked_at_ns = monotonic_ns();
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  majors_.note(asked_at_ns, stats->major_collections);
   const auto pauses = gc_.pauses;
   const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
   gc_ = *stats;

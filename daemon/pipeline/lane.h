@@ -60,7 +60,8 @@ class Lane {
   // Takes all that the ring holds at this moment and the agent's unflushed records, so that
   // nothing that has happened in the target is missing. What comes meanwhile is left.
   void catch_up();
-  // Which callstacks have allocated those blocks that live, of all that has happened by now.
+  // Which callstacks have allocated those blocks that live, and when, of all that has happened by
+  // now.
   SampleSites sites_of(std::span<const SampleId> numbers);
   bool catch_up_due(std::chrono::steady_clock::time_point now) const;
 
@@ -131,6 +132,7 @@ class Lane {
   std::chrono::steady_clock::time_point last_data_;
   std::chrono::steady_clock::time_point last_catch_up_;
   GcStats gc_;
+  MajorTimes majors_;
   std::shared_ptr<Symbolizer> symbolizer_;
   // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
   TargetSnapshotPtr before_;  // that this goes on from, without rows and history; or null

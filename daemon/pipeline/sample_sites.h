@@ -6,14 +6,18 @@
 #include <vector>
 
 #include "daemon/model/callstack.h"
+#include "daemon/pipeline/major_times.h"
 
 namespace memprofd {
 
-// Which callstacks have allocated sampled blocks.
+// Which callstacks have allocated sampled blocks, and when.
 struct SampleSites {
   static constexpr std::uint32_t kUnknown = ~0u;
   std::vector<std::shared_ptr<const Callstack>> callstacks;
-  std::vector<std::uint32_t> of;  // for each number that was asked for; or kUnknown
+  // For each number that was asked for.
+  std::vector<std::uint32_t> of;            // or kUnknown
+  std::vector<std::uint64_t> allocated_ns;  // CLOCK_MONOTONIC; 0: not known
+  MajorTimes majors;                        // of the program
 };
 
 }  // namespace memprofd

@@ -8,37 +8,72 @@
 namespace memprofd {
 namespace {
 
-// Where nodes are reached from, by number.
-EdgeLists predecessors(const EdgeLists& edges, std::span<const std::uint32_t> number,
-                       std::span<const std::uint32_t> order) {
-  EdgeLists back;
-  back.first.resize(order.size() + 1);
-  const auto each_edge = [&](auto visit) {
-    for (std::uint32_t from = 1; from < order.size(); ++from) {
-      for (const std::uint32_t to : edges.of(order[from])) visit(from, number[to]);
+using Numbers = std::vector<std::uint32_t>;
+
+// Nodes that a single pointer leads to, and nothing from there: what has the pointer dominates
+// them. They are a good part of all (strings, numbers), and are left out until the end.
+std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint32_t> entries) {
+  std::vector<bool> is_held(edges.nodes());
+  std::vector<bool> is_other(edges.nodes());
+  for (const std::uint32_t entry : entries) {
+    if (entry < edges.nodes()) is_other[entry] = true;
+  }
+  for (const std::uint32_t to : edges.to) {
+    if (is_held[to]) is_other[to] = true;
+    is_held[to] = true;
+  }
+  for (std::uint32_t node = 0; node < edges.nodes(); ++node) {
+    if (is_other[node] || !edges.of(node).empty()) is_held[node] = false;
+  }
+  return is_held;
+}
+
+// Where nodes are reached from, by number, beside the parents in the search.
+struct OtherWays {
+  Numbers first;
+  Numbers from;
+};
+OtherWays other_ways(const EdgeLists& edges, const Numbers& number, const Numbers& order,
+                     const Numbers& parent) {
+  OtherWays ways;
+  ways.first.resize(order.size());
+  const auto each = [&](auto visit) {
+    for (auto from = static_cast<std::uint32_t>(order.size()) - 1; from > 0; --from) {
+      for (const std::uint32_t node : edges.of(order[from])) {
+        const std::uint32_t to = number[node];
+        if (to != 0 && parent[to] != from) visit(from, to);
+      }
     }
   };
-  each_edge([&](std::uint32_t, std::uint32_t to) { ++back.first[to + 1]; });
-  std::partial_sum(back.first.begin(), back.first.end(), back.first.begin());
-  back.to.resize(back.first.back());
-  std::vector<std::uint64_t> next(back.first.begin(), back.first.end() - 1);
-  each_edge([&](std::uint32_t from, std::uint32_t to) { back.to[next[to]++] = from; });
-  return back;
+  each([&](std::uint32_t, std::uint32_t to) { ++ways.first[to]; });
+  std::inclusive_scan(ways.first.begin(), ways.first.end(), ways.first.begin());
+  ways.from.resize(ways.first.back());
+  each([&](std::uint32_t from, std::uint32_t to) { ways.from[--ways.first[to]] = from; });
+  return ways;
 }
 
 // The forest of nodes whose semi-dominators are known: asked for the node with the least one on
 // the way up. What is asked is compressed.
 class Forest {
  public:
-  Forest(std::vector<std::uint32_t> parents, const std::vector<std::uint32_t>& semi)
-      : ancestor_(std::move(parents)), label_(ancestor_.size()), semi_(semi) {
+  // ancestors: room for one of each node.
+  Forest(Numbers ancestors, const Numbers& semi)
+      : ancestor_(std::move(ancestors)), label_(ancestor_.size()), semi_(semi) {
     std::iota(label_.begin(), label_.end(), 0);
   }
 
-  // Nodes from `linked` on are in the forest.
-  std::uint32_t least_above(std::uint32_t node, std::uint32_t linked) {
-    if (ancestor_[node] < linked) return label_[node];
-    for (; ancestor_[node] >= linked; node = ancestor_[node]) way_.push_back(node);
+  // All nodes from this one on are in the forest then.
+  void link(std::uint32_t node, std::uint32_t parent) {
+    ancestor_[node] = parent;
+    linked_ = node;
+  }
+  // What was given at the beginning, of a node that is not in the forest yet.
+  std::uint32_t given(std::uint32_t node) const { return ancestor_[node]; }
+
+  std::uint32_t least_above(std::uint32_t node) {
+    if (node < linked_) return node;
+    if (ancestor_[node] < linked_) return label_[node];
+    for (; ancestor_[node] >= linked_; node = ancestor_[node]) way_.push_back(node);
     std::uint32_t above = node;
     while (!way_.empty()) {
       node = way_.back();
@@ -51,64 +86,77 @@ class Forest {
   }
 
  private:
-  std::vector<std::uint32_t> ancestor_;
-  std::vector<std::uint32_t> label_;
-  const std::vector<std::uint32_t>& semi_;
-  std::vector<std::uint32_t> way_;
+  Numbers ancestor_;
+  Numbers label_;
+  const Numbers& semi_;
+  Numbers way_;
+  std::uint32_t linked_ = ~0u;
 };
 
 }  // namespace
 
 DominatorTree::DominatorTree(const EdgeLists& edges, std::span<const std::uint32_t> entries)
-    : number_(edges.nodes()), order_(1, kRoot), dominator_(1, 0) {
-  search(edges, entries);
+    : number_(edges.nodes()) {
+  // What is not used of it takes no memory.
+  for (Numbers* by_number : {&order_, &dominator_, &semi_}) by_number->reserve(edges.nodes() + 1);
+  order_.push_back(kRoot);
+  dominator_.push_back(0);
+  semi_.push_back(0);
+  const std::vector<bool> is_leaf = find_leaves(edges, entries);
+  search(edges, entries, is_leaf);
   find_semidominators(edges, entries);
   find_dominators();
+  add_leaves(edges, is_leaf);
 }
 
-void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t> entries) {
-  struct Step {
-    std::uint32_t number;
-    std::uint64_t next_edge;
-  };
-  std::vector<Step> way;
-  const auto reach = [&](std::uint32_t node, std::uint32_t from) {
-    if (number_[node] != 0) return;
-    number_[node] = static_cast<std::uint32_t>(order_.size());
-    order_.push_back(node);
-    dominator_.push_back(from);
-    way.push_back({number_[node], edges.first[node]});
-  };
+void DominatorTree::add(std::uint32_t node, std::uint32_t parent) {
+  number_[node] = static_cast<std::uint32_t>(order_.size());
+  order_.push_back(node);
+  dominator_.push_back(parent);
+}
+
+// The way to where the search is, is that of parents; semi_ has the next edge of each node.
+void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t> entries,
+                           const std::vector<bool>& is_leaf) {
   for (const std::uint32_t entry : entries) {
-    if (entry >= edges.nodes()) continue;
-    reach(entry, 0);
-    while (!way.empty()) {
-      Step& step = way.back();
-      if (step.next_edge == edges.first[order_[step.number] + 1]) {
-        way.pop_back();
-      } else {
-        reach(edges.to[step.next_edge++], step.number);
+    if (entry >= edges.nodes() || number_[entry] != 0) continue;
+    add(entry, 0);
+    semi_.push_back(edges.first[entry]);
+    for (std::uint32_t at = number_[entry]; at != 0;) {
+      if (semi_[at] == edges.first[order_[at] + 1]) {
+        at = dominator_[at];
+        continue;
       }
+      const std::uint32_t to = edges.to[semi_[at]++];
+      if (number_[to] != 0 || is_leaf[to]) continue;
+      add(to, at);
+      semi_.push_back(edges.first[to]);
+      at = number_[to];
     }
   }
 }
 
 void DominatorTree::find_semidominators(const EdgeLists& edges,
                                         std::span<const std::uint32_t> entries) {
-  const EdgeLists back = predecessors(edges, number_, order_);
+  OtherWays ways = other_ways(edges, number_, order_, dominator_);
   std::vector<bool> is_entry(order_.size());
   for (const std::uint32_t entry : entries) {
     if (entry < edges.nodes()) is_entry[number_[entry]] = true;
   }
-  semi_.resize(order_.size());
+  Numbers().swap(number_);  // order_ has the same until this, which takes most, is over
   std::iota(semi_.begin(), semi_.end(), 0);
-  Forest forest(dominator_, semi_);
-  for (std::uint32_t i = static_cast<std::uint32_t>(order_.size()) - 1; i > 0; --i) {
+  // Where a node's ways begin is known no longer when it is in the forest.
+  std::size_t end = ways.from.size();
+  Forest forest(std::move(ways.first), semi_);
+  for (auto i = static_cast<std::uint32_t>(order_.size()) - 1; i > 0; --i) {
     std::uint32_t least = is_entry[i] ? 0 : dominator_[i];
-    for (const std::uint32_t from : back.of(i)) {
-      least = std::min(least, semi_[forest.least_above(from, i + 1)]);
+    const std::size_t begin = forest.given(i);
+    for (std::size_t way = begin; way < end; ++way) {
+      least = std::min(least, semi_[forest.least_above(ways.from[way])]);
     }
+    end = begin;
     semi_[i] = least;
+    forest.link(i, dominator_[i]);
   }
 }
 
@@ -119,7 +167,18 @@ void DominatorTree::find_dominators() {
     while (dominator > semi_[i]) dominator = dominator_[dominator];
     dominator_[i] = dominator;
   }
-  std::vector<std::uint32_t>().swap(semi_);
+  Numbers().swap(semi_);
+}
+
+void DominatorTree::add_leaves(const EdgeLists& edges, const std::vector<bool>& is_leaf) {
+  const auto reached = static_cast<std::uint32_t>(order_.size());
+  number_.resize(edges.nodes());
+  for (std::uint32_t i = 1; i < reached; ++i) {
+    number_[order_[i]] = i;
+    for (const std::uint32_t to : edges.of(order_[i])) {
+      if (is_leaf[to]) add(to, i);
+    }
+  }
 }
 
 std::uint32_t DominatorTree::dominator_of(std::uint32_t node) const {

@@ -103,10 +103,10 @@ void drop_data_without_keys(HeapImage& image) {
   if (!live.any()) return;
   live.follow();
   EdgeLists& edges = image.edges;
-  std::uint64_t kept = 0;
-  std::uint64_t begin = 0;
+  std::uint32_t kept = 0;
+  std::uint32_t begin = 0;
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
-    const std::uint64_t end = edges.first[block + 1];
+    const std::uint32_t end = edges.first[block + 1];
     const bool keeps = !live.is_ephemeron(block) || live.keeps_data(block);
     for (; keeps && begin < end; ++begin, ++kept) {
       edges.to[kept] = edges.to[begin];

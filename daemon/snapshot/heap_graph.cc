@@ -32,7 +32,9 @@ class EdgeCollector {
   explicit EdgeCollector(HeapGraph& graph) : graph_(graph) {}
   void operator()(const HeapRegion&, const BlockPart& part) {
     if (part.state != BlockState::kUsed) return;
-    if (part.first == 0) graph_.edges.first.push_back(graph_.edges.to.size());
+    if (part.first == 0) {
+      graph_.edges.first.push_back(static_cast<std::uint32_t>(graph_.edges.to.size()));
+    }
     if (!holds_values(part.header)) return;
     for (const std::uint64_t field : part.fields) {
       const std::uint32_t block = graph_.held_by(field);
@@ -65,7 +67,10 @@ absl::StatusOr<HeapGraph> build_heap_graph(const MemoryReader& memory, const Hea
   }
   graph.edges.first.reserve(graph.words.size() + 1);
   RETURN_IF_ERROR(walk_heap(memory, map, EdgeCollector(graph)));
-  graph.edges.first.push_back(graph.edges.to.size());
+  graph.edges.first.push_back(static_cast<std::uint32_t>(graph.edges.to.size()));
+  if (graph.edges.to.size() >= BlockIndex::kNone) {
+    return absl::ResourceExhaustedError("the heap has more than four thousand million pointers");
+  }
   if (graph.words.size() != graph.index.size() ||
       graph.edges.first.size() != graph.words.size() + 1) {
     return absl::DataLossError("the heap has changed while it was read");

@@ -20,7 +20,7 @@ namespace memprofd {
 // The edges of a graph by the node where they begin: those of node i are to[first[i]] up to
 // to[first[i + 1]].
 struct EdgeLists {
-  std::vector<std::uint64_t> first;  // one more than there are nodes
+  std::vector<std::uint32_t> first;  // one more than there are nodes
   std::vector<std::uint32_t> to;
 
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(first.size() - 1); }
@@ -40,7 +40,7 @@ struct HeapGraph {
 };
 
 // Reads the heap twice: the memory does not change meanwhile. Errors as of walk_heap();
-// kResourceExhausted for more than 2^32 - 2 blocks.
+// kResourceExhausted for more than 2^32 - 2 blocks or pointers.
 absl::StatusOr<HeapGraph> build_heap_graph(const MemoryReader& memory, const HeapMap& map);
 
 }  // namespace memprofd

@@ -4,10 +4,11 @@
 // not in it, nor are addresses.
 //
 // Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
-// there are tens of millions of blocks: 12 bytes each, 4 more where there are types, and 5 for a
+// there are tens of millions of blocks: 8 bytes each, 4 more where there are types, and 5 for a
 // pointer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,7 +28,10 @@ struct ImageInfo {
   std::uint64_t pause_ns = 0;
   double sampling_rate = 0;      // samples a word; 0: nothing was sampled
   std::uint64_t heap_words = 0;  // all of the major heap, by the runtime's own count
-  bool complete = true;          // false: the file was cut off, some of what was there is missing
+  // No block outside of minor heaps has been garbage for longer: the last major collection that has
+  // ended would have found it. 0: not known.
+  std::uint64_t longest_wait_ns = 0;
+  bool complete = true;  // false: the file was cut off, some of what was there is missing
 };
 
 // Names of such blocks, whose tag says only that they are abstract.
@@ -85,6 +89,8 @@ struct SampledBlock {
   std::uint32_t samples = 0;    // at least 1
   std::uint64_t sample_id = 0;  // the same in another snapshot of the same session: the same block
   std::uint32_t site = 0;       // of sites
+  static constexpr std::uint64_t kNoAge = ~std::uint64_t{0};
+  std::uint64_t age_ns = kNoAge;  // since it was allocated; kNoAge: not known
 };
 
 // A key of an ephemeron, or an element of a weak array: what does not keep its target.
@@ -118,7 +124,7 @@ struct TypesFound {
   bool out_of_time = false;  // some files were not waited for
 };
 
-// Blocks and root names together are fewer than 2^32 - 2^24.
+// Blocks and root names together are fewer than 2^32 - 2^24, and so are pointers and roots.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
   // A pointer that stands in field 255 or a later one. What is on the stack of a fiber stands
@@ -158,6 +164,11 @@ struct HeapImage {
   TypesFound types_found;
 
   std::uint32_t type(std::uint32_t block) const { return type_of.empty() ? 0 : type_of[block]; }
+  bool is_young(std::uint32_t block) const {
+    return std::ranges::any_of(young, [block](const BlockRange& range) {
+      return block >= range.first && block < range.end;
+    });
+  }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
   const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }
 };

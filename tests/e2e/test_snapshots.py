@@ -915,6 +915,81 @@ class HungTypes(Snapshot):
         self.assertGreater(heap.types.modules, 0)
 
 
+class Garbage(Snapshot):
+    def sampled(self):
+        target, daemon = self.attached("leftovers")
+        self.stepping(target, daemon, "tick")
+        return target, daemon
+
+    def wait_until_seen(self, target, daemon):
+        """memprofd has looked at the collector again."""
+        def looked():
+            return daemon.metrics().value("memprofd_snapshot_timestamp_seconds", pid=str(target.pid))
+        before = looked()
+        eventually(lambda: looked() > before, "memprofd looks again")
+
+    def answer(self, target, daemon):
+        """What waits of the orders, and when the snapshot was begun and had been taken."""
+        began = time.monotonic()
+        taker = self.take_while(daemon, lambda: target.command("tick"))
+        ended = time.monotonic()
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        path = self.folder / "a.heap"
+        told = json.loads(harness.memprofctl("snapshot", "garbage", path, "-o", "json").stdout)
+        self.assertIn("AGE P50", harness.memprofctl("snapshot", "garbage", path).stdout)
+        [orders] = [site for site in told["sites"] if "make_order" in site["name"]] or [None]
+        return told, orders, began, ended
+
+    def test_how_old_it_is_and_how_long_it_has_waited_at_most(self):
+        target, daemon = self.sampled()
+        making = time.monotonic()
+        target.command("make")
+        made = time.monotonic()
+        for _ in range(2):
+            self.wait_until_seen(target, daemon)
+            target.command("full")
+            target.command("full")
+        target.command("drop")
+        dropped = time.monotonic()
+        told, orders, began, ended = self.answer(target, daemon)
+        self.assertGreater(orders["sampled_blocks"], 50)
+        self.assertAlmostEqual(20_000 * 9 * 8, orders["bytes"], delta=6 * orders["bytes_stderr"])
+        self.assertLessEqual(20_000, told["garbage"]["blocks"])
+        for age in orders["ages"].values():
+            self.assertLess(began - made, age)
+            self.assertLess(age, ended - making)
+        self.assertLess(began - dropped, orders["longest_wait_seconds"])
+        self.assertLess(orders["longest_wait_seconds"], orders["ages"]["p50_seconds"])
+        self.assertEqual(told["longest_wait_seconds"], orders["longest_wait_seconds"])
+        rows = json.loads(harness.memprofctl("snapshot", "query", self.folder / "a.heap", "-o", "json",
+                                             "SELECT min(age_seconds), max(age_seconds), max(longest_wait_seconds) FROM samples "
+                                             "JOIN sites USING (site) WHERE function LIKE '%make_order'").stdout)["rows"]
+        self.assertEqual(orders["longest_wait_seconds"], rows[0][2])
+        self.assertEqual(orders["ages"]["longest_seconds"], rows[0][1])
+
+    def test_a_collection_leaves_what_was_dropped_while_it_ran(self):
+        """So that what has waited for it may have waited for all of the collection before the last that has ended."""
+        target, daemon = self.sampled()
+        target.command("make")
+        for _ in range(2):
+            self.wait_until_seen(target, daemon)
+            target.command("full")
+        target.command("begin")
+        target.command("drop")
+        dropped = time.monotonic()
+        self.wait_until_seen(target, daemon)
+        target.command("major")
+        _, orders, began, _ = self.answer(target, daemon)
+        if self.programs != TARGETS5:
+            self.assertIsNotNone(orders, "OCaml 4 marks what is let go of")
+        if orders:
+            self.assertLess(began - dropped, orders["longest_wait_seconds"])
+
+
+class Garbage5(Garbage):
+    programs = TARGETS5
+
+
 class Reading5(Reading):
     programs = TARGETS5
 

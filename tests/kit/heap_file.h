@@ -23,7 +23,8 @@ inline ImageInfo image_info() {
           .unix_ns = 1'750'000'000'000'000'000,
           .pause_ns = 1'234'567,
           .sampling_rate = 1e-4,
-          .heap_words = 123'456};
+          .heap_words = 123'456,
+          .longest_wait_ns = 3'000'000'000};
 }
 
 // What is added before the walk.

@@ -69,8 +69,8 @@ class ImageBuilder {
     return static_cast<std::uint32_t>(image_.sites.size() - 1);
   }
   void sample(std::uint32_t block, std::uint32_t samples, std::uint32_t site,
-              std::uint64_t sample_id = 0) {
-    image_.sampled.push_back({block, samples, sample_id, site});
+              std::uint64_t sample_id = 0, std::uint64_t age_ns = SampledBlock::kNoAge) {
+    image_.sampled.push_back({block, samples, sample_id, site, age_ns});
   }
 
   HeapImage& image() { return image_; }  // for all else

@@ -120,6 +120,20 @@ $(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/c
 	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
 	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/cases/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
+# Programs whose heaps are asked about.
+HEAP_NAMES  := leftovers large_heap
+HEAPS       := $(addprefix $(TARGETS_DIR)/,$(HEAP_NAMES))
+HEAPS_OTHER := $(addsuffix /leftovers,$(OTHER_RELEASES:%=$(BUILD)/targets-%)) $(BUILD)/targets-trixie/large_heap
+targets: $(HEAPS) $(filter $(BUILD)/targets-trixie/%,$(HEAPS_OTHER))
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(HEAPS_OTHER))))
+$(foreach name,$(HEAP_NAMES),$(eval $(filter %/$(name),$(HEAPS) $(HEAPS_OTHER)): tests/targets/heaps/$(name).ml))
+$(HEAPS): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$(filter %.ml,$^))
+	$(Q)mkdir -p $(TARGETS_DIR)/heaps && cp $(filter %.ml,$^) $(TARGETS_DIR)/heaps/
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/heaps/$*.ml -o $@
+$(HEAPS_OTHER): $(BUILD)/targets-%: $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/heaps/$(*F).ml -g
 # Programs of which calls are traced from outside.
 TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 TRACED5 := $(BUILD)/targets-trixie/traced $(BUILD)/targets-trixie/traced_fibers

@@ -199,7 +199,7 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
   const absl::Status called = thread.call_agent(agent.function);
   if (absl::IsDeadlineExceeded(called)) return called;
   const absl::Status released = thread.finish(0);
-  const std::uint64_t pause_ns = monotonic_ns() - stopped_at_ns;
+  const std::uint64_t made_at_ns = monotonic_ns();
   end_priority();
   RETURN_IF_ERROR(called);
   RETURN_IF_ERROR(released);
@@ -213,7 +213,10 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
     return absl::AbortedError(
         absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
   }
-  HeapCopy copy(*std::move(process), target.caml_state_address, block.clone_ns, pause_ns);
+  HeapCopy copy(*std::move(process), target.caml_state_address,
+                {.clone_ns = block.clone_ns,
+                 .pause_ns = made_at_ns - stopped_at_ns,
+                 .made_at_ns = made_at_ns});
   RETURN_IF_ERROR(copy.process_.bind());
   RETURN_IF_ERROR(copy.find_roots(agent.block));
   return copy;

@@ -103,15 +103,22 @@ class HeapCopy {
   std::span<const memprof_root> roots() const { return roots_; }  // in no order
   std::uint64_t roots_of(memprof_root_kind kind) const;
   // How long the borrowed thread was in the agent, and how long it stood still in all.
-  std::uint64_t clone_ns() const { return clone_ns_; }
-  std::uint64_t pause_ns() const { return pause_ns_; }
+  std::uint64_t clone_ns() const { return times_.clone_ns; }
+  std::uint64_t pause_ns() const { return times_.pause_ns; }
+  // CLOCK_MONOTONIC; the program has gone on by then.
+  std::uint64_t made_at_ns() const { return times_.made_at_ns; }
 
   static constexpr std::chrono::milliseconds kSearchPatience{2000};
 
  private:
   // state: 0 in OCaml 5.
-  HeapCopy(CopyProcess process, std::uint64_t state, std::uint64_t clone_ns, std::uint64_t pause_ns)
-      : process_(std::move(process)), states_{state}, clone_ns_(clone_ns), pause_ns_(pause_ns) {}
+  struct Times {
+    std::uint64_t clone_ns = 0;
+    std::uint64_t pause_ns = 0;
+    std::uint64_t made_at_ns = 0;
+  };
+  HeapCopy(CopyProcess process, std::uint64_t state, const Times& times)
+      : process_(std::move(process)), states_{state}, times_(times) {}
   absl::Status find_roots(std::uint64_t block);
   absl::Status read_sections(const memprof_snapshot& block);
   absl::Status read_domains(const memprof_snapshot& block);
@@ -119,8 +126,7 @@ class HeapCopy {
   CopyProcess process_;
   std::unique_ptr<MemoryReader> memory_;
   std::vector<std::uint64_t> states_;
-  std::uint64_t clone_ns_;
-  std::uint64_t pause_ns_;
+  Times times_;
   std::vector<memprof_root> roots_;
   std::vector<RootSection> sections_;  // of roots_
 };

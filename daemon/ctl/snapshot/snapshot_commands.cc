@@ -78,6 +78,14 @@ absl::Status run_snapshot_diff(const Options& options) {
                       options.out);
 }
 
+absl::Status run_snapshot_garbage(const Options& options) {
+  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  const Garbage garbage = find_garbage(image, ShortestPaths(image));
+  return write_result(options.json() ? garbage_json(image.info, garbage)
+                                     : garbage_text(image.info, garbage, snapshot_view(options)),
+                      options.out);
+}
+
 absl::Status run_snapshot_waste(const Options& options) {
   ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));

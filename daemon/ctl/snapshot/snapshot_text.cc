@@ -8,40 +8,14 @@
 #include <utility>
 
 #include "daemon/ctl/render/text.h"
-#include "daemon/ctl/render/text_table.h"
-#include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
 
-std::string words_text(std::uint64_t words) {
-  return format_bytes(static_cast<double>(words) * kBytesPerWord);
-}
-std::string share_of(std::uint64_t part, std::uint64_t whole) {
-  return format_share(static_cast<double>(part), static_cast<double>(whole));
-}
-std::string sum_text(const SampledSum& sum) {
-  if (sum.blocks == 0) return "-";
-  return format_estimate(sum.estimate.bytes(), sum.estimate.stderr_bytes());
-}
 std::string signed_words(std::int64_t words) {
   return (words < 0 ? "-" : "+") + words_text(static_cast<std::uint64_t>(std::abs(words)));
-}
-
-std::string with_title(const std::string& title, const TextTable& table, const Style& style) {
-  std::string out = "\n" + title + "\n";
-  for (const std::string& line : table.lines(style.width)) out += line + "\n";
-  return out;
-}
-
-std::size_t shown(std::size_t rows, const SnapshotView& view) {
-  return view.limit == 0 ? rows : std::min(rows, view.limit);
-}
-std::string more_text(std::size_t rows, const SnapshotView& view) {
-  const std::size_t more = rows - shown(rows, view);
-  return more == 0 ? "" : fmt::format("… {} more (-n 0 shows all)\n", format_count(more));
 }
 
 std::string totals_table(const ImageInfo& info, const ImageCensus& census,

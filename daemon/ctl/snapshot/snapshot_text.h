@@ -2,30 +2,20 @@
 // Answers from a heap snapshot, as text for people. Names from programs are made printable.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/snapshot/snapshot_view.h"
+#include "daemon/snapshot/answers/garbage.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/image_diff.h"
 #include "daemon/snapshot/answers/retained.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
-#include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/answers/why.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd::ctl {
-
-// What of an answer is shown.
-struct SnapshotView {
-  std::size_t limit = 10;   // rows of a table, or below one row; 0: all
-  double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
-  Style style;
-
-  TreeLimits tree() const { return {.limit = limit, .min_share = min_share}; }
-};
 
 // Which program, when, and what a reader has to know of it. All end in a newline.
 std::string snapshot_head_text(const ImageInfo& info);
@@ -37,6 +27,7 @@ std::string retained_text(const ImageInfo& info, const RetainedTable& table,
 std::string why_text(const ImageInfo& info, const Why& why, const SnapshotView& view);
 std::string image_diff_text(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff, const SnapshotView& view);
+std::string garbage_text(const ImageInfo& info, const Garbage& garbage, const SnapshotView& view);
 std::string waste_text(const HeapImage& image, const std::vector<WasteRow>& rows,
                        const SnapshotView& view);
 

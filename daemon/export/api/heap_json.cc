@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "daemon/snapshot/answers/tree_rows.h"
@@ -50,6 +51,10 @@ void put_sums(Json& out, const SiteSums& sums, double rate) {
   out["reachable"] = sum_json(sums.reachable(), rate);
   out["garbage"] = sum_json(sums.garbage(), rate);
   out["dead"] = sum_json(sums.dead(), rate);
+}
+
+Json seconds_json(std::optional<std::uint64_t> ns) {
+  return ns ? Json(static_cast<double>(*ns) / 1e9) : Json();
 }
 
 template <typename Rows, typename Put>
@@ -175,6 +180,26 @@ std::string image_diff_json(const ImageSummary& before, const ImageSummary& afte
               {"base", sum_json(row.before, before.info.sampling_rate)},
               {"other", sum_json(row.after, after.info.sampling_rate)}};
     if (diff.same_process) site["stayed"] = sum_json(row.stayed, after.info.sampling_rate);
+    return site;
+  });
+  return dump(out);
+}
+
+std::string garbage_json(const ImageInfo& info, const Garbage& garbage) {
+  Json out{{"snapshot", info_json(info)},
+           {"garbage", count_json(garbage.all)},
+           {"young", count_json(garbage.young)},
+           {"dead", count_json(garbage.dead)}};
+  const std::uint64_t longest = info.longest_wait_ns;
+  out["longest_wait_seconds"] = seconds_json(longest == 0 ? std::nullopt : std::optional(longest));
+  out["sites"] = array_of(garbage.sites, [&](const GarbageRow& row) {
+    Json site{{"name", row.name}};
+    put_sum(site, row.sum, info.sampling_rate);
+    site["young"] = sum_json(row.young, info.sampling_rate);
+    site["ages"] = {{"p50_seconds", seconds_json(row.ages.quantile(0.5))},
+                    {"p90_seconds", seconds_json(row.ages.quantile(0.9))},
+                    {"longest_seconds", seconds_json(row.ages.longest())}};
+    site["longest_wait_seconds"] = seconds_json(row.longest_wait_ns);
     return site;
   });
   return dump(out);

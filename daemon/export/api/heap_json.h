@@ -13,12 +13,16 @@
 //   retained  "roots": [{name, blocks, bytes, children: [..]}]
 //   why       "reachable", "garbage", "dead"; "paths": [{path, bytes, .., children: [..]}]
 //   diff      "heap", "roots", "shapes", "sites": rows of {name, change_bytes, base, other}
+//   garbage   "garbage", "young", "dead": {blocks, bytes}, longest_wait_seconds; "sites": rows of
+//             {name, sampled_blocks, bytes, .., young, ages: {p50_seconds, p90_seconds,
+//             longest_seconds}, longest_wait_seconds}; null: not known
 //   waste     "patterns": [{pattern, blocks, bytes, bytes_to_win, places: [{root, bytes_to_win}]}]
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "daemon/snapshot/answers/garbage.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/image_diff.h"
 #include "daemon/snapshot/answers/tree_rows.h"
@@ -34,6 +38,7 @@ std::string retained_json(const ImageInfo& info, const RetainedTable& table,
 std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits);
 std::string image_diff_json(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff);
+std::string garbage_json(const ImageInfo& info, const Garbage& garbage);
 std::string waste_json(const HeapImage& image, const std::vector<WasteRow>& rows);
 
 }  // namespace memprofd

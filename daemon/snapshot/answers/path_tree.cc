@@ -107,7 +107,8 @@ std::uint32_t PathTree::place_in(std::uint32_t block, std::uint8_t field) const 
 // Fields do not fall, so that all edges behind as many as there are near fields are far.
 std::uint32_t PathTree::field_between(std::uint32_t from, std::uint32_t to) const {
   const std::uint64_t first = image_.edges.first[from];
-  const std::uint64_t end = std::min(image_.edges.first[from + 1], first + HeapImage::kFarField);
+  const std::uint64_t end =
+      std::min<std::uint64_t>(image_.edges.first[from + 1], first + HeapImage::kFarField);
   for (std::uint64_t edge = first; edge < end; ++edge) {
     if (image_.edges.to[edge] == to) return place_in(from, image_.fields[edge]);
   }

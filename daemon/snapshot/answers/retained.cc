@@ -30,15 +30,19 @@ class TableBuilder {
     }
   }
 
-  RetainedTable build(const DominatorTree& tree) {
+  RetainedTable build(DominatorTree tree) {
+    const auto order = tree.order();
+    const auto row_of = tree.take_dominators();  // each gives way to its block's row
     nearest_ = ShortestPaths(image_).nearest_roots();
-    std::vector<std::uint32_t> row_of(image_.blocks());
-    for (const std::uint32_t node : tree.order()) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::uint32_t node = order[i];
       if (node >= image_.blocks()) continue;
-      const std::uint32_t above = tree.dominator_of(node);
-      const std::uint32_t row = above < image_.blocks() ? below_block(row_of[above], node)
+      // The root of all roots is the one entry.
+      const std::uint32_t at = row_of[i] - 1;
+      const std::uint32_t above = order[at];
+      const std::uint32_t row = above < image_.blocks() ? below_block(row_of[at], node)
                                                         : below_root(above - image_.blocks(), node);
-      row_of[node] = row;
+      row_of[i] = row;
       ++table_.rows[row].own_blocks;
       table_.rows[row].own_words += image_.shape(node).words;
     }
@@ -149,8 +153,8 @@ std::vector<std::vector<std::uint32_t>> RetainedTable::children() const {
 RetainedTable find_retained(HeapImage& image, const RetainedOptions& options) {
   const RootTree roots = make_root_tree(image);
   const RootsInGraph in_graph(roots, image);
-  const DominatorTree tree(image.edges, std::array{image.blocks()});
-  return TableBuilder(image, roots, options).build(tree);
+  DominatorTree tree(image.edges, std::array{image.blocks()});
+  return TableBuilder(image, roots, options).build(std::move(tree));
 }
 
 }  // namespace memprofd

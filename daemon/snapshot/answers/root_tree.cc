@@ -103,7 +103,7 @@ RootsInGraph::RootsInGraph(const RootTree& tree, HeapImage& image)
   edges_.to.reserve(edges_.to.size() + tree.nodes.size() + image.roots.size());
   for (const auto& of_node : held) {
     edges_.to.insert(edges_.to.end(), of_node.begin(), of_node.end());
-    edges_.first.push_back(edges_.to.size());
+    edges_.first.push_back(static_cast<std::uint32_t>(edges_.to.size()));
   }
 }
 

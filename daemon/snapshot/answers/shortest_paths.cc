@@ -2,6 +2,7 @@
 #include "daemon/snapshot/answers/shortest_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace memprofd {
 namespace {
@@ -16,34 +17,38 @@ std::vector<ImageRoot> by_kind(const HeapImage& image) {
 
 }  // namespace
 
+// Level by level: those that are as far from a root.
 ShortestPaths::ShortestPaths(const HeapImage& image)
     : from_(image.blocks(), kUnreachable), blocks_(image.blocks()) {
-  std::vector<std::uint32_t> queue;
+  std::vector<std::uint32_t> level, next;
   const auto reach = [&](std::uint32_t block, std::uint32_t from) {
     if (from_[block] != kUnreachable) return;
     from_[block] = from;
-    queue.push_back(block);
+    next.push_back(block);
   };
   for (const ImageRoot& root : by_kind(image)) reach(root.block, blocks_ + root.name);
-  for (std::size_t next = 0; next < queue.size(); ++next) {
-    const std::uint32_t block = queue[next];
-    for (const std::uint32_t held : image.edges.of(block)) reach(held, block);
+  while (!next.empty()) {
+    level.swap(next);
+    next.clear();
+    for (const std::uint32_t block : level) {
+      for (const std::uint32_t held : image.edges.of(block)) reach(held, block);
+    }
   }
 }
 
-std::vector<std::uint32_t> ShortestPaths::nearest_roots() const {
-  std::vector<std::uint32_t> roots(blocks_, kUnreachable);
+// Each way that was gone is made one step long; then all are.
+std::vector<std::uint32_t> ShortestPaths::nearest() {
   std::vector<std::uint32_t> way;
   for (std::uint32_t i = 0; i < blocks_; ++i) {
     if (!is_reachable(i)) continue;
     std::uint32_t block = i;
-    for (; roots[block] == kUnreachable && !begins_at(block); block = block_before(block)) {
-      way.push_back(block);
-    }
-    if (roots[block] == kUnreachable) roots[block] = root_name_at(block);
-    for (; !way.empty(); way.pop_back()) roots[way.back()] = roots[block];
+    for (; !begins_at(block); block = block_before(block)) way.push_back(block);
+    for (; !way.empty(); way.pop_back()) from_[way.back()] = from_[block];
   }
-  return roots;
+  for (std::uint32_t i = 0; i < blocks_; ++i) {
+    if (is_reachable(i)) from_[i] = root_name_at(i);
+  }
+  return std::move(from_);
 }
 
 }  // namespace memprofd

@@ -14,7 +14,7 @@ class ShortestPaths {
  public:
   static constexpr std::uint32_t kUnreachable = ~0u;
 
-  // 8 bytes for each block while it is made, then 4. image must outlive this.
+  // 4 bytes for each block, and a few more while it is made. image must outlive this.
   explicit ShortestPaths(const HeapImage& image);
 
   bool is_reachable(std::uint32_t block) const { return from_[block] != kUnreachable; }
@@ -24,9 +24,13 @@ class ShortestPaths {
   std::uint32_t root_name_at(std::uint32_t block) const { return from_[block] - blocks_; }
   std::uint32_t block_before(std::uint32_t block) const { return from_[block]; }
   // By block, the name where its way begins, or kUnreachable.
-  std::vector<std::uint32_t> nearest_roots() const;
+  std::vector<std::uint32_t> nearest_roots() const& { return ShortestPaths(*this).nearest(); }
+  std::vector<std::uint32_t> nearest_roots() && { return nearest(); }
 
  private:
+  // In the place of the ways.
+  std::vector<std::uint32_t> nearest();
+
   // The block before it; behind all blocks the number of the root's name.
   std::vector<std::uint32_t> from_;
   std::uint32_t blocks_;

@@ -9,7 +9,7 @@
 // names count from 0 (texts: from 1, 0 is no text) through the whole file; each is defined before
 // it is used. Places in the heap are words: an address divided by 8, of a block the header's.
 //
-//     kHead       what ImageInfo has; the first piece
+//     kHead       what ImageInfo has, the longest wait since version 3; the first piece
 //     kRegions    begin (from the end before), words, kind, slot words: where blocks may be
 //     kTexts      texts
 //     kLocations  function, file, line, columns, library: texts and numbers
@@ -17,6 +17,7 @@
 //     kRoots      name, place that is held (from the one before)
 //     kSites      callstacks: number of locations, locations
 //     kSamples    site, sample, number of samples, whether a place follows, place
+//     kAges       of samples in their order, since version 3: microseconds + 1; 0: not known
 //     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
 //                 kFiber site + 1; of custom blocks the bytes that each holds outside of the heap
 //     kBlocks     what is in the regions, see below
@@ -45,8 +46,9 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 2;
-inline constexpr std::uint32_t kOldestHeapFileVersion = 1;  // that is read; it has no kWeak
+inline constexpr std::uint32_t kHeapFileVersion = 3;
+// That is read. Version 1 has no kWeak, version 2 no kAges.
+inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
 enum class PieceKind : std::uint32_t {
@@ -62,7 +64,9 @@ enum class PieceKind : std::uint32_t {
   kBlocks,
   kCounts,
   kEnd,
+  kAges,
 };
+inline constexpr PieceKind kLastPieceKind = PieceKind::kAges;
 
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };

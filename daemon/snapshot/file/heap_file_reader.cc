@@ -18,6 +18,9 @@
 namespace memprofd {
 namespace {
 
+// Microseconds, some centuries.
+constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
+
 // Addresses of programs end below.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
@@ -39,9 +42,10 @@ class ImageReader {
     if (!is_good) {
       return absl::InvalidArgumentError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
-    if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(path, " has more than four thousand million blocks and roots"));
+    if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers ||
+        pointers_ + roots_.size() + room_for_roots() > kMostNumbers) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          path, " has more than four thousand million blocks, or pointers, and roots"));
     }
     if (!tables_.has_head())
       return absl::InvalidArgumentError(
@@ -73,10 +77,13 @@ class ImageReader {
   bool read_region(FileBytesReader& in);
   bool read_root(FileBytesReader& in, std::uint64_t& place);
   bool read_sample(FileBytesReader& in, std::uint64_t& place);
+  bool read_age(FileBytesReader& in);
   bool read_end(FileBytesReader& in);
 
   absl::Status read_pointers(const std::string& path);
   std::uint32_t block_at(std::uint64_t place) const;
+  // Who asks may put them above the blocks: their names, each with its kind, owner and place.
+  std::size_t room_for_roots() const { return 4 * image_.root_names.size() + 1; }
   void add_roots();
   void add_samples();
 
@@ -93,6 +100,7 @@ class ImageReader {
   std::uint64_t pointers_ = 0;
   std::vector<HeldPlace> roots_;
   std::vector<Sample> samples_;
+  std::size_t ages_ = 0;  // samples from the first on that have been told theirs
 };
 
 // The first time through: where blocks are, and what they are.
@@ -120,7 +128,8 @@ struct ImageReader::PointerVisitor {
   ImageReader& reader;
 
   void on_block(const HeapRegion&, std::uint64_t, std::uint32_t) {
-    reader.image_.edges.first.push_back(reader.image_.edges.to.size());
+    EdgeLists& edges = reader.image_.edges;
+    edges.first.push_back(static_cast<std::uint32_t>(edges.to.size()));
   }
   void on_pointer(std::uint64_t field, std::uint64_t place) {
     const std::uint32_t block = reader.block_at(place);
@@ -167,6 +176,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_root(in, place);
     } else if (piece.kind == PieceKind::kSamples) {
       good = read_sample(in, place);
+    } else if (piece.kind == PieceKind::kAges) {
+      good = read_age(in);
     } else if (piece.kind == PieceKind::kEnd) {
       good = read_end(in);
     } else {
@@ -213,6 +224,14 @@ bool ImageReader::read_sample(FileBytesReader& in, std::uint64_t& place) {
   return true;
 }
 
+bool ImageReader::read_age(FileBytesReader& in) {
+  const std::uint64_t age = in.number();
+  if (ages_ == samples_.size() || age > kMostAge) return false;
+  if (age != 0) samples_[ages_].block.age_ns = (age - 1) * 1000;
+  ++ages_;
+  return true;
+}
+
 bool ImageReader::read_end(FileBytesReader& in) {
   if (has_end_) return false;
   has_end_ = true;
@@ -235,8 +254,9 @@ std::uint32_t ImageReader::block_at(std::uint64_t place) const {
 }
 
 absl::Status ImageReader::read_pointers(const std::string& path) {
-  image_.edges.first.reserve(image_.shape_of.size() + 1);
-  image_.edges.to.reserve(pointers_);
+  // What is not used of it takes no memory.
+  image_.edges.first.reserve(image_.shape_of.size() + 1 + room_for_roots());
+  image_.edges.to.reserve(pointers_ + roots_.size() + room_for_roots());
   image_.fields.reserve(pointers_);
   BlockStream again(regions_, tables_.shapes());
   PointerVisitor visit{*this};
@@ -252,7 +272,7 @@ absl::Status ImageReader::read_pointers(const std::string& path) {
   if (image_.edges.first.size() != image_.shape_of.size()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has changed while it was read"));
   }
-  image_.edges.first.push_back(image_.edges.to.size());
+  image_.edges.first.push_back(static_cast<std::uint32_t>(image_.edges.to.size()));
   return absl::OkStatus();
 }
 

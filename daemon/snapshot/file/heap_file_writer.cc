@@ -15,9 +15,6 @@ void append_u32(std::string& bytes, std::uint32_t value) {
   bytes.append(raw, sizeof raw);
 }
 
-// The place of what a value points to.
-std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
-
 }  // namespace
 
 // ---------------------------------------------------------------------- pieces
@@ -155,6 +152,7 @@ void HeapFileWriter::begin(const ImageInfo& info, const HeapMap& map) {
   head.put(info.pause_ns);
   head.put_double(info.sampling_rate);
   head.put(info.heap_words);
+  head.put(info.longest_wait_ns);
   put_piece(PieceKind::kHead, head.bytes());
   put_regions(map);
 }
@@ -205,35 +203,6 @@ void HeapFileWriter::add_root(std::uint64_t value, const RootName& name) {
   flush_if_full(roots_);
 }
 
-std::uint32_t HeapFileWriter::add_site(const std::vector<Location>& callstack) {
-  std::vector<std::uint32_t> numbers;
-  for (const Location& place : callstack) numbers.push_back(location(place));
-  numbers.resize(std::min(numbers.size(), kMaxSiteLocations));
-  return add_site_of(numbers);
-}
-
-std::uint32_t HeapFileWriter::add_site_of(const std::vector<std::uint32_t>& numbers) {
-  sites_.bytes.put(numbers.size());
-  for (const std::uint32_t number : numbers) sites_.bytes.put(number);
-  flush_if_full(sites_);
-  return sites_added_++;
-}
-
-void HeapFileWriter::add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
-                                std::uint32_t site) {
-  const bool has_place = in_heap(value);
-  if (samples_.bytes.size() == 0) last_sample_ = 0;
-  samples_.bytes.put(site);
-  samples_.bytes.put(sample_id);
-  samples_.bytes.put(samples);
-  samples_.bytes.put_byte(has_place ? 1 : 0);
-  if (has_place) {
-    samples_.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - last_sample_));
-    last_sample_ = place_of(value);
-  }
-  flush_if_full(samples_);
-}
-
 // ---------------------------------------------------------------------- the walk
 
 void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part) {
@@ -260,7 +229,7 @@ void HeapFileWriter::begin_region(const HeapRegion& region) {
   if (region_ == nullptr) {  // all of these come before the blocks
     flush_names();
     flush(roots_);
-    flush(samples_);
+    flush_samples();
   }
   put_gap();
   region_ = &region;
@@ -334,7 +303,7 @@ absl::Status HeapFileWriter::end(const HeapCensus& census) {
   put_gap();
   flush_names();
   flush(roots_);
-  flush(samples_);
+  flush_samples();
   flush_blocks();
   put_counts(census);
   FileBytesWriter end;

@@ -73,7 +73,7 @@ class HeapFileWriter {
   std::uint32_t add_site(const std::vector<Location>& callstack);
   // value: of the block; 0: it has none any more.
   void add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
-                  std::uint32_t site);
+                  std::uint32_t site, std::uint64_t age_ns = SampledBlock::kNoAge);
 
   // The visitor of a walk.
   void operator()(const HeapRegion& region, const BlockPart& part);
@@ -118,6 +118,7 @@ class HeapFileWriter {
   void flush_names();
   void flush_blocks();
   void flush_if_full(Piece& piece);
+  void flush_samples();
   std::uint32_t text(std::string_view text);
   std::uint32_t location(const Location& location);
   std::uint32_t root_name(const RootName& name);
@@ -125,6 +126,8 @@ class HeapFileWriter {
   std::uint64_t outside_bytes(const BlockPart& part);
   std::uint64_t shape(const Shape& shape);
   bool in_heap(std::uint64_t value);
+  // The place of what a value points to.
+  static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
 
   void begin_region(const HeapRegion& region);
@@ -156,6 +159,7 @@ class HeapFileWriter {
   Piece roots_{PieceKind::kRoots, {}};
   Piece sites_{PieceKind::kSites, {}};
   Piece samples_{PieceKind::kSamples, {}};
+  Piece ages_{PieceKind::kAges, {}};
   Piece shapes_{PieceKind::kShapes, {}};
   Piece blocks_{PieceKind::kBlocks, {}};
   absl::flat_hash_map<std::string, std::uint32_t> text_numbers_;

@@ -49,6 +49,7 @@ bool ImageTables::read_head(FileBytesReader& in) {
   info.pause_ns = in.number();
   info.sampling_rate = in.real();
   info.heap_words = in.number();
+  if (!in.done()) info.longest_wait_ns = in.number();
   return info.sampling_rate >= 0 && info.sampling_rate <= 1;
 }
 

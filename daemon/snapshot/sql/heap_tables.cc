@@ -81,12 +81,6 @@ const HeapTables::Dominated& HeapTables::dominated() {
   return *dominated_;
 }
 
-bool HeapTables::is_young(std::uint32_t block) const {
-  return std::ranges::any_of(image_.young, [block](const BlockRange& range) {
-    return block >= range.first && block < range.end;
-  });
-}
-
 std::string HeapTables::way_to(std::int64_t block) {
   if (block < 0 || block >= image_.blocks()) return "";
   const auto to = static_cast<std::uint32_t>(block);
@@ -132,7 +126,7 @@ SqlCell HeapTables::block_cell(std::uint32_t block, int column) {
     case 6:
       return number(paths().is_reachable(block) ? 1 : 0);
     case 7:
-      return number(is_young(block) ? 1 : 0);
+      return number(image_.is_young(block) ? 1 : 0);
     case 8:
       if (!paths().is_reachable(block)) return {};
       return std::string_view(root_texts_[nearest()[block]]);

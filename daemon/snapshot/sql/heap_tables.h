@@ -47,7 +47,6 @@ class HeapTables {
   SqlCell root_cell(const ImageRoot& root, int column) const;
   SqlCell sample_cell(const SampledBlock& sampled, int column);
   SqlCell retained_cell(std::uint32_t row, int column);
-  bool is_young(std::uint32_t block) const;
   std::string callstack_text(std::uint32_t site) const;
 
   const ShortestPaths& paths();

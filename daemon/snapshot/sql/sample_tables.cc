@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of sampled blocks and their callstacks.
 #include "absl/strings/str_cat.h"
+#include "daemon/snapshot/answers/garbage.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/sql/cells.h"
@@ -21,13 +22,16 @@ const char* state_text(SampledState state) {
   return "dead";
 }
 
+SqlCell seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
 }  // namespace
 
 void HeapTables::add_samples() {
   tables_.push_back(
       {.name = "samples",
        .columns = "block INTEGER, site INTEGER, samples INTEGER, state TEXT, bytes REAL, "
-                  "bytes_stderr REAL, sample_id INTEGER",
+                  "bytes_stderr REAL, sample_id INTEGER, age_seconds REAL, "
+                  "longest_wait_seconds REAL",
        .rows = [this] { return sampled_.size(); },
        .cell = [this](std::uint64_t row, int column) { return sample_cell(sampled_[row], column); },
        .with_key = [this](std::int64_t key) { return rows_of_block(sampled_, key); }});
@@ -47,8 +51,15 @@ SqlCell HeapTables::sample_cell(const SampledBlock& sampled, int column) {
       return sum_of(image_, sampled).estimate.bytes();
     case 5:
       return sum_of(image_, sampled).estimate.stderr_bytes();
-    default:
+    case 6:
       return number(sampled.sample_id);
+    case 7:
+      return sampled.age_ns == SampledBlock::kNoAge ? SqlCell{} : seconds(sampled.age_ns);
+    default: {
+      if (state_of(paths(), sampled) != SampledState::kGarbage) return {};
+      const auto wait = longest_wait_ns(image_, sampled);
+      return wait ? seconds(*wait) : SqlCell{};
+    }
   }
 }
 

@@ -3,15 +3,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/discover/gc_stats.h"
 #include "daemon/snapshot/outside_bytes.h"
 #include "daemon/snapshot/taking/ephemeron_list.h"
-#include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/root_names.h"
 #include "daemon/symbolize/symbol_names.h"
 #include "daemon/util/clock.h"
@@ -35,6 +36,17 @@ class WantedMemory : public MemoryReader {
   const HeapFileWriter& writer_;
 };
 
+absl::StatusOr<std::uint64_t> major_collections(const MemoryReader& memory, const Target& target) {
+  std::uint64_t count = 0;
+  if (target.abi.domains) {
+    RETURN_IF_ERROR(memory.read_value(target.gc_counters.major_cycles, count));
+    return count;
+  }
+  ASSIGN_OR_RETURN(const GcStats stats,
+                   read_gc_stats(memory, target.caml_state_address, target.abi));
+  return stats.major_collections;
+}
+
 }  // namespace
 
 HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
@@ -48,10 +60,11 @@ HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, c
       writer_(std::move(sink), word_names()) {}
 
 absl::Status HeapWriting::run() {
+  RETURN_IF_ERROR(find_samples());
   ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, copy_.states()));
   writer_.begin(info(), map_);
   writer_.know(read_ephemerons(copy_.memory(), program_.layout, copy_.states()));
-  RETURN_IF_ERROR(add_samples());
+  add_samples();
   add_roots();
   const auto visit = [this](const HeapRegion& region, const BlockPart& part) {
     census_(region, part);
@@ -74,7 +87,8 @@ ImageInfo HeapWriting::info() const {
           .unix_ns = static_cast<std::int64_t>(realtime_ns()),
           .pause_ns = copy_.pause_ns(),
           .sampling_rate = source_.sampling_rate,
-          .heap_words = map_.sums.heap_words};
+          .heap_words = map_.sums.heap_words,
+          .longest_wait_ns = longest_wait_ns()};
 }
 
 void HeapWriting::add_roots() {
@@ -83,27 +97,44 @@ void HeapWriting::add_roots() {
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
 }
 
-// First of all: what is followed lives on, and dies.
-absl::Status HeapWriting::add_samples() {
+// What is followed lives on, and dies: this comes first of all.
+absl::Status HeapWriting::find_samples() {
   std::vector<memprof_root> roots;
   for (const RootSection& section : copy_.sections()) {
     if (section.kind != MEMPROF_ROOT_MEMPROF) continue;
     roots.insert(roots.end(), section.roots.begin(), section.roots.end());
   }
-  ASSIGN_OR_RETURN(const auto entries,
-                   read_memprof_entries(copy_.memory(), target_.abi, std::move(roots)));
+  ASSIGN_OR_RETURN(sampled_, read_memprof_entries(copy_.memory(), target_.abi, std::move(roots)));
   std::vector<SampleId> numbers;
-  for (const MemprofEntry& entry : entries) numbers.emplace_back(entry.sample_id);
-  const SampleSites sites = source_.sites(std::move(numbers));
-  std::vector<std::uint32_t> written;
-  for (const auto& stack : sites.callstacks) written.push_back(writer_.add_site(callstack(*stack)));
-  const std::uint32_t unknown = writer_.add_site({});
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::uint32_t site = i < sites.of.size() ? sites.of[i] : SampleSites::kUnknown;
-    writer_.add_sample(entries[i].block, entries[i].sample_id, entries[i].samples,
-                       site < written.size() ? written[site] : unknown);
-  }
+  for (const MemprofEntry& entry : sampled_) numbers.emplace_back(entry.sample_id);
+  sites_ = source_.sites(std::move(numbers));
   return absl::OkStatus();
+}
+
+// What the last collection that has ended left was reachable when it began to mark, or came later;
+// it began when the one before had ended, and both are counted at their end.
+std::uint64_t HeapWriting::longest_wait_ns() const {
+  const auto ended = major_collections(copy_.memory(), target_);
+  if (!ended.ok() || *ended < 2) return 0;
+  const auto before_it = sites_.majors.last_with_at_most(*ended - 2);
+  return before_it && *before_it < copy_.made_at_ns() ? copy_.made_at_ns() - *before_it : 0;
+}
+
+void HeapWriting::add_samples() {
+  std::vector<std::uint32_t> written;
+  for (const auto& stack : sites_.callstacks)
+    written.push_back(writer_.add_site(callstack(*stack)));
+  const std::uint32_t unknown = writer_.add_site({});
+  for (std::size_t i = 0; i < sampled_.size(); ++i) {
+    const bool is_told = i < sites_.of.size();
+    const std::uint32_t site = is_told ? sites_.of[i] : SampleSites::kUnknown;
+    const std::uint64_t allocated_ns = is_told ? sites_.allocated_ns[i] : 0;
+    writer_.add_sample(sampled_[i].block, sampled_[i].sample_id, sampled_[i].samples,
+                       site < written.size() ? written[site] : unknown,
+                       allocated_ns == 0
+                           ? SampledBlock::kNoAge
+                           : copy_.made_at_ns() - std::min(allocated_ns, copy_.made_at_ns()));
+  }
 }
 
 // Runs of recursion once.

@@ -18,6 +18,7 @@
 #include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/heap_taker.h"
+#include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 
 namespace memprofd {
@@ -42,9 +43,11 @@ class HeapWriting {
   void describe(HeapSummary& summary) const;
 
  private:
+  absl::Status find_samples();
   ImageInfo info() const;
+  std::uint64_t longest_wait_ns() const;
   void add_roots();
-  absl::Status add_samples();
+  void add_samples();
   std::vector<Location> callstack(const Callstack& callstack) const;
   WordNames word_names();
   std::optional<FiberStack> fiber(std::uint64_t word);
@@ -56,6 +59,8 @@ class HeapWriting {
   absl::flat_hash_map<std::uint64_t, std::string> identifiers_;  // of custom blocks
   FiberWalk fibers_;
   FrameLocations frame_locations_;
+  std::vector<MemprofEntry> sampled_;
+  SampleSites sites_;  // of sampled_
   HeapFileWriter writer_;
   HeapMap map_;
   HeapCensus census_;

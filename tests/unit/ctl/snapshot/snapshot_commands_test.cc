@@ -46,8 +46,8 @@ class SnapshotCommands : public ::testing::Test {
 TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
   const std::string bytes = whole_file();
   const Options cut = options(bytes.substr(0, bytes.size() - 1));
-  for (const auto& question :
-       {run_snapshot_retained, run_snapshot_why, run_snapshot_diff, run_snapshot_waste}) {
+  for (const auto& question : {run_snapshot_retained, run_snapshot_why, run_snapshot_diff,
+                               run_snapshot_garbage, run_snapshot_waste}) {
     const absl::Status status = question(cut);
     EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code());
     EXPECT_THAT(std::string(status.message()), HasSubstr("is cut off or damaged"));

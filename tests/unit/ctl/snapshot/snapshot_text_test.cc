@@ -144,6 +144,35 @@ TEST(GoldenSnapshot, Diff) {
                 image_diff_text(base, other, compare_images(base, other), {.limit = 5}));
 }
 
+TEST(GoldenSnapshot, Garbage) {
+  HeapImage image = Shop(200).image();
+  image.info.longest_wait_ns = 100'000'000'000;
+  for (std::size_t i = 0; i < image.sampled.size(); ++i) {
+    image.sampled[i].age_ns = (image.sampled.size() - i) * 5'000'000'000;
+  }
+  expect_golden("heap_garbage.txt",
+                garbage_text(image.info, find_garbage(image, ShortestPaths(image)), {}));
+}
+
+TEST(SnapshotText, GarbageOfWhichNothingIsKnown) {
+  ImageBuilder builder;
+  const std::uint32_t site = builder.site({{.function = "Order.parse"}});
+  builder.sample(builder.string(20), 1, site);
+  HeapImage image = builder.build();
+  const Garbage garbage = find_garbage(image, ShortestPaths(image));
+  const std::string text = garbage_text(image.info, garbage, {});
+  EXPECT_THAT(text, HasSubstr("since when is known after two have ended since the attach"));
+  EXPECT_THAT(text, ::testing::ContainsRegex(" 1 +- +- +-  Order.parse"));
+  const Json json = Json::parse(garbage_json(image.info, garbage));
+  EXPECT_TRUE(json["longest_wait_seconds"].is_null());
+  EXPECT_TRUE(json["sites"][0]["ages"]["p50_seconds"].is_null());
+  EXPECT_TRUE(json["sites"][0]["longest_wait_seconds"].is_null());
+  EXPECT_EQ(21 * 8, json["garbage"]["bytes"]);
+  image.sampled.clear();
+  EXPECT_THAT(garbage_text(image.info, find_garbage(image, ShortestPaths(image)), {}),
+              HasSubstr("No sampled block is garbage."));
+}
+
 TEST(GoldenSnapshot, Waste) {
   const HeapImage image = Shop(200).image();
   expect_golden("heap_waste.txt", waste_text(image, find_waste(image, ShortestPaths(image)), {}));

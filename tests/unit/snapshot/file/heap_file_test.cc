@@ -207,8 +207,9 @@ TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
     writer.add_root(chunk - 4096, global);       // outside
     writer.add_root(chunk + 7 * 8 + 8, global);  // free
     const auto site = writer.add_site({frame.place, {.function = "Main", .line = 3}});
-    writer.add_sample(chunk + 8, 77, 3, site);
+    writer.add_sample(chunk + 8, 77, 3, site, 2'000'999);
     writer.add_sample(0, 78, 1, site);
+    writer.add_sample(0, 79, 1, site, 0);
   });
   const auto image = image_of(*bytes);
   ASSERT_TRUE(image.ok()) << image.status();
@@ -229,7 +230,11 @@ TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
   EXPECT_EQ(700u, image->shape(1).outside_bytes);
   EXPECT_EQ("Code.f9", image->texts[image->shape(2).name]);
   EXPECT_EQ(0u, image->shape(0).name);
-  ASSERT_THAT(image->sampled, SizeIs(2));
+  EXPECT_EQ(told.longest_wait_ns, image->info.longest_wait_ns);
+  ASSERT_THAT(image->sampled, SizeIs(3));
+  EXPECT_EQ(2'000'000u, image->sampled[0].age_ns);
+  EXPECT_EQ(SampledBlock::kNoAge, image->sampled[1].age_ns);
+  EXPECT_EQ(0u, image->sampled[2].age_ns);
   EXPECT_EQ(0u, image->sampled[0].block);
   EXPECT_EQ(3u, image->sampled[0].samples);
   EXPECT_EQ(77u, image->sampled[0].sample_id);
@@ -305,6 +310,67 @@ TEST(HeapFile, AFlippedBitEndsIt) {
       EXPECT_FALSE(image->info.complete);
     }
   }
+}
+
+// The file piece by piece, each as change() leaves it; nothing: without it.
+template <typename Change>
+std::string changed(const std::string& bytes, const Change& change) {
+  std::string result = bytes.substr(0, kHeapFileStartBytes);
+  const auto u32 = [](std::uint32_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (std::size_t at = kHeapFileStartBytes; at < bytes.size();) {
+    std::uint32_t kind = 0, size = 0;
+    std::memcpy(&kind, &bytes[at], sizeof kind);
+    std::memcpy(&size, &bytes[at + 4], sizeof size);
+    std::string payload = bytes.substr(at + kPieceHeadBytes, size);
+    at += kPieceHeadBytes + size;
+    if (!change(static_cast<PieceKind>(kind), payload)) continue;
+    const std::string head = u32(kind) + u32(static_cast<std::uint32_t>(payload.size()));
+    result += head + u32(piece_checksum(head, payload)) + payload;
+  }
+  return result;
+}
+
+std::string file_with_a_sample() {
+  FakeChunks heap;
+  const std::uint64_t chunk = heap.put_chunk(joined({block(3, 0)}));
+  return *heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.add_sample(chunk + 8, 1, 1, writer.add_site({}), 7'000);
+  });
+}
+
+TEST(HeapFile, OfTheVersionBeforeHasNoAges) {
+  FileBytesWriter wait;
+  wait.put(image_info().longest_wait_ns);
+  std::string bytes = changed(file_with_a_sample(), [&](PieceKind kind, std::string& payload) {
+    if (kind == PieceKind::kHead) payload.resize(payload.size() - wait.size());
+    return kind != PieceKind::kAges;
+  });
+  bytes[kHeapFileMagic.size()] = 2;
+  const auto image = image_of(bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE(image->info.complete);
+  EXPECT_EQ(image_info().heap_words, image->info.heap_words);
+  EXPECT_EQ(0u, image->info.longest_wait_ns);
+  ASSERT_THAT(image->sampled, SizeIs(1));
+  EXPECT_EQ(SampledBlock::kNoAge, image->sampled[0].age_ns);
+}
+
+TEST(HeapFile, HasNoMoreAgesThanSamples) {
+  const std::string bytes = file_with_a_sample();
+  const auto with_ages = [&](std::string_view ages) {
+    return image_of(changed(bytes, [&](PieceKind kind, std::string& payload) {
+      if (kind == PieceKind::kAges) payload = ages;
+      return true;
+    }));
+  };
+  const auto image = with_ages("\x08");
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(7'000u, image->sampled[0].age_ns);
+  EXPECT_THAT(std::string(with_ages("\x08\x08").status().message()), HasSubstr("is damaged"));
+  EXPECT_THAT(std::string(with_ages("\xff\xff\xff\xff\xff\xff\xff\xff\x7f").status().message()),
+              HasSubstr("is damaged"));
 }
 
 TEST(HeapFile, TellsWhatItIsNot) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of an answer from a heap snapshot is shown, and how its tables are put into words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/text_table.h"
+#include "daemon/snapshot/answers/sampled_sites.h"
+#include "daemon/snapshot/answers/tree_rows.h"
+
+namespace memprofd::ctl {
+
+struct SnapshotView {
+  std::size_t limit = 10;   // rows of a table, or below one row; 0: all
+  double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
+  Style style;
+
+  TreeLimits tree() const { return {.limit = limit, .min_share = min_share}; }
+};
+
+std::string words_text(std::uint64_t words);
+std::string share_of(std::uint64_t part, std::uint64_t whole);
+// "12.3 MiB ± 0.4"; "-" without a block.
+std::string sum_text(const SampledSum& sum);
+// Behind an empty line.
+std::string with_title(const std::string& title, const TextTable& table, const Style& style);
+// So many of the rows.
+std::size_t shown(std::size_t rows, const SnapshotView& view);
+// A line about the others, if there are any.
+std::string more_text(std::size_t rows, const SnapshotView& view);
+
+}  // namespace memprofd::ctl
