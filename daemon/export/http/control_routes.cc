@@ -11,6 +11,7 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/heap_service.h"
 #include "daemon/export/api/heap_why.h"
+#include "daemon/export/api/rss_convert.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"
 #include "daemon/export/http/same_site.h"
@@ -123,6 +124,15 @@ HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(
   };
 }
 
+// The program does not notice, but pages of all programs may be looked at.
+HttpHandler rss(ProfilerService& service) {
+  return [&service](const HttpRequest& http) {
+    if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
+    const auto request = parse<::memprof::v1::GetRssRequest>(http.body);
+    return request.ok() ? http_answer(get_rss(service, *request)) : http_failure(request.status());
+  };
+}
+
 HttpHandler list(const KeptHeaps& kept) {
   return [&kept](const HttpRequest& http) {
     ::memprof::v1::ListHeapsRequest request;
@@ -146,6 +156,7 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   routes["POST /api/v1/keep_heap"] = allowed ? keep(parts) : off;
   routes["POST /api/v1/compare_heaps"] = allowed ? of_kept(parts.kept, &KeptHeaps::compare) : off;
   routes["POST /api/v1/find_waste"] = allowed ? of_kept(parts.kept, &KeptHeaps::find_waste) : off;
+  routes["POST /api/v1/rss"] = allowed ? rss(parts.service) : off;
   routes["/api/v1/heaps"] = list(parts.kept);
   routes["POST /api/v1/rate"] = allowed ? command(control, &ControlService::set_rate) : off;
 }

@@ -6,6 +6,7 @@
 //   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
 //   POST /api/v1/why                     JSON of AskWhyRequest; answers the JSON of memprofctl why
 //   POST /api/v1/keep_heap, compare_heaps, find_waste    as of gRPC's Heaps
+//   POST /api/v1/rss                     as of gRPC's Memory
 //
 // and, a question for all, GET /api/v1/heaps: which snapshots are kept.
 //
@@ -28,6 +29,7 @@ struct ControlParts {
   QueryService& queries;
   InnerHeaps& heaps;
   KeptHeaps& kept;
+  ProfilerService& service;
   StopSignal& stop;
 };
 

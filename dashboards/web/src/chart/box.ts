@@ -2,16 +2,15 @@
 // One chart with its heading and legend: asks for the history it shows.
 import { TICK_MS, type App } from "../app";
 import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../lib/api";
-import { shifted, zoomed } from "../lib/axis";
 import { make } from "../lib/dom";
 import { paletteOf } from "../lib/palette";
-import type { ChartSpec, Range, View } from "../lib/state";
+import type { ChartSpec, View } from "../lib/state";
 import { AreaChart } from "./area_chart";
 import { drilled } from "./groups";
 import { HeapLane } from "./heap_lane";
 import { Legend } from "./legend";
-import type { Marks } from "./marks";
 import { Slots, stackOf, type Area, type Stack } from "./stack";
+import { marksOf, shownIndex, timeEvents } from "./time_axis";
 
 export interface BoxOptions {
   specOf(view: View): ChartSpec;
@@ -29,6 +28,7 @@ const LOAD = 0.25;
 export class ChartBox {
   readonly element = make("div", { className: "chart" });
   stack: Stack | null = null;
+  onStack = (): void => {}; // told of each new one
   private readonly plot = make("div", { className: "plot" });
   private readonly message = make("p", { className: "chart-message", hidden: true });
   private readonly note = make("p", { className: "chart-note", hidden: true },
@@ -47,12 +47,7 @@ export class ChartBox {
     this.legend = new Legend((area) => this.open(area));
     this.heaps = new HeapLane(app);
     this.chart = new AreaChart(this.plot, {
-      onArea: (area) => this.open(area),
-      onBrush: (range) => this.brush(range),
-      onZoom: (around, factor) => this.setAxis(zoomed(app.axis(), around, factor, app.recorded())),
-      onShift: (share) => this.shift(share),
-      onReset: () => this.setAxis(undefined),
-      onPoint: (index, area) => this.point(index, area),
+      ...timeEvents(app), onArea: (area) => this.open(area), onPoint: (index, area) => this.point(index, area),
     });
     this.element.append(make("div", { className: "plot-side" }, this.note, ...(options.isMain ? [this.heaps.element] : []), this.plot, this.message), this.legend.element);
   }
@@ -112,6 +107,7 @@ export class ChartBox {
       this.stack = stackOf(answer, spec.groupBy, this.slots, this.stack);
       this.showMessage(answer.points.length < 2 ? "Nothing recorded in this time yet." : "");
       this.redraw(true);
+      this.onStack();
     } catch (error) {
       if (isAbort(error)) return;
       // A filter that history cannot answer is no fault of the page.
@@ -132,11 +128,11 @@ export class ChartBox {
   private redraw(isNew = false): void {
     if (!this.stack) return;
     const view = this.app.store.get(), spec = this.options.specOf(view), dark = this.app.isDark();
-    const axis = this.app.axis(), marks = this.marks(view);
+    const axis = this.app.axis(), marks = marksOf(this.app, view);
     const state = JSON.stringify([dark, view.extra["charts.lines"]]);
     if (isNew || state !== this.drawn) {
       this.chart.show({ stack: this.stack, measure: spec.measure, axis, marks, dark,
-        lines: this.lines(view), height: this.options.height });
+        lines: this.lines(view) ? "heap" : "none", height: this.options.height });
       this.drawn = state;
     } else {
       this.chart.setAxis(axis);
@@ -150,25 +146,11 @@ export class ChartBox {
     return view.extra["charts.lines"] !== "0";
   }
 
-  private marks(view: View): Marks {
-    const chosen = view.begin === undefined ? undefined
-      : { begin: view.begin, end: view.end ?? this.app.recorded().now };
-    return { chosen, base: view.compare, cursor: view.live ? undefined : view.end };
-  }
-
-  // The moment that the legend tells of: pointed at, or the cursor, or the last.
-  private index(view: View): number {
-    const { times } = this.stack!;
-    if (this.pointed.index !== null && this.pointed.index < times.length) return this.pointed.index;
-    if (view.live || view.end === undefined) return times.length - 1;
-    const at = times.findIndex((time) => time * 1000 >= view.end! - 500);
-    return at < 0 ? times.length - 1 : at;
-  }
 
   private showLegend(): void {
     if (!this.stack) return;
     const view = this.app.store.get();
-    this.legend.show({ stack: this.stack, measure: this.options.specOf(view).measure, index: this.index(view),
+    this.legend.show({ stack: this.stack, measure: this.options.specOf(view).measure, index: shownIndex(this.stack, view, this.pointed.index),
       pointed: this.pointed.area, palette: paletteOf(this.app.isDark()), lines: this.lines(view) });
   }
 
@@ -188,19 +170,5 @@ export class ChartBox {
     }
     const change = drilled({ ...view, groupBy: spec.groupBy }, area.site, spec.groupBy);
     if (change) this.app.store.update({ pid: spec.pid, measure: spec.measure, ...change }, true);
-  }
-
-  private brush(range: Range): void {
-    const { now } = this.app.recorded();
-    this.app.store.update({ begin: Math.max(0, range.begin), end: Math.min(range.end, now), live: false,
-      axis: this.app.axis() }, true);
-  }
-
-  private setAxis(axis: Range | undefined): void {
-    this.app.store.update({ axis });
-  }
-  private shift(share: number): void {
-    const axis = this.app.axis();
-    this.setAxis(shifted(axis, share * (axis.end - axis.begin), this.app.recorded()));
   }
 }

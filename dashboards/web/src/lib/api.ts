@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, KeptHeap, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
+  HeapClass, HeapDiffRow, HeapHolder, HeapSiteDiffRow, KeptHeap, MemoryParts, RssOwner, RssPart, SiteDiff, Target, TimeRange, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -20,6 +20,7 @@ export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
 export type KeptHeaps = pb.ListHeapsResponse;
+export type RssAnswer = pb.GetRssResponse;
 // As `memprofctl why -o json` says it.
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
@@ -149,6 +150,11 @@ export class Api {
   }
   async wasteOf(name: string): Promise<HeapWaste> {
     return (await (await this.post("find_waste", { name })).json()) as HeapWaste;
+  }
+
+  // Where the resident memory of a program is, page by page; owners: and which custom blocks hold C's memory.
+  async rss(pid: number, owners: boolean): Promise<RssAnswer> {
+    return (await (await this.post("rss", { pid, owners })).json()) as RssAnswer;
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.
