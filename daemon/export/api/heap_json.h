@@ -8,8 +8,11 @@
 //             {blocks, bytes}, outside_bytes, garbage_outside_bytes (of the heap); "free": {blocks,
 //             bytes, ..}, "sites": rows of {name, reachable, ..}, each {sampled_blocks, bytes,
 //             bytes_stderr, bytes_lower, bytes_upper}
-//   retained  "roots": [{name, blocks, bytes, children: [..]}]
+//   retained  "roots": [{name, blocks, bytes, outside_bytes, children: [..]}]
 //   why       "reachable", "garbage", "dead"; "paths": [{path, bytes, .., children: [..]}]
+//             with --outside: "classes": [{name, reachable, garbage}], each {blocks, outside_bytes,
+//             resident_bytes};
+//             "paths": [{path, blocks, outside_bytes, children: [..]}]
 //   diff      "heap", "roots", "shapes", "sites": rows of {name, change_bytes, base, other}
 //   waste     "patterns": [{pattern, blocks, bytes, bytes_to_win, places: [{root, bytes_to_win}]}]
 #pragma once
@@ -21,6 +24,7 @@
 #include "daemon/snapshot/answers/image_diff.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/answers/waste.h"
+#include "daemon/snapshot/answers/why_outside.h"
 
 namespace memprofd {
 
@@ -30,6 +34,8 @@ std::string census_json(const ImageInfo& info, const ImageCensus& census,
 std::string retained_json(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const TreeLimits& limits);
 std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits);
+std::string why_outside_json(const ImageInfo& info, const WhyOutside& why,
+                             const TreeLimits& limits);
 std::string image_diff_json(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff);
 std::string waste_json(const HeapImage& image, const std::vector<WasteRow>& rows);

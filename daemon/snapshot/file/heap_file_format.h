@@ -20,6 +20,9 @@
 //     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
 //                 kFiber site + 1; of custom blocks the bytes that each holds outside of the heap
 //     kBlocks     what is in the regions, see below
+//     kOutside    place of a block (from the one before); what chunks of malloc it has: bytes
+//     beyond
+//                 what its shape tells, bytes of all that are resident
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
 //
@@ -45,7 +48,7 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 2;
+inline constexpr std::uint32_t kHeapFileVersion = 3;        // 2 has no kOutside
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;  // that is read; it has no kWeak
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -62,6 +65,7 @@ enum class PieceKind : std::uint32_t {
   kBlocks,
   kCounts,
   kEnd,
+  kOutside,
 };
 
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.

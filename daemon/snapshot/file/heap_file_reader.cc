@@ -12,6 +12,7 @@
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/image_tables.h"
 #include "daemon/snapshot/file/piece_source.h"
+#include "daemon/snapshot/outside_bytes.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -49,6 +50,7 @@ class ImageReader {
     RETURN_IF_ERROR(read_pointers(path));
     add_roots();
     add_samples();
+    add_outside();
     drop_data_without_keys(image_);
     return std::move(image_);
   }
@@ -58,6 +60,10 @@ class ImageReader {
     std::uint64_t place = 0;
     std::uint32_t name = 0;
   };
+  struct Outside {
+    std::uint64_t place = 0;
+    ChunkBytes held;
+  };
   struct Sample {
     std::uint64_t place = 0;  // 0: none
     SampledBlock block;
@@ -65,20 +71,24 @@ class ImageReader {
   struct BlockVisitor;
   struct PointerVisitor;
 
+  // More holders than blocks are a lie, which is not kept either.
   bool is_too_large() const {
-    return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers;
+    return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers ||
+           outside_.size() > limits_.blocks;
   }
   bool read_all();
   bool read_piece(const PieceSource::Piece& piece);
   bool read_region(FileBytesReader& in);
   bool read_root(FileBytesReader& in, std::uint64_t& place);
   bool read_sample(FileBytesReader& in, std::uint64_t& place);
+  bool read_outside(FileBytesReader& in, std::uint64_t& place);
   bool read_end(FileBytesReader& in);
 
   absl::Status read_pointers(const std::string& path);
   std::uint32_t block_at(std::uint64_t place) const;
   void add_roots();
   void add_samples();
+  void add_outside();
 
   PieceSource source_;
   const ImageLimits limits_;
@@ -93,6 +103,7 @@ class ImageReader {
   std::uint64_t pointers_ = 0;
   std::vector<HeldPlace> roots_;
   std::vector<Sample> samples_;
+  std::vector<Outside> outside_;
 };
 
 // The first time through: where blocks are, and what they are.
@@ -167,6 +178,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_root(in, place);
     } else if (piece.kind == PieceKind::kSamples) {
       good = read_sample(in, place);
+    } else if (piece.kind == PieceKind::kOutside) {
+      good = read_outside(in, place);
     } else if (piece.kind == PieceKind::kEnd) {
       good = read_end(in);
     } else {
@@ -211,6 +224,13 @@ bool ImageReader::read_sample(FileBytesReader& in, std::uint64_t& place) {
   if (in.byte() != 0) sample.place = place += static_cast<std::uint64_t>(in.signed_number());
   samples_.push_back(sample);
   return true;
+}
+
+bool ImageReader::read_outside(FileBytesReader& in, std::uint64_t& place) {
+  place += static_cast<std::uint64_t>(in.signed_number());
+  const std::uint64_t bytes = in.number(), resident = in.number();
+  outside_.push_back({place, {bytes, resident}});
+  return bytes <= kMostOutsideBytes && resident <= kMostOutsideBytes && !is_too_large();
 }
 
 bool ImageReader::read_end(FileBytesReader& in) {
@@ -267,6 +287,13 @@ void ImageReader::add_samples() {
   for (const Sample& sample : samples_) {
     image_.sampled.push_back(sample.block);
     image_.sampled.back().block = sample.place == 0 ? HeapImage::kNoBlock : block_at(sample.place);
+  }
+}
+
+void ImageReader::add_outside() {
+  for (const Outside& outside : outside_) {
+    const std::uint32_t block = block_at(outside.place);
+    if (block != HeapImage::kNoBlock) image_.chunk_bytes[block] = outside.held;
   }
 }
 

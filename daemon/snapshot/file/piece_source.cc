@@ -48,7 +48,7 @@ std::optional<PieceSource::Piece> PieceSource::next() {
   const std::uint32_t kind = u32_at(head, 0);
   const std::uint32_t bytes = u32_at(head, 4);
   if (bytes > kMaxPieceBytes || kind < static_cast<std::uint32_t>(PieceKind::kHead) ||
-      kind > static_cast<std::uint32_t>(PieceKind::kEnd)) {
+      kind > static_cast<std::uint32_t>(PieceKind::kOutside)) {
     return std::nullopt;
   }
   bytes_.resize(bytes);
