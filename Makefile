@@ -136,7 +136,7 @@ $(WEB)/node_modules/.package-lock.json: dashboards/web/package.json dashboards/w
 	$(Q)cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
 # The messages of the API as types.
 WEB_MESSAGES := $(WEB)/gen/messages.ts
-$(WEB_MESSAGES): $(addprefix proto/memprof/v1/,profiler.proto heaps.proto values.proto) dashboards/web/messages.py
+$(WEB_MESSAGES): $(addprefix proto/memprof/v1/,profiler.proto heaps.proto rss.proto values.proto) dashboards/web/messages.py
 	$(call say,PROTOC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)protoc -Iproto --descriptor_set_out=$(@D)/messages.pb $(patsubst proto/%,%,$(filter %.proto,$^))

@@ -275,7 +275,8 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes({control, queries, *heaps, kept_heaps, stopping}, control_allowed, routes);
+    add_control_routes({control, queries, *heaps, kept_heaps, daemon, stopping}, control_allowed,
+                       routes);
     add_value_routes(values, stopping, control_allowed, routes);
     add_web_page(facts, routes);
     return routes;

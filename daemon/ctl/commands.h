@@ -73,7 +73,8 @@ struct Options {
   bool keep_heap = false;  // by memprofd
   std::string heap_site;   // why, of either
   std::vector<std::string> heap_cmt;
-  std::string heap_under;  // retained
+  std::string heap_under;     // retained
+  bool heap_outside = false;  // why: of memory outside of the heap; heap_site is of classes then
   std::uint32_t heap_depth = 3;
   std::size_t heap_limit = 10;
   std::string sql;  // query

@@ -23,8 +23,7 @@ class SnapshotCommandLine {
     add_question("show", "Count blocks by kind, shape, size and site, and free memory",
                  &run_snapshot_show);
     add_retained();
-    add_site(*add_question("why", "Show what keeps the memory of an allocation site",
-                           &run_snapshot_why));
+    add_why();
     add_question("diff", "Show what is different in a later snapshot", &run_snapshot_diff)
         ->add_option("other", options_.other_heap_file, "Compare with this later one")
         ->type_name("OTHER")
@@ -84,6 +83,15 @@ class SnapshotCommandLine {
         ->type_name("REGEX");
   }
 
+  void add_why() {
+    CLI::App* why =
+        add_question("why", "Show what keeps the memory of an allocation site", &run_snapshot_why);
+    add_site(*why)->required(false);
+    why->add_flag("--outside", options_.heap_outside,
+                  "Ask of blocks that hold C's memory or a Bigarray's, whose class matches instead "
+                  "of a callstack; all of them without a pattern");
+  }
+
   void add_query() {
     CLI::App* query = add_(*snapshot_, "query", "Ask in SQL, over blocks, edges, roots and sites",
                            &run_snapshot_query);
@@ -123,9 +131,10 @@ class SnapshotCommandLine {
     sub.add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     add_format(sub, options_.format, {kTable, kJson});
   }
-  void add_site(CLI::App& sub) {
-    sub.add_option("site", options_.heap_site,
-                   "Take blocks whose callstack has such a function or file:line")
+  CLI::Option* add_site(CLI::App& sub) {
+    return sub
+        .add_option("site", options_.heap_site,
+                    "Take blocks whose callstack has such a function or file:line")
         ->type_name("REGEX")
         ->required();
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/discover/minor_heap.h"
+#include "daemon/discover/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -22,7 +24,6 @@ struct StatWords {
 };
 static_assert(sizeof(StatWords) == 64);
 
-constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 constexpr std::uint64_t kMaxCount = 1ull << 60;
 
 bool plausible(double words) { return std::isfinite(words) && words >= 0 && words < 1e21; }
@@ -43,10 +44,40 @@ std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_en
   return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? bytes / 8 : 0;
 }
 
+std::uint64_t minor_heap_words(const MemoryReader& memory, std::uint64_t state, bool domains) {
+  const auto heap = read_minor_heap(memory, state, domains);
+  return heap ? (heap->end - heap->begin) / 8 : 0;
+}
+
+// OCaml 5: what a domain has room for in its pools.
+std::optional<std::uint64_t> free_words_of_domain(const MemoryReader& memory, const RuntimeAbi& abi,
+                                                  std::uint64_t state) {
+  std::uint64_t heap = 0, pools = 0, live = 0;
+  if (!memory.read_value(state + abi.shared_heap, heap).ok() ||
+      !memory.read_value(heap + kHeapStats + kStatPoolWords, pools).ok() ||
+      !memory.read_value(heap + kHeapStats + kStatPoolLiveWords, live).ok() || live > pools ||
+      !plausible(pools)) {
+    return std::nullopt;
+  }
+  return pools - live;
+}
+
+// What a domain adds; not known for one is not known for all.
+void add_room(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state,
+              GcStats& stats) {
+  stats.minor_heap_words += minor_heap_words(memory, state, abi.domains);
+  const auto free_words = free_words_of_domain(memory, abi, state);
+  if (stats.free_words && free_words) {
+    *stats.free_words += *free_words;
+  } else {
+    stats.free_words.reset();
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
-                                      const RuntimeAbi& abi) {
+                                      const RuntimeAbi& abi, const GcCounters& counters) {
   StatWords words = {};
   std::uint64_t heap_chunks = 0;
   std::uint64_t young_ptr = 0;
@@ -75,6 +106,11 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   stats.heap_words = words.heap_words;
   stats.top_heap_words = words.top_heap_words;
   stats.heap_chunks = heap_chunks;
+  stats.minor_heap_words = minor_heap_words(memory, caml_state, abi.domains);
+  std::uint64_t free_words = 0;
+  if (counters.free_words != 0 && memory.read_value(counters.free_words, free_words).ok()) {
+    stats.free_words = std::min(free_words, stats.heap_words);
+  }
   return stats;
 }
 
@@ -85,6 +121,7 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
   std::array<std::uint64_t, 3> words = ended_words;
   GcStats stats;
   RETURN_IF_ERROR(read_counters(memory, counters, stats));
+  if (!domains.empty()) stats.free_words = 0;
   for (const DomainGc& domain : domains) {
     std::array<std::uint64_t, 3> own = {};
     std::uint64_t young_ptr = 0, young_end = 0;
@@ -94,6 +131,7 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
     for (std::size_t i = 0; i < words.size(); ++i) words[i] += own[i] - domain.base_words[i];
     words[0] += words_in_use(young_ptr, young_end);
     stats.heap_words += domain.heap_bytes / 8;
+    add_room(memory, abi, domain.state, stats);
   }
   if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||
       !plausible(stats.compactions) || !plausible(stats.heap_words) ||

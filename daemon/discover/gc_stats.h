@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -24,11 +25,14 @@ struct GcStats {
   std::uint64_t heap_words = 0;  // 0: not known
   std::uint64_t top_heap_words = 0;
   std::uint64_t heap_chunks = 0;
+  std::optional<std::uint64_t> free_words;                 // of heap_words; nothing: not known
+  std::uint64_t minor_heap_words = 0;                      // of all domains; 0: not known
   std::array<memprof_pauses, MEMPROF_GC_PHASES> pauses{};  // measured while sampling
 };
 
-// OCaml 5: addresses of the counters of the whole program.
+// Addresses of counters of the whole program.
 struct GcCounters {
+  std::uint64_t free_words = 0;  // OCaml 4; those that follow are of OCaml 5
   std::uint64_t minor_collections = 0;
   std::uint64_t major_cycles = 0;
   std::uint64_t compactions = 0;
@@ -60,6 +64,6 @@ absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
 // lags behind while OCaml code keeps it in a register. Leaves pauses empty.
 // kDataLoss when the numbers cannot be counters.
 absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
-                                      const RuntimeAbi& abi);
+                                      const RuntimeAbi& abi, const GcCounters& counters = {});
 
 }  // namespace memprofd

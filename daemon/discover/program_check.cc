@@ -103,6 +103,7 @@ constexpr WantedSymbol kOptional[] = {
     {"caml_major_cycles_completed", &RuntimeSymbols::major_cycles},
     {"caml_compactions_count", &RuntimeSymbols::compactions},
     {"caml_something_to_do", &RuntimeSymbols::pending_actions},
+    {"caml_fl_cur_wsz", &RuntimeSymbols::free_words},
     {"caml_state", &RuntimeSymbols::state},
 };
 

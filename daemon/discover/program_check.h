@@ -29,6 +29,7 @@ struct RuntimeSymbols {
   ElfSymbol track_interned;  // OCaml 4: caml_memprof_track_interned
   ElfSymbol register_frametable;  // what Dynlink registers frame tables with; zeros: cannot
   ElfSymbol pending_actions;      // OCaml 4: caml_something_to_do, an int
+  ElfSymbol free_words;           // OCaml 4: caml_fl_cur_wsz, a word
   // OCaml 5: functions whose code tells where the runtime keeps things.
   ElfSymbol process_interrupt, delete_domain, minor_words, alloc_shr;
   ElfSymbol slow_allocation;  // caml_alloc_small_dispatch

@@ -185,7 +185,8 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
     target.pending_actions = *load_bias + symbols.pending_actions.address;
   }
   RETURN_IF_ERROR(find_probe_points(*program, symbols, *load_bias, target));
-  target.gc_counters = {.minor_collections = address_of(symbols.minor_collections, *load_bias),
+  target.gc_counters = {.free_words = address_of(symbols.free_words, *load_bias),
+                        .minor_collections = address_of(symbols.minor_collections, *load_bias),
                         .major_cycles = address_of(symbols.major_cycles, *load_bias),
                         .compactions = address_of(symbols.compactions, *load_bias)};
   if (symbols.register_frametable.address != 0) {

@@ -48,12 +48,12 @@ struct Target {
   std::uint64_t pending_actions = 0;     // OCaml 4: the int that says that callbacks wait
   // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
   std::optional<std::int64_t> state_offset;
-  ProbePoint capture;              // where the runtime captures a callstack
-  ProbePoint safe_point;           // where it runs callbacks
-  ProbePoint slow_allocation;      // where it finds no room in the minor heap
-  std::string why_no_agent;        // one line; empty: an agent can be there
-  std::string why_no_observe;      // one line; empty: observe mode is possible
-  GcCounters gc_counters;          // OCaml 5
+  ProbePoint capture;          // where the runtime captures a callstack
+  ProbePoint safe_point;       // where it runs callbacks
+  ProbePoint slow_allocation;  // where it finds no room in the minor heap
+  std::string why_no_agent;    // one line; empty: an agent can be there
+  std::string why_no_observe;  // one line; empty: observe mode is possible
+  GcCounters gc_counters;
   AddressRange user_callstack;     // caml_get_current_callstack
   AddressRange track_interned;     // caml_memprof_track_interned
   ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot

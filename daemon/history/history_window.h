@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "daemon/aggregate/interval.h"
+#include "daemon/rss/memory_parts.h"
 #include "daemon/util/bit_codes.h"
 #include "daemon/util/estimate.h"
 
@@ -52,6 +53,7 @@ struct HistoryPoint {
   std::uint64_t compactions = 0;
   std::uint64_t dropped_events = 0;
   std::uint64_t session = 0;  // changes when what was followed is forgotten
+  MemoryParts memory;         // of the whole process; nothing resident: not read yet
 };
 
 // Samples of one class in one window; deaths are borrowed from the reader.

@@ -283,6 +283,15 @@ void Lane::read_gc_stats_of_target() {
   if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
 }
 
+// After the runtime's counters.
+void Lane::read_memory_of_target() {
+  memory_status_.reset();
+  const auto status = read_memory_status(attachment_->target().pid);
+  if (!status.ok()) return;  // keeps the last parts of a program that has ended
+  memory_status_ = *status;
+  memory_parts_ = memory_parts(*status, gc_);
+}
+
 void Lane::count_agent_drops(const AgentStatus& agent) {
   if (!first_status_) first_status_ = agent;
   const std::uint64_t before = std::exchange(unsampled_words_, agent.unsampled_words)
@@ -300,7 +309,7 @@ absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {
   const Target& target = attachment_->target();
   const MemoryReader& memory = target.memory->quick();
   if (!target.abi.domains) {
-    return read_gc_stats(memory, target.caml_state_address, target.abi);
+    return read_gc_stats(memory, target.caml_state_address, target.abi, target.gc_counters);
   }
   if (const HeapMeter* meter = pipeline_.heap_meter()) {
     return read_observed_gc_stats(memory, target.gc_counters, meter->totals());
@@ -322,12 +331,14 @@ HistoryPoint Lane::history_point() const {
           .major_collections = gc_.major_collections,
           .compactions = gc_.compactions,
           .dropped_events = lost_before + pipeline_.drops().lost(),
-          .session = pipeline_.aggregator().sessions()};
+          .session = pipeline_.aggregator().sessions(),
+          .memory = memory_parts_};
 }
 
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   read_gc_stats_of_target();
+  read_memory_of_target();
   close_window();
 }
 
@@ -377,14 +388,13 @@ TargetSnapshotPtr Lane::snapshot() {
   }
   auto snapshot = std::make_shared<TargetSnapshot>();
   read_gc_stats_of_target();
+  read_memory_of_target();
   read_counters(*snapshot);
   snapshot->info = shown_info();
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = attached_ns_;
   snapshot->gc = gc_;
-  if (auto memory = read_memory_status(attachment_->target().pid); memory.ok()) {
-    snapshot->memory = *memory;
-  }
+  snapshot->memory = memory_status_;
   snapshot->symbolizer = symbolizer_;
   snapshot->events = tap_.log();
   pipeline_.fill(*snapshot);

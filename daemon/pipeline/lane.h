@@ -112,6 +112,7 @@ class Lane {
   void note_children();
   void read_counters(TargetSnapshot& snapshot);
   void read_gc_stats_of_target();
+  void read_memory_of_target();
   void count_agent_drops(const AgentStatus& agent);
   void note_followed(const AgentStatus& agent);
   // agent: null when it cannot be read.
@@ -133,6 +134,8 @@ class Lane {
   std::chrono::steady_clock::time_point last_catch_up_;
   GcStats gc_;
   MajorTimes majors_;
+  std::optional<MemoryStatus> memory_status_;  // nothing once it cannot be read
+  MemoryParts memory_parts_;                   // as they were last
   std::shared_ptr<Symbolizer> symbolizer_;
   // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
   TargetSnapshotPtr before_;  // that this goes on from, without rows and history; or null

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/minor_heap.h"
+#include "daemon/discover/pool_offsets.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_lists.h"
-#include "daemon/snapshot/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -40,14 +40,6 @@ bool is_stack(const std::array<std::uint64_t, 4>& head, std::uint64_t user, std:
   const auto cache = static_cast<std::uint32_t>(head[3]);
   return handler < end && handler >= end - kStackEnd && used_to > user && used_to <= handler &&
          (used_to | handler) % kWordBytes == 0 && (cache < kMaxStackCache || cache == ~0u);
-}
-
-// Domain state, in words: the minor heap.
-struct YoungPlace {
-  std::uint32_t begin, end;
-};
-YoungPlace young_place(const RuntimeAbi& abi) {
-  return abi.domains ? YoungPlace{16, 24} : YoungPlace{32, 40};
 }
 
 }  // namespace
@@ -221,13 +213,9 @@ void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLa
 }
 
 void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
-  const YoungPlace place = young_place(runtime_.abi);
-  std::uint64_t begin = 0, end = 0;
-  if (!memory_.read_value(state + place.begin, begin).ok() ||
-      !memory_.read_value(state + place.end, end).ok() || end < begin ||
-      end - begin > kMaxMinorHeapBytes) {
-    return;
-  }
+  const auto heap = read_minor_heap(memory_, state, runtime_.abi.domains);
+  if (!heap) return;
+  const auto [begin, end] = *heap;
   out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
   // The youngest block lies where the program has last said that it does.
   std::uint64_t first = 0, last = 0;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,27 +13,19 @@
 #include "daemon/discover/target_memory.h"
 #include "daemon/rss/custom_owners.h"
 #include "daemon/rss/mapping_classes.h"
-#include "daemon/rss/ocaml_parts.h"
+#include "daemon/rss/page_count.h"
 #include "daemon/rss/page_map.h"
+#include "daemon/rss/part_finder.h"
 #include "daemon/rss/resident_reader.h"
 #include "daemon/rss/rss_advice.h"
-#include "daemon/rss/thread_stacks.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMaxMappings = 1u << 18;
-constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping that are looked at
-constexpr std::chrono::seconds kWalkTime{5};
-constexpr std::size_t kMaxOwned = 1u << 22;  // chunks of which is looked for who holds them
 // For all that is read of the program's memory: lists behind malloc's chunks have no end of their
 // own.
 constexpr std::chrono::seconds kReadTime{10};
-
-struct Amounts {
-  std::uint64_t resident = 0, size = 0, swapped = 0;
-};
 
 class Accounting {
  public:
@@ -47,12 +38,18 @@ class Accounting {
     RETURN_IF_ERROR(open());
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
     find_runtime();
-    find_parts(mappings);
+    parts_.emplace(*reader_, *pages_, runtime_ ? &*runtime_ : nullptr,
+                   options_.owners ? kMostOwnedChunks : 0, stop_);
+    parts_->find(mappings);
+    tell_of_malloc(mappings);
+    tell_of_ocaml();
     if (options_.owners) find_owners();
     RETURN_IF_ERROR(reader_->broken());
     RETURN_IF_ERROR(count());
-    split_ocaml_heap();
-    make_parts();
+    if (const OcamlParts* ocaml = parts_->ocaml(); ocaml != nullptr && ocaml->counts().known) {
+      count_.split_ocaml_heap(ocaml->counts());
+    }
+    count_.make_parts(names_);
     report_.owners = owners_.largest();
     report_.no_owner = owners_.no_owner();
     advise(report_);
@@ -94,76 +91,13 @@ class Accounting {
     report_.ocaml_version = runtime_->abi.version;
   }
 
-  void find_parts(const ClassifiedMappings& mappings) {
-    if (runtime_) ocaml_.emplace(*reader_, *runtime_);
-    const auto arenas = find_arenas(*reader_, mappings.libc_data);
-    walk_ = std::make_unique<MallocWalk>(
-        *reader_,
-        [this](std::uint64_t user, std::uint64_t bytes) {
-          return ocaml_ ? ocaml_->look_at_chunk(user, bytes) : std::nullopt;
-        },
-        MallocOptions{.max_kept = options_.owners ? kMaxOwned : 0,
-                      .deadline = std::chrono::steady_clock::now() + kWalkTime,
-                      .stop = stop_});
-    walk_arenas(arenas, mappings);
-    if (ocaml_) ocaml_->find_heaps(heaps_);
-    heaps_.seal();
-    find_mapped(arenas, mappings);
-    walk_->chunks().seal();
-    walk_->find_cached(arenas);
-    if (ocaml_) ocaml_->find_tables(*walk_, tables_);
-    tables_.seal();
-    stacks_.seal();
-    tell_of_malloc(arenas, mappings);
-    tell_of_ocaml();
-  }
-
-  void walk_arenas(const std::vector<Arena>& arenas, const ClassifiedMappings& mappings) {
-    for (std::size_t i = 0; i < arenas.size(); ++i) {
-      walk_->walk_arena(arenas[i], static_cast<std::uint32_t>(i), mappings.break_heap);
-      report_.arenas.push_back({.is_main = arenas[i].is_main, .system = arenas[i].system_bytes});
-    }
-  }
-
-  // What of it is resident, for those who look at each page.
-  std::vector<Stretch> resident_runs(const Stretch& stretch) {
-    std::vector<Stretch> runs;
-    const absl::Status scanned = pages_->scan(stretch.begin, stretch.end, [&](const PageRun& run) {
-      if (run.swapped || runs.size() >= kMaxRuns) return;
-      const bool continues = !runs.empty() && runs.back().end == run.begin;
-      if (continues) {
-        runs.back().end = run.end;
-      } else {
-        runs.push_back({run.begin, run.end});
-      }
-    });
-    return scanned.ok() ? runs : std::vector<Stretch>();
-  }
-
-  // Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
-  void find_mapped(const std::vector<Arena>& arenas, const ClassifiedMappings& mappings) {
-    ExtentLayer known = heaps_;
+  void tell_of_malloc(const ClassifiedMappings& mappings) {
+    const std::vector<Arena>& arenas = parts_->arenas();
     for (const Arena& arena : arenas) {
-      for (const ArenaHeap& heap : arena.heaps) {
-        known.add({.begin = heap.begin, .end = heap.begin + kArenaHeapBytes});
-      }
+      report_.arenas.push_back({.is_main = arena.is_main, .system = arena.system_bytes});
     }
-    known.seal();
-    for (const Stretch& stretch : mappings.guarded) {
-      if (known.find(stretch.begin) != nullptr) continue;
-      find_thread_stack(*reader_, stretch, resident_runs(stretch), stacks_);
-    }
-    for (const Extent& stack : stacks_.extents()) known.add(stack);
-    known.seal();
-    if (arenas.empty()) return;
-    for (const Stretch& stretch : mappings.anonymous) {
-      walk_->walk_mapped(stretch, resident_runs(stretch), known);
-    }
-  }
-
-  void tell_of_malloc(const std::vector<Arena>& arenas, const ClassifiedMappings& mappings) {
-    report_.walked_chunks = walk_->walked();
-    report_.mapped_chunks = walk_->mapped();
+    report_.walked_chunks = parts_->walk().walked();
+    report_.mapped_chunks = parts_->walk().mapped();
     report_.allocator = mappings.other_allocator;
     if (report_.allocator.empty() && !arenas.empty()) report_.allocator = "glibc";
     if (!mappings.other_allocator.empty()) {
@@ -174,7 +108,7 @@ class Accounting {
       report_.notes.push_back(
           "the C allocator is not glibc's, or was never used: what it has counts as not known");
     }
-    if (!walk_->complete()) {
+    if (!parts_->walk().complete()) {
       report_.notes.push_back(
           "malloc has more chunks than were walked in time: the rest counts as "
           "in use or free");
@@ -187,12 +121,13 @@ class Accounting {
           "not all of the memory could be looked at in time: what was not reached counts as not "
           "known");
     }
-    if (!ocaml_) return;
-    report_.ocaml_domains = ocaml_->counts().domains;
-    report_.space_overhead = ocaml_->counts().percent_free;
-    if (!ocaml_->why_no_heap().empty()) {
+    const OcamlParts* ocaml = parts_->ocaml();
+    if (ocaml == nullptr) return;
+    report_.ocaml_domains = ocaml->counts().domains;
+    report_.space_overhead = ocaml->counts().percent_free;
+    if (!ocaml->why_no_heap().empty()) {
       report_.notes.push_back(
-          fmt::format("the OCaml heap is not told apart: {}", ocaml_->why_no_heap()));
+          fmt::format("the OCaml heap is not told apart: {}", ocaml->why_no_heap()));
     }
   }
 
@@ -200,17 +135,17 @@ class Accounting {
   absl::Status count() {
     RETURN_IF_ERROR(read_maps());
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
-    const ExtentLayer* const layers[] = {&mappings.layer,  &stacks_, &walk_->chunks(),
-                                         &walk_->cached(), &tables_, &heaps_};
+    MallocWalk& walk = parts_->walk();
+    const ExtentLayer* const layers[] = {&mappings.layer, &parts_->stacks(), &walk.chunks(),
+                                         &walk.cached(),  &parts_->tables(), &parts_->heaps()};
     for (const Extent& mapping : mappings.layer.extents()) {
-      cut_by_layers(layers, mapping.begin, mapping.end, [this](const Extent& piece) {
-        amounts(piece).size += piece.end - piece.begin;
-      });
+      cut_by_layers(layers, mapping.begin, mapping.end,
+                    [this](const Extent& piece) { count_.add_size(piece); });
     }
     for (const Extent& mapping : mappings.layer.extents()) {
       RETURN_IF_ERROR(pages_->scan(mapping.begin, mapping.end, [&](const PageRun& run) {
         cut_by_layers(layers, run.begin, run.end,
-                      [&](const Extent& piece) { count_piece(piece, run.swapped); });
+                      [&](const Extent& piece) { count_.add(piece, run.swapped); });
         if (options_.owners && !run.swapped) count_owned(run);
       }));
     }
@@ -225,54 +160,6 @@ class Accounting {
     });
   }
 
-  Amounts& amounts(const Extent& piece) {
-    return amounts_[{piece.kind, has_names(piece.kind) ? piece.name : 0}];
-  }
-
-  void count_piece(const Extent& piece, bool swapped) {
-    const std::uint64_t bytes = piece.end - piece.begin;
-    if (swapped) {
-      amounts(piece).swapped += bytes;
-      return;
-    }
-    report_.counted += bytes;
-    amounts(piece).resident += bytes;
-    if (piece.kind == RssClass::kMallocFree) {
-      const std::uint64_t first = (piece.begin + kPageBytes - 1) / kPageBytes * kPageBytes;
-      const std::uint64_t last = piece.end / kPageBytes * kPageBytes;
-      report_.trimmable += last - std::min(first, last);
-    }
-    if (!has_names(piece.kind)) count_in_arena(piece, bytes);
-  }
-
-  void count_in_arena(const Extent& piece, std::uint64_t bytes) {
-    if (piece.name == 0 || piece.name > report_.arenas.size()) return;
-    RssArena& arena = report_.arenas[piece.name - 1];
-    if (piece.kind == RssClass::kMallocFree) arena.free += bytes;
-    if (piece.kind == RssClass::kMallocCache) arena.cached += bytes;
-    if (piece.kind == RssClass::kMallocUnwalked) arena.unwalked += bytes;
-    if (piece.kind == RssClass::kMallocUsed || piece.kind == RssClass::kFiberStack) {
-      arena.used += bytes;
-    }
-  }
-
-  // The runtime counts what is free, not where. Blocks were written to: their pages are resident or
-  // swapped out; what is resident beyond them is room.
-  void split_ocaml_heap() {
-    if (!ocaml_ || !ocaml_->counts().known) return;
-    const auto found = amounts_.find({RssClass::kOcamlUsed, 0});
-    if (found == amounts_.end()) return;
-    const OcamlCounts& counts = ocaml_->counts();
-    Amounts& used = found->second;
-    const std::uint64_t blocks = counts.heap - std::min(counts.free, counts.heap);
-    const std::uint64_t resident = std::min(used.resident, blocks - std::min(blocks, used.swapped));
-    Amounts& free = amounts_[{RssClass::kOcamlFree, 0}];
-    free.resident += used.resident - resident;
-    free.size += used.size - std::min(used.size, blocks);
-    used.resident = resident;
-    used.size = std::min(used.size, blocks);
-  }
-
   // The identifiers of custom blocks may be where nobody has looked for long: a page for each is
   // read all the same.
   std::string identifier(std::uint64_t operations) const {
@@ -281,40 +168,29 @@ class Accounting {
   }
 
   void find_owners() {
-    if (!ocaml_ || !ocaml_->counts().known) {
+    const OcamlParts* ocaml = parts_->ocaml();
+    if (ocaml == nullptr || !ocaml->counts().known) {
       report_.notes.push_back("what custom blocks hold is not known without the OCaml heap");
       return;
     }
-    ChunkOwners chunks(*reader_, std::move(walk_->kept()));
-    chunks.exclude(heaps_);
-    chunks.exclude(walk_->cached());
-    const SparseMemory heap(*memory_, *pages_, SparseMemory::Clock::now() + kWalkTime, stop_);
-    owners_.find(heap, ocaml_->heap_map(), chunks);
-    chunks.exclude(tables_);
+    MallocWalk& walk = parts_->walk();
+    ChunkOwners chunks(*reader_, std::move(walk.kept()));
+    chunks.exclude(parts_->heaps());
+    chunks.exclude(walk.cached());
+    const SparseMemory heap(*memory_, *pages_, SparseMemory::Clock::now() + kChunkWalkTime, stop_);
+    owners_.find(heap, ocaml->heap_map(), chunks);
+    chunks.exclude(parts_->tables());
     chunks.follow();
     owners_.sum_up(chunks, owned_);
     report_.has_owners = true;
-    if (!walk_->kept_all()) {
+    if (!walk.kept_all()) {
       report_.notes.push_back(fmt::format(
-          "who holds what was asked for {} chunks of malloc only: it has more", kMaxOwned));
+          "who holds what was asked for {} chunks of malloc only: it has more", kMostOwnedChunks));
     }
     const std::uint64_t lost = owners_.lost_bytes() + heap.swapped_bytes();
     if (lost == 0) return;
     report_.notes.push_back(fmt::format(
         "what custom blocks hold in {} bytes of the OCaml heap, which could not be walked", lost));
-  }
-
-  void make_parts() {
-    for (const auto& [key, amounts] : amounts_) {
-      report_.parts.push_back({.kind = key.first,
-                               .name = names_.name(key.second),
-                               .resident = amounts.resident,
-                               .size = amounts.size,
-                               .swapped = amounts.swapped});
-    }
-    std::ranges::stable_sort(report_.parts, [](const RssPart& a, const RssPart& b) {
-      return std::pair(a.kind, b.resident) < std::pair(b.kind, a.resident);
-    });
   }
 
   void note(fmt::format_string<std::string> text, const absl::Status& status) {
@@ -330,11 +206,10 @@ class Accounting {
   std::vector<Mapping> maps_;
   PartNames names_;
   std::optional<OcamlRuntime> runtime_;
-  std::optional<OcamlParts> ocaml_;
-  std::unique_ptr<MallocWalk> walk_;
-  ExtentLayer stacks_, tables_, heaps_, owned_;
+  std::optional<PartFinder> parts_;
+  ExtentLayer owned_;
   CustomOwners owners_{[this](std::uint64_t operations) { return identifier(operations); }};
-  std::map<std::pair<RssClass, std::uint32_t>, Amounts> amounts_;
+  PageCount count_{report_};
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/model/location.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "daemon/snapshot/size_table.h"
@@ -49,7 +50,8 @@ struct BlockShape {
   // is not known, or the block is none.
   static constexpr std::uint32_t kNoSite = ~0u;
   std::uint32_t site = kNoSite;
-  // What each holds outside of the heap: a Bigarray its elements, a channel its buffer.
+  // What each holds outside of the heap, by what it is: a Bigarray its elements, a channel its
+  // buffer. HeapImage::outside_bytes() has all.
   std::uint64_t outside_bytes = 0;
 };
 
@@ -124,6 +126,14 @@ struct TypesFound {
   bool out_of_time = false;  // some files were not waited for
 };
 
+// What a block has of C's memory by chunks of malloc that it leads to; each chunk is one block's.
+struct ChunkBytes {
+  std::uint64_t bytes = 0;     // beyond what the block's shape tells
+  std::uint64_t resident = 0;  // of all that it has, what is in pages that are in memory
+
+  friend bool operator==(const ChunkBytes&, const ChunkBytes&) = default;
+};
+
 // Blocks and root names together are fewer than 2^32 - 2^24, and so are pointers and roots.
 struct HeapImage {
   static constexpr std::uint32_t kNoBlock = BlockIndex::kNone;
@@ -140,6 +150,9 @@ struct HeapImage {
   EdgeLists edges;                      // first has one more than there are blocks, also for none
   std::vector<std::uint8_t> fields;     // of each of edges.to; never falling within a block, from 0
   std::vector<BlockRange> young;        // those of minor heaps
+
+  // By block, of those that lead to chunks of malloc.
+  absl::flat_hash_map<std::uint32_t, ChunkBytes> chunk_bytes;
 
   // By block, the ones that have some. The data of an ephemeron is among edges if its keys are
   // reachable, so that who follows edges alone finds what the collector would keep.
@@ -171,6 +184,14 @@ struct HeapImage {
   }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(shape_of.size()); }
   const BlockShape& shape(std::uint32_t block) const { return shapes[shape_of[block]]; }
+  // Held outside of the heap.
+  std::uint64_t outside_bytes(std::uint32_t block) const {
+    return shape(block).outside_bytes + chunks_of(block).bytes;
+  }
+  ChunkBytes chunks_of(std::uint32_t block) const {
+    const auto held = chunk_bytes.empty() ? chunk_bytes.end() : chunk_bytes.find(block);
+    return held == chunk_bytes.end() ? ChunkBytes() : held->second;
+  }
 };
 
 }  // namespace memprofd

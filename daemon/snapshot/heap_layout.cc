@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "daemon/discover/elf_file.h"
-#include "daemon/snapshot/pool_offsets.h"
+#include "daemon/discover/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

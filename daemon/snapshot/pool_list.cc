@@ -9,8 +9,8 @@
 #include <array>
 #include <cstring>
 
+#include "daemon/discover/pool_offsets.h"
 #include "daemon/snapshot/heap_lists.h"
-#include "daemon/snapshot/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

@@ -81,6 +81,8 @@ void put_gc(const GcStats& gc, state::Gc& out) {
   out.set_heap_words(gc.heap_words);
   out.set_top_heap_words(gc.top_heap_words);
   out.set_heap_chunks(gc.heap_chunks);
+  if (gc.free_words) out.set_free_words(*gc.free_words);
+  out.set_minor_heap_words(gc.minor_heap_words);
   for (const memprof_pauses& pauses : gc.pauses) {
     state::Pauses& message = *out.add_pauses();
     message.set_sum_ns(pauses.sum_ns);
@@ -98,7 +100,9 @@ GcStats get_gc(const state::Gc& message) {
              .compactions = message.compactions(),
              .heap_words = message.heap_words(),
              .top_heap_words = message.top_heap_words(),
-             .heap_chunks = message.heap_chunks()};
+             .heap_chunks = message.heap_chunks(),
+             .minor_heap_words = message.minor_heap_words()};
+  if (message.has_free_words()) gc.free_words = message.free_words();
   for (int i = 0; i < std::min<int>(message.pauses_size(), MEMPROF_GC_PHASES); ++i) {
     const state::Pauses& pauses = message.pauses(i);
     gc.pauses[i].sum_ns = pauses.sum_ns();

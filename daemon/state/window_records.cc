@@ -138,6 +138,29 @@ bool read_part(const state::Part& part, Begin begin, Use use) {
   return deaths.at_end() && ages.at_end();
 }
 
+// A moment of an earlier memprofd has none.
+void put_memory(const MemoryParts& memory, state::Window& out) {
+  if (memory == MemoryParts()) return;
+  state::Memory& message = *out.mutable_memory();
+  message.set_heap_used(memory.heap_used);
+  message.set_heap_free(memory.heap_free);
+  message.set_minor_heaps(memory.minor_heaps);
+  message.set_other_anonymous(memory.other_anonymous);
+  message.set_files(memory.files);
+  message.set_shared(memory.shared);
+  message.set_swapped(memory.swapped);
+}
+
+MemoryParts get_memory(const state::Memory& message) {
+  return {.heap_used = message.heap_used(),
+          .heap_free = message.heap_free(),
+          .minor_heaps = message.minor_heaps(),
+          .other_anonymous = message.other_anonymous(),
+          .files = message.files(),
+          .shared = message.shared(),
+          .swapped = message.swapped()};
+}
+
 }  // namespace
 
 void put_estimate(const Estimate& estimate, state::Estimate& out) {
@@ -163,6 +186,7 @@ void put_window(const HistoryWindow& window, int tier, state::Window& out) {
   out.set_compactions(point.compactions);
   out.set_dropped_events(point.dropped_events);
   out.set_session(point.session);
+  put_memory(point.memory, out);
   for (std::size_t part = 0; part < window.parts(); ++part) {
     PartWriter writer(window.rate(part), *out.add_parts());
     WindowPartReader reader = window.read(part, kAllDeaths);
@@ -180,7 +204,8 @@ HistoryWindowPtr get_window(const state::Window& message) {
                                                    .major_collections = message.major_collections(),
                                                    .compactions = message.compactions(),
                                                    .dropped_events = message.dropped_events(),
-                                                   .session = message.session()});
+                                                   .session = message.session(),
+                                                   .memory = get_memory(message.memory())});
   for (const state::Part& part : message.parts()) {
     const bool sound = read_part(
         part,

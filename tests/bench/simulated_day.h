@@ -243,7 +243,18 @@ class SimulatedDay {
                         by_class_);
   }
 
-  HistoryPoint point() const { return {.live = live_, .heap_words = 1 << 27}; }
+  // What of 1 GiB of heap is not live is free.
+  HistoryPoint point() const {
+    constexpr std::uint64_t kHeapBytes = 1 << 30;
+    const auto used = std::min(kHeapBytes, static_cast<std::uint64_t>(live_.bytes()));
+    return {.live = live_,
+            .heap_words = kHeapBytes / 8,
+            .memory = {.heap_used = used,
+                       .heap_free = kHeapBytes - used,
+                       .minor_heaps = 2 << 20,
+                       .other_anonymous = 200 << 20,
+                       .files = 9 << 20}};
+  }
 
   // ---------------------------------------------------------------- samples
 

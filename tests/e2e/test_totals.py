@@ -19,9 +19,11 @@ import unittest
 import answers
 import harness
 from api import Api
-from harness import E2ETest, eventually, memprofctl, proc_status
+from harness import TARGETS5, E2ETest, eventually, memprofctl, proc_status
 from test_events import Stream
+from test_heap import TARGETS4
 from test_profiles import Profile, go_pprof, http_bytes, message_modules, row_of, top_rows
+from test_snapshots import Snapshot
 
 RATE = 5e-4
 MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")
@@ -31,6 +33,7 @@ ROUNDING = 1  # bytes: of a total, and of a site's share of it
 SITE = re.compile(r"^Known_alloc\.(site_\w+)$")
 LARGE_WORDS = 512  # blocks from here on count once
 N_SITES = 6
+CHANNEL = 65_536  # bytes of its buffer
 LEFT_ALONE = ("VmRSS", "VmPTE", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
 OCAML_FOLDERS = [folder for folder in (harness.BUILD / "targets", harness.BUILD / "targets-4.14", harness.TARGETS5)
                  if (folder / "known_alloc").exists()]
@@ -420,6 +423,79 @@ class ExternalMemory(E2ETest):
             self.assertEqual(0, daemon.metrics().total("memprofd_allocated_bytes_total", heap=heap, source="custom"))
         self.assertAlmostEqual(found, daemon.metrics().value(
             "memprofd_allocated_bytes_total", pid=target.pid, heap="external", source="custom"), delta=ROUNDING)
+
+
+class Outside(Snapshot):
+    """What blocks in a snapshot hold of C's memory: to the byte what malloc itself counts for them, and who keeps them."""
+
+    programs = TARGETS4
+    pointers_in_records = True  # out of the heap
+
+    def held(self):
+        """A snapshot of a program that holds memory of every kind, and what it says that it holds."""
+        target, daemon = self.attached("c_owners")
+        self.stepping(target, daemon, "hold 3")
+        target.command("hold 200")
+        target.command("raw 100")
+        told = target.command("drop")  # the numbers do not change by another one
+        owners = {row["identifier"]: int(row["bytes"]) for row in daemon.ctl_json("rss", "--pid", target.pid, "--owners")["owners"]}
+        taker = self.take_while(daemon, lambda: target.command("drop"))
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        return told, owners, self.folder / "a.heap"
+
+    def asked(self, command, path, *options):
+        return json.loads(harness.memprofctl("snapshot", command, path, *options, "-o", "json").stdout)
+
+    def rows(self, path, sql):
+        return self.asked("query", path, sql)["rows"]
+
+    def test_each_chunk_is_its_blocks(self):
+        told, owners, path = self.held()
+        by_name = dict(self.rows(path, "SELECT name, sum(outside_bytes) FROM blocks WHERE tag = 255 AND reachable GROUP BY name"))
+        self.assertEqual(told["lists"][0], by_name["test.list"])
+        self.assertEqual(told["files"][0], by_name["test.file"])
+        # Of arrays that were let go parts are left, which hold all of their memory.
+        self.assertLess(20 * 300_000 + 180 * 5_000, by_name["_bigarr02"])
+        self.assertGreater(by_name["_chan"], CHANNEL)
+        self.assertEqual(owners, {name: bytes for name, bytes in by_name.items() if name in owners}, "as without a snapshot")
+        abstract = self.rows(path, "SELECT sum(outside_bytes) FROM blocks WHERE tag = 251 AND reachable")
+        self.assertEqual([[told["abstract"][0]]], abstract)
+        (large, resident), = self.rows(path, "SELECT outside_bytes, outside_resident_bytes FROM blocks WHERE tag = 251 AND outside_bytes > 500000")
+        self.assertGreaterEqual(large, 1_000_000)
+        self.assertGreaterEqual(resident, 4096, "so much of it was touched")
+        self.assertLess(resident, 0.5 * large)
+        records = self.rows(path, "SELECT sum(outside_bytes) FROM blocks WHERE tag < 246 AND reachable")
+        self.assertEqual([[told["naked"][0]]], records)
+        self.assertEqual(self.pointers_in_records, told["naked"][0] > 0)
+        self.check_answers(told, path, sum(by_name.values()) + told["abstract"][0] + told["naked"][0])
+
+    def check_answers(self, told, path, all_bytes):
+        retained = self.asked("retained", path, "-n", "0")
+        self.assertEqual(all_bytes, retained["reachable"]["outside_bytes"])
+        globals_ = next(row for row in retained["roots"] if row["name"] == "globals")
+        module = next(row for row in globals_["children"] if row["name"] == "C_owners")
+        self.assertLessEqual(told["lists"][0] + told["files"][0] + told["abstract"][0], module["outside_bytes"])
+        show = self.asked("show", path)
+        self.assertEqual(all_bytes, show["heap"]["outside_bytes"])
+        why = self.asked("why", path, "--outside", r"test\.list")
+        self.assertEqual(["custom test.list"], [row["name"] for row in why["classes"]])
+        reachable = why["classes"][0]["reachable"]
+        self.assertEqual([200, told["lists"][0]], [reachable["blocks"], reachable["outside_bytes"]])
+        self.assertEqual(told["lists"][0], reachable["resident_bytes"], "all of them were written to")
+        self.assertRegex(why["paths"][0]["path"], r"^global C_owners")
+        self.assertEqual(told["lists"][0], why["paths"][0]["outside_bytes"])
+        self.assertLessEqual({"custom test.list", "custom test.file", "custom _bigarr02", "abstract"},
+                             {row["name"] for row in self.asked("why", path, "--outside", "-n", "0")["classes"]})
+        text = harness.memprofctl("snapshot", "why", path, "--outside").stdout
+        self.assertIn("Memory outside of the heap", text)
+        refused = harness.memprofctl("snapshot", "why", path, "--outside", "no such class", check=False)
+        self.assert_one_line(refused.stderr, "no such class")
+        self.assert_one_line(harness.memprofctl("snapshot", "why", path, check=False).stderr, "no site is named", "--outside")
+
+
+class Outside5(Outside):
+    programs = TARGETS5
+    pointers_in_records = False
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/discover/pool_offsets.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
-#include "daemon/snapshot/pool_offsets.h"
 #include "tests/kit/fake_memory.h"
 
 namespace memprofd {

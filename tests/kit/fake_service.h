@@ -118,6 +118,8 @@ inline GcStats fixed_gc() {
   gc.heap_words = 8u << 20;
   gc.top_heap_words = 10u << 20;
   gc.heap_chunks = 15;
+  gc.free_words = 2u << 20;
+  gc.minor_heap_words = 256u << 10;
   gc.pauses[MEMPROF_GC_MINOR].sum_ns = 60'000'000;
   gc.pauses[MEMPROF_GC_MINOR].count[5] = 900;   // below 33 us
   gc.pauses[MEMPROF_GC_MINOR].count[10] = 153;  // below 1.05 ms

@@ -108,7 +108,14 @@ class Recording {
             .heap_words = major_collections_ > 0 ? 1'000'000u : 0u,
             .major_collections = major_collections_,
             .dropped_events = drops_.lost(),
-            .session = aggregator_.sessions()};
+            .session = aggregator_.sessions(),
+            .memory = {.heap_used = 6'000'000,
+                       .heap_free = 2'000'000,
+                       .minor_heaps = 2'097'152,
+                       .other_anonymous = 5'000'000,
+                       .files = 3'000'000,
+                       .shared = 40'960,
+                       .swapped = 8192}};
   }
   // Kept for ever: snapshots may outlive this.
   const Callstack* callstack(std::uint32_t of_class) const {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -139,6 +140,11 @@ inline void expect_same_history(const TargetSnapshot& a, const TargetSnapshot& b
       const auto expected = of_b.flows(window->begin_ns(), window->end_ns());
       const auto live = of_a.live_at(window->end_ns());
       const auto expected_live = of_b.live_at(window->end_ns());
+      const auto same = std::ranges::find(a.history.tiers[tier], window->end_ns(),
+                                          [](const auto& of_a) { return of_a->end_ns(); });
+      if (same != a.history.tiers[tier].end()) {
+        EXPECT_EQ((*same)->at_end().memory, window->at_end().memory);
+      }
       for (std::size_t row = 0; row < b.rows.size(); ++row) {
         expect_same_flows(flows[row], expected[row], false);
         EXPECT_NEAR(live[row].samples, expected_live[row].samples, 1e-6);

@@ -33,6 +33,23 @@ absl::StatusOr<std::vector<std::uint32_t>> roots_under(const RetainedTable& tabl
                              "\"; without --under all are shown");
 }
 
+absl::Status answer_why_outside(const HeapImage& image, const Options& options) {
+  ASSIGN_OR_RETURN(const Patterns patterns, Patterns::compile("outside", {options.heap_site}));
+  const WhyOutside why(
+      image, [&](const std::string& name) { return patterns.empty() || patterns.any_in(name); });
+  if (why.classes().empty()) {
+    const std::string of =
+        options.heap_site.empty() ? "" : ", of a class that matches \"" + options.heap_site + "\",";
+    return absl::NotFoundError("no block of " + options.heap_file + of +
+                               " holds memory outside of the heap; memprofctl snapshot show " +
+                               options.heap_file + " lists what there is");
+  }
+  const SnapshotView view = snapshot_view(options);
+  return write_result(options.json() ? why_outside_json(image.info, why, view.tree())
+                                     : why_outside_text(image.info, why, view),
+                      options.out);
+}
+
 }  // namespace
 
 absl::Status run_snapshot_show(const Options& options) {
@@ -59,7 +76,12 @@ absl::Status run_snapshot_retained(const Options& options) {
 }
 
 absl::Status run_snapshot_why(const Options& options) {
+  if (options.heap_site.empty() && !options.heap_outside) {
+    return absl::InvalidArgumentError(
+        "no site is named: memprofctl snapshot show lists those there are; --outside needs none");
+  }
   ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  if (options.heap_outside) return answer_why_outside(image, options);
   return answer_why(image, options, options.heap_file,
                     "memprofctl snapshot show " + options.heap_file);
 }

@@ -181,20 +181,21 @@ std::string states_table(const Why& why, const SnapshotView& view) {
   return with_title(sites_title(why), table, view.style);
 }
 
-// Its lines are not cut at a terminal's width: what holds a block is at their ends.
-std::string ways_table(const Why& why, const SnapshotView& view) {
-  const Estimate& all = why.sums().reachable().estimate;
+// Its lines are not cut at a terminal's width: what holds a block is at their ends. blocks: what
+// the tree's are.
+std::string ways_table(const PathTree& tree, const char* blocks, const SnapshotView& view) {
+  const Estimate& all = tree.steps()[0].through.estimate;
   TextTable table({{"SHARE", Align::kRight},
                    {"BYTES", Align::kRight},
-                   {"SAMPLED BLOCKS", Align::kRight},
+                   {blocks, Align::kRight},
                    {"WAY FROM A ROOT"}});
-  for (const TreeLine& line : path_lines(why.tree(), view.tree())) {
+  for (const TreeLine& line : path_lines(tree, view.tree())) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
       table.add_row({"", "", "", fmt::format("{}… {} more", indent, format_count(line.more))});
       continue;
     }
-    const SampledSum& sum = why.tree().steps()[line.item].through;
+    const SampledSum& sum = tree.steps()[line.item].through;
     const Estimate& part = sum.estimate;
     table.add_row(
         {format_share_estimate(part.bytes(), part.stderr_bytes(), all.bytes(), all.stderr_bytes()),
@@ -258,29 +259,67 @@ std::string census_text(const ImageInfo& info, const ImageCensus& census,
 
 std::string retained_text(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const SnapshotView& view) {
-  const std::uint64_t all = table.rows[0].words;
-  TextTable lines(
-      {{"RETAINED", Align::kRight}, {"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
+  const std::uint64_t words = table.rows[0].words;
+  const bool has_outside = table.rows[0].outside_bytes != 0;
+  std::vector<Column> columns{{"RETAINED", Align::kRight}};
+  if (has_outside) columns.push_back({"OUTSIDE", Align::kRight});
+  columns.insert(columns.end(), {{"SHARE", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
+  TextTable lines(std::move(columns));
+  const auto add = [&](std::uint64_t of_words, std::uint64_t outside, std::string blocks,
+                       std::string what) {
+    std::vector<std::string> cells{words_text(of_words)};
+    if (has_outside) cells.push_back(format_bytes(static_cast<double>(outside)));
+    const std::uint64_t bytes = of_words * 8 + outside;
+    cells.insert(cells.end(),
+                 {share_of(bytes, table.rows[0].all_bytes()), std::move(blocks), std::move(what)});
+    lines.add_row(std::move(cells));
+  };
   for (const TreeLine& line : retained_lines(table, tops, view.tree())) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
-      lines.add_row({words_text(line.more_words), share_of(line.more_words, all), "",
-                     fmt::format("{}… {} more", indent, format_count(line.more))});
+      add(line.more_words, line.more_outside_bytes, "",
+          fmt::format("{}… {} more", indent, format_count(line.more)));
       continue;
     }
     const RetainedRow& row = table.rows[line.item];
-    lines.add_row({words_text(row.words), share_of(row.words, all), format_count(row.blocks),
-                   indent + printable(line.depth == 0 ? table.full_name(line.item) : row.name)});
+    add(row.words, row.outside_bytes, format_count(row.blocks),
+        indent + printable(line.depth == 0 ? table.full_name(line.item) : row.name));
   }
   std::string out = snapshot_head_text(info);
-  out += with_title("What roots keep alive, of " + words_text(all) + " that is reachable", lines,
-                    view.style);
+  std::string title = "What roots keep alive, of " + words_text(words) + " that is reachable";
+  if (has_outside) {
+    title += fmt::format(", and {} outside of the heap",
+                         format_bytes(static_cast<double>(table.rows[0].outside_bytes)));
+  }
+  out += with_title(title, lines, view.style);
   return out;
 }
 
 std::string why_text(const ImageInfo& info, const Why& why, const SnapshotView& view) {
   std::string out = snapshot_head_text(info) + states_table(why, view);
-  if (why.sums().reachable().blocks != 0) out += ways_table(why, view);
+  if (why.sums().reachable().blocks != 0) out += ways_table(why.tree(), "SAMPLED BLOCKS", view);
+  return out;
+}
+
+std::string why_outside_text(const ImageInfo& info, const WhyOutside& why,
+                             const SnapshotView& view) {
+  TextTable table({{"REACHABLE", Align::kRight},
+                   {"RESIDENT", Align::kRight},
+                   {"BLOCKS", Align::kRight},
+                   {"GARBAGE", Align::kRight},
+                   {"HELD BY"}});
+  const auto& classes = why.classes();
+  for (std::size_t i = 0; i < shown(classes.size(), view); ++i) {
+    const OutsideRow& row = classes[i];
+    table.add_row({format_bytes(static_cast<double>(row.reachable.bytes)),
+                   format_bytes(static_cast<double>(row.reachable.resident)),
+                   format_count(row.reachable.blocks),
+                   format_bytes(static_cast<double>(row.garbage.bytes)), printable(row.name)});
+  }
+  std::string out = snapshot_head_text(info) +
+                    with_title("Memory outside of the heap", table, view.style) +
+                    more_text(classes.size(), view);
+  if (why.tree().steps()[0].through.blocks != 0) out += ways_table(why.tree(), "BLOCKS", view);
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/answers/why.h"
+#include "daemon/snapshot/answers/why_outside.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd::ctl {
@@ -25,6 +26,8 @@ std::string census_text(const ImageInfo& info, const ImageCensus& census,
 std::string retained_text(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const SnapshotView& view);
 std::string why_text(const ImageInfo& info, const Why& why, const SnapshotView& view);
+std::string why_outside_text(const ImageInfo& info, const WhyOutside& why,
+                             const SnapshotView& view);
 std::string image_diff_text(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff, const SnapshotView& view);
 std::string garbage_text(const ImageInfo& info, const Garbage& garbage, const SnapshotView& view);

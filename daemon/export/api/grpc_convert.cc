@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "daemon/export/api/rss_convert.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -47,6 +48,8 @@ void fill_gc(const GcStats& gc, pb::GcStats& out) {
   out.set_heap_bytes(gc.heap_words * kWord);
   out.set_top_heap_bytes(gc.top_heap_words * kWord);
   out.set_heap_chunks(gc.heap_chunks);
+  if (gc.free_words) out.set_heap_free_bytes(*gc.free_words * kWord);
+  out.set_minor_heap_bytes(gc.minor_heap_words * kWord);
 }
 
 void fill_all_pauses(const GcStats& gc, pb::GcStats& out) {
@@ -193,6 +196,7 @@ pb::Target to_proto(const TargetSnapshot& target) {
     *out.mutable_live_external() = to_proto(target.live_external(), unseen.live);
   }
   if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());
+  if (target.memory) *out.mutable_memory() = to_proto(memory_parts(*target.memory, target.gc));
   if (target.gc.valid && target.info.follows_blocks()) {
     fill_all_pauses(target.gc, *out.mutable_gc());
   }

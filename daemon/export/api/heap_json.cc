@@ -141,12 +141,39 @@ std::string retained_json(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const TreeLimits& limits) {
   Json out{{"snapshot", info_json(info)}};
   out["reachable"] = count_json({table.rows[0].blocks, table.rows[0].words});
+  out["reachable"]["outside_bytes"] = table.rows[0].outside_bytes;
   out["roots"] = nested(retained_lines(table, tops, limits), [&](const TreeLine& line) -> Json {
-    if (line.more != 0) return {{"more", line.more}, {"bytes", bytes_of(line.more_words)}};
+    if (line.more != 0) {
+      return {{"more", line.more},
+              {"bytes", bytes_of(line.more_words)},
+              {"outside_bytes", line.more_outside_bytes}};
+    }
     const RetainedRow& row = table.rows[line.item];
     return {{"name", line.depth == 0 ? table.full_name(line.item) : row.name},
             {"blocks", row.blocks},
-            {"bytes", bytes_of(row.words)}};
+            {"bytes", bytes_of(row.words)},
+            {"outside_bytes", row.outside_bytes}};
+  });
+  return dump(out);
+}
+
+std::string why_outside_json(const ImageInfo& info, const WhyOutside& why,
+                             const TreeLimits& limits) {
+  const auto put = [](const OutsideCount& count) -> Json {
+    return {{"blocks", count.blocks},
+            {"outside_bytes", count.bytes},
+            {"resident_bytes", count.resident}};
+  };
+  Json out{{"snapshot", info_json(info)}};
+  out["classes"] = array_of(why.classes(), [&](const OutsideRow& row) -> Json {
+    return {{"name", row.name}, {"reachable", put(row.reachable)}, {"garbage", put(row.garbage)}};
+  });
+  out["paths"] = nested(path_lines(why.tree(), limits), [&](const TreeLine& line) -> Json {
+    if (line.more != 0) return {{"more", line.more}};
+    const SampledSum& through = why.tree().steps()[line.item].through;
+    return {{"path", line.text},
+            {"blocks", through.blocks},
+            {"outside_bytes", static_cast<std::uint64_t>(through.estimate.bytes())}};
   });
   return dump(out);
 }

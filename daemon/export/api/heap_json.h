@@ -10,8 +10,11 @@
 //             {blocks, bytes}, outside_bytes, garbage_outside_bytes (of the heap); "free": {blocks,
 //             bytes, ..}, "sites": rows of {name, reachable, ..}, each {sampled_blocks, bytes,
 //             bytes_stderr, bytes_lower, bytes_upper}
-//   retained  "roots": [{name, blocks, bytes, children: [..]}]
+//   retained  "roots": [{name, blocks, bytes, outside_bytes, children: [..]}]
 //   why       "reachable", "garbage", "dead"; "paths": [{path, bytes, .., children: [..]}]
+//             with --outside: "classes": [{name, reachable, garbage}], each {blocks, outside_bytes,
+//             resident_bytes};
+//             "paths": [{path, blocks, outside_bytes, children: [..]}]
 //   diff      "heap", "roots", "shapes", "sites": rows of {name, change_bytes, base, other}
 //   garbage   "garbage", "young", "dead": {blocks, bytes}, longest_wait_seconds; "sites": rows of
 //             {name, sampled_blocks, bytes, .., young, ages: {p50_seconds, p90_seconds,
@@ -27,6 +30,7 @@
 #include "daemon/snapshot/answers/image_diff.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/answers/waste.h"
+#include "daemon/snapshot/answers/why_outside.h"
 
 namespace memprofd {
 
@@ -36,6 +40,8 @@ std::string census_json(const ImageInfo& info, const ImageCensus& census,
 std::string retained_json(const ImageInfo& info, const RetainedTable& table,
                           const std::vector<std::uint32_t>& tops, const TreeLimits& limits);
 std::string why_json(const ImageInfo& info, const Why& why, const TreeLimits& limits);
+std::string why_outside_json(const ImageInfo& info, const WhyOutside& why,
+                             const TreeLimits& limits);
 std::string image_diff_json(const ImageSummary& before, const ImageSummary& after,
                             const ImageDiff& diff);
 std::string garbage_json(const ImageInfo& info, const Garbage& garbage);

@@ -48,6 +48,8 @@ void put_holders(HeapImage& image, std::uint32_t depth, std::size_t limit,
     open.push_back(holder.mutable_children());
     holder.set_more(line.more);
     holder.set_bytes((line.more != 0 ? line.more_words : table.rows[line.item].words) * kWordBytes);
+    holder.set_outside_bytes(line.more != 0 ? line.more_outside_bytes
+                                            : table.rows[line.item].outside_bytes);
     if (line.more != 0) continue;
     holder.set_name(valid_utf8(table.rows[line.item].name));
     holder.set_blocks(table.rows[line.item].blocks);

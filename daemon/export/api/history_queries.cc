@@ -5,6 +5,7 @@
 
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/rss_convert.h"
 #include "daemon/query/leaks.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/series.h"
@@ -56,6 +57,8 @@ pb::HistoryPoint to_proto(const SeriesPoint& point, double rate) {
   out.set_compactions(point.target.compactions);
   out.set_dropped_events(point.target.dropped_events);
   out.set_session(point.target.session);
+  const MemoryParts& memory = point.target.memory;
+  if (memory.resident() > 0) *out.mutable_memory() = memprofd::to_proto(memory);
   return out;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/rss_convert.h"
 
+#include "daemon/export/api/request_checks.h"
+#include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -83,6 +85,27 @@ pb::GetRssResponse to_proto(const RssReport& report) {
   add_owners(report, out);
   for (const std::string& note : report.notes) out.add_notes(valid_utf8(note));
   return out;
+}
+
+pb::MemoryParts to_proto(const MemoryParts& parts) {
+  pb::MemoryParts out;
+  out.set_resident_bytes(parts.resident());
+  out.set_heap_used_bytes(parts.heap_used);
+  out.set_heap_free_bytes(parts.heap_free);
+  out.set_minor_heap_bytes(parts.minor_heaps);
+  out.set_other_anonymous_bytes(parts.other_anonymous);
+  out.set_file_bytes(parts.files);
+  out.set_shared_memory_bytes(parts.shared);
+  out.set_swapped_bytes(parts.swapped);
+  return out;
+}
+
+absl::StatusOr<pb::GetRssResponse> get_rss(ProfilerService& service,
+                                           const pb::GetRssRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  ASSIGN_OR_RETURN(const RssReport report,
+                   service.account_rss(request.pid(), {.owners = request.owners()}));
+  return to_proto(report);
 }
 
 }  // namespace memprofd

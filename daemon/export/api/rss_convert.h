@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accounting of a process's memory as a message.
+// The accounting of a process's memory as messages.
 #pragma once
 
+#include "absl/status/statusor.h"
+#include "daemon/export/api/service.h"
+#include "daemon/rss/memory_parts.h"
 #include "daemon/rss/rss_report.h"
+#include "memprof/v1/profiler.pb.h"
 #include "memprof/v1/rss.pb.h"
 
 namespace memprofd {
 
 // Strings become valid UTF-8.
 ::memprof::v1::GetRssResponse to_proto(const RssReport& report);
+::memprof::v1::MemoryParts to_proto(const MemoryParts& parts);
+
+// Errors as of gRPC's GetRss. Whether the caller may ask is not looked at.
+absl::StatusOr<::memprof::v1::GetRssResponse> get_rss(ProfilerService& service,
+                                                      const ::memprof::v1::GetRssRequest& request);
 
 }  // namespace memprofd

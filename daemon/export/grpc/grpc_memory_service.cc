@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/grpc/grpc_memory_service.h"
 
+#include <utility>
+
 #include "daemon/export/api/request_checks.h"
 #include "daemon/export/api/rss_convert.h"
 #include "daemon/export/grpc/grpc_status.h"
@@ -13,10 +15,9 @@ grpc::Status GrpcMemoryService::GetRss(grpc::ServerContext* context,
   absl::Status status = check_pid(request->pid());
   if (status.ok()) status = access_.check_control(GrpcAccess::caller(*context), request->pid());
   if (!status.ok()) return to_grpc(status);
-  const absl::StatusOr<RssReport> report =
-      service_.account_rss(request->pid(), {.owners = request->owners()});
-  if (!report.ok()) return to_grpc(report.status());
-  *response = to_proto(*report);
+  absl::StatusOr<::memprof::v1::GetRssResponse> answer = get_rss(service_, *request);
+  if (!answer.ok()) return to_grpc(answer.status());
+  *response = *std::move(answer);
   return grpc::Status::OK;
 }
 

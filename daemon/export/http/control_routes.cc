@@ -8,6 +8,7 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/heap_service.h"
 #include "daemon/export/api/heap_why.h"
+#include "daemon/export/api/rss_convert.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"
@@ -85,6 +86,14 @@ HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(
   return [&kept, ask](const HttpRequest& http) {
     const auto request = parse_command<Request>(http.body);
     return request.ok() ? http_answer((kept.*ask)(*request)) : http_failure(request.status());
+  };
+}
+
+// The program does not notice, but pages of all programs may be looked at.
+HttpHandler rss(ProfilerService& service) {
+  return [&service](const HttpRequest& http) {
+    const auto request = parse_command<::memprof::v1::GetRssRequest>(http.body);
+    return request.ok() ? http_answer(get_rss(service, *request)) : http_failure(request.status());
   };
 }
 

@@ -6,6 +6,7 @@
 //   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
 //   POST /api/v1/why                     JSON of AskWhyRequest; answers the JSON of memprofctl why
 //   POST /api/v1/keep_heap, compare_heaps, find_waste    as of gRPC's Heaps
+//   POST /api/v1/rss                     as of gRPC's Memory
 //
 // and, questions for all, GET /api/v1/heaps and /api/v1/censuses: which snapshots are kept, and
 // what they had in them.
@@ -29,6 +30,7 @@ struct ControlParts {
   QueryService& queries;
   InnerHeaps& heaps;
   KeptHeaps& kept;
+  ProfilerService& service;
   StopSignal& stop;
 };
 

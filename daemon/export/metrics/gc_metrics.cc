@@ -16,6 +16,10 @@ constexpr MetricName kMajorCollections{"memprofd_ocaml_major_collections_total",
 constexpr MetricName kCompactions{"memprofd_ocaml_compactions_total",
                                   "Heap compactions of the program's life."};
 constexpr MetricName kHeap{"memprofd_ocaml_heap_bytes", "Size of the major heap."};
+constexpr MetricName kFreeHeap{"memprofd_ocaml_heap_free_bytes",
+                               "Room in the major heap, by the runtime's own count."};
+constexpr MetricName kMinorHeaps{"memprofd_ocaml_minor_heap_bytes",
+                                 "Size of the minor heaps of all domains."};
 constexpr MetricName kTopHeap{"memprofd_ocaml_top_heap_bytes",
                               "Largest size of the major heap so far."};
 constexpr MetricName kMinorAllocated{"memprofd_ocaml_minor_allocated_bytes_total",
@@ -80,6 +84,12 @@ void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out) {
   if (gc.heap_words > 0) {
     out.gauge(kHeap, labels, static_cast<double>(gc.heap_words) * kBytesPerWord);
     out.gauge(kTopHeap, labels, static_cast<double>(gc.top_heap_words) * kBytesPerWord);
+  }
+  if (gc.free_words) {
+    out.gauge(kFreeHeap, labels, static_cast<double>(*gc.free_words) * kBytesPerWord);
+  }
+  if (gc.minor_heap_words > 0) {
+    out.gauge(kMinorHeaps, labels, static_cast<double>(gc.minor_heap_words) * kBytesPerWord);
   }
   out.counter(kMinorAllocated, labels, gc.minor_words * kBytesPerWord);
   out.counter(kPromoted, labels, gc.promoted_words * kBytesPerWord);

@@ -31,25 +31,27 @@ struct ShapeCount {
   std::uint64_t words = 0;  // of each block
   unsigned tag = 0;
   std::uint64_t blocks[3] = {};
-  std::uint64_t outside_bytes = 0;  // of each block
+  std::uint64_t outside_bytes[2] = {};
 
   void add_to(CensusRow& row) const {
     row.reachable.add({blocks[0], blocks[0] * words});
     row.garbage.add({blocks[1], blocks[1] * words});
     row.dead.add({blocks[2], blocks[2] * words});
-    row.outside_reachable_bytes += blocks[0] * outside_bytes;
-    row.outside_garbage_bytes += blocks[1] * outside_bytes;
+    row.outside_reachable_bytes += outside_bytes[0];
+    row.outside_garbage_bytes += outside_bytes[1];
   }
 };
 
 std::vector<ShapeCount> count_shapes(const HeapImage& image, const ShortestPaths& paths) {
   std::vector<ShapeCount> counts;
   for (const BlockShape& shape : image.shapes) {
-    counts.push_back(
-        {.words = shape.words, .tag = shape.tag, .outside_bytes = shape.outside_bytes});
+    counts.push_back({.words = shape.words, .tag = shape.tag});
   }
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
-    ++counts[image.shape_of[block]].blocks[paths.is_reachable(block) ? 0 : 1];
+    ShapeCount& count = counts[image.shape_of[block]];
+    const int state = paths.is_reachable(block) ? 0 : 1;
+    ++count.blocks[state];
+    count.outside_bytes[state] += image.outside_bytes(block);
   }
   for (const SizeRow& row : image.dead.rows()) {
     counts.push_back({.words = row.fields + 1, .tag = row.tag, .blocks = {0, 0, row.blocks}});
@@ -82,7 +84,8 @@ std::vector<CensusRow> count_classes(const HeapImage& image, const ShortestPaths
     CensusRow& row = rows[classes.without_fields_of(block)];
     const bool is_reachable = paths.is_reachable(block);
     (is_reachable ? row.reachable : row.garbage).add({1, shape.words});
-    (is_reachable ? row.outside_reachable_bytes : row.outside_garbage_bytes) += shape.outside_bytes;
+    (is_reachable ? row.outside_reachable_bytes : row.outside_garbage_bytes) +=
+        image.outside_bytes(block);
   }
   for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i].name = classes.text(i);
   std::erase_if(rows, [](const CensusRow& row) { return row.all().blocks == 0; });

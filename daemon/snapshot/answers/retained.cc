@@ -45,6 +45,7 @@ class TableBuilder {
       row_of[i] = row;
       ++table_.rows[row].own_blocks;
       table_.rows[row].own_words += image_.shape(node).words;
+      table_.rows[row].own_outside_bytes += image_.outside_bytes(node);
     }
     sum_up();
     return std::move(table_);
@@ -97,10 +98,12 @@ class TableBuilder {
     for (RetainedRow& row : rows) {
       row.blocks = row.own_blocks;
       row.words = row.own_words;
+      row.outside_bytes = row.own_outside_bytes;
     }
     for (std::size_t i = rows.size() - 1; i > 0; --i) {
       rows[rows[i].parent].blocks += rows[i].blocks;
       rows[rows[i].parent].words += rows[i].words;
+      rows[rows[i].parent].outside_bytes += rows[i].outside_bytes;
     }
   }
 
@@ -144,7 +147,7 @@ std::vector<std::vector<std::uint32_t>> RetainedTable::children() const {
   for (std::uint32_t i = 1; i < rows.size(); ++i) children[rows[i].parent].push_back(i);
   for (auto& of_row : children) {
     std::stable_sort(of_row.begin(), of_row.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return rows[a].words > rows[b].words;
+      return rows[a].all_bytes() > rows[b].all_bytes();
     });
   }
   return children;

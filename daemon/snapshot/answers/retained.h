@@ -37,8 +37,13 @@ struct RetainedRow {
   std::string name;
   std::uint64_t blocks = 0;  // retained, those of the row itself included
   std::uint64_t words = 0;
-  std::uint64_t own_blocks = 0;  // of the row itself; of blocks that are too deep for rows, too
+  std::uint64_t outside_bytes = 0;  // that these hold outside of the heap
+  std::uint64_t own_blocks = 0;     // of the row itself; of blocks that are too deep for rows, too
   std::uint64_t own_words = 0;
+  std::uint64_t own_outside_bytes = 0;
+
+  // What there would be to gain.
+  std::uint64_t all_bytes() const { return words * 8 + outside_bytes; }
 };
 
 struct RetainedTable {

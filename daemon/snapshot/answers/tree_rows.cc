@@ -16,13 +16,15 @@ using Children = std::vector<std::vector<std::uint32_t>>;
 // Lines of a tree in the order in which they are read, without a recursion of the tree's depth.
 class TreeWalk {
  public:
-  // words: of an item, 0: never shown.
+  // weight: of an item, 0: never shown. leave_out: adds what it has to a line that stands for it.
   TreeWalk(const Children& children, std::size_t limit, double least,
-           std::function<double(std::uint32_t)> words)
+           std::function<double(std::uint32_t)> weight,
+           std::function<void(std::uint32_t, TreeLine&)> leave_out)
       : children_(children),
         limit_(limit),
         least_(limit == 0 ? 0 : least),
-        words_(std::move(words)) {}
+        weight_(std::move(weight)),
+        leave_out_(std::move(leave_out)) {}
 
   // What comes first is put last.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
@@ -41,21 +43,15 @@ class TreeWalk {
   void put_below(std::uint32_t item, std::uint32_t depth) {
     const auto& below = children_[item];
     std::size_t n = 0;
-    while (n < below.size() && (limit_ == 0 || n < limit_) && words_(below[n]) > 0 &&
-           words_(below[n]) >= least_) {
+    while (n < below.size() && (limit_ == 0 || n < limit_) && weight_(below[n]) > 0 &&
+           weight_(below[n]) >= least_) {
       ++n;
     }
-    double more_words = 0;
-    std::size_t more = 0;
-    for (std::size_t i = n; i < below.size() && words_(below[i]) > 0; ++i, ++more) {
-      more_words += words_(below[i]);
+    TreeLine more{.item = item, .depth = depth};
+    for (std::size_t i = n; i < below.size() && weight_(below[i]) > 0; ++i, ++more.more) {
+      leave_out_(below[i], more);
     }
-    if (more != 0) {
-      todo_.push_back({.item = item,
-                       .depth = depth,
-                       .more = more,
-                       .more_words = static_cast<std::uint64_t>(more_words)});
-    }
+    if (more.more != 0) todo_.push_back(more);
     for (std::size_t i = n; i > 0; --i) todo_.push_back({.item = below[i - 1], .depth = depth});
   }
 
@@ -63,7 +59,8 @@ class TreeWalk {
   const Children& children_;
   const std::size_t limit_;
   const double least_;
-  const std::function<double(std::uint32_t)> words_;
+  const std::function<double(std::uint32_t)> weight_;
+  const std::function<void(std::uint32_t, TreeLine&)> leave_out_;
   std::vector<TreeLine> todo_;
 };
 
@@ -73,10 +70,16 @@ std::vector<TreeLine> retained_lines(const RetainedTable& table,
                                      const std::vector<std::uint32_t>& tops,
                                      const TreeLimits& limits) {
   const Children children = table.children();
+  const auto weight = [&](std::uint32_t row) {
+    return static_cast<double>(table.rows[row].all_bytes());
+  };
   double all = 0;
-  for (const std::uint32_t top : tops) all += static_cast<double>(table.rows[top].words);
-  TreeWalk walk(children, limits.limit, all * limits.min_share,
-                [&](std::uint32_t row) { return static_cast<double>(table.rows[row].words); });
+  for (const std::uint32_t top : tops) all += weight(top);
+  TreeWalk walk(children, limits.limit, all * limits.min_share, weight,
+                [&](std::uint32_t row, TreeLine& line) {
+                  line.more_words += table.rows[row].words;
+                  line.more_outside_bytes += table.rows[row].outside_bytes;
+                });
   for (std::size_t i = tops.size(); i > 0; --i) walk.put(tops[i - 1]);
   return walk.lines([](const TreeLine& line) { return line.item; });
 }
@@ -89,7 +92,8 @@ std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits)
     const SampledSum& sum = tree.steps()[step].through;
     return sum.estimate.words > 0 ? sum.estimate.words : static_cast<double>(sum.blocks);
   };
-  TreeWalk walk(children, limits.limit, weight(0) * limits.min_share, weight);
+  TreeWalk walk(children, limits.limit, weight(0) * limits.min_share, weight,
+                [](std::uint32_t, TreeLine&) {});
   walk.put_below(0, 0);
   return walk.lines([&](TreeLine& line) {
     std::uint32_t last = line.item;

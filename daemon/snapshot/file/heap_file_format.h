@@ -21,6 +21,8 @@
 //     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
 //                 kFiber site + 1; of custom blocks the bytes that each holds outside of the heap
 //     kBlocks     what is in the regions, see below
+//     kOutside    since version 3: place of a block (from the one before); what chunks of malloc
+//                 it has: bytes beyond what its shape tells, bytes of all that are resident
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
 //
@@ -47,7 +49,7 @@ namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
 inline constexpr std::uint32_t kHeapFileVersion = 3;
-// That is read. Version 1 has no kWeak, version 2 no kAges.
+// That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -65,8 +67,9 @@ enum class PieceKind : std::uint32_t {
   kCounts,
   kEnd,
   kAges,
+  kOutside,
 };
-inline constexpr PieceKind kLastPieceKind = PieceKind::kAges;
+inline constexpr PieceKind kLastPieceKind = PieceKind::kOutside;
 
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };

@@ -12,6 +12,7 @@
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/image_tables.h"
 #include "daemon/snapshot/file/piece_source.h"
+#include "daemon/snapshot/outside_bytes.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -53,6 +54,7 @@ class ImageReader {
     RETURN_IF_ERROR(read_pointers(path));
     add_roots();
     add_samples();
+    add_outside();
     drop_data_without_keys(image_);
     return std::move(image_);
   }
@@ -62,6 +64,10 @@ class ImageReader {
     std::uint64_t place = 0;
     std::uint32_t name = 0;
   };
+  struct Outside {
+    std::uint64_t place = 0;
+    ChunkBytes held;
+  };
   struct Sample {
     std::uint64_t place = 0;  // 0: none
     SampledBlock block;
@@ -69,8 +75,10 @@ class ImageReader {
   struct BlockVisitor;
   struct PointerVisitor;
 
+  // More holders than blocks are a lie, which is not kept either.
   bool is_too_large() const {
-    return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers;
+    return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers ||
+           outside_.size() > limits_.blocks;
   }
   bool read_all();
   bool read_piece(const PieceSource::Piece& piece);
@@ -78,6 +86,7 @@ class ImageReader {
   bool read_root(FileBytesReader& in, std::uint64_t& place);
   bool read_sample(FileBytesReader& in, std::uint64_t& place);
   bool read_age(FileBytesReader& in);
+  bool read_outside(FileBytesReader& in, std::uint64_t& place);
   bool read_end(FileBytesReader& in);
 
   absl::Status read_pointers(const std::string& path);
@@ -86,6 +95,7 @@ class ImageReader {
   std::size_t room_for_roots() const { return 4 * image_.root_names.size() + 1; }
   void add_roots();
   void add_samples();
+  void add_outside();
 
   PieceSource source_;
   const ImageLimits limits_;
@@ -101,6 +111,7 @@ class ImageReader {
   std::vector<HeldPlace> roots_;
   std::vector<Sample> samples_;
   std::size_t ages_ = 0;  // samples from the first on that have been told theirs
+  std::vector<Outside> outside_;
 };
 
 // The first time through: where blocks are, and what they are.
@@ -178,6 +189,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_sample(in, place);
     } else if (piece.kind == PieceKind::kAges) {
       good = read_age(in);
+    } else if (piece.kind == PieceKind::kOutside) {
+      good = read_outside(in, place);
     } else if (piece.kind == PieceKind::kEnd) {
       good = read_end(in);
     } else {
@@ -230,6 +243,13 @@ bool ImageReader::read_age(FileBytesReader& in) {
   if (age != 0) samples_[ages_].block.age_ns = (age - 1) * 1000;
   ++ages_;
   return true;
+}
+
+bool ImageReader::read_outside(FileBytesReader& in, std::uint64_t& place) {
+  place += static_cast<std::uint64_t>(in.signed_number());
+  const std::uint64_t bytes = in.number(), resident = in.number();
+  outside_.push_back({place, {bytes, resident}});
+  return bytes <= kMostOutsideBytes && resident <= kMostOutsideBytes && !is_too_large();
 }
 
 bool ImageReader::read_end(FileBytesReader& in) {
@@ -287,6 +307,13 @@ void ImageReader::add_samples() {
   for (const Sample& sample : samples_) {
     image_.sampled.push_back(sample.block);
     image_.sampled.back().block = sample.place == 0 ? HeapImage::kNoBlock : block_at(sample.place);
+  }
+}
+
+void ImageReader::add_outside() {
+  for (const Outside& outside : outside_) {
+    const std::uint32_t block = block_at(outside.place);
+    if (block != HeapImage::kNoBlock) image_.chunk_bytes[block] = outside.held;
   }
 }
 

@@ -299,12 +299,20 @@ void HeapFileWriter::end_list() {
 
 // ---------------------------------------------------------------------- the end
 
+void HeapFileWriter::add_outside(std::uint64_t block, const ChunkBytes& held) {
+  put_place(outside_, block + kWordBytes, last_outside_);
+  outside_.bytes.put(held.bytes);
+  outside_.bytes.put(held.resident);
+  if (outside_.bytes.size() >= kPieceBytes) flush(outside_);
+}
+
 absl::Status HeapFileWriter::end(const HeapCensus& census) {
   put_gap();
   flush_names();
   flush(roots_);
   flush_samples();
   flush_blocks();
+  flush(outside_);
   put_counts(census);
   FileBytesWriter end;
   end.put(blocks_put_);

@@ -78,6 +78,12 @@ class HeapFileWriter {
   // The visitor of a walk.
   void operator()(const HeapRegion& region, const BlockPart& part);
 
+  // After the walk. block: the address of the header.
+  void add_outside(std::uint64_t block, const ChunkBytes& held);
+  // Whether a value points into a region of the heap.
+  bool in_heap(std::uint64_t value);
+  bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
+
   // The file is complete. The census is that of the walk.
   absl::Status end(const HeapCensus& census);
   // The sink's first error.
@@ -125,7 +131,6 @@ class HeapFileWriter {
   std::uint32_t word_name(const BlockPart& part);
   std::uint64_t outside_bytes(const BlockPart& part);
   std::uint64_t shape(const Shape& shape);
-  bool in_heap(std::uint64_t value);
   // The place of what a value points to.
   static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
@@ -162,6 +167,7 @@ class HeapFileWriter {
   Piece ages_{PieceKind::kAges, {}};
   Piece shapes_{PieceKind::kShapes, {}};
   Piece blocks_{PieceKind::kBlocks, {}};
+  Piece outside_{PieceKind::kOutside, {}};
   absl::flat_hash_map<std::string, std::uint32_t> text_numbers_;
   absl::flat_hash_map<Location, std::uint32_t> location_numbers_;
   absl::flat_hash_map<std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
@@ -174,6 +180,7 @@ class HeapFileWriter {
   absl::flat_hash_map<std::vector<std::uint32_t>, std::uint32_t> fiber_sites_;  // by locations
   std::uint64_t last_root_ = 0;                                                 // in the piece
   std::uint64_t last_sample_ = 0;                                               // likewise
+  std::uint64_t last_outside_ = 0;                                              // likewise
 
   const HeapRegion* region_ = nullptr;
   std::uint64_t gap_ = 0;         // words without a block that are not told yet

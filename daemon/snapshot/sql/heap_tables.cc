@@ -98,7 +98,8 @@ void HeapTables::add_blocks() {
       {.name = "blocks",
        .columns = "block INTEGER, tag INTEGER, fields INTEGER, bytes INTEGER, class TEXT, "
                   "name TEXT, reachable INTEGER, young INTEGER, root TEXT, "
-                  "retained_bytes INTEGER, dominator INTEGER, type TEXT",
+                  "retained_bytes INTEGER, dominator INTEGER, type TEXT, "
+                  "outside_bytes INTEGER, outside_resident_bytes INTEGER",
        .rows = [this] { return image_.blocks(); },
        .cell = [this](std::uint64_t row,
                       int column) { return block_cell(static_cast<std::uint32_t>(row), column); },
@@ -137,8 +138,12 @@ SqlCell HeapTables::block_cell(std::uint32_t block, int column) {
       const std::uint32_t by = dominated().by[block];
       return by == HeapImage::kNoBlock ? SqlCell{} : number(by);
     }
-    default:
+    case 11:
       return text_or_null(image_.types[image_.type(block)].name);
+    case 12:
+      return number(image_.outside_bytes(block));
+    default:
+      return number(image_.chunks_of(block).resident);
   }
 }
 
@@ -200,7 +205,7 @@ void HeapTables::add_retained() {
   tables_.push_back(
       {.name = "retained",
        .columns = "row INTEGER, parent INTEGER, kind TEXT, name TEXT, path TEXT, blocks INTEGER, "
-                  "bytes INTEGER, own_blocks INTEGER, own_bytes INTEGER",
+                  "bytes INTEGER, own_blocks INTEGER, own_bytes INTEGER, outside_bytes INTEGER",
        .rows = [this] { return retained().rows.size(); },
        .cell = [this](
                    std::uint64_t row,
@@ -226,8 +231,10 @@ SqlCell HeapTables::retained_cell(std::uint32_t number_of_row, int column) {
       return number(row.words * kWordBytes);
     case 7:
       return number(row.own_blocks);
-    default:
+    case 8:
       return number(row.own_words * kWordBytes);
+    default:
+      return number(row.outside_bytes);
   }
 }
 

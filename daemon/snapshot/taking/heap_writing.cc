@@ -66,18 +66,43 @@ absl::Status HeapWriting::run() {
   writer_.know(read_ephemerons(copy_.memory(), program_.layout, copy_.states()));
   add_samples();
   add_roots();
-  const auto visit = [this](const HeapRegion& region, const BlockPart& part) {
+  const WantedMemory memory(copy_.memory(), writer_);
+  const std::unique_ptr<CMemory> c_memory = look_at_c_memory(memory);
+  const auto visit = [&](const HeapRegion& region, const BlockPart& part) {
     census_(region, part);
     writer_(region, part);
+    if (c_memory != nullptr) (*c_memory)(part);
   };
-  RETURN_IF_ERROR(walk_heap(WantedMemory(copy_.memory(), writer_), map_, visit));
+  RETURN_IF_ERROR(walk_heap(memory, map_, visit));
   RETURN_IF_ERROR(census_.check(map_));
+  if (c_memory != nullptr) {
+    c_memory->tell(
+        [this](std::uint64_t block, const ChunkBytes& held) { writer_.add_outside(block, held); });
+  }
   if (fibers_.cut()) {
     return absl::ResourceExhaustedError(
         fmt::format("pid {} has more than {} fibers, or more than {} words on their stacks",
                     target_.pid, FiberWalk::kMostFibers, FiberWalk::kMostWords));
   }
   return writer_.end(census_);
+}
+
+// A snapshot is good without it: of a program with another malloc than glibc's.
+std::unique_ptr<CMemory> HeapWriting::look_at_c_memory(const MemoryReader& memory) {
+  auto found = CMemory::look(
+      copy_.pid(), memory, target_, *program_.file,
+      {.identifier = [this](std::uint64_t operations) -> const std::string& {
+         return identifier(operations);
+       },
+       .is_ephemeron = [this](std::uint64_t block) { return writer_.is_ephemeron(block); },
+       .in_heap = [this](std::uint64_t value) { return writer_.in_heap(value); }});
+  return found.ok() ? *std::move(found) : nullptr;
+}
+
+const std::string& HeapWriting::identifier(std::uint64_t operations) {
+  const auto [at, is_new] = identifiers_.try_emplace(operations);
+  if (is_new) at->second = read_custom_identifier(copy_.memory(), operations).text;
+  return at->second;
 }
 
 ImageInfo HeapWriting::info() const {
@@ -158,13 +183,9 @@ WordNames HeapWriting::word_names() {
     const auto function = program_.file->function_at(address);
     return function && function->address == address ? demangle(function->name) : "";
   };
-  names.custom = [this](std::uint64_t operations) {
-    return read_custom_identifier(copy_.memory(), operations).text;
-  };
-  names.outside = [this, identifier = names.custom](std::span<const std::uint64_t> fields) {
-    const auto [at, is_new] = identifiers_.try_emplace(fields[0]);
-    if (is_new) at->second = identifier(fields[0]);
-    return outside_bytes(at->second, fields);
+  names.custom = [this](std::uint64_t operations) { return identifier(operations); };
+  names.outside = [this](std::span<const std::uint64_t> fields) {
+    return outside_bytes(identifier(fields[0]), fields);
   };
   if (target_.abi.domains) {
     names.fiber = [this](std::uint64_t word) { return fiber(word); };

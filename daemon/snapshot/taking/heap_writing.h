@@ -15,6 +15,7 @@
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
+#include "daemon/snapshot/taking/c_memory.h"
 #include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/heap_taker.h"
@@ -50,6 +51,8 @@ class HeapWriting {
   void add_samples();
   std::vector<Location> callstack(const Callstack& callstack) const;
   WordNames word_names();
+  std::unique_ptr<CMemory> look_at_c_memory(const MemoryReader& memory);  // null: it is not known
+  const std::string& identifier(std::uint64_t operations);
   std::optional<FiberStack> fiber(std::uint64_t word);
 
   const HeapSource& source_;

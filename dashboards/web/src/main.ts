@@ -10,6 +10,7 @@ import { fillHelp } from "./help";
 import { mountHeaps } from "./heaps/panel";
 import { Api, versionOf, type Site } from "./lib/api";
 import { setVocabulary } from "./lib/names";
+import { mountMemory } from "./memory/panel";
 import { mountOverview } from "./overview/overview";
 import { mountSearch } from "./search/search";
 import { mountCallers } from "./sites/callers";
@@ -49,6 +50,7 @@ function begin(notice: HTMLElement): void {
   app.mount(mountOverview, "overview");
   app.mount(mountTime, "time");
   const charts = app.mount(mountCharts, "charts");
+  const memory = app.mount((container, shared) => mountMemory(container, shared, charts), "memory");
   app.mount(mountHeaps, "heaps");
   app.mount(mountActions, "actions");
   app.mount(mountSearch, "search");
@@ -67,6 +69,7 @@ function begin(notice: HTMLElement): void {
     axis: () => app.axis(),
     recorded: () => app.recorded(),
     charts: () => charts.describe(),
+    memory: () => memory.describe(),
     sites: () => sites.describe(),
     flame: (limit?: number) => flame.describe(limit),
     values: () => values.describe(),

@@ -2,7 +2,8 @@
 (* Holds memory of C's malloc by custom blocks of several kinds, and by none, and says how much by malloc's own count.
 
    Commands: "hold N" takes N of each kind, half of them from a queue that keeps the others for good; "drop" lets go of
-   that half; both answer with bytes and chunks by kind, of what has not been freed yet. *)
+   that half; "raw N" takes N more by abstract blocks, and in OCaml 4 as many by pointers in records. All answer with bytes
+   and chunks by kind, of what has not been freed yet. *)
 
 type list_
 type file
@@ -10,6 +11,8 @@ type file
 external make_list : int -> list_ = "c_owners_list"
 external open_file : string -> file = "c_owners_file"
 external hold_by_none : int -> unit = "c_owners_hold"
+external make_abstract : int -> Obj.t = "c_owners_abstract"
+external make_naked : int -> Obj.t = "c_owners_naked"
 external count : int -> int * int = "c_owners_count"
 
 module Cache = struct
@@ -20,6 +23,8 @@ end
 let arrays : (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Array1.t list ref = ref []
 let parts = ref []
 let dropped = ref []
+let abstract = ref []
+let naked = ref []
 
 let make_array i =
   (* Some have mappings of their own. *)
@@ -40,13 +45,18 @@ let hold n =
 
 let answer () =
   let pair kind = let bytes, chunks = count kind in Printf.sprintf "[%d,%d]" bytes chunks in
-  Printf.printf "{\"lists\":%s,\"files\":%s,\"none\":%s}\n%!" (pair 0) (pair 1) (pair 2)
+  Printf.printf "{\"lists\":%s,\"files\":%s,\"none\":%s,\"abstract\":%s,\"naked\":%s}\n%!" (pair 0) (pair 1) (pair 2) (pair 3)
+    (pair 4)
 
 let rec serve () =
   match Handshake.command () with
   | [ "hold"; n ] -> hold (int_of_string n); answer (); serve ()
+  | [ "raw"; n ] ->
+      abstract := make_abstract 1_000_000 :: List.init (int_of_string n) (fun i -> make_abstract (2_000 + i));
+      naked := List.init (int_of_string n) (fun i -> make_naked (3_000 + i));
+      answer (); serve ()
   | [ "drop" ] -> dropped := []; Gc.full_major (); answer (); serve ()
-  | _ -> ignore (Sys.opaque_identity (!Cache.lists, !Cache.files, !arrays, !parts, !dropped))
+  | _ -> ignore (Sys.opaque_identity (!Cache.lists, !Cache.files, !arrays, !parts, !dropped, !abstract, !naked))
 
 let () =
   Handshake.ready ();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Custom blocks that hold memory of malloc, and what it is by malloc's own count. */
+/* Custom blocks that hold memory of malloc, and what it is by malloc's own count. All of a chunk is written to, so that
+   no word is left in it that was a pointer once. */
 #define CAML_NAME_SPACE
 #include <malloc.h>
 #include <stdio.h>
@@ -10,8 +11,9 @@
 #include <caml/custom.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
+#include <caml/version.h>
 
-enum { LISTS, FILES, NONE, KINDS };
+enum { LISTS, FILES, NONE, ABSTRACT, NAKED, KINDS };
 static long bytes[KINDS], chunks[KINDS];
 
 static void count(int kind, void* chunk, int sign) {
@@ -60,8 +62,9 @@ value c_owners_list(value length) {
   for (long i = 0; i < Long_val(length); i++) {
     struct node* node = malloc(sizeof *node);
 
+    memset(node, 0, malloc_usable_size(node));
     node->text = malloc(700);
-    memset(node->text, 'x', 700);
+    memset(node->text, 'x', malloc_usable_size(node->text));
     node->next = first;
     first = node;
     count(LISTS, node, 1);
@@ -91,11 +94,41 @@ static void** held;
 value c_owners_hold(value size) {
   void** chunk = malloc((size_t)Long_val(size));
 
-  memset(chunk, 0, (size_t)Long_val(size));
+  memset(chunk, 0, malloc_usable_size(chunk));
   *chunk = held;
   held = chunk;
   count(NONE, chunk, 1);
   return Val_unit;
+}
+
+/* Large ones have mappings of their own, and only their beginning is touched. */
+enum { LARGE = 500000, TOUCHED = 4096 };
+
+static void* chunk_of(int kind, size_t size) {
+  void* chunk = malloc(size);
+
+  memset(chunk, 'x', size < LARGE ? malloc_usable_size(chunk) : TOUCHED);
+  count(kind, chunk, 1);
+  return chunk;
+}
+
+value c_owners_abstract(value size) {
+  value block = caml_alloc_small(1, Abstract_tag);
+
+  Field(block, 0) = (value)chunk_of(ABSTRACT, (size_t)Long_val(size));
+  return block;
+}
+
+/* A pointer out of the heap in a record, as OCaml 4 allows. */
+value c_owners_naked(value size) {
+  value block = caml_alloc_small(1, 0);
+
+#if OCAML_VERSION_MAJOR < 5
+  Field(block, 0) = (value)chunk_of(NAKED, (size_t)Long_val(size));
+#else
+  Field(block, 0) = size;
+#endif
+  return block;
 }
 
 value c_owners_count(value kind) {

@@ -8,6 +8,7 @@
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/discover/pool_offsets.h"
 #include "tests/kit/fake_memory.h"
 #include "tests/kit/ocaml_program.h"
 
@@ -330,6 +331,53 @@ TEST(GcStats, ReadsTheCounters) {
   EXPECT_EQ(read->top_heap_words, 6u);
   EXPECT_EQ(read->compactions, 7u);
   EXPECT_EQ(read->heap_chunks, 9u);
+  EXPECT_FALSE(read->free_words) << "where its count is was not said";
+}
+
+TEST(GcStats, TellsRoomInTheHeapAndTheMinorHeap) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 65; ++i) memory.put<std::uint64_t>(0);
+  memory.poke<std::uint64_t>(0x10000 + 32, 0x7000'0000);  // young_start
+  memory.poke<std::uint64_t>(0x10000 + 40, 0x7000'8000);  // young_end
+  memory.poke<std::uint64_t>(0x10000 + abi.stats + 40, 1000);
+  memory.poke<std::uint64_t>(0x10000 + 512, 300);
+  const GcCounters counters{.free_words = 0x10000 + 512};
+  auto read = read_gc_stats(memory, 0x10000, abi, counters);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->minor_heap_words, 0x1000u);
+  EXPECT_EQ(read->free_words, 300u);
+  memory.poke<std::uint64_t>(0x10000 + 512, 2000);
+  memory.poke<std::uint64_t>(0x10000 + 40, 0x6000'0000);
+  read = read_gc_stats(memory, 0x10000, abi, counters);
+  EXPECT_EQ(read->free_words, 1000u) << "not more than there is";
+  EXPECT_EQ(read->minor_heap_words, 0u) << "it ends before it begins";
+}
+
+// The statistics of each domain's pools; one that says nonsense makes the sum unknown.
+TEST(GcStats, SumsUpTheRoomOfDomains) {
+  const RuntimeAbi abi = *runtime_abi_for("5.3.0");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 1024; ++i) memory.put<std::uint64_t>(0);
+  const GcCounters counters{.minor_collections = 0x11ff0, .major_cycles = 0x11ff8};
+  const std::uint64_t states[] = {0x10000, 0x10400}, heaps[] = {0x10800, 0x10e00};
+  std::vector<DomainGc> domains;
+  for (int i = 0; i < 2; ++i) {
+    memory.poke<std::uint64_t>(states[i] + abi.shared_heap, heaps[i]);
+    memory.poke<std::uint64_t>(states[i] + 16, 0x7000'0000);
+    memory.poke<std::uint64_t>(states[i] + 24, 0x7000'0800);
+    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolWords, 4096);
+    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolLiveWords, 1000 + i);
+    domains.push_back({.state = states[i], .heap_bytes = 32768});
+  }
+  auto read = read_domain_gc_stats(memory, abi, counters, domains, {});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->free_words, 3096u + 3095u);
+  EXPECT_EQ(read->minor_heap_words, 0x200u);
+  memory.poke<std::uint64_t>(heaps[1] + kHeapStats + kStatPoolLiveWords, 5000);
+  read = read_domain_gc_stats(memory, abi, counters, domains, {});
+  EXPECT_FALSE(read->free_words);
+  EXPECT_EQ(read->minor_heap_words, 0x200u);
 }
 
 TEST(GcStats, RefusesGarbage) {

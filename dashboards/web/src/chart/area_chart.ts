@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacked areas with the heap and all that lives as lines, in uPlot.
+// Stacked areas with lines over them, in uPlot.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tickTimes } from "../lib/axis";
@@ -16,13 +16,16 @@ export interface AreaChartEvents extends Moves {
   onPoint(index: number | null, area: Area | null): void;
 }
 
+// The size of the heap and all that lives; or what is resident and swapped out.
+export type Lines = "heap" | "resident" | "none";
+
 export interface Shown {
   stack: Stack;
   measure: Measure;
   axis: Range;
   marks: Marks;
   dark: boolean;
-  lines: boolean; // heap and live
+  lines: Lines;
   height: number;
 }
 
@@ -32,6 +35,8 @@ export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other.
 export const SIDE_PX = 72;
 const CLICK_PX = 4;
+// What the dashed line is called, and the full one.
+const LABELS: Record<Lines, [string, string]> = { heap: ["live", "heap"], resident: ["swapped", "resident"], none: ["", ""] };
 
 export class AreaChart {
   private plot: uPlot | null = null;
@@ -90,7 +95,8 @@ export class AreaChart {
   }
 
   private get ownHeapAxis(): boolean {
-    const { stack, measure } = this.shown!;
+    const { stack, measure, lines } = this.shown!;
+    if (lines !== "heap") return false;
     if (isFlow(measure)) return true;
     let most = 0, heap = 0;
     stack.moments.forEach((moment, i) => {
@@ -103,13 +109,17 @@ export class AreaChart {
   private structure(): string {
     const { stack, measure, dark, lines, height } = this.shown!;
     return JSON.stringify([stack.areas.map(({ key, slot }) => [key, slot]), measure, dark, lines, height,
-      lines && this.ownHeapAxis]);
+      this.ownHeapAxis]);
   }
 
   private data(): uPlot.AlignedData {
     const { stack, lines } = this.shown!;
     const columns: (number | null)[][] = stack.areas.map((area) => area.top);
-    if (lines) columns.push(stack.moments.map(({ live }) => live), stack.moments.map(({ heap }) => heap));
+    if (lines === "heap") columns.push(stack.moments.map(({ live }) => live), stack.moments.map(({ heap }) => heap));
+    if (lines === "resident") {
+      const of = (field: "resident_bytes" | "swapped_bytes") => stack.moments.map(({ memory }) => memory && Number(memory[field]));
+      columns.push(of("swapped_bytes"), of("resident_bytes"));
+    }
     return [stack.times, ...columns] as uPlot.AlignedData;
   }
 
@@ -123,17 +133,17 @@ export class AreaChart {
       out.push({ label: area.label, scale: "y", stroke: colour, width: 1, fill: `${colour}c8`,
         points: { show: false }, ...(paths ? { paths } : {}) });
     }
-    const scale = lines && this.ownHeapAxis ? "heap" : "y";
-    if (lines) {
-      out.push({ label: "live", scale, stroke: this.palette.live, width: 1.25, dash: [3, 3], points: { show: false } });
-      out.push({ label: "heap", scale, stroke: this.palette.heap, width: 1.5, points: { show: false }, paths: step });
+    const scale = this.ownHeapAxis ? "heap" : "y", [dashed, full] = LABELS[lines];
+    if (lines !== "none") {
+      out.push({ label: dashed, scale, stroke: this.palette.live, width: 1.25, dash: [3, 3], points: { show: false } });
+      out.push({ label: full, scale, stroke: this.palette.heap, width: 1.5, points: { show: false }, ...(lines === "heap" ? { paths: step } : {}) });
     }
     return out;
   }
 
   private options(): uPlot.Options {
-    const { stack, height, lines } = this.shown!;
-    const own = lines && this.ownHeapAxis;
+    const { stack, height } = this.shown!;
+    const own = this.ownHeapAxis;
     return {
       width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : SIDE_PX, 0, 0],
       series: this.series(),

@@ -10,8 +10,8 @@ import { drilled } from "./groups";
 import { HeapLane } from "./heap_lane";
 import { movesOf } from "./moves";
 import { Legend } from "./legend";
-import type { Marks } from "./marks";
 import { Slots, stackOf, type Area, type Stack } from "./stack";
+import { marksOf, shownIndex } from "./time_axis";
 
 export interface BoxOptions {
   specOf(view: View): ChartSpec;
@@ -29,6 +29,7 @@ const LOAD = 0.25;
 export class ChartBox {
   readonly element = make("div", { className: "chart" });
   stack: Stack | null = null;
+  onStack = (): void => {}; // told of each new one
   private readonly plot = make("div", { className: "plot" });
   private readonly message = make("p", { className: "chart-message", hidden: true });
   private readonly note = make("p", { className: "chart-note", hidden: true },
@@ -109,6 +110,7 @@ export class ChartBox {
       this.stack = stackOf(answer, spec.groupBy, this.slots, this.stack);
       this.showMessage(answer.points.length < 2 ? "Nothing recorded in this time yet." : "");
       this.redraw(true);
+      this.onStack();
     } catch (error) {
       if (isAbort(error)) return;
       // A filter that history cannot answer is no fault of the page.
@@ -129,11 +131,11 @@ export class ChartBox {
   private redraw(isNew = false): void {
     if (!this.stack) return;
     const view = this.app.store.get(), spec = this.options.specOf(view), dark = this.app.isDark();
-    const axis = this.app.axis(), marks = this.marks(view);
+    const axis = this.app.axis(), marks = marksOf(this.app, view, spec.pid);
     const state = JSON.stringify([dark, view.extra["charts.lines"]]);
     if (isNew || state !== this.drawn) {
       this.chart.show({ stack: this.stack, measure: spec.measure, axis, marks, dark,
-        lines: this.lines(view), height: this.options.height });
+        lines: this.lines(view) ? "heap" : "none", height: this.options.height });
       this.drawn = state;
     } else {
       this.chart.setAxis(axis);
@@ -147,26 +149,11 @@ export class ChartBox {
     return view.extra["charts.lines"] !== "0";
   }
 
-  private marks(view: View): Marks {
-    const chosen = view.begin === undefined ? undefined
-      : { begin: view.begin, end: view.end ?? this.app.recorded().now };
-    return { chosen, base: view.compare, cursor: view.live ? undefined : view.end,
-      phases: this.app.phases(this.options.specOf(view).pid) };
-  }
-
-  // The moment that the legend tells of: pointed at, or the cursor, or the last.
-  private index(view: View): number {
-    const { times } = this.stack!;
-    if (this.pointed.index !== null && this.pointed.index < times.length) return this.pointed.index;
-    if (view.live || view.end === undefined) return times.length - 1;
-    const at = times.findIndex((time) => time * 1000 >= view.end! - 500);
-    return at < 0 ? times.length - 1 : at;
-  }
 
   private showLegend(): void {
     if (!this.stack) return;
     const view = this.app.store.get();
-    this.legend.show({ stack: this.stack, measure: this.options.specOf(view).measure, index: this.index(view),
+    this.legend.show({ stack: this.stack, measure: this.options.specOf(view).measure, index: shownIndex(this.stack, view, this.pointed.index),
       pointed: this.pointed.area, palette: paletteOf(this.app.isDark()), lines: this.lines(view) });
   }
 

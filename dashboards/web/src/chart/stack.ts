@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A history answer as stacked areas: series in an order and with colours that stay
 // while the page is live.
-import { msOf, type HistoryAnswer, type HistoryPoint, type Site } from "../lib/api";
+import { msOf, type HistoryAnswer, type HistoryPoint, type MemoryParts, type Site } from "../lib/api";
 import { groupKeyOf, type GroupBy } from "../lib/names";
 import { areaName } from "./groups";
 
@@ -26,6 +26,7 @@ export interface Moment {
   dropped: number; // events in the step
   seconds: number; // length of the step
   anew: boolean; // sampling began anew in the step, and forgot what was live
+  memory: MemoryParts | null; // of the whole process; null: not known
 }
 
 export interface Stack {
@@ -74,7 +75,7 @@ function momentsOf(points: HistoryPoint[]): Moment[] {
   return points.map((point, i) => ({
     heap: Number(point.heap_bytes) || null, live: point.live_bytes, seconds: point.step_seconds,
     minor: minor[i]!, major: major[i]!, compactions: compactions[i]!, dropped: dropped[i]!,
-    anew: i > 0 && point.session !== points[i - 1]!.session,
+    anew: i > 0 && point.session !== points[i - 1]!.session, memory: point.memory ?? null,
   }));
 }
 
@@ -91,13 +92,18 @@ export function stackOf(answer: HistoryAnswer, by: GroupBy, slots: Slots, before
     areas.push({ key: OTHER, label: "other", site: null, slot: -1, values: answer.other.values,
       errors: answer.other.stderrs, lowers: answer.other.lowers, uppers: answer.other.uppers, top: [] });
   }
-  let below = answer.points.map(() => 0);
+  pile(areas, answer.points.length);
+  return { by, times: answer.points.map((point) => msOf(point.time_unix_ns) / 1000),
+    moments: momentsOf(answer.points), areas };
+}
+
+// Sets where each area ends, one on the other, at each of the points.
+export function pile(areas: Area[], points: number): void {
+  let below: number[] = Array.from({ length: points }, () => 0);
   for (const area of areas) {
     area.top = area.values.map((value, i) => value + below[i]!);
     below = area.top;
   }
-  return { by, times: answer.points.map((point) => msOf(point.time_unix_ns) / 1000),
-    moments: momentsOf(answer.points), areas };
 }
 
 // The sum of all areas at a point and its error; areas are independent.

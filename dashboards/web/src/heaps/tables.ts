@@ -3,18 +3,7 @@
 import type { HeapDiffAnswer, HeapDiffRow, HeapSiteDiffRow, HeapWaste } from "../lib/api";
 import { make } from "../lib/dom";
 import { bytes, change, count, estimate } from "../lib/format";
-
-const NUMBER = { className: "number" };
-
-function table(name: string, heads: readonly string[], rows: readonly (readonly string[])[], more: number): HTMLElement {
-  // What a row is about comes last, as in memprofctl's tables.
-  const row = (cells: readonly string[]): HTMLElement =>
-    make("tr", {}, ...cells.map((cell, i) => make("td", i < cells.length - 1 ? NUMBER : {}, cell)));
-  return make("table", { "data-table": name },
-    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, ...rows.map(row)),
-    ...(more > 0 ? [make("tfoot", {}, make("tr", {}, make("td", { colSpan: heads.length, className: "muted" }, `… ${count(more)} more`)))] : []));
-}
+import { table } from "../lib/table";
 
 const size = (part?: { bytes: string | number }): string => bytes(Number(part?.bytes ?? 0));
 const signed = (value: number): string => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");

@@ -6,8 +6,8 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  GraphNode, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, NamedValue, PastLine, Reported,
-  SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
+  GraphNode, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryParts, NamedValue, PastLine,
+  Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -24,6 +24,7 @@ export type KeptHeaps = pb.ListHeapsResponse;
 export type Censuses = pb.ListCensusesResponse;
 export type ValueHistory = With<pb.GetValueHistoryResponse, "range">;
 export type ValuesAnswer = pb.ListValuesResponse;
+export type RssAnswer = pb.GetRssResponse;
 // As `memprofctl why -o json` says it.
 export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
@@ -170,6 +171,11 @@ export class Api {
   // Lets go on what waits in a pause.
   async resume(pid: number): Promise<pb.ResumeResponse> {
     return (await (await this.post("resume", { pid })).json()) as pb.ResumeResponse;
+  }
+
+  // Where the resident memory of a program is, page by page; owners: and which custom blocks hold C's memory.
+  async rss(pid: number, owners: boolean): Promise<RssAnswer> {
+    return (await (await this.post("rss", { pid, owners })).json()) as RssAnswer;
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.

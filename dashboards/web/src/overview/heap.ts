@@ -27,7 +27,7 @@ export class HeapCard {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
       `that the collector does not know yet, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
-      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays and channels. ` : "") +
+      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and what C code has from malloc. ` : "") +
       `The program stood still for ${duration(pause_seconds)}.`;
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),
@@ -39,12 +39,15 @@ export class HeapCard {
   }
 }
 
+const outside = ({ outside_bytes }: HeapHolder): string =>
+  (Number(outside_bytes) > 0 ? `, and ${bytes(Number(outside_bytes))} outside of the heap` : "");
+
 // Kinds of roots are open; what they lead to unfolds.
 function tree(rows: readonly HeapHolder[], all: number, isOpen = false): HTMLElement {
   return make("ul", {}, ...rows.map((row) => {
     if (Number(row.more) > 0) return make("li", { className: "muted" }, `… ${count(Number(row.more))} more, ${bytes(size(row))}`);
     const line = [make("span", { className: "part" }, share(size(row), all)), ` ${row.name} `,
-      make("span", { className: "muted" }, `${bytes(size(row))}, ${count(Number(row.blocks))} blocks`)];
+      make("span", { className: "muted" }, `${bytes(size(row))}, ${count(Number(row.blocks))} blocks${outside(row)}`)];
     return row.children.length === 0 ? make("li", {}, ...line)
       : make("li", {}, make("details", { open: isOpen }, make("summary", {}, ...line), tree(row.children, all)));
   }));

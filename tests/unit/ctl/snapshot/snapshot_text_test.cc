@@ -202,6 +202,29 @@ TEST(SnapshotText, WhatLiesOutsideIsToldApart) {
               Not(HasSubstr("Outside of the heap")));
 }
 
+TEST(SnapshotText, WhoRetainsWhatLiesOutside) {
+  ImageBuilder builder;
+  builder.global("Text", 0, builder.string(99));
+  const std::uint32_t stream = builder.block(1, 255, "zip");
+  builder.global("Zip", 1, stream);
+  builder.image().chunk_bytes[stream] = {7216, 4096};
+  HeapImage image = builder.build();
+  const RetainedTable table = find_retained(image, {});
+  const std::string text = retained_text(image.info, table, table.children()[0], {});
+  EXPECT_THAT(text, HasSubstr("of 816 B that is reachable, and 7.05 KiB outside of the heap"));
+  EXPECT_THAT(text, HasSubstr("RETAINED   OUTSIDE  SHARE"));
+  EXPECT_LT(text.find("Zip"), text.find("Text")) << "who has most in all comes first";
+  const Json json = Json::parse(retained_json(image.info, table, table.children()[0], {}));
+  EXPECT_EQ(json["roots"][0]["children"][0]["outside_bytes"], 7216);
+  const WhyOutside why(image, [](const std::string&) { return true; });
+  EXPECT_THAT(why_outside_text(image.info, why, {}),
+              AllOf(HasSubstr("custom zip"), HasSubstr("global Zip, field 1")));
+  const Json told = Json::parse(why_outside_json(image.info, why, {}));
+  EXPECT_EQ(told["classes"][0]["reachable"]["outside_bytes"], 7216);
+  EXPECT_EQ(told["classes"][0]["reachable"]["resident_bytes"], 4096);
+  EXPECT_EQ(told["paths"][0]["outside_bytes"], 7216);
+}
+
 // A float here and there is in every program.
 TEST(SnapshotText, WasteThatIsNoneIsCountedInOne) {
   ImageBuilder builder;

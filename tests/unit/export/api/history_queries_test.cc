@@ -170,6 +170,9 @@ TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
   EXPECT_NEAR(point.live_bytes_stderr(), std::sqrt(point.live_bytes() * kBytes * 0.99), 1);
   EXPECT_LT(point.live_bytes_lower(), point.live_bytes());
   EXPECT_GT(point.live_bytes_upper(), point.live_bytes());
+  EXPECT_EQ(point.memory().heap_free_bytes(), 2'000'000u);
+  EXPECT_EQ(point.memory().swapped_bytes(), 8192u);
+  EXPECT_EQ(point.memory().resident_bytes(), 18'138'112u) << "the sum of its parts";
   EXPECT_GT(answer->peak_unix_ns(), answer->range().begin_unix_ns());
   for (int i = 1; i < answer->points_size(); ++i) {
     EXPECT_GT(answer->points(i).time_unix_ns(), answer->points(i - 1).time_unix_ns());

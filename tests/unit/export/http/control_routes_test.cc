@@ -63,7 +63,7 @@ class ControlRoutesTest : public ::testing::Test {
   StopSignal stop_;
   InnerHeaps heaps_;
   KeptHeaps kept_{heaps_, service_};
-  const ControlParts parts_{control_, queries_, heaps_, kept_, stop_};
+  const ControlParts parts_{control_, queries_, heaps_, kept_, service_, stop_};
   HttpRoutes routes_;
 };
 
@@ -228,6 +228,18 @@ TEST_F(ControlRoutesTest, WithoutADirectoryNoHeapIsKept) {
   expect_refusal(403, "", post("find_waste", with("x-memprofd-control", "")));
 }
 
+TEST_F(ControlRoutesTest, TellWhereResidentMemoryIs) {
+  const HttpResponse answer = post("rss", R"({"pid": 4242, "owners": true})");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json told = Json::parse(answer.body);
+  EXPECT_EQ(told["rss_bytes"], "8192");
+  EXPECT_EQ(told["parts"][1]["name"], "/bin/server");
+  EXPECT_EQ(told["owners"][0]["identifier"], "_zip");
+  EXPECT_THAT(service_.calls(), ElementsAre("rss 4242 owners"));
+  EXPECT_EQ(post("rss", R"({"pid": 0})").status, 400);
+  EXPECT_EQ(post("rss", with("x-memprofd-control", "")).status, 403);
+}
+
 TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
   EXPECT_EQ(post("detach", with("origin", "")).status, 200);
   EXPECT_EQ(post("detach", with("content-type", "application/json; charset=utf-8")).status, 200);
@@ -237,7 +249,7 @@ TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
   add_control_routes(parts_, false, off);
   for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap",
-                           "compare_heaps", "find_waste"}) {
+                           "compare_heaps", "find_waste", "rss"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

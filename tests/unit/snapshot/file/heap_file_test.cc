@@ -146,6 +146,50 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
 }
 
+// By the chunks that they lead to: of any block, on top of what its shape tells.
+TEST(HeapFile, HasWhatBlocksHoldOfCsMemory) {
+  FakeChunks heap;
+  const std::uint64_t chunk = heap.put_chunk(
+      joined({block(1, kCustomTag, kBlack, 7), block(1, 0), block(2, kAbstractTag)}));
+  const auto map = heap.map();
+  std::string bytes;
+  HeapFileWriter writer(
+      [&bytes](std::string_view piece) {
+        bytes += piece;
+        return absl::OkStatus();
+      },
+      word_names());
+  writer.begin(image_info(), *map);
+  HeapCensus census;
+  ASSERT_TRUE(walk_heap(heap.memory, *map, [&](const HeapRegion& region, const BlockPart& part) {
+                census(region, part);
+                writer(region, part);
+              }).ok());
+  writer.add_outside(chunk, {1000, 900});
+  writer.add_outside(chunk + 8 * 4, {5, 0});
+  writer.add_outside(chunk + 8 * 5, {77, 77});  // there is no block
+  ASSERT_TRUE(writer.end(census).ok());
+  const auto image = image_of(bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  ASSERT_EQ(image->blocks(), 3u);
+  EXPECT_EQ(image->outside_bytes(0), 700u + 1000u);
+  EXPECT_EQ(image->chunks_of(0).resident, 900u);
+  EXPECT_EQ(image->outside_bytes(1), 0u);
+  EXPECT_EQ(image->outside_bytes(2), 5u);
+  EXPECT_THAT(image->chunk_bytes, SizeIs(2));
+}
+
+TEST(HeapFile, TakesNoMoreHoldersThanBlocksAreAllowed) {
+  FakeChunks heap;
+  const std::uint64_t chunk = heap.put_chunk(block(1, 0));
+  const auto bytes = heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    for (int i = 0; i < 3; ++i) writer.add_outside(chunk, {1, 1});
+  });
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_TRUE(image_of(*bytes, {.blocks = 3}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(image_of(*bytes, {.blocks = 2}).status()));
+}
+
 // The memory of a program with ephemerons: each has the next one, data, keys.
 TEST(HeapFile, HasWhatEphemeronsKeepAndWhatTheyDoNot) {
   FakeChunks heap;

@@ -60,6 +60,7 @@ class HeapQueryTest : public ::testing::Test {
     builder_.image().young.push_back({text_, text_ + 1});
     builder_.image().dead.add(3, 5, 7);
     builder_.image().free.add(0, 64, 2);
+    builder_.image().chunk_bytes[text_] = {640, 600};
   }
   Rows rows(const std::string& sql) {
     HeapTables tables(builder_.build());
@@ -89,16 +90,18 @@ TEST_F(HeapQueryTest, ABlockHasItsTypeOfTheSource) {
 TEST_F(HeapQueryTest, Blocks) {
   EXPECT_THAT(
       rows("select * from blocks"),
-      ElementsAre(ElementsAre("0", "0", "300", "2408", "array", "NULL", "1", "0",
-                              "global Cache, field 2", "2440", "NULL", "NULL"),
-                  ElementsAre("1", "1", "2", "24", "block(2, tag 1)", "NULL", "1", "0",
-                              "stack of thread 7, Server.run server.ml:42", "64", "NULL", "NULL"),
-                  ElementsAre("2", "252", "4", "40", "string", "NULL", "1", "1",
-                              "stack of thread 7, Server.run server.ml:42", "40", "1", "NULL"),
-                  ElementsAre("3", "247", "3", "32", "closure Server.handle", "Server.handle", "1",
-                              "0", "global Cache, field 2", "32", "0", "NULL"),
-                  ElementsAre("4", "252", "9", "80", "string", "NULL", "0", "0", "NULL", "NULL",
-                              "NULL", "NULL")));
+      ElementsAre(
+          ElementsAre("0", "0", "300", "2408", "array", "NULL", "1", "0", "global Cache, field 2",
+                      "2440", "NULL", "NULL", "0", "0"),
+          ElementsAre("1", "1", "2", "24", "block(2, tag 1)", "NULL", "1", "0",
+                      "stack of thread 7, Server.run server.ml:42", "64", "NULL", "NULL", "0", "0"),
+          ElementsAre("2", "252", "4", "40", "string", "NULL", "1", "1",
+                      "stack of thread 7, Server.run server.ml:42", "40", "1", "NULL", "640",
+                      "600"),
+          ElementsAre("3", "247", "3", "32", "closure Server.handle", "Server.handle", "1", "0",
+                      "global Cache, field 2", "32", "0", "NULL", "0", "0"),
+          ElementsAre("4", "252", "9", "80", "string", "NULL", "0", "0", "NULL", "NULL", "NULL",
+                      "NULL", "0", "0")));
 }
 
 TEST_F(HeapQueryTest, EdgesAndRoots) {
@@ -134,8 +137,8 @@ TEST_F(HeapQueryTest, SizesAndTheSnapshotItself) {
 TEST_F(HeapQueryTest, WhatRootsRetain) {
   EXPECT_THAT(rows("select path, kind, blocks, bytes from retained where name = 'Cache'"),
               ElementsAre(ElementsAre("globals / Cache", "roots", "2", "2440")));
-  EXPECT_THAT(rows("select name, bytes, parent from retained where row = 0"),
-              ElementsAre(ElementsAre("all roots", "2504", "NULL")));
+  EXPECT_THAT(rows("select name, bytes, parent, outside_bytes from retained where row = 0"),
+              ElementsAre(ElementsAre("all roots", "2504", "NULL", "640")));
 }
 
 TEST_F(HeapQueryTest, Ways) {

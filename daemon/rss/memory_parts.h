@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The resident memory of a process in the parts that cost hardly anything to know: by the kernel's
+// counters and the runtime's, no page is looked at. rss_report.h tells more, at a price.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/discover/gc_stats.h"
+#include "daemon/rss/memory_status.h"
+
+namespace memprofd {
+
+// In bytes; all but the last add up to what is resident.
+struct MemoryParts {
+  // Anonymous memory. Blocks were written to and minor heaps are, so they are resident as far as
+  // anything is; room in the heap may never have been touched: there may be less of it, and more of
+  // the rest.
+  std::uint64_t heap_used = 0;        // garbage that is not swept yet among it
+  std::uint64_t heap_free = 0;        // 0 as well where the runtime's count of it is not known
+  std::uint64_t minor_heaps = 0;      // of all domains
+  std::uint64_t other_anonymous = 0;  // C's memory, stacks, data; without a known heap all of it
+  std::uint64_t files = 0;
+  std::uint64_t shared = 0;
+  std::uint64_t swapped = 0;
+
+  std::uint64_t resident() const {
+    return heap_used + heap_free + minor_heaps + other_anonymous + files + shared;
+  }
+  friend bool operator==(const MemoryParts&, const MemoryParts&) = default;
+};
+
+MemoryParts memory_parts(const MemoryStatus& status, const GcStats& gc);
+
+}  // namespace memprofd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of memory summed up by what they are: the numbers of an RssReport.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "daemon/rss/extent_layer.h"
+#include "daemon/rss/mapping_classes.h"
+#include "daemon/rss/ocaml_parts.h"
+#include "daemon/rss/rss_report.h"
+
+namespace memprofd {
+
+class PageCount {
+ public:
+  // Its arenas are to be there before anything is added; it must outlive this.
+  explicit PageCount(RssReport& report) : report_(report) {}
+
+  // Addresses, resident or not.
+  void add_size(const Extent& piece) { amounts(piece).size += piece.end - piece.begin; }
+  void add(const Extent& piece, bool swapped);
+  // Once all is added. The runtime counts what is free, not where. Blocks were written to: their
+  // pages are resident or swapped out; what is resident beyond them is room.
+  void split_ocaml_heap(const OcamlCounts& counts);
+  // At last.
+  void make_parts(const PartNames& names);
+
+ private:
+  struct Amounts {
+    std::uint64_t resident = 0, size = 0, swapped = 0;
+  };
+  Amounts& amounts(const Extent& piece) {
+    return amounts_[{piece.kind, has_names(piece.kind) ? piece.name : 0}];
+  }
+  void add_in_arena(const Extent& piece, std::uint64_t bytes);
+
+  RssReport& report_;
+  std::map<std::pair<RssClass, std::uint32_t>, Amounts> amounts_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rss/part_finder.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "daemon/rss/thread_stacks.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping that are looked at
+
+}  // namespace
+
+PartFinder::PartFinder(const ResidentReader& reader, const PageMap& pages,
+                       const OcamlRuntime* runtime, std::size_t max_kept, std::stop_token stop)
+    : reader_(reader),
+      pages_(pages),
+      walk_(reader,
+            [this](std::uint64_t user, std::uint64_t bytes) {
+              return ocaml_ ? ocaml_->look_at_chunk(user, bytes) : std::nullopt;
+            },
+            {.max_kept = max_kept,
+             .deadline = std::chrono::steady_clock::now() + kChunkWalkTime,
+             .stop = std::move(stop)}) {
+  if (runtime != nullptr) ocaml_.emplace(reader, *runtime);
+}
+
+void PartFinder::find(const ClassifiedMappings& mappings) {
+  arenas_ = find_arenas(reader_, mappings.libc_data);
+  for (std::size_t i = 0; i < arenas_.size(); ++i) {
+    walk_.walk_arena(arenas_[i], static_cast<std::uint32_t>(i), mappings.break_heap);
+  }
+  if (ocaml_) ocaml_->find_heaps(heaps_);
+  heaps_.seal();
+  find_mapped(mappings);
+  walk_.chunks().seal();
+  walk_.find_cached(arenas_);
+  if (ocaml_) ocaml_->find_tables(walk_, tables_);
+  tables_.seal();
+  stacks_.seal();
+}
+
+// What of it is resident, for those who look at each page.
+std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
+  std::vector<Stretch> runs;
+  const absl::Status scanned = pages_.scan(stretch.begin, stretch.end, [&](const PageRun& run) {
+    if (run.swapped || runs.size() >= kMaxRuns) return;
+    const bool continues = !runs.empty() && runs.back().end == run.begin;
+    if (continues) {
+      runs.back().end = run.end;
+    } else {
+      runs.push_back({run.begin, run.end});
+    }
+  });
+  return scanned.ok() ? runs : std::vector<Stretch>();
+}
+
+// Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
+void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
+  ExtentLayer known = heaps_;
+  for (const Arena& arena : arenas_) {
+    for (const ArenaHeap& heap : arena.heaps) {
+      known.add({.begin = heap.begin, .end = heap.begin + kArenaHeapBytes});
+    }
+  }
+  known.seal();
+  for (const Stretch& stretch : mappings.guarded) {
+    if (known.find(stretch.begin) != nullptr) continue;
+    find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
+  }
+  for (const Extent& stack : stacks_.extents()) known.add(stack);
+  known.seal();
+  if (arenas_.empty()) return;
+  for (const Stretch& stretch : mappings.anonymous) {
+    walk_.walk_mapped(stretch, resident_runs(stretch), known);
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in a process's memory beyond what its mappings tell: malloc's chunks, the OCaml heap,
+// stacks of threads, tables of the runtime, each in a layer of extents.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "daemon/rss/extent_layer.h"
+#include "daemon/rss/glibc_arenas.h"
+#include "daemon/rss/malloc_walk.h"
+#include "daemon/rss/mapping_classes.h"
+#include "daemon/rss/ocaml_parts.h"
+#include "daemon/rss/page_map.h"
+#include "daemon/rss/resident_reader.h"
+
+namespace memprofd {
+
+inline constexpr std::chrono::seconds kChunkWalkTime{5};
+// Chunks of which it is asked who holds them.
+inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
+
+class PartFinder {
+ public:
+  // All must outlive this. runtime: null when there is no OCaml. max_kept: as of MallocOptions.
+  PartFinder(const ResidentReader& reader, const PageMap& pages, const OcamlRuntime* runtime,
+             std::size_t max_kept, std::stop_token stop);
+  PartFinder(const PartFinder&) = delete;
+  PartFinder& operator=(const PartFinder&) = delete;
+
+  // Once.
+  void find(const ClassifiedMappings& mappings);
+
+  const std::vector<Arena>& arenas() const { return arenas_; }
+  OcamlParts* ocaml() { return ocaml_ ? &*ocaml_ : nullptr; }
+  MallocWalk& walk() { return walk_; }
+  // Sealed, each above the one before it: stacks, malloc's chunks, those in caches, tables, heaps.
+  const ExtentLayer& stacks() const { return stacks_; }
+  const ExtentLayer& tables() const { return tables_; }
+  const ExtentLayer& heaps() const { return heaps_; }
+
+ private:
+  std::vector<Stretch> resident_runs(const Stretch& stretch) const;
+  void find_mapped(const ClassifiedMappings& mappings);
+
+  const ResidentReader& reader_;
+  const PageMap& pages_;
+  std::optional<OcamlParts> ocaml_;
+  MallocWalk walk_;
+  std::vector<Arena> arenas_;
+  ExtentLayer stacks_, tables_, heaps_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why memory outside of the heap is still held: which classes of blocks hold how much of it, and
+// the ways from roots that lead to them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/snapshot/answers/block_class.h"
+#include "daemon/snapshot/answers/path_tree.h"
+#include "daemon/snapshot/answers/shortest_paths.h"
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+struct OutsideCount {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;     // outside of the heap
+  std::uint64_t resident = 0;  // of these, as far as their chunks of malloc are known
+};
+
+struct OutsideRow {
+  std::string name;  // of a class: "custom camlzip_stream_ops"
+  OutsideCount reachable;
+  OutsideCount garbage;  // nothing leads to it, and the collector does not know yet
+};
+
+class WhyOutside {
+ public:
+  // wanted: by the name of a block's class. The image must outlive this.
+  WhyOutside(const HeapImage& image, const std::function<bool(const std::string&)>& wanted);
+  WhyOutside(const WhyOutside&) = delete;
+  WhyOutside& operator=(const WhyOutside&) = delete;
+
+  // Those that are wanted and hold something, the ones with the most first.
+  const std::vector<OutsideRow>& classes() const { return rows_; }
+  // To the reachable ones: its sums are of blocks, and of what they hold, exactly.
+  const PathTree& tree() const { return tree_; }
+
+ private:
+  const BlockClasses classes_;
+  const ShortestPaths paths_;
+  PathTree tree_;
+  std::vector<OutsideRow> rows_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot/taking/c_memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/rss/custom_owners.h"
+#include "daemon/rss/ocaml_parts.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/outside_bytes.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// For which the copy is kept at most for this.
+constexpr std::chrono::seconds kTime{10};
+constexpr std::uint64_t kChunkAlignment = 16;
+
+}  // namespace
+
+CMemory::CMemory(const MemoryReader& memory, PageMap pages, OcamlRuntime runtime, Blocks blocks)
+    : blocks_(std::move(blocks)),
+      pages_(std::move(pages)),
+      runtime_(std::move(runtime)),
+      reader_(memory, pages_, ResidentReader::Clock::now() + kTime),
+      parts_(reader_, pages_, &runtime_, kMostOwnedChunks, {}) {}
+
+absl::StatusOr<std::unique_ptr<CMemory>> CMemory::look(int pid, const MemoryReader& memory,
+                                                       const Target& target, const ElfFile& file,
+                                                       Blocks blocks) {
+  ASSIGN_OR_RETURN(PageMap pages, PageMap::open(pid));
+  ASSIGN_OR_RETURN(const std::vector<Mapping> maps, ProcFs().maps(pid));
+  if (maps.size() > kMaxMappings) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pid ", target.pid, " has more than ", kMaxMappings, " mappings"));
+  }
+  ASSIGN_OR_RETURN(OcamlRuntime runtime, find_ocaml_runtime(file, target.load_bias));
+  std::unique_ptr<CMemory> found(
+      new CMemory(memory, std::move(pages), std::move(runtime), std::move(blocks)));
+  PartNames names;
+  found->mappings_ = classify_mappings(maps, target.exe, names);
+  found->parts_.find(found->mappings_);
+  if (!found->mappings_.other_allocator.empty() || found->parts_.arenas().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", target.pid, " does not have its C memory from glibc's malloc"));
+  }
+  found->chunks_.emplace(found->reader_, std::move(found->parts_.walk().kept()));
+  found->chunks_->exclude(found->parts_.heaps());
+  found->chunks_->exclude(found->parts_.walk().cached());
+  return found;
+}
+
+void CMemory::operator()(const BlockPart& part) {
+  if (part.state != BlockState::kUsed) return;
+  if (part.first == 0) {
+    holder_ = {.block = part.address};
+    owner_ = static_cast<std::uint32_t>(holders_.size());
+  }
+  if (own_words(part) && owner_ == holders_.size()) holders_.push_back(holder_);
+}
+
+// Whether the owner has something of it.
+bool CMemory::own_words(const BlockPart& part) {
+  const unsigned tag = tag_of(part.header);
+  if (tag == kCustomTag && part.first == 0 && !part.fields.empty()) {
+    const std::string& identifier = blocks_.identifier(part.fields[0]);
+    holder_.known_bytes = outside_bytes(identifier, part.fields);
+    return own_words_of_custom(identifier, part.fields, owner_, *chunks_);
+  }
+  const bool is_record = !runtime_.abi.domains && holds_values(part.header);
+  const bool is_abstract = tag == kAbstractTag && !blocks_.is_ephemeron(holder_.block);
+  if (!is_record && !is_abstract && tag != kCustomTag) return false;
+  bool holds = false;
+  for (const std::uint64_t word : part.fields) {
+    const bool may_be = word != 0 && word % kChunkAlignment == 0 && !blocks_.in_heap(word);
+    holds |= may_be && chunks_->own(word, owner_);
+  }
+  return holds;
+}
+
+std::vector<ChunkBytes> CMemory::sums() const {
+  std::vector<ChunkBytes> sums(holders_.size());
+  ExtentLayer owned;
+  for (std::size_t i = 0; i < chunks_->chunks().size(); ++i) {
+    const MallocChunk& chunk = chunks_->chunks()[i];
+    const std::uint32_t owner = chunks_->owners()[i];
+    if (owner >= sums.size()) continue;
+    sums[owner].bytes += chunk.bytes;
+    owned.add({.begin = chunk.user, .end = chunk.user + chunk.bytes, .name = owner + 1});
+  }
+  owned.seal();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i].bytes -= std::min(sums[i].bytes, holders_[i].known_bytes);
+  }
+  const ExtentLayer* const layers[] = {&owned};
+  const auto count = [&](const PageRun& run) {
+    if (run.swapped) return;
+    cut_by_layers(layers, run.begin, run.end, [&](const Extent& piece) {
+      if (piece.name != 0) sums[piece.name - 1].resident += piece.end - piece.begin;
+    });
+  };
+  for (const Extent& mapping : mappings_.layer.extents()) {
+    if (!pages_.scan(mapping.begin, mapping.end, count).ok()) break;
+  }
+  return sums;
+}
+
+void CMemory::tell(const std::function<void(std::uint64_t, const ChunkBytes&)>& use) {
+  chunks_->exclude(parts_.tables());
+  chunks_->follow();
+  const std::vector<ChunkBytes> held = sums();
+  for (std::size_t i = 0; i < holders_.size(); ++i) use(holders_[i].block, held[i]);
+}
+
+}  // namespace memprofd

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What blocks of a copy's heap hold of C's memory: chunks of glibc's malloc that they point to, and
+// what these lead to, each chunk once (rss/chunk_owners.h). Custom and abstract blocks, and in
+// OCaml 4 any block with a pointer out of the heap. What Bigarrays and channels are known to hold
+// (snapshot/outside_bytes.h) is no part of what is told.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/elf_file.h"
+#include "daemon/discover/target.h"
+#include "daemon/rss/chunk_owners.h"
+#include "daemon/rss/mapping_classes.h"
+#include "daemon/rss/page_map.h"
+#include "daemon/rss/part_finder.h"
+#include "daemon/rss/resident_reader.h"
+#include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/heap_walk.h"
+
+namespace memprofd {
+
+class CMemory {
+ public:
+  // What the walk knows of blocks.
+  struct Blocks {
+    std::function<const std::string&(std::uint64_t operations)> identifier;
+    std::function<bool(std::uint64_t block)> is_ephemeron;  // by the address of its header
+    std::function<bool(std::uint64_t value)> in_heap;
+  };
+
+  // Walks malloc's chunks of the copy, a process that stands still and that outlives this with its
+  // memory. file: the program's. kFailedPrecondition: its malloc is not glibc's.
+  static absl::StatusOr<std::unique_ptr<CMemory>> look(int pid, const MemoryReader& memory,
+                                                       const Target& target, const ElfFile& file,
+                                                       Blocks blocks);
+
+  // The visitor of a walk of the heap.
+  void operator()(const BlockPart& part);
+  // After that, once: each block that holds something, by the address of its header.
+  void tell(const std::function<void(std::uint64_t block, const ChunkBytes& held)>& use);
+
+ private:
+  CMemory(const MemoryReader& memory, PageMap pages, OcamlRuntime runtime, Blocks blocks);
+  struct Holder {
+    std::uint64_t block = 0;
+    std::uint64_t known_bytes = 0;  // that its shape tells already
+  };
+  bool own_words(const BlockPart& part);
+  std::vector<ChunkBytes> sums() const;
+
+  const Blocks blocks_;
+  const PageMap pages_;
+  const OcamlRuntime runtime_;
+  const ResidentReader reader_;
+  PartFinder parts_;
+  std::optional<ChunkOwners> chunks_;
+  ClassifiedMappings mappings_;
+  std::vector<Holder> holders_;  // by number of the owner
+  Holder holder_;                // of which parts are taken
+  std::uint32_t owner_ = 0;      // its number, if it is one
+};
+
+}  // namespace memprofd

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of numbers, and what they are about last, as in memprofctl's tables.
+import { make } from "./dom";
+import { count } from "./format";
+
+export function table(name: string, heads: readonly string[], rows: readonly (readonly string[])[], more: number): HTMLElement {
+  const row = (cells: readonly string[]): HTMLElement =>
+    make("tr", {}, ...cells.map((cell, i) => make("td", i < cells.length - 1 ? { className: "number" } : {}, cell)));
+  return make("table", { "data-table": name },
+    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...rows.map(row)),
+    ...(more > 0 ? [make("tfoot", {}, make("tr", {}, make("td", { colSpan: heads.length, className: "muted" }, `… ${count(more)} more`)))] : []));
+}
