@@ -50,7 +50,7 @@ HttpHandler guarded(HttpHandler handler) {
 
 }  // namespace
 
-void add_command(std::string_view name, bool allowed, HttpHandler handler, HttpRoutes& routes) {
+void add_command(const char* name, bool allowed, HttpHandler handler, HttpRoutes& routes) {
   routes[absl::StrCat("POST /api/v1/", name)] =
       allowed ? guarded(std::move(handler)) : control_is_off;
 }

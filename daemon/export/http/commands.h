@@ -5,7 +5,6 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -15,7 +14,7 @@ namespace memprofd {
 
 // Adds POST /api/v1/NAME. It is refused unless allowed, to a page of another site (same_site.h),
 // without a Content-Type of application/json, and to who may only ask, which is audited.
-void add_command(std::string_view name, bool allowed, HttpHandler handler, HttpRoutes& routes);
+void add_command(const char* name, bool allowed, HttpHandler handler, HttpRoutes& routes);
 
 template <typename Request>
 absl::StatusOr<Request> parse_command(const std::string& body) {
