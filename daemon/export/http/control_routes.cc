@@ -111,6 +111,25 @@ HttpHandler question(Ask ask) {
 
 void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes) {
   ControlService& control = parts.control;
+  const auto add = [&](const char* name, HttpHandler handler) {
+    add_command(name, allowed, std::move(handler), routes);
+  };
+  add("attach", command(control, &ControlService::attach));
+  add("detach", command(control, &ControlService::detach));
+  add("rate", command(control, &ControlService::set_rate));
+  add("snapshot", snapshot(control, parts.stop));
+  add("heap", heap(parts));
+  add("why", why(parts));
+  add("keep_heap", keep(parts));
+  add("compare_heaps", of_kept(parts.kept, &KeptHeaps::compare));
+  add("find_waste", of_kept(parts.kept, &KeptHeaps::find_waste));
+  add("rss", rss(parts.service));
+  routes["/api/v1/heaps"] =
+      question<::memprof::v1::ListHeapsRequest>([&kept = parts.kept](const auto& request) {
+        return absl::StatusOr<::memprof::v1::ListHeapsResponse>(kept.list(request));
+      });
+  routes["/api/v1/censuses"] = question<::memprof::v1::ListCensusesRequest>(
+      [&kept = parts.kept](const auto& request) { return kept.censuses(request); });
 }
 
 }  // namespace memprofd
