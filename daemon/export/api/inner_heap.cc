@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -67,7 +66,7 @@ absl::Status InnerHeaps::look_at_taken(ControlService& control,
                                        const std::function<bool()>& waits, const Look& look) {
   ASSIGN_OR_RETURN(const auto alone, my_turn());
   ASSIGN_OR_RETURN(HeapImage image, take(control, request, waits));
-  types_.give(image, image.info.pid);
+  types_.give(image);
   count(image);
   return look(image);
 }
@@ -81,7 +80,7 @@ absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, con
   }
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(HeapImage image, read(path, kLimits));
-    types_.give(image, std::nullopt);
+    types_.give(image);
     count(image);
     RETURN_IF_ERROR(look(image));
   }
@@ -93,7 +92,7 @@ absl::Status InnerHeaps::count_kept(const std::string& name) {
   if (!alone.owns_lock()) return absl::UnavailableError("another snapshot is being looked at");
   ASSIGN_OR_RETURN(const std::string path, kept_.path_of(name));
   ASSIGN_OR_RETURN(HeapImage image, read(path, kUnasked));
-  types_.give(image, std::nullopt);
+  types_.give(image);
   count(image);
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 #include "daemon/snapshot/types/guarded_types.h"
 
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <system_error>
 #include <thread>
@@ -15,27 +17,50 @@
 namespace memprofd {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::atomic<int> asking = 0;  // threads
+
+// The program at that path as process pid, or one that has ended.
+struct Program {
+  bool is_here = true;  // the path means its file
+  uid_t user = SourceRights::kNobody;
+};
+
+// Whoever has started it, whatever it may itself: a process that hides has files of root's in
+// /proc.
+uid_t user_of(const std::string& process) {
+  std::ifstream status(process + "/status");
+  unsigned user = SourceRights::kNobody;
+  for (std::string line; std::getline(status, line);) {
+    if (std::sscanf(line.c_str(), "Uid: %u", &user) == 1) break;
+  }
+  return user;
+}
+
+Program program_of(std::uint32_t pid, const std::string& path) {
+  const std::string process = absl::StrCat("/proc/", pid);
+  std::error_code error;
+  if (fs::read_symlink(process + "/exe", error) != path || error) return {};
+  return {.is_here = fs::equivalent(path, process + "/exe", error), .user = user_of(process)};
+}
 
 // What is asked for the files of one heap. It owns all that it touches.
 struct Question {
   std::vector<std::string> places;
-  std::string program, ocaml_version;
-  std::optional<std::uint32_t> pid;
-  SourceRights rights;
+  ImageInfo info;
+  std::uint64_t most_memory;
   std::unique_ptr<SourceFiles> files = {};  // once it has been asked
 
   SourceUnit find(const std::string& unit) {
     if (!files) {
-      files = std::make_unique<SourceFiles>(is_here() ? program : "", ocaml_version, rights);
+      const Program program = program_of(info.pid, info.program);
+      files = std::make_unique<SourceFiles>(
+          program.is_here ? info.program : "", info.ocaml_version,
+          SourceRights{.user = program.user, .most_memory = most_memory});
       for (const std::string& place : places) (void)files->add(place);  // it may have gone
     }
     return files->find(unit);
-  }
-  bool is_here() const {
-    std::error_code error;
-    return !pid ||
-           std::filesystem::equivalent(program, absl::StrCat("/proc/", *pid, "/exe"), error);
   }
 };
 
@@ -73,13 +98,9 @@ absl::Status GuardedTypes::check() const {
   return absl::OkStatus();
 }
 
-void GuardedTypes::give(HeapImage& image, std::optional<std::uint32_t> pid) const {
+void GuardedTypes::give(HeapImage& image) const {
   const auto question = std::make_shared<Question>(
-      Question{.places = places_,
-               .program = image.info.program,
-               .ocaml_version = image.info.ocaml_version,
-               .pid = pid,
-               .rights = {.as_owner = true, .most_memory = kMostMemory}});
+      Question{.places = places_, .info = image.info, .most_memory = kMostMemory});
   PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
                        kPatience);
   give_types(

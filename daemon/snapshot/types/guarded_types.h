@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of the source for heaps of anybody's programs, in a service that has more rights than those
-// have who wrote the compiler's files: SourceRights says which are read, by parsers that take
-// anything, within a bound of memory. A file system may never answer, so they are looked for and
-// read in threads of their own, which are waited for only so long.
+// have who wrote the compiler's files and those who hear of them. What is read outside of places
+// that the administrator gives is what the user who runs the program could read himself, and of a
+// program that has ended what everybody could; by parsers that take anything, within a bound of
+// memory. A file system may never answer, so files are looked for and read in threads of their own,
+// which are waited for only so long.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,9 +48,9 @@ class GuardedTypes {
 
   // kNotFound: one is not there.
   absl::Status check() const;
-  // pid: of the program, if it runs: only if its path means its own file here, not another one
-  // outside of its container, files are looked for beside it.
-  void give(HeapImage& image, std::optional<std::uint32_t> pid) const;
+  // While the program runs, files are looked for beside it only if its path means its own file
+  // here, not another one outside of its container.
+  void give(HeapImage& image) const;
 
  private:
   static constexpr std::chrono::seconds kPatience{10};

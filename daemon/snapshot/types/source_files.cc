@@ -39,8 +39,8 @@ SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version, 
     : program_(std::move(program)), format_(compiler_format_of(ocaml_version)), rights_(rights) {}
 
 absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Place place) const {
-  if (!rights_.as_owner) return open_regular_file(path, path);
-  return open_as_user(path, place == kGiven ? std::nullopt : std::optional(owner_));
+  if (!rights_.user) return open_regular_file(path, path);
+  return open_as_user(path, place == kGiven ? std::nullopt : rights_.user);
 }
 
 // Links on the way to a place that is given are its giver's.
@@ -70,10 +70,10 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Pla
   std::vector<Entry> entries;
   UniqueFd opened;
   std::string seen = folder;
-  if (rights_.as_owner) {
-    auto of_owner = open(folder, place);
-    if (!of_owner.ok()) return entries;
-    opened = *std::move(of_owner);
+  if (rights_.user) {
+    auto of_user = open(folder, place);
+    if (!of_user.ok()) return entries;
+    opened = *std::move(of_user);
     seen = absl::StrCat("/proc/self/fd/", opened.get());
   }
   std::error_code error;
@@ -103,8 +103,6 @@ void SourceFiles::add_usual_places() {
   if (std::exchange(has_usual_places_, true)) return;
   const fs::path program(program_);
   if (program.is_absolute()) {
-    struct ::stat file {};
-    if (::stat(program_.c_str(), &file) == 0) owner_ = file.st_uid;
     add_folder(program.parent_path(), kProgram, 0);
     for (fs::path above = program.parent_path(); above != above.root_path();
          above = above.parent_path()) {

@@ -23,11 +23,15 @@
 
 namespace memprofd {
 
-// For who reads files with more rights than those have who may have put them there.
+// For who reads files with more rights than those have who may have put them there, or who hears of
+// it.
 struct SourceRights {
-  // No link is followed; and of what is not in a place that was given only that is read which the
-  // owner of the program's file could read himself.
-  bool as_owner = false;
+  // Who owns no file: he may read what everybody may.
+  static constexpr uid_t kNobody = ~uid_t{0};
+
+  // No link is followed; and of what is not in a place that was given only that is read which this
+  // user could read himself. Not set: what this process may.
+  std::optional<uid_t> user = std::nullopt;
   // Memory of all that is read, about; a file has at most MarshalGraph::kMostBytes twice.
   std::uint64_t most_memory = ~std::uint64_t{0};
 };
@@ -49,7 +53,6 @@ class SourceFiles {
   static absl::StatusOr<std::string> place_at(const std::string& path);
 
  private:
-  static constexpr uid_t kNobody = ~uid_t{0};
   static constexpr std::size_t kMostEntries = 500'000;  // of folders that are looked through
   static constexpr std::size_t kMostFolders = 4'096;    // of load paths
   static constexpr std::uint64_t kMostFileBytes = 256 << 20;
@@ -78,7 +81,6 @@ class SourceFiles {
   const std::string program_;
   const int format_;
   const SourceRights rights_;
-  uid_t owner_ = kNobody;  // of the program's file
   bool has_usual_places_ = false;
   std::size_t entries_ = 0;
   std::uint64_t bytes_ = 0;

@@ -3,16 +3,22 @@
 
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <csignal>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <latch>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/kit/image_builder.h"
 #include "tests/kit/marshal_bytes.h"
 #include "tests/kit/temp_dir.h"
@@ -76,9 +82,9 @@ TEST(GuardedTypes, AreOfPlacesThatAreGiven) {
   const TempDir dir;
   dir.write("deep/cache.cmi", cache_interface());
   HeapImage image = image_of("/none/shop");
-  GuardedTypes().give(image, std::nullopt);
+  GuardedTypes().give(image);
   EXPECT_EQ(0u, image.types_found.modules);
-  GuardedTypes({dir.path()}).give(image, std::nullopt);
+  GuardedTypes({dir.path()}).give(image);
   EXPECT_EQ(1u, image.types_found.modules);
   EXPECT_EQ("string", image.types[image.type(0)].name);
   EXPECT_FALSE(image.types_found.out_of_time);
@@ -91,45 +97,72 @@ TEST(GuardedTypes, APlaceThatIsNotThereIsRefused) {
   EXPECT_TRUE(absl::IsNotFound(status));
 }
 
-// A copy of sleep that runs, and ends with this.
-class Sleeper {
- public:
-  explicit Sleeper(std::string path) {
-    std::filesystem::copy_file("/bin/sleep", path);
-    char seconds[] = "600";
-    char* const arguments[] = {path.data(), seconds, nullptr};
-    EXPECT_EQ(0, ::posix_spawn(&pid_, path.c_str(), nullptr, nullptr, arguments, environ));
+// A copy of sleep, with a file of its module beside it.
+class BesideTheProgram : public ::testing::Test {
+ protected:
+  static constexpr uid_t kUser = 4711;
+
+  BesideTheProgram() {
+    std::filesystem::copy_file("/bin/sleep", path_);
+    interface_ = dir_.write("cache.cmi", cache_interface());
+    allow(dir_.path(), 0755);
+    allow(interface_, 0644);
   }
-  Sleeper(const Sleeper&) = delete;
-  Sleeper& operator=(const Sleeper&) = delete;
-  ~Sleeper() {
+  ~BesideTheProgram() override {
+    if (pid_ == 0) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+  static void allow(const std::string& path, mode_t mode) {
+    EXPECT_EQ(0, ::chmod(path.c_str(), mode));
+  }
+  // The command ends in running the program.
+  void run(std::string command) {
+    char shell[] = "/bin/sh", option[] = "-c";
+    char* const arguments[] = {shell, option, command.data(), nullptr};
+    ASSERT_EQ(0, ::posix_spawn(&pid_, shell, nullptr, nullptr, arguments, environ));
+    const std::string exe = absl::StrCat("/proc/", pid_, "/exe");
+    std::error_code error;
+    while (std::filesystem::read_symlink(exe, error) != path_ && !error) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    ASSERT_FALSE(error) << command;
+  }
+  bool is_typed() {
+    HeapImage image = image_of(path_);
+    image.info.pid = static_cast<std::uint32_t>(pid_);
+    GuardedTypes().give(image);
+    return image.types_found.modules == 1;
+  }
 
- private:
+  const TempDir dir_;
+  const std::string path_ = dir_.path("shop");
+  std::string interface_;
   pid_t pid_ = 0;
 };
 
-TEST(GuardedTypes, AreThoseBesideTheProgram) {
-  const TempDir dir;
-  dir.write("cache.cmi", cache_interface());
-  const Sleeper program(dir.path("shop"));
-  HeapImage image = image_of(dir.path("shop"));
-  GuardedTypes().give(image, program.pid());
-  EXPECT_EQ(1u, image.types_found.modules);
+TEST_F(BesideTheProgram, FilesAreReadThatItsUserCouldRead) {
+  if (::geteuid() != 0) GTEST_SKIP() << "another user is made by root only";
+  run("exec setpriv --reuid 4711 --clear-groups " + path_ + " 600");
+  EXPECT_TRUE(is_typed());
+  allow(interface_, 0600);
+  EXPECT_FALSE(is_typed()) << "root's own";
+  EXPECT_EQ(0, ::chown(interface_.c_str(), kUser, kUser));
+  EXPECT_TRUE(is_typed());
 }
 
-TEST(GuardedTypes, AreNotThoseBesideAnotherFileOfTheProgramsPath) {
-  const TempDir dir;
-  dir.write("cache.cmi", cache_interface());
-  dir.write("shop", "a program outside of the container that the running one is in");
-  HeapImage image = image_of(dir.path("shop"));
-  GuardedTypes().give(image, static_cast<std::uint32_t>(::getpid()));
-  EXPECT_EQ(0u, image.types_found.modules);
-  GuardedTypes().give(image, std::nullopt);
-  EXPECT_EQ(1u, image.types_found.modules) << "a program that has ended";
+TEST_F(BesideTheProgram, FilesAreNotReadOfAnotherContainer) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a mount namespace is made by root only";
+  std::filesystem::copy_file("/bin/sleep", dir_.path("other"));
+  run("exec unshare --mount sh -c 'mount --bind " + dir_.path("other") + " " + path_ + " && exec " +
+      path_ + " 600'");
+  EXPECT_FALSE(is_typed()) << "its path is another file's here";
+}
+
+TEST_F(BesideTheProgram, OfOneThatHasEndedFilesAreReadThatEverybodyCouldRead) {
+  EXPECT_TRUE(is_typed());
+  allow(interface_, 0600);
+  EXPECT_FALSE(is_typed());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-// A program in a folder of its owner, who is not the user of this process.
+// A program in a folder of who runs it, who is not the user of this process.
 class FilesOfOthers : public ::testing::Test {
  protected:
   static constexpr uid_t kOwner = 4711, kOther = 4712;
@@ -37,7 +37,7 @@ class FilesOfOthers : public ::testing::Test {
     return path;
   }
   bool is_found(const std::string& unit, const std::string& place = "",
-                SourceRights rights = {.as_owner = true}) const {
+                SourceRights rights = {.user = kOwner}) const {
     SourceFiles files(dir_.path("shop/shop"), "5.3.0", rights);
     EXPECT_TRUE(place.empty() || files.add(place).ok());
     return files.find(unit).interface != nullptr;
@@ -46,7 +46,7 @@ class FilesOfOthers : public ::testing::Test {
   const TempDir dir_;
 };
 
-TEST_F(FilesOfOthers, AreReadWhereTheProgramsOwnerCouldReadThem) {
+TEST_F(FilesOfOthers, AreReadWhereTheProgramsUserCouldReadThem) {
   write("shop/mine.cmi", kOwner);
   write("shop/everybodys.cmi", kOther, 0644);
   EXPECT_TRUE(is_found("Mine"));
@@ -56,9 +56,14 @@ TEST_F(FilesOfOthers, AreReadWhereTheProgramsOwnerCouldReadThem) {
   EXPECT_FALSE(is_found("Secret"));
   EXPECT_FALSE(is_found("Roots"));
   EXPECT_TRUE(is_found("Secret", "", {})) << "who has no more rights than its own may";
+  EXPECT_FALSE(is_found("Everybodys", "", {.user = SourceRights::kNobody}))
+      << "the folder is closed";
+  give(dir_.path("shop"), kOwner, 0755);
+  EXPECT_TRUE(is_found("Everybodys", "", {.user = SourceRights::kNobody}));
+  EXPECT_FALSE(is_found("Mine", "", {.user = SourceRights::kNobody}));
 }
 
-TEST_F(FilesOfOthers, NoLinkLeadsToWhatTheOwnerCouldNotRead) {
+TEST_F(FilesOfOthers, NoLinkLeadsToWhatTheUserCouldNotRead) {
   const std::string secret = write("other/secret.cmi", kOther, 0644);
   give(dir_.path("other"), kOther, 0700);
   dir_.link("shop/secret.cmi", secret);
@@ -79,13 +84,13 @@ TEST_F(FilesOfOthers, ThatAreGivenAreReadWhosesoeverTheyAre) {
 TEST_F(FilesOfOthers, ABoundOfMemoryEndsTheReading) {
   write("shop/a.cmi", kOwner);
   write("shop/b.cmi", kOwner);
-  SourceFiles files(dir_.path("shop/shop"), "5.3.0", {.as_owner = true, .most_memory = 0});
+  SourceFiles files(dir_.path("shop/shop"), "5.3.0", {.user = kOwner, .most_memory = 0});
   EXPECT_NE(nullptr, files.find("A").interface);
   EXPECT_EQ(nullptr, files.find("B").interface);
 }
 
 TEST_F(FilesOfOthers, APlaceThatIsNotThereIsSaid) {
-  SourceFiles files("", "5.3.0", {.as_owner = true});
+  SourceFiles files("", "5.3.0", {.user = kOwner});
   EXPECT_TRUE(absl::IsNotFound(files.add(dir_.path("none"))));
   EXPECT_FALSE(is_found("Mine"));
 }
