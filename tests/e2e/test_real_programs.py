@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unmodified programs from Debian and npm: stripped, threaded, with their own workloads."""
 
+import collections
+import contextlib
 import json
+import signal
+import statistics
 import threading
 import time
 import unittest
@@ -9,6 +13,9 @@ import unittest
 import harness
 from harness import EXPECTED_DROPS, MATRIX, NOT_PROFILABLE, E2ETest, eventually
 from real_programs import Bsc, Coqc, Haxe, Ocamlopt, Ocsigenserver, Prefix, Unison, Wrk
+
+LOOKS = 15 if MATRIX else 5  # at the memory of a program that runs
+WITHIN = 0.02
 
 only_in_matrix = unittest.skipUnless(MATRIX, "takes long, or needs packages that only make test-matrix installs")
 
@@ -181,6 +188,84 @@ class Refused(RealProgram):
         process = self.process(Bsc(self.folder))
         self.refused(process.pid, "stripped", "keep its symbol table")
         self.assertTrue(process.running())
+
+
+class RealMemory(RealProgram):
+    """Where the resident memory is: it adds up while they run, and to the byte when they stand still."""
+
+    def setUp(self):
+        super().setUp()
+        self.memprofd = self.daemon()
+
+    def rss(self, pid):
+        """The kernel's count, by how much the parts are more, and the parts by kind; bytes. The program is no target."""
+        answer = self.memprofd.ctl_json("rss", "--pid", pid)
+        kinds = collections.Counter()
+        for part in answer["parts"]:
+            kinds[part["kind"]] += int(part["resident_bytes"])
+        self.assertEqual(int(answer["counted_bytes"]), kinds.total())
+        return int(answer["rss_bytes"]), int(answer["counted_bytes"]) - int(answer["rss_bytes"]), kinds, answer["notes"]
+
+    def look_again(self, pid):
+        time.sleep(1.05)  # an answer of the last second is given again
+        return self.rss(pid)
+
+    @contextlib.contextmanager
+    def standing_still(self, process):
+        process.popen.send_signal(signal.SIGSTOP)
+        try:
+            eventually(lambda: harness.proc_status(process.pid, "State").startswith("T"), "it stands still")
+            yield
+        finally:
+            process.popen.send_signal(signal.SIGCONT)
+
+    def check(self, process, name, heap=True):
+        """heap: whether it has one that is known, and uses it."""
+        looks = [self.look_again(process.pid)[:2] for _ in range(LOOKS)]
+        off = [abs(more) / rss for rss, more in looks]
+        self.assertLess(statistics.median(off), WITHIN, looks)
+        with self.standing_still(process):
+            rss, more, kinds, notes = eventually(lambda: found if (found := self.rss(process.pid))[1] == 0 else None,
+                                                 "a look at it once it stands still")
+        self.assertEqual(0, more)
+        self.assertEqual([], notes)
+        if heap:
+            self.assertGreater(kinds["ocaml_heap_used"], 0.02 * rss, kinds)
+        harness.NOTES.append(f"{name}: {rss / 2**20:.1f} MiB, parts off by {statistics.median(off):.2%} at the median and "
+                             f"{max(off):.2%} at most of {LOOKS} looks, {more} B when it stands still; "
+                             f"not known: {kinds['other'] / rss:.2%}, malloc not walked: {kinds['malloc_unwalked'] / rss:.2%}")
+
+    def under_load(self, server, name):
+        load = self.process(Wrk(server.url, paced=not MATRIX))
+        self.check(server, name)
+        counts = load.finish()
+        self.assertEqual((0, ""), (counts["bad_answers"], counts["socket_errors"]))
+
+    def test_ocsigenserver(self):
+        self.under_load(self.process(Ocsigenserver(self.folder)), "ocsigenserver")
+
+    def test_ocsigenserver_of_ocaml_5(self):
+        prefix = self.prefix("trixie-ocsigenserver")
+        self.under_load(self.process(Ocsigenserver(prefix.folder, prefix)), "ocsigenserver of OCaml 5")
+
+    def test_ocamlopt(self):
+        self.check(self.process(Ocamlopt(self.folder / "work", functions=20_000)), "ocamlopt")
+
+    @only_in_matrix
+    def test_coqc(self):
+        process = self.process(Coqc(self.folder / "work", goals=5_000))
+        eventually(process.has_plugins, "it is at work")
+        self.check(process, "coqc")
+
+    @only_in_matrix
+    def test_haxe(self):
+        server = self.process(Haxe(self.folder))
+        server.compile()
+        self.check(server, "haxe")
+
+    @only_in_matrix
+    def test_unison(self):
+        self.check(self.process(Unison(self.folder)), "unison")
 
 
 if __name__ == "__main__":
