@@ -178,7 +178,7 @@ $(BUILD)/memprofctl: $(CTL_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofd.a
 BPF_CFLAGS := -target bpf -D__TARGET_ARCH_$(subst aarch64,arm64,$(subst x86_64,x86,$(ARCH))) -mcpu=v3 -O2 -g \
               -Wall -Werror -I. -Iagent-lib/include -I/usr/include/$(ARCH)-linux-gnu
 
-$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) agent-lib/include/memprof_agent_abi.h
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) agent-lib/include/memprof_agent_abi.h agent-lib/include/memprof_c_heap_abi.h
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
@@ -192,9 +192,9 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/bpf/%.bpf.o
 
 # No red zone: the kernel may push on the stack at a probe. Functions and lines are all that is told of
 # the code (-g1): the file is copied into containers while a thread of the program waits.
-AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib/include
-AGENT_SRC    := $(wildcard agent-lib/*.c agent-lib/walk/*.c) agent-lib/stubs_$(ARCH).S
-AGENT_HEADERS := $(wildcard agent-lib/*.h agent-lib/walk/*.h agent-lib/include/*.h)
+AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib -Iagent-lib/include
+AGENT_SRC    := $(wildcard agent-lib/*.c agent-lib/c_heap/*.c agent-lib/walk/*.c) agent-lib/stubs_$(ARCH).S
+AGENT_HEADERS := $(wildcard agent-lib/*.h agent-lib/c_heap/*.h agent-lib/walk/*.h agent-lib/include/*.h)
 AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
 
 $(BUILD)/agent/%.c.o: agent-lib/%.c $(AGENT_HEADERS)
@@ -271,7 +271,7 @@ uninstall:
 grafana-dashboards:
 	$(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/dashboards/grafana_npm.py
 
-SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/walk/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
+SOURCES := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) $(wildcard bpf/*.[ch] agent-lib/*.[ch] agent-lib/c_heap/*.[ch] agent-lib/walk/*.[ch] agent-lib/include/*.h agent-lib/values/*.[ch] tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
 format:
 	$(Q)clang-format -i $(SOURCES)
 format-check:

@@ -29,6 +29,7 @@
 #include <pthread.h>
 
 #include "batch.h"
+#include "c_heap/c_heap.h"
 #include "domain_words.h"
 #include "domains.h"
 #include "walk/late_stacks.h"
@@ -55,6 +56,12 @@ static void at_minor_gc_end_of_session(void)
 	memprof_session_check(now_ns);
 }
 
+static void care_for_c_heap(void)
+{
+	memprof_c_heap_check(memprof_activity.watchers != 0 &&
+			     memprof_now_ns() <= memprof_agent_control.requested_until_ns);
+}
+
 static void on_minor_gc_end(void)
 {
 	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
@@ -65,6 +72,8 @@ static void on_minor_gc_end(void)
 		else if (memprof_session_due() || memprof_profiles_follow())
 			memprof_domains_call_back();
 	}
+	if (UNLIKELY(memprof_c_heap_needs_care()))
+		care_for_c_heap();
 	if (UNLIKELY(memprof_snapshot_child != 0))
 		memprof_snapshot_reap();
 	if (next_minor_gc_end)
@@ -77,8 +86,11 @@ static void on_minor_gc_end(void)
  */
 __attribute__((visibility("default"))) void memprof_agent_poll(void)
 {
-	if (memprof_agent_control.state != MEMPROF_AGENT_UNSUPPORTED)
-		memprof_session_start_if_due();
+	if (memprof_agent_control.state == MEMPROF_AGENT_UNSUPPORTED)
+		return;
+	memprof_session_start_if_due();
+	if (memprof_c_heap_needs_care())
+		care_for_c_heap();
 }
 
 /* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
@@ -88,6 +100,7 @@ __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { re
 static void in_forked_child(void)
 {
 	memprof_agent_control.requested_rate = 0;
+	memprof_c_heap_forget();
 	memprof_batch_forget();
 	memprof_snapshot_forget();
 }

@@ -77,6 +77,21 @@ memprof_probe_batch:
 	.cfi_endproc
 	.size	memprof_probe_batch, . - memprof_probe_batch
 
+/*
+ * void memprof_c_heap_probe(event)
+ *
+ * Where events of C memory are to be had (include/memprof_c_heap_abi.h). Found by its name: a note
+ * of its own would be a second probe to look for in each mapping. A one-byte nop too.
+ */
+	.globl	memprof_c_heap_probe
+	.type	memprof_c_heap_probe, @function
+memprof_c_heap_probe:
+	.cfi_startproc
+	nop
+	ret
+	.cfi_endproc
+	.size	memprof_c_heap_probe, . - memprof_c_heap_probe
+
 /* The kernel counts watchers in the first half; the agent sets the second while
  * a session runs. Side by side, so that one load answers "anything to do?". */
 	.section .probes, "aw", @progbits

@@ -11,6 +11,7 @@
 #define MEMPROF_EVENTS_H
 
 #include "../agent-lib/include/memprof_agent_abi.h"
+#include "../agent-lib/include/memprof_c_heap_abi.h"
 
 /* Entries one captured stack holds at most (after run-length coding). Further,
  * outer frames are cut off and MEMPROF_CAPTURE_TRUNCATED is set. */
@@ -39,6 +40,7 @@ enum memprof_event_kind {
 	MEMPROF_EVENT_OBSERVED = 4,
 	MEMPROF_EVENT_FORK = 5,
 	MEMPROF_EVENT_PACKED = 6,
+	MEMPROF_EVENT_C_BLOCK = 7,
 };
 
 struct memprof_event_header {
@@ -59,6 +61,8 @@ enum memprof_capture_flags {
 	MEMPROF_CAPTURE_TRUNCATED = 2,
 	/* The walk ended at an address that is in no frame table or at unreadable memory. */
 	MEMPROF_CAPTURE_BROKEN = 4,
+	/* A block of C memory was allocated there: no sample of the runtime's. */
+	MEMPROF_CAPTURE_OF_C = 8,
 };
 
 /* The callstack at a sampling instant. */
@@ -110,6 +114,17 @@ struct memprof_observed {
 	__u32 size_words; /* of the block, without header; 0: not known */
 };
 
+/* A sampled block of C memory (memprof_c_heap_abi.h). Its stack goes before it as a capture. */
+struct memprof_c_block {
+	struct memprof_event_header header;
+	__u64 stack_id; /* 0: the stack is not known */
+	__u64 id;
+	__u64 bytes; /* 0: the block is freed, and what follows says nothing */
+	__u32 n_samples;
+	__u32 generation;
+	__u64 lost; /* such events lost so far */
+};
+
 enum memprof_lifecycle_what {
 	MEMPROF_LIFECYCLE_EXEC = 1,
 	MEMPROF_LIFECYCLE_THREAD_EXIT = 2,
@@ -141,7 +156,11 @@ enum memprof_kernel_drop {
 	MEMPROF_DROP_OBSERVED_NO_STATE = 7, /* the domain state is unreadable */
 	MEMPROF_DROP_OBSERVED_RING_FULL = 8,
 	MEMPROF_DROP_CHILDREN_FULL = 9, /* a child whose own children will not be noticed */
-	MEMPROF_KERNEL_DROPS = 10,
+	MEMPROF_DROP_C_EVENT_LOST = 10, /* no room in the ring, or unreadable */
+	MEMPROF_DROP_C_STACK_LOST = 11, /* no room for it, or for its walk */
+	MEMPROF_DROP_C_NO_RECORD = 12,	/* the runtime has not noted where OCaml code called C */
+	MEMPROF_DROP_C_NO_LOCK = 13,	/* a thread that is not in OCaml's hands */
+	MEMPROF_KERNEL_DROPS = 14,
 };
 
 /* What the kernel side did; index into the counts map (per CPU, u64). */
@@ -151,7 +170,8 @@ enum memprof_kernel_count {
 	MEMPROF_COUNT_BATCHES = 2,
 	MEMPROF_COUNT_USER_CALLSTACKS = 3, /* Printexc.get_callstack, not ours */
 	MEMPROF_COUNT_OBSERVED = 4,
-	MEMPROF_KERNEL_COUNTS = 5,
+	MEMPROF_COUNT_C_EVENTS = 5,
+	MEMPROF_KERNEL_COUNTS = 6,
 };
 
 /* How the program has ended (bpf/program_end.bpf.h): its status, as wait() has it, and */
@@ -188,6 +208,8 @@ MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
 MEMPROF_ASSERT_SIZE(struct memprof_packed, 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_packed_batch, 48 + 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_observed, 88);
+MEMPROF_ASSERT_SIZE(struct memprof_c_block, 64);
+MEMPROF_ASSERT_SIZE(struct memprof_c_event, 40);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_fork, 32);
 

@@ -326,20 +326,14 @@ static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
 	return 0;
 }
 
-/*
- * Walks the stack. top: in OCaml 4, where the domain state's bottom_of_stack lies,
- * which last_return_address follows; in OCaml 5 the current stack_info. Fills entries
- * and stack_id, alloc_idx, flags, n_frames, n_entries of the event. -1 when the top
- * is unreadable.
- */
-static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 top, __s32 alloc_idx)
+/* From where the walk is: fills entries and stack_id, alloc_idx, flags, n_frames, n_entries of
+ * the event. */
+static inline void memprof_walk_on(struct memprof_scratch *scratch, __s32 alloc_idx)
 {
 	struct memprof_walk_context context = {scratch};
 	struct memprof_capture *capture = (struct memprof_capture *)scratch->event;
 	struct memprof_walk *walk = &scratch->walk;
-	memprof_start_walk(walk, alloc_idx);
-	if (memprof_find_top(walk, top) != 0)
-		return -1;
+
 	/* Null: this thread has not entered OCaml code yet. A real chunk holds at
 	 * least one frame, so that two steps a frame are enough. */
 	if (walk->sp != 0) {
@@ -352,6 +346,19 @@ static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 top
 	capture->flags = walk->flags;
 	capture->n_frames = walk->n_frames;
 	capture->n_entries = walk->n_entries;
+}
+
+/*
+ * Walks the stack. top: in OCaml 4, where the domain state's bottom_of_stack lies,
+ * which last_return_address follows; in OCaml 5 the current stack_info. -1 when the top
+ * is unreadable.
+ */
+static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 top, __s32 alloc_idx)
+{
+	memprof_start_walk(&scratch->walk, alloc_idx);
+	if (memprof_find_top(&scratch->walk, top) != 0)
+		return -1;
+	memprof_walk_on(scratch, alloc_idx);
 	return 0;
 }
 

@@ -39,6 +39,11 @@ const volatile __u32 stat_words_offset = 0;
 const volatile __u32 young_ptr_offset = 0;
 const volatile __u32 young_end_offset = 0;
 const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
+/* C memory, in OCaml 5: where the domain state has its link to the stack of C code, and the
+ * runtime's code that calls C. */
+const volatile __u32 c_stack_offset = 0;
+const volatile __u64 c_call_begin = 0;
+const volatile __u64 c_call_end = 0;
 const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
 const volatile bool follow_forks = false;
@@ -110,8 +115,8 @@ static __always_inline enum caller find_caller(struct memprof_walk *walk, __u64 
 	return CALLER_MEMPROF;
 }
 
-/* A stack that was sent before goes as its id only. */
-static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid)
+/* A stack that was sent before goes as its id only. False when it could not be sent. */
+static __always_inline bool send_stack(struct memprof_scratch *slot, __u32 tid)
 {
 	struct memprof_capture *capture = (struct memprof_capture *)slot->event;
 	__u32 key = capture->stack_id % MEMPROF_SEEN_STACKS;
@@ -128,18 +133,24 @@ static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid
 	/* Keeps the bound and the size in one register for the verifier. */
 	asm volatile("" : "+r"(n));
 	if (n > MEMPROF_MAX_STACK_ENTRIES)
-		return;
+		return true;
 	if (bpf_ringbuf_output(&events, slot->event, sizeof(*capture) + n * sizeof(__u64),
-			       wakeup_flags()) != 0) {
-		count_capture_drop(MEMPROF_DROP_CAPTURE_RING_FULL);
-		return;
-	}
-	count_done(MEMPROF_COUNT_CAPTURES);
+			       wakeup_flags()) != 0)
+		return false;
 	if (n > 0) {
 		count_done(MEMPROF_COUNT_STACKS_SENT);
 		if (mark)
 			*mark = id;
 	}
+	return true;
+}
+
+static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid)
+{
+	if (send_stack(slot, tid))
+		count_done(MEMPROF_COUNT_CAPTURES);
+	else
+		count_capture_drop(MEMPROF_DROP_CAPTURE_RING_FULL);
 }
 
 /* top: where the walk begins, see memprof_walk_stack(). */
@@ -233,6 +244,10 @@ int observe_domains(struct pt_regs *ctx)
 		memprof_walk_read(&stack, sizeof(stack), allocation.state + current_stack_offset);
 	return observe_allocation(&allocation, stack);
 }
+
+/* ---- C memory ---- */
+
+#include "c_heap.bpf.h"
 
 /* ---- batches ---- */
 

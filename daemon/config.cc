@@ -84,6 +84,14 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_flag("--no-inject", config.no_inject, "Use only an agent that is in the program already");
   app.add_flag("--follow-forks", config.follow_forks,
                "Profile also the children that programs fork (default: they are left alone)");
+  app.add_flag_callback(
+      "--c-heap",
+      [&config] {
+        if (config.c_heap_interval == 0) config.c_heap_interval = kUsualCHeapInterval;
+      },
+      "Follow also what C code takes by malloc, shown as heap=c (off by default)");
+  add_size(app, "--c-heap-interval", config.c_heap_interval, kMinCHeapInterval, kMaxCHeapInterval,
+           "Follow it with a sample per so many bytes (default: 512KiB)");
   app.add_option(
          "--mode", config.mode,
          "Choose auto: with the agent, or observed where that is impossible; agent; observe: "

@@ -24,6 +24,7 @@ struct Config {
   double max_overhead = kUsualMaxOverhead;  // share of a program's CPU; 0: no budget
   bool no_inject = false;
   bool follow_forks = false;
+  std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
   AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
   CaptureMode capture = CaptureMode::kAuto;

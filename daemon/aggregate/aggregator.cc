@@ -10,6 +10,9 @@ Heap heap_of(std::uint32_t kind) {
   return kind == MEMPROF_ALLOC_MAJOR || kind == MEMPROF_DEALLOC_MAJOR ? Heap::kMajor : Heap::kMinor;
 }
 
+// Numbers of C's blocks among those of OCaml's.
+SampleId c_sample(std::uint64_t number) { return SampleId(number | std::uint64_t{1} << 63); }
+
 SampleEvent event_of(const memprof_record& record, const LiveSample& sample) {
   SampleEvent event{record, sample.alloc_class(), sample.alloc_time_ns()};
   event.record.n_samples = sample.n_samples();
@@ -85,7 +88,7 @@ bool Aggregator::forget(Fn is_gone) {
     return true;
   }
   live_.erase_if([&](const LiveSample& sample) {
-    const bool forgets = is_gone(session_of(sample));
+    const bool forgets = !of_c(sample) && is_gone(session_of(sample));
     if (forgets) forget_block(sample);
     return forgets;
   });
@@ -104,7 +107,7 @@ void Aggregator::forget_block(const LiveSample& sample) {
   cell.ages.add(Heap::kMinor, age_of(sample), n, each.words);
   counters.forgotten.add(Heap::kMinor, age_of(sample), n, each.words);
   counters.remove_live(n, each, of.block_words());
-  totals_.live.subtract(n, each);
+  if (!of_c(sample)) totals_.live.subtract(n, each);
   --session.live;
 }
 
@@ -114,7 +117,7 @@ std::uint64_t Aggregator::age_of(const LiveSample& sample) const {
 }
 
 std::vector<LiveOfSession> Aggregator::live_by_session() const {
-  std::array<std::vector<AgeCounts>, kSessions> ages;
+  std::array<std::vector<AgeCounts>, kSessions + 1> ages;  // the last is that of C's memory
   live_.for_each([&](const LiveSample& sample) {
     std::vector<AgeCounts>& of_session = ages[sample.session()];
     of_session.resize(by_class_.size());
@@ -124,9 +127,10 @@ std::vector<LiveOfSession> Aggregator::live_by_session() const {
                                                  of.weight(rate_of(sample)).words);
   });
   std::vector<LiveOfSession> result;
-  for (std::uint32_t session = 0; session < kSessions; ++session) {
+  for (std::uint32_t session = 0; session < ages.size(); ++session) {
     if (ages[session].empty()) continue;
-    LiveOfSession& live = result.emplace_back(LiveOfSession{sessions_[session].rate, {}});
+    const double rate = session < kSessions ? sessions_[session].rate : c_session_.rate;
+    LiveOfSession& live = result.emplace_back(LiveOfSession{rate, {}});
     for (std::uint32_t id = 0; id < ages[session].size(); ++id) {
       if (!ages[session][id].empty()) {
         live.ages.emplace_back(ClassId(id), std::move(ages[session][id]));
@@ -255,22 +259,84 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
     return {record, ClassId(), 0};
   }
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
-  const std::uint64_t born = sample->alloc_time_ns();
-  const std::uint64_t lifetime = record.time_ns > born ? record.time_ns - born : 0;
-  const ClassId id = sample->alloc_class();
-  const AllocClass& of = classes_.get(id);
-  Session& session = session_of(*sample);
-  const SampleWeight each = of.weight(session.rate);
-  const std::uint64_t n = of.counted(sample->n_samples());
-  Counters& counters = counters_of(id);
+  const AllocClass& of = classes_.get(sample->alloc_class());
+  const SampleWeight each = of.weight(rate_of(*sample));
+  const std::uint64_t n = die(*sample, heap, record.time_ns);
   totals_.deallocated[static_cast<int>(heap)].add(n, each);
   totals_.live.subtract(n, each);
+  return event_of(record, *sample);
+}
+
+// Answers with what was counted of it.
+std::uint64_t Aggregator::die(const LiveSample& sample, Heap heap, std::uint64_t time_ns) {
+  const std::uint64_t born = sample.alloc_time_ns();
+  const std::uint64_t lifetime = time_ns > born ? time_ns - born : 0;
+  const ClassId id = sample.alloc_class();
+  const AllocClass& of = classes_.get(id);
+  Session& session = session_of(sample);
+  const SampleWeight each = of.weight(session.rate);
+  const std::uint64_t n = of.counted(sample.n_samples());
+  Counters& counters = counters_of(id);
   counters.deallocated[static_cast<int>(heap)].add(n, each);
   counters.remove_live(n, each, of.block_words());
   --session.live;
   counters.deaths.add(heap, lifetime, n, each.words);
   session.interval.cell(id).deaths.add(heap, lifetime, n, each.words);
-  return event_of(record, *sample);
+  return n;
+}
+
+void Aggregator::begin_c_session(double rate) {
+  forget_c_blocks();
+  close(c_session_);
+  c_session_.rate = rate;
+}
+
+void Aggregator::forget_c_blocks() {
+  if (c_session_.live == 0) return;
+  drops_.add(Drop::kFollowSessionEnd, c_session_.live);
+  live_.erase_if([&](const LiveSample& sample) {
+    if (of_c(sample)) forget_block(sample);
+    return of_c(sample);
+  });
+}
+
+// Nothing is known of the domain, and it is in no heap that could be collected early.
+void Aggregator::c_alloc(const CBlock& block, CallstackId callstack) {
+  told_until(block.time_ns);
+  const ClassId id = intern({.callstack = callstack,
+                             .thread = block.thread,
+                             .domain = AllocClass::kAnyDomain,
+                             .size = SizeBucket::of((block.bytes + 7) / 8),
+                             .heap = Heap::kMajor,
+                             .source = Source::kMalloc});
+  if (id == ClassId()) return;
+  const AllocClass& of = classes_.get(id);
+  const SampleWeight each = of.weight(c_session_.rate);
+  const std::uint64_t n = of.counted(block.n_samples);
+  Counters& counters = counters_of(id);
+  IntervalCell& cell = c_session_.interval.cell(id);
+  counters.add_allocated(n, each, of.block_words());
+  cell.allocated += n;
+  const LiveSample sample(block.time_ns, block.n_samples, id, Heap::kMajor, LiveSample::kCSession);
+  const auto inserted = live_.insert(c_sample(block.number), sample);
+  if (inserted == LiveSet::Inserted::kYes) {
+    ++c_session_.live;
+    counters.add_live(n, each, of.block_words());
+    return;
+  }
+  cell.never_followed += n;
+  drops_.add(inserted == LiveSet::Inserted::kFull ? Drop::kFollowLiveSetFull
+                                                  : Drop::kDecodeBadRecord);
+}
+
+void Aggregator::c_free(std::uint64_t number, std::uint64_t time_ns) {
+  told_until(time_ns);
+  const auto sample = live_.take(c_sample(number));
+  if (sample) {
+    (void)die(*sample, Heap::kMajor, time_ns);
+  } else {
+    drops_.add(Drop::kFollowUnknownSample);
+  }
 }
 
 void Aggregator::observe(const ObservedHit& hit) {
@@ -300,6 +366,7 @@ void Aggregator::close_interval(const std::function<void(const Interval&, double
   peek(use);
   closed_.clear();
   for (Session& session : sessions_) session.interval.clear();
+  c_session_.interval.clear();
   observed_.clear();
 }
 
@@ -309,6 +376,7 @@ void Aggregator::peek(const std::function<void(const Interval&, double)>& use) c
     const Session& session = sessions_[(running_ + i) % kSessions];
     if (!session.interval.empty()) use(session.interval, session.rate);
   }
+  if (!c_session_.interval.empty()) use(c_session_.interval, c_session_.rate);
   observed_.for_each_weight(use);
 }
 

@@ -42,6 +42,15 @@ struct ObservedHit {
   double weight_words = 0;  // of the hit, whatever the block's own size
 };
 
+// A sampled block of C's memory.
+struct CBlock {
+  std::uint64_t number = 0;
+  std::uint64_t time_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t n_samples = 0;
+  std::uint32_t thread = 0;
+};
+
 // What is live of one session: how old it is, by class.
 struct LiveOfSession {
   double rate = 0;
@@ -111,6 +120,14 @@ class Aggregator {
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
 
+  // C's memory has sessions, blocks and numbers of its own. Begins one, of that rate in samples per
+  // word, and forgets what was followed in the one before.
+  void begin_c_session(double rate);
+  void c_alloc(const CBlock& block, CallstackId callstack);
+  void c_free(std::uint64_t number, std::uint64_t time_ns);
+  // A block's end may have been lost.
+  void forget_c_blocks();
+
   // Gives back the memory of what is followed, of which nobody will ask any more.
   void release_live() { live_.clear(); }
 
@@ -165,8 +182,14 @@ class Aggregator {
   void count_unknown(SampleId id);
   Counters& counters_of(ClassId alloc_class);
   const Session& running() const { return sessions_[running_]; }
-  Session& session_of(const LiveSample& sample) { return sessions_[sample.session()]; }
-  double rate_of(const LiveSample& sample) const { return sessions_[sample.session()].rate; }
+  static bool of_c(const LiveSample& sample) { return sample.session() == LiveSample::kCSession; }
+  Session& session_of(const LiveSample& sample) {
+    return of_c(sample) ? c_session_ : sessions_[sample.session()];
+  }
+  double rate_of(const LiveSample& sample) const {
+    return of_c(sample) ? c_session_.rate : sessions_[sample.session()].rate;
+  }
+  std::uint64_t die(const LiveSample& sample, Heap heap, std::uint64_t time_ns);
   // Forgets the blocks of which is_gone() is true; answers whether there was any.
   template <typename Fn>
   bool forget(Fn is_gone);
@@ -185,6 +208,7 @@ class Aggregator {
   std::vector<Counters> by_class_;
   std::array<Session, kSessions> sessions_;  // by generation, modulo
   std::uint32_t running_ = 0;                // of sessions_
+  Session c_session_;                        // that of C's memory
   std::vector<ClosedInterval> closed_;       // of the sessions before, in this interval
   ObservedCells observed_;                   // the same of hits, at their own weights
   std::mt19937_64 dice_;                     // for the weight scale, and who is followed

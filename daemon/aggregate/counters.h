@@ -53,9 +53,9 @@ struct Counters {
   Counters& operator+=(const Counters& other);
 };
 
-// Sums over the whole target.
+// Sums over the whole target, but for C's memory.
 struct TargetCounters {
-  std::array<std::array<Estimate, kSources>, kHeaps> allocated;  // [heap][source]
+  std::array<std::array<Estimate, kMemprofSources>, kHeaps> allocated;  // [heap][source]
   Estimate promoted;
   Estimate live;
   std::array<Estimate, kHeaps> deallocated;

@@ -20,10 +20,11 @@ namespace memprofd {
 
 class LiveSample {
  public:
-  static constexpr std::uint32_t kMaxClassId = (1u << 27) - 1;
+  static constexpr std::uint32_t kMaxClassId = (1u << 26) - 1;
   static constexpr std::uint32_t kSessions = 16;
+  static constexpr std::uint32_t kCSession = kSessions;  // that of C's memory
 
-  // Ids above kMaxClassId become the unknown class. session: below kSessions.
+  // Ids above kMaxClassId become the unknown class. session: below kSessions, or kCSession.
   LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, ClassId alloc_class, Heap heap,
              std::uint32_t session = 0)
       : alloc_time_ns_(alloc_time_ns),
@@ -44,8 +45,8 @@ class LiveSample {
  private:
   std::uint64_t alloc_time_ns_;
   std::uint32_t n_samples_;
-  std::uint32_t class_ : 27;
-  std::uint32_t session_ : 4;
+  std::uint32_t class_ : 26;
+  std::uint32_t session_ : 5;
   std::uint32_t major_ : 1;
 };
 static_assert(sizeof(LiveSample) == 16);

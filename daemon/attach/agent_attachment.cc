@@ -8,6 +8,7 @@
 #include "daemon/attach/inject/agent_owner.h"
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/attach/inject/trip_young_limit.h"
+#include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
@@ -32,6 +33,8 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   config.follow_forks = options.follow_forks;
   config.fiber_stacks = target.abi.domains;
   config.domain_state = target.caml_state_address;
+  config.c_stack_offset = target.abi.c_stack;
+  config.c_calls = target.c_calls;
   config.bottom_of_stack_offset = target.abi.bottom_of_stack;
   config.last_return_address_offset = target.abi.last_return_address;
   config.user_callstack = target.user_callstack;
@@ -66,6 +69,8 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
   std::unique_ptr<AgentAttachment> attachment(
       new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
   attachment->capture_mode_ = options.capture;
+  attachment->c_interval_ = options.c_heap_interval;
+  if (attachment->c_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
@@ -84,6 +89,7 @@ absl::Status AgentAttachment::claim_agent_there() {
 absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
   config.capture = capture_mode_ == CaptureMode::kKernel || capture_mode_ == CaptureMode::kAuto;
+  config.c_heap = c_interval_ != 0;
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
   if (control_) kernel_->set_agent(agent_.control_address);
   return absl::OkStatus();
@@ -128,6 +134,34 @@ void AgentAttachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
   agent_ = agent;
   if (kernel_) kernel_->set_agent(agent.control_address);
+  find_c_heap();
+}
+
+void AgentAttachment::find_c_heap() {
+  if (c_interval_ == 0 || c_heap_) return;
+  if (agent_.c_heap_address == 0 || agent_.c_probe_offset == 0) {
+    log_warning(
+        "pid {}: C memory is not followed: the agent in it is of an earlier memprofd; restart the "
+        "program for it",
+        target_.pid);
+    return;
+  }
+  // A filter is judged when a thread is borrowed; what it does with calls that were never made
+  // before is not known of others.
+  const auto process = ProcFs().status(target_.pid);
+  if (plan_.there && (!process.ok() || process->seccomp != 0)) {
+    log_warning("pid {}: C memory is not followed: it runs under a seccomp filter", target_.pid);
+    return;
+  }
+  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address);
+  const auto status = c_heap.status();
+  if (!status.ok()) {
+    log_warning("pid {}: C memory is not followed: {}", target_.pid,
+                std::string(status.status().message()));
+    return;
+  }
+  c_generation_ = std::max(status->generation, status->requested_generation) + 1;
+  c_heap_ = c_heap;
 }
 
 absl::Status AgentAttachment::begin(double rate, double requested_rate) {
@@ -153,7 +187,8 @@ absl::Status AgentAttachment::begin(double rate, double requested_rate) {
 
 // What comes too late is said again (keep_alive), until it has been heard.
 absl::Status AgentAttachment::tell_session() const {
-  const absl::Status told = request(*control_, session_);
+  absl::Status told = request(*control_, session_);
+  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_);
   return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
 }
 
@@ -175,13 +210,17 @@ absl::Status AgentAttachment::request(const AgentControl& control,
 // is mapped. A copy gets its probe when there is one.
 absl::Status AgentAttachment::attach_batch() {
   if (plan_.copy_file) return absl::OkStatus();
-  if (plan_.file) {
-    return kernel_->probes().attach(
-        Probe::kBatch,
-        {plan_.file->elf->descriptor(), plan_.file->probe_offset, plan_.file->semaphore_offset});
+  if (!plan_.file) return attach_agent_probes(plan_.agent.file, plan_.agent);
+  return attach_agent_probes(plan_.file->elf->descriptor(), agent_loaded_at(*plan_.file, 0, ""));
+}
+
+// at: of the file's offsets only.
+absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const AgentLocation& at) {
+  if (c_interval_ != 0 && at.c_probe_offset != 0) {
+    RETURN_IF_ERROR(
+        kernel_->probes().attach(Probe::kCBlock, {.file = file, .offset = at.c_probe_offset}));
   }
-  return kernel_->probes().attach(
-      Probe::kBatch, {plan_.agent.file, plan_.agent.probe_offset, plan_.agent.semaphore_offset});
+  return kernel_->probes().attach(Probe::kBatch, {file, at.probe_offset, at.semaphore_offset});
 }
 
 // An agent that cannot walk the stack has the runtime do it.
@@ -311,8 +350,7 @@ absl::Status AgentAttachment::start_injection() {
   if (!control_ && plan_.copy_file) {
     ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
     injection.on_copied = [this](const SharedFd& copy) {
-      return kernel_->probes().attach(
-          Probe::kBatch, {copy, plan_.file->probe_offset, plan_.file->semaphore_offset});
+      return attach_agent_probes(copy, agent_loaded_at(*plan_.file, 0, ""));
     };
   }
   injection.libc = plan_.libc;
@@ -389,12 +427,16 @@ void AgentAttachment::request_stop() {
   ++session_.generation;
   session_.rate = 0;
   (void)control_->request(session_);
+  if (c_heap_) (void)c_heap_->request(0, c_generation_);
 }
 
 bool AgentAttachment::stopped() const {
   if (!control_) return true;
   const auto status = control_->status();
-  return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
+  if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
+  if (!c_heap_) return true;
+  const auto c_heap = c_heap_->status();
+  return !c_heap.ok() || c_heap->slots == 0;
 }
 
 // Without waiting for it: it may be in the middle of a program that stands still.

@@ -27,6 +27,7 @@
 #include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/attach/target_lock.h"
 #include "daemon/discover/target.h"
+#include "daemon/util/estimate.h"
 
 namespace memprofd {
 
@@ -66,6 +67,10 @@ class AgentAttachment final : public AttachedTarget {
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
+  double c_heap_rate() const override {
+    return c_interval_ == 0 ? 0 : kBytesPerWord / static_cast<double>(c_interval_);
+  }
+  const CHeapControl* c_heap() const override { return c_heap_ ? &*c_heap_ : nullptr; }
   bool injecting() const override { return injector_ != nullptr; }
   double paused_seconds() const override { return paused_seconds_ + paused_for_copies_; }
   memprof_capture_by capture() const override { return session_.capture; }
@@ -100,6 +105,8 @@ class AgentAttachment final : public AttachedTarget {
   absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session,
                                                   const std::string& name);
   void adopt(const AgentLocation& agent);
+  absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
+  void find_c_heap();
 
   Target target_;
   TargetLock lock_;
@@ -107,7 +114,10 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
   std::optional<AgentControl> control_;
-  AgentLocation agent_;   // of control_
+  AgentLocation agent_;           // of control_
+  std::uint64_t c_interval_ = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::optional<CHeapControl> c_heap_;
+  std::uint32_t c_generation_ = 0;
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there

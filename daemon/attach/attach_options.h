@@ -14,6 +14,7 @@ struct AttachOptions {
   bool no_inject = false;
   bool follow_forks = false;  // tell of children
   CaptureMode capture = CaptureMode::kKernel;
+  std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
   // The process that is meant began then: its pid may be another one's by now. 0: whichever has it.

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/copy_ticket.h"
 #include "daemon/attach/inject/agent_control.h"
+#include "daemon/attach/inject/c_heap_control.h"
 #include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/discover/target.h"
 
@@ -69,6 +70,10 @@ class AttachedTarget {
   virtual KernelSide& kernel() = 0;
   // Null until there is one in the process.
   virtual const AgentControl* agent() const = 0;
+  // C's memory: samples per word, 0 where it is not followed; null until there is an agent that
+  // does.
+  virtual double c_heap_rate() const { return 0; }
+  virtual const CHeapControl* c_heap() const { return nullptr; }
   // One of its threads may be held at this moment: nothing that takes time may be asked of its
   // address space.
   virtual bool injecting() const = 0;

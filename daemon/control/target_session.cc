@@ -26,7 +26,8 @@ AttachRequest request_of(const SessionOptions& options) {
           .no_inject = options.attach.no_inject,
           .mode = options.mode,
           .follow_forks = options.attach.follow_forks,
-          .max_overhead = options.max_overhead};
+          .max_overhead = options.max_overhead,
+          .c_heap_interval = options.attach.c_heap_interval};
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {

@@ -14,6 +14,7 @@
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/render/render_rss.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/model/control.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -60,6 +61,18 @@ absl::Status run_targets(const Options& options) {
   return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }
 
+namespace {
+
+absl::Status set_c_heap(const Options& options, pb::AttachRequest& request) {
+  if (options.c_heap) request.set_c_heap_interval(kUsualCHeapInterval);
+  if (options.c_heap_interval.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::uint64_t interval, parse_size(options.c_heap_interval));
+  request.set_c_heap_interval(interval);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status run_attach(const Options& options) {
   if (options.pid <= 0) return absl::InvalidArgumentError("which process? give --pid PID");
   pb::AttachRequest request;
@@ -71,6 +84,7 @@ absl::Status run_attach(const Options& options) {
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   request.set_sampling_rate(rate);
   RETURN_IF_ERROR(set_budget(options, request));
+  RETURN_IF_ERROR(set_c_heap(options, request));
   Client client(options.endpoint);
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
   ASSIGN_OR_RETURN(const pb::AttachResponse response, client.attach(request));

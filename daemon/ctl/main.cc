@@ -143,6 +143,12 @@ class CommandLine {
                      "Use only an agent that is in the program already");
     attach->add_flag("--follow-forks", options_.follow_forks,
                      "Profile also the children that it forks, each as a program of its own");
+    attach->add_flag("--c-heap", options_.c_heap,
+                     "Follow also what C code takes by malloc, shown as heap=c");
+    attach
+        ->add_option("--c-heap-interval", options_.c_heap_interval,
+                     "Follow it with a sample per so many bytes (default: 512KiB)")
+        ->type_name("SIZE");
     attach
         ->add_option("--mode", options_.mode,
                      "Choose auto, agent, or observe: nothing enters the program, allocations "

@@ -27,10 +27,12 @@ std::map<std::string, pb::GroupBy> group_words() {
 const std::map<std::string, pb::Fate> kFates{{"dead", pb::FATE_DEAD}, {"alive", pb::FATE_ALIVE}};
 const std::map<std::string, pb::BlockHeap> kHeaps{{"minor", pb::BLOCK_HEAP_MINOR},
                                                   {"major", pb::BLOCK_HEAP_MAJOR},
-                                                  {"external", pb::BLOCK_HEAP_EXTERNAL}};
+                                                  {"external", pb::BLOCK_HEAP_EXTERNAL},
+                                                  {"c", pb::BLOCK_HEAP_C}};
 const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURCE_NORMAL},
                                                       {"marshal", pb::BLOCK_SOURCE_MARSHAL},
-                                                      {"custom", pb::BLOCK_SOURCE_CUSTOM}};
+                                                      {"custom", pb::BLOCK_SOURCE_CUSTOM},
+                                                      {"malloc", pb::BLOCK_SOURCE_MALLOC}};
 
 // An option whose words stand for values.
 template <typename Value, typename Set>
@@ -121,10 +123,11 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
   add_choice(
       app, "--heap", kHeaps, [&](pb::BlockHeap heap) { filter.set_heap(heap); },
       "Count only what was allocated in the minor heap, the major heap, or outside of both "
-      "(external: the contents of Bigarrays and other custom blocks)");
+      "(external: the contents of Bigarrays and other custom blocks; c: what C code has taken by "
+      "malloc, where that is followed)");
   add_choice(
       app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
-      "Count only blocks allocated so: normal, marshal or custom");
+      "Count only blocks allocated so: normal, marshal, custom or malloc");
   add_repeatable<std::uint32_t>(
       app, "--thread", [&](std::uint32_t id) { filter.add_threads(id); },
       "Count only this thread; repeatable");

@@ -25,24 +25,28 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
     return p.provider == "memprof" && p.name == "batch";
   });
   if (probe == probes.end()) return std::nullopt;
-  static constexpr std::array<std::string_view, 2> kNames = {"memprof_agent_control",
-                                                             "memprof_agent_poll"};
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "memprof_agent_control", "memprof_agent_poll", "memprof_c_heap", "memprof_c_heap_probe"};
   const auto symbols = file.find_symbols(kNames);
   const auto probe_offset = file.offset_of(probe->location);
   const auto semaphore_offset = file.offset_of(probe->semaphore);
   if (!symbols[0] || !probe_offset || !semaphore_offset) return std::nullopt;
-  return AgentLocation{.file = file.descriptor(),
-                       .control_address = symbols[0]->address,
-                       .poll_address = symbols[1] ? symbols[1]->address : 0,
-                       .probe_offset = *probe_offset,
-                       .semaphore_offset = *semaphore_offset,
-                       .semaphore_address = probe->semaphore};
+  return AgentLocation{
+      .file = file.descriptor(),
+      .control_address = symbols[0]->address,
+      .poll_address = symbols[1] ? symbols[1]->address : 0,
+      .probe_offset = *probe_offset,
+      .semaphore_offset = *semaphore_offset,
+      .semaphore_address = probe->semaphore,
+      .c_heap_address = symbols[2] ? symbols[2]->address : 0,
+      .c_probe_offset = symbols[3] ? file.offset_of(symbols[3]->address).value_or(0) : 0};
 }
 
 void move_by(std::uint64_t load_bias, AgentLocation& agent) {
   agent.control_address += load_bias;
   agent.semaphore_address += load_bias;
   if (agent.poll_address != 0) agent.poll_address += load_bias;
+  if (agent.c_heap_address != 0) agent.c_heap_address += load_bias;
 }
 
 }  // namespace

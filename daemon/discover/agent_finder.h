@@ -20,6 +20,8 @@ struct AgentLocation {
   std::uint64_t probe_offset = 0;       // file offset of memprof:batch
   std::uint64_t semaphore_offset = 0;   // file offset of its semaphore
   std::uint64_t semaphore_address = 0;  // of that in the process
+  std::uint64_t c_heap_address = 0;     // of struct memprof_c_heap in the process; 0: has none
+  std::uint64_t c_probe_offset = 0;     // file offset of memprof_c_heap_probe; 0: has none
 };
 
 // Looks at the program, loaded with load_bias, and at every other file that has

@@ -105,6 +105,8 @@ constexpr WantedSymbol kOptional[] = {
     {"caml_something_to_do", &RuntimeSymbols::pending_actions},
     {"caml_fl_cur_wsz", &RuntimeSymbols::free_words},
     {"caml_state", &RuntimeSymbols::state},
+    {"caml_system__code_begin", &RuntimeSymbols::system_begin},
+    {"caml_system__code_end", &RuntimeSymbols::system_end},
 };
 
 // The first that is missing, or null.
@@ -136,9 +138,10 @@ absl::Status require(const ElfFile& file, Wanted wanted, RuntimeSymbols& out) {
   return absent == nullptr ? absl::OkStatus() : missing(file, absent->name);
 }
 
-absl::Status verify_layout(const ElfFile& file, const OcamlProgram& program) {
+absl::Status verify_layout(const ElfFile& file, OcamlProgram& program) {
   std::array<std::byte, 64> c_call = {};
   if (!file.read(program.symbols.c_call.address, c_call).ok()) return missing(file, "caml_c_call");
+  if (program.abi.domains) program.abi.c_stack = decode_caml_c_call(c_call).c_stack.value_or(0);
   return verify_runtime_abi(program.abi, c_call);
 }
 

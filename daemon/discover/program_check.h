@@ -20,13 +20,15 @@ namespace memprofd {
 
 // Symbols of the OCaml runtime in the program's file, at the file's addresses.
 struct RuntimeSymbols {
-  ElfSymbol frametable;      // caml_frametable
-  ElfSymbol state;           // OCaml 4: Caml_state, a pointer; OCaml 5: caml_state, one per thread
-  ElfSymbol capture;         // caml_collect_current_callstack; OCaml 5: caml_get_callstack
-  ElfSymbol safe_point;      // caml_do_pending_actions_exn; OCaml 5: ..._res
-  ElfSymbol c_call;          // caml_c_call
-  ElfSymbol user_callstack;  // caml_get_current_callstack; zeros when absent
-  ElfSymbol track_interned;  // OCaml 4: caml_memprof_track_interned
+  ElfSymbol frametable;  // caml_frametable
+  ElfSymbol state;       // OCaml 4: Caml_state, a pointer; OCaml 5: caml_state, one per thread
+  ElfSymbol capture;     // caml_collect_current_callstack; OCaml 5: caml_get_callstack
+  ElfSymbol safe_point;  // caml_do_pending_actions_exn; OCaml 5: ..._res
+  ElfSymbol c_call;      // caml_c_call
+  // The runtime's code in assembler, which calls C; zeros when absent.
+  ElfSymbol system_begin, system_end;
+  ElfSymbol user_callstack;       // caml_get_current_callstack; zeros when absent
+  ElfSymbol track_interned;       // OCaml 4: caml_memprof_track_interned
   ElfSymbol register_frametable;  // what Dynlink registers frame tables with; zeros: cannot
   ElfSymbol pending_actions;      // OCaml 4: caml_something_to_do, an int
   ElfSymbol free_words;           // OCaml 4: caml_fl_cur_wsz, a word

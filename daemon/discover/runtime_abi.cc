@@ -207,6 +207,7 @@ std::string detect_runtime_version(const ElfFile& program) {
 //   4d 89 7e disp8    mov  %r15, young_ptr(%r14)   (4d 89 be disp32 when far)
 // and in OCaml 5, up to the call:
 //   4d 8b 56 disp8    mov  current_stack(%r14), %r10
+//   4d 8b 5e disp8    mov  c_stack(%r14), %r11
 CodeOffsets decode_caml_c_call(std::span<const std::byte> code) {
   CodeOffsets offsets;
   for (std::size_t i = 0; i < code.size(); ++i) {
@@ -219,6 +220,8 @@ CodeOffsets decode_caml_c_call(std::span<const std::byte> code) {
       offsets.bottom_of_stack = displacement(rest, 3, 4);
     } else if (starts_with(rest, {0x4d, 0x8b, 0x56}) && !offsets.current_stack) {
       offsets.current_stack = displacement(rest, 3, 1);
+    } else if (starts_with(rest, {0x4d, 0x8b, 0x5e}) && !offsets.c_stack) {
+      offsets.c_stack = displacement(rest, 3, 1);
     } else if (starts_with(rest, {0x4d, 0x89, 0x7e}) && !offsets.young_ptr) {
       offsets.young_ptr = displacement(rest, 3, 1);
     } else if (starts_with(rest, {0x4d, 0x89, 0xbe}) && !offsets.young_ptr) {

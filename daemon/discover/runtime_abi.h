@@ -42,6 +42,7 @@ struct RuntimeAbi {
   // minor, promoted, major, integers.
   bool domains = false;
   std::uint32_t current_stack = 0;  // stack_info of the fiber that runs
+  std::uint32_t c_stack = 0;        // the link to the stack of C code; 0: not known
   std::uint32_t external_interrupt = 0;
   std::uint32_t memprof = 0;
   std::uint32_t memprof_config = 0;  // in the domain's Memprof
@@ -70,6 +71,7 @@ struct CodeOffsets {
   std::optional<std::uint32_t> last_return_address;
   std::optional<std::uint32_t> young_ptr;
   std::optional<std::uint32_t> current_stack;  // OCaml 5
+  std::optional<std::uint32_t> c_stack;        // likewise
 };
 CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
 // requested_external_interrupt, read from caml_process_external_interrupt.

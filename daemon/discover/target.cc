@@ -198,6 +198,8 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   }
   target.user_callstack = range_of(symbols.user_callstack, *load_bias);
   target.track_interned = range_of(symbols.track_interned, *load_bias);
+  target.c_calls = {.begin = address_of(symbols.system_begin, *load_bias),
+                    .end = address_of(symbols.system_end, *load_bias)};
   absl::StatusOr<FrameTable> frames = read_frame_table(
       *target.memory, maps, *load_bias + symbols.frametable.address, target.budget);
   if (!frames.ok()) return about_pid(pid, frames.status());

@@ -56,6 +56,7 @@ struct Target {
   GcCounters gc_counters;
   AddressRange user_callstack;     // caml_get_current_callstack
   AddressRange track_interned;     // caml_memprof_track_interned
+  AddressRange c_calls;            // the runtime's code that calls C; empty: not known
   ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot
   FrameTable frames;               // of the program
   PluginFinder plugin_finder;      // knows plugins

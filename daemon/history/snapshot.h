@@ -60,6 +60,19 @@ struct TargetSnapshot {
     }
     return external;
   }
+  // What C has allocated since its memory is followed, and what of it lives.
+  struct CHeap {
+    Estimate allocated, live;
+  };
+  CHeap c_heap() const {
+    CHeap c_heap;
+    for (const ProfileRow& row : rows) {
+      if (row.alloc_class.source != Source::kMalloc) continue;
+      c_heap.allocated += row.counters.allocated;
+      c_heap.live += row.counters.live;
+    }
+    return c_heap;
+  }
   // What died in each heap, and what was outside of them.
   std::array<Estimate, kPlaces> deallocated_by_place() const {
     std::array<Estimate, kPlaces> died;

@@ -106,6 +106,25 @@ std::optional<EventView> decode_observed(Bytes data, DropCounters& drops) {
                       .young_end = event->young_end};
 }
 
+std::optional<EventView> decode_c_block(Bytes data, DropCounters& drops) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 47;  // more than can be allocated
+  const auto* event = event_at<memprof_c_block>(data);
+  if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
+  const bool allocated = event->bytes != 0;
+  if (event->id == 0 || event->id >> 63 != 0 || event->bytes > kMostBytes ||
+      (allocated && event->n_samples == 0)) {
+    return refuse(Drop::kDecodeBadRecord, drops);
+  }
+  return CBlockView{.time_ns = event->header.time_ns,
+                    .tid = event->header.tid,
+                    .stack = StackHash(event->stack_id),
+                    .number = event->id,
+                    .bytes = event->bytes,
+                    .n_samples = event->n_samples,
+                    .generation = event->generation,
+                    .lost = event->lost};
+}
+
 }  // namespace
 
 std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
@@ -125,6 +144,8 @@ std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
       return decode_fork(data, drops);
     case MEMPROF_EVENT_OBSERVED:
       return decode_observed(data, drops);
+    case MEMPROF_EVENT_C_BLOCK:
+      return decode_c_block(data, drops);
     default:
       return refuse(Drop::kDecodeBadKind, drops);
   }

@@ -75,8 +75,20 @@ struct ForkView {
   int child = 0;
 };
 
-using EventView =
-    std::variant<CaptureView, BatchView, PackedView, LifecycleView, ForkView, ObservedView>;
+// A sampled block of C's memory is allocated or, of no bytes, freed.
+struct CBlockView {
+  std::uint64_t time_ns = 0;
+  std::uint32_t tid = 0;
+  StackHash stack;  // 0: not known
+  std::uint64_t number = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t n_samples = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t lost = 0;  // such events so far
+};
+
+using EventView = std::variant<CaptureView, BatchView, PackedView, LifecycleView, ForkView,
+                               ObservedView, CBlockView>;
 
 // nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.

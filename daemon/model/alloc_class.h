@@ -29,7 +29,7 @@ struct AllocClass {
 
   Place place() const { return place_of(heap, source); }  // where it was allocated
   // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
-  double block_words() const { return size.middle_words() + (source == Source::kCustom ? 0 : 1); }
+  double block_words() const { return size.middle_words() + (in_heap(place()) ? 1 : 0); }
   // What is counted of a block with n sampled words, and what each stands for.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
   SampleWeight weight(double rate) const {

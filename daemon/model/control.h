@@ -13,6 +13,10 @@ namespace memprofd {
 // The share of a program's CPU that profiling may take, if nothing else is asked for.
 inline constexpr double kUsualMaxOverhead = 0.01;
 
+// Bytes of C's memory for one sample, where it is followed and nothing else is asked for.
+inline constexpr std::uint64_t kUsualCHeapInterval = 512u << 10;
+inline constexpr std::uint64_t kMinCHeapInterval = 1u << 10, kMaxCHeapInterval = 1ull << 40;
+
 enum class AttachMode {
   kDefault,  // the daemon's
   kAuto,     // the agent when it is possible, else observe mode
@@ -29,6 +33,8 @@ struct AttachRequest {
   // Share of the target's CPU; 0: no budget; not set: the daemon's default.
   std::optional<double> max_overhead;
   std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
+  // Bytes of C's memory for one sample; 0: it is not followed; not set: the daemon's default.
+  std::optional<std::uint64_t> c_heap_interval;
 };
 
 // A change of what a target is sampled at.

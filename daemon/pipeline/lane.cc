@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 
 namespace memprofd {
 namespace {
@@ -31,6 +32,7 @@ PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBud
   limits.pairing.as_one_thread = abi.one_postponed_queue;
   limits.pairing.in_order = abi.domains;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
+  limits.c_heap_rate = attachment.c_heap_rate();
   return limits;
 }
 
@@ -115,6 +117,9 @@ void Lane::go_on_from(const TargetSnapshot& before) {
 // This thread has all targets to care for.
 void Lane::set_agent(const AgentControl& agent) {
   agent_ = agent.through(attachment_->target().memory->quick());
+  if (const CHeapControl* c_heap = attachment_->c_heap()) {
+    c_heap_ = c_heap->through(attachment_->target().memory->quick());
+  }
 }
 
 int Lane::consume(std::uint64_t end) {
@@ -271,6 +276,7 @@ void Lane::read_gc_stats_of_target() {
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
   if (agent.ok()) note_followed(*agent);
+  look_at_c_heap();
   const std::uint64_t asked_at_ns = monotonic_ns();
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
@@ -303,6 +309,17 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
+}
+
+void Lane::look_at_c_heap() {
+  if (!c_heap_) return;
+  const auto status = c_heap_->status();
+  if (!status.ok()) return;
+  if (!c_blocks_before_) c_blocks_before_ = status->not_followed;
+  pipeline_.drops().set(Drop::kAgentCBlocksFull, status->not_followed - *c_blocks_before_);
+  const std::string what = what_is_not_followed(*status);
+  if (what.empty() || std::exchange(c_heap_told_, true)) return;
+  log_warning("pid {}: {}", attachment_->target().pid, what);
 }
 
 absl::StatusOr<GcStats> Lane::gc_stats_now(const AgentStatus* agent) const {

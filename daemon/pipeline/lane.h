@@ -115,6 +115,7 @@ class Lane {
   void read_memory_of_target();
   void count_agent_drops(const AgentStatus& agent);
   void note_followed(const AgentStatus& agent);
+  void look_at_c_heap();
   // agent: null when it cannot be read.
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
@@ -128,6 +129,9 @@ class Lane {
   Pipeline pipeline_;
   EventTap tap_;
   std::optional<AgentControl> agent_;
+  std::optional<CHeapControl> c_heap_;
+  std::optional<std::uint64_t> c_blocks_before_;  // that it had given up at first
+  bool c_heap_told_ = false;                      // what of it is not followed
   std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
   std::optional<std::uint64_t> unsampled_words_;  // as it said last
   std::chrono::steady_clock::time_point last_data_;

@@ -10,7 +10,8 @@ Pipeline::Pipeline(const PipelineLimits& limits)
       pairer_(limits.pairing, drops_),
       aggregator_({limits.max_live_samples, limits.classes, limits.sample_id_step, limits.memory},
                   drops_),
-      lost_allocations_(limits.sample_id_step) {
+      lost_allocations_(limits.sample_id_step),
+      c_heap_rate_(limits.c_heap_rate) {
   if (limits.observe) meter_.emplace(*limits.observe, drops_);
 }
 
@@ -31,9 +32,10 @@ void Pipeline::on_ring_record(std::span<const std::byte> data) {
 }
 
 void Pipeline::on_event(const CaptureView& capture) {
-  ++captures_seen_;
+  const bool of_c = (capture.flags & MEMPROF_CAPTURE_OF_C) != 0;
+  if (!of_c) ++captures_seen_;
   if ((capture.flags & MEMPROF_CAPTURE_BROKEN) != 0) drops_.add(Drop::kPairBrokenStack);
-  if (meter_) {
+  if (meter_ || of_c) {
     last_captured_ = capture.stack;
     last_callstack_ = intern(capture);
     return;
@@ -142,7 +144,30 @@ void Pipeline::on_event(const ObservedView& hit) {
                        .weight_words = meter_->advance(hit)});
 }
 
-// A hit comes right after its capture, unless another thread was in between.
+// Blocks that live may have been freed in what was lost.
+void Pipeline::on_event(const CBlockView& block) {
+  if (c_heap_rate_ <= 0) {
+    drops_.add(Drop::kDecodeBadKind);
+    return;
+  }
+  if (block.generation != c_generation_) {
+    aggregator_.begin_c_session(c_heap_rate_);
+    c_generation_ = block.generation;
+  }
+  if (block.lost != std::exchange(c_events_lost_, block.lost)) aggregator_.forget_c_blocks();
+  if (block.bytes == 0) {
+    aggregator_.c_free(block.number, block.time_ns);
+    return;
+  }
+  aggregator_.c_alloc({.number = block.number,
+                       .time_ns = block.time_ns,
+                       .bytes = block.bytes,
+                       .n_samples = block.n_samples,
+                       .thread = block.tid},
+                      callstack_of(block.stack));
+}
+
+// A hit, or a block, comes right after its capture, unless another thread was in between.
 CallstackId Pipeline::callstack_of(StackHash stack) {
   if (stack == StackHash()) return CallstackId();  // lost; the kernel side has counted it
   if (stack == last_captured_) return last_callstack_;

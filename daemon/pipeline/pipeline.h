@@ -51,7 +51,8 @@ struct PipelineLimits {
   PairerLimits pairing;
   // How far the numbers of a buffer's sampled blocks are apart.
   std::uint64_t sample_id_step = 1;
-  SharedBudget memory;  // what the live set is charged to; null: nobody
+  SharedBudget memory;     // what the live set is charged to; null: nobody
+  double c_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
   // Observe mode: captures come with hits instead of records, and counters like these.
   std::optional<HeapMeter::Format> observe;
 };
@@ -159,6 +160,7 @@ class Pipeline {
   void on_event(const LifecycleView& lifecycle);
   void on_event(const ForkView& fork);
   void on_event(const ObservedView& hit);
+  void on_event(const CBlockView& block);
   CallstackId intern(const CaptureView& capture);
   CallstackId intern(PackedDecoder& packed);
   void on_packed(const PackedView& batch);
@@ -187,7 +189,11 @@ class Pipeline {
   PackedDecoder packed_;
   bool runtime_captures_ = false;   // as the last batch that came by the probe says
   std::optional<HeapMeter> meter_;  // observe mode
-  StackHash last_captured_;         // likewise; the callstack of the capture that came last
+  const double c_heap_rate_;
+  std::uint32_t c_generation_ = 0;  // of C's memory; 0: nothing of it has come
+  std::uint64_t c_events_lost_ = 0;
+  // In observe mode, and of C's memory: the callstack of the capture that came last.
+  StackHash last_captured_;
   CallstackId last_callstack_;
   SampleObserver* observer_ = nullptr;
   std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer

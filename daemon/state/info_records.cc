@@ -19,6 +19,7 @@ void put_asked(const TargetInfo& info, state::Info& out) {
   out.set_asked_no_inject(info.asked.no_inject);
   out.set_asked_follow_forks(info.asked.follow_forks);
   out.set_asked_max_overhead(info.asked.max_overhead.value_or(0));
+  out.set_asked_c_heap_interval(info.asked.c_heap_interval.value_or(0));
 }
 
 void get_asked(const state::Info& message, TargetInfo& out) {
@@ -28,7 +29,8 @@ void get_asked(const state::Info& message, TargetInfo& out) {
                .no_inject = message.asked_no_inject(),
                .mode = one_of(message.asked_mode(), AttachMode::kObserve),
                .follow_forks = message.asked_follow_forks(),
-               .max_overhead = message.asked_max_overhead()};
+               .max_overhead = message.asked_max_overhead(),
+               .c_heap_interval = message.asked_c_heap_interval()};
 }
 
 }  // namespace

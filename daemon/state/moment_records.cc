@@ -29,8 +29,8 @@ void put_totals(const TargetCounters& totals, state::Moment& out) {
 
 TargetCounters get_totals(const state::Moment& message) {
   TargetCounters totals;
-  for (int i = 0; i < std::min(message.allocated_size(), kHeaps * kSources); ++i) {
-    totals.allocated[i / kSources][i % kSources] = get_estimate(message.allocated(i));
+  for (int i = 0; i < std::min(message.allocated_size(), kHeaps * kMemprofSources); ++i) {
+    totals.allocated[i / kMemprofSources][i % kMemprofSources] = get_estimate(message.allocated(i));
   }
   totals.promoted = get_estimate(message.promoted());
   totals.live = get_estimate(message.live());

@@ -26,6 +26,11 @@ enum class Drop {
   kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,
   // A child among too many: its own children are left alone.
   kKernelChildrenFull = MEMPROF_DROP_CHILDREN_FULL,
+  kKernelCEventLost = MEMPROF_DROP_C_EVENT_LOST,
+  kKernelCStackLost = MEMPROF_DROP_C_STACK_LOST,
+  // Samples of C's memory whose callstack is not certain; counted without one.
+  kKernelCNoRecord = MEMPROF_DROP_C_NO_RECORD,
+  kKernelCNoLock = MEMPROF_DROP_C_NO_LOCK,
   // Decoding ring buffer bytes.
   kDecodeTooShort = MEMPROF_KERNEL_DROPS,
   kDecodeBadKind,
@@ -53,6 +58,7 @@ enum class Drop {
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
+  kAgentCBlocksFull,       // sample of C's memory that was given up: too many of its blocks live
   kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
   kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
   // Looking at the program, its files and its plugins.

@@ -11,15 +11,15 @@ AGENT = HERE.parents[1] / "agent-lib"
 WALK = ("walk/told_stack.c", "walk/late_stacks.c", "walk/own_walk.c")
 
 
-def said_by(source, parts):
+def said_by(source, parts, *options):
     """What the program prints, built of its source here and the agent's parts; it has to end with 0."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program"
         stubs = pathlib.Path(folder) / "stubs.S"
         # The probe and its semaphore only: nothing of OCaml is linked.
         code = (AGENT / "stubs_x86_64.S").read_text()
-        stubs.write_text(re.sub(r"(?m)^\tOCAML5?_TO_C memprof_\w+, memprof_on_\w+$", "", code))
+        stubs.write_text(re.sub(r"(?m)^\tOCAML5?_TO_C memprof_\w+, memprof_\w+$", "", code))
         sources = [HERE / source, *(AGENT / part for part in parts), stubs]
         subprocess.run(["gcc", "-std=gnu11", "-O1", "-g", f"-I{AGENT}", f"-I{AGENT / 'include'}", *map(str, sources),
-                        "-o", str(program)], check=True)
-        return subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60).stdout
+                        *options, "-o", str(program)], check=True)
+        return subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=600).stdout

@@ -170,6 +170,22 @@ $(TARGETS_DIR)/c_owners: tests/targets/memory/c_owners.ml $(TARGETS_DIR)/obj/han
 $(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
+# Has C allocate, from known lines of OCaml code; and a library that it loads.
+C_MEMORY := $(addsuffix /c_memory,$(TARGETS_DIR) $(BUILD)/targets-trixie)
+targets: $(C_MEMORY) $(TARGETS_DIR)/c_memory_library.so
+$(C_MEMORY): tests/targets/memory/c_memory_stubs.c
+$(TARGETS_DIR)/c_memory: tests/targets/memory/c_memory.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/memory && cp $(filter tests/%,$^) $(TARGETS_DIR)/memory/
+	$(Q)cd $(TARGETS_DIR)/memory && $(CC) -O2 -I$(shell ocamlc -where) -c c_memory_stubs.c -o c_memory_stubs.o
+	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/memory/c_memory.ml $(TARGETS_DIR)/memory/c_memory_stubs.o -o $@
+$(BUILD)/targets-trixie/c_memory: $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
+$(TARGETS_DIR)/c_memory_library.so: tests/targets/memory/c_memory_library.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -shared -fPIC $< -o $@
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h

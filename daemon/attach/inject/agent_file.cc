@@ -40,7 +40,9 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   if (!file.ok()) return unusable(path, std::string(file.status().message()));
   const auto control = (*file)->find_symbol("memprof_agent_control");
   const auto poll = (*file)->find_symbol("memprof_agent_poll");
-  if (!control || !poll) return unusable(path, "is not the agent");
+  const auto c_heap = (*file)->find_symbol("memprof_c_heap");
+  const auto c_probe = (*file)->find_symbol("memprof_c_heap_probe");
+  if (!control || !poll || !c_heap || !c_probe) return unusable(path, "is not the agent");
   if (auto status = check_build(**file, control->address); !status.ok()) {
     return unusable(path, std::string(status.message()));
   }
@@ -48,9 +50,10 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
     if (probe.provider != "memprof" || probe.name != "batch") continue;
     const auto location = (*file)->offset_of(probe.location);
     const auto semaphore = (*file)->offset_of(probe.semaphore);
-    if (!location || !semaphore) continue;
-    return AgentFile{absolute,         *location,     *semaphore,
-                     control->address, poll->address, *std::move(file)};
+    const auto c_location = (*file)->offset_of(c_probe->address);
+    if (!location || !semaphore || !c_location) continue;
+    return AgentFile{absolute,      *location,       *semaphore,  control->address,
+                     poll->address, c_heap->address, *c_location, *std::move(file)};
   }
   return unusable(path, "has no probe memprof:batch");
 }
@@ -67,7 +70,9 @@ AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const s
                        .control_address = bias + file.control,
                        .poll_address = bias + file.poll,
                        .probe_offset = file.probe_offset,
-                       .semaphore_offset = file.semaphore_offset};
+                       .semaphore_offset = file.semaphore_offset,
+                       .c_heap_address = bias + file.c_heap,
+                       .c_probe_offset = file.c_probe_offset};
 }
 
 std::string default_agent_path() {

@@ -18,6 +18,7 @@ struct KernelConfig {
   // capture unless the runtime does all of that.
   bool observe = false;
   bool capture = true;
+  bool c_heap = false;             // C's memory too
   bool follow_forks = false;       // tell of the children too
   bool fiber_stacks = false;       // OCaml 5: the next three are not used
   std::uint64_t domain_state = 0;  // value of the Caml_state pointer
@@ -25,6 +26,9 @@ struct KernelConfig {
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
   std::uint32_t last_return_address_offset = 0;
+  // For C's memory only, in OCaml 5.
+  std::uint32_t c_stack_offset = 0;  // 0: callstacks are not known
+  AddressRange c_calls;              // the runtime's code that calls C
   // For observe mode only.
   std::uint32_t current_stack_offset = 0;  // OCaml 5
   std::uint32_t stat_words_offset = 0;     // minor, promoted, major

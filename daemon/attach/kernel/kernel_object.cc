@@ -65,6 +65,9 @@ void configure_walk(memprof_bpf& skeleton, const KernelConfig& config, std::uint
   globals.young_ptr_offset = config.young_ptr_offset;
   globals.young_end_offset = config.young_end_offset;
   globals.domain_id_offset = config.domain_id_offset;
+  globals.c_stack_offset = config.c_stack_offset;
+  globals.c_call_begin = config.c_calls.begin;
+  globals.c_call_end = config.c_calls.end;
   globals.user_callstack_begin = config.user_callstack.begin;
   globals.user_callstack_end = config.user_callstack.end;
   globals.track_interned_begin = config.track_interned.begin;

@@ -35,6 +35,8 @@ inline constexpr std::array<ProbeRow, kProbes> kProbeTable = {{
      [](const KernelConfig& config) { return !config.observe; }},
     {Probe::kFrametable, "the frame table probe", &BpfPrograms::frametable_registered,
      &BpfPrograms::frametable_registered, [](const KernelConfig&) { return true; }},
+    {Probe::kCBlock, "the probe of C memory", &BpfPrograms::c_block, &BpfPrograms::c_block,
+     [](const KernelConfig& config) { return config.c_heap && !config.observe; }},
 }};
 
 constexpr bool rows_are_where_their_probes_say() {

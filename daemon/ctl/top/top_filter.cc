@@ -50,11 +50,13 @@ absl::Status check(const pb::Filter& filter) {
 
 const char* heap_word(pb::BlockHeap heap) {
   if (heap == pb::BLOCK_HEAP_EXTERNAL) return "external";
+  if (heap == pb::BLOCK_HEAP_C) return "c";
   return heap == pb::BLOCK_HEAP_MINOR ? "minor" : "major";
 }
 
 const char* source_word(pb::BlockSource source) {
   if (source == pb::BLOCK_SOURCE_MARSHAL) return "marshal";
+  if (source == pb::BLOCK_SOURCE_MALLOC) return "malloc";
   return source == pb::BLOCK_SOURCE_CUSTOM ? "custom" : "normal";
 }
 

@@ -40,6 +40,7 @@ std::string name_of(const ::memprof::v1::AttachRequest& request) {
                             : absl::StrCat(request.sampling_rate(), "/word");
   absl::StrAppend(&details, budget_name(request));
   if (request.follow_forks()) absl::StrAppend(&details, ", with its children");
+  if (request.c_heap_interval() != 0) absl::StrAppend(&details, ", with C memory");
   return absl::StrCat("attach (", details, ")");
 }
 

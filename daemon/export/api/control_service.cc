@@ -44,6 +44,17 @@ absl::StatusOr<std::optional<double>> budget_of(const Request& request) {
   return request.max_overhead();
 }
 
+absl::StatusOr<std::optional<std::uint64_t>> c_interval_of(const pb::AttachRequest& request) {
+  if (!request.has_c_heap_interval()) return std::nullopt;
+  const std::uint64_t interval = request.c_heap_interval();
+  if (interval == 0 || (interval >= kMinCHeapInterval && interval <= kMaxCHeapInterval)) {
+    return interval;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("bad c_heap_interval ", interval, ": write 0 or ",
+                                                 kMinCHeapInterval, " to ", kMaxCHeapInterval,
+                                                 " bytes"));
+}
+
 }  // namespace
 
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
@@ -52,6 +63,7 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
+  ASSIGN_OR_RETURN(const std::optional<std::uint64_t> c_interval, c_interval_of(request));
   const absl::StatusOr<TargetInfo> info =
       service_.attach({.pid = request.pid(),
                        .sampling_rate = rate,
@@ -59,7 +71,8 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
                        .mode = mode,
                        .follow_forks = request.follow_forks(),
                        .max_overhead = max_overhead,
-                       .start_time_ticks = request.process_start_ticks()});
+                       .start_time_ticks = request.process_start_ticks(),
+                       .c_heap_interval = c_interval});
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   pb::AttachResponse response;
   if (!info.ok()) {

@@ -23,15 +23,17 @@ constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_DEAD, Fate::kDead},
     {pb::FATE_ALIVE, Fate::kAlive},
 };
-constexpr std::pair<pb::BlockHeap, Place> kHeapWords[] = {
+constexpr std::pair<pb::BlockHeap, Place> kHeapsOfProto[] = {
     {pb::BLOCK_HEAP_MINOR, Place::kMinor},
     {pb::BLOCK_HEAP_MAJOR, Place::kMajor},
     {pb::BLOCK_HEAP_EXTERNAL, Place::kExternal},
+    {pb::BLOCK_HEAP_C, Place::kC},
 };
-constexpr std::pair<pb::BlockSource, Source> kSourceWords[] = {
+constexpr std::pair<pb::BlockSource, Source> kSourcesOfProto[] = {
     {pb::BLOCK_SOURCE_NORMAL, Source::kNormal},
     {pb::BLOCK_SOURCE_MARSHAL, Source::kMarshal},
     {pb::BLOCK_SOURCE_CUSTOM, Source::kCustom},
+    {pb::BLOCK_SOURCE_MALLOC, Source::kMalloc},
 };
 
 absl::Status unknown(const char* what, int value, const char* type) {
@@ -118,10 +120,11 @@ absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
   ASSIGN_OR_RETURN(result.lifetime.fate, from_proto(filter.fate()));
   result.lifetime.allocated_in_range = filter.allocated_in_range();
   if (filter.heap() != pb::BLOCK_HEAP_UNSPECIFIED) {
-    ASSIGN_OR_RETURN(result.heap, find(kHeapWords, filter.heap(), "heap", "BlockHeap"));
+    ASSIGN_OR_RETURN(result.heap, find(kHeapsOfProto, filter.heap(), "heap", "BlockHeap"));
   }
   if (filter.source() != pb::BLOCK_SOURCE_UNSPECIFIED) {
-    ASSIGN_OR_RETURN(result.source, find(kSourceWords, filter.source(), "source", "BlockSource"));
+    ASSIGN_OR_RETURN(result.source,
+                     find(kSourcesOfProto, filter.source(), "source", "BlockSource"));
   }
   result.threads.assign(filter.threads().begin(), filter.threads().end());
   result.domains.assign(filter.domains().begin(), filter.domains().end());
@@ -141,7 +144,7 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
 pb::BlockSource to_proto(Source source) {
-  for (const auto& [theirs, ours] : kSourceWords) {
+  for (const auto& [theirs, ours] : kSourcesOfProto) {
     if (ours == source) return theirs;
   }
   return pb::BLOCK_SOURCE_UNSPECIFIED;

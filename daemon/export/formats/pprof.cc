@@ -27,7 +27,6 @@ constexpr std::array<std::array<const char*, 2>, 4> kSampleTypes{{{"alloc_object
                                                                   {"alloc_space", "bytes"},
                                                                   {"inuse_objects", "count"},
                                                                   {"inuse_space", "bytes"}}};
-constexpr const char* kSourceNames[kSources] = {"normal", "marshal", "custom"};
 
 std::array<double, kSampleTypes.size()> values_of(const Counters& counters) {
   return {counters.allocated_objects, counters.allocated.bytes(), counters.live_objects,
@@ -230,7 +229,7 @@ class PprofBuilder {
       words_.comms.push_back(text(printable(profile.comm)));
     }
     for (int i = 0; i < kPlaces; ++i) words_.heaps[i] = text(kPlaceWords[i]);
-    for (int i = 0; i < kSources; ++i) words_.sources[i] = text(kSourceNames[i]);
+    for (int i = 0; i < kSources; ++i) words_.sources[i] = text(kSourceWords[i]);
   }
 
   const std::vector<TargetProfile>& profiles_;

@@ -59,6 +59,12 @@ constexpr MetricName kUnsampled{
     "memprofd_unsampled_bytes_total",
     "Bytes that domains of OCaml 5 allocated at changes of the sampling rate, from the end of one "
     "session of sampling until each sampled in the next, at least: in no estimate."};
+constexpr MetricName kLiveC{
+    "memprofd_live_c_bytes",
+    "Bytes that C code has taken by malloc since the attach and not freed, where that is followed: "
+    "some of it is the OCaml heap, and external memory."};
+constexpr MetricName kLiveCError{"memprofd_live_c_bytes_stderr",
+                                 "One standard error of memprofd_live_c_bytes, in bytes."};
 constexpr MetricName kSamples{"memprofd_samples_total",
                               "Sampled blocks that were allocated, promoted, deallocated."};
 constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
@@ -70,8 +76,6 @@ constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
 constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
                             "When the target's numbers were taken, Unix time."};
-
-constexpr const char* kSourceLabels[kSources] = {"normal", "marshal", "custom"};
 
 void add_overhead(const OverheadInfo& overhead, MetricFamilies& out) {
   if (overhead.requested_rate == 0) return;
@@ -119,11 +123,16 @@ void add_session(const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kAttach, {}, info.attach_seconds);
 }
 
+bool follows_c(const TargetSnapshot& target) {
+  return target.info.follows_blocks() && target.info.asked.c_heap_interval.value_or(0) != 0;
+}
+
 // What became of blocks.
 void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   const auto deallocated = target.deallocated_by_place();
   for (int place = 0; place < kPlaces; ++place) {
+    if (static_cast<Place>(place) == Place::kC && !follows_c(target)) continue;
     const MetricLabels labels{{"heap", kPlaceWords[place]}};
     out.counter(kDeallocated, labels, deallocated[place].bytes());
     out.gauge(kDeallocatedError, labels, deallocated[place].stderr_bytes());
@@ -138,22 +147,27 @@ void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   out.counter(kUnsampled, {}, static_cast<double>(counters.unsampled_words) * kBytesPerWord);
 }
 
-void add_allocated(const TargetCounters& counters, MetricFamilies& out) {
+void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
   const auto add = [&](Place place, Source source, const Estimate& allocated) {
     const MetricLabels labels{{"heap", kPlaceWords[static_cast<int>(place)]},
-                              {"source", kSourceLabels[static_cast<int>(source)]}};
+                              {"source", kSourceWords[static_cast<int>(source)]}};
     out.counter(kAllocated, labels, allocated.bytes());
     out.gauge(kAllocatedError, labels, allocated.stderr_bytes());
   };
   Estimate external;
   for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
-    const auto& by_source = counters.allocated[static_cast<int>(heap)];
+    const auto& by_source = target.counters.allocated[static_cast<int>(heap)];
     for (const Source source : {Source::kNormal, Source::kMarshal}) {
       add(place_of(heap, source), source, by_source[static_cast<int>(source)]);
     }
     external += by_source[static_cast<int>(Source::kCustom)];
   }
   add(Place::kExternal, Source::kCustom, external);
+  if (!follows_c(target)) return;
+  const TargetSnapshot::CHeap c_heap = target.c_heap();
+  add(Place::kC, Source::kMalloc, c_heap.allocated);
+  out.gauge(kLiveC, {}, c_heap.live.bytes());
+  out.gauge(kLiveCError, {}, c_heap.live.stderr_bytes());
 }
 
 void add_events(const TargetSnapshot& target, MetricFamilies& out) {
@@ -181,7 +195,7 @@ void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
   add_session(target.info, out);
   out.gauge(kTaken, {}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(target.info.overhead, out);
-  add_allocated(target.counters, out);
+  add_allocated(target, out);
   if (target.info.follows_blocks()) add_fates(target, out);
   add_events(target, out);
   out.only_counters(false);

@@ -171,6 +171,7 @@ TEST(RuntimeAbi, DecodesFarLoads) {
 
 TEST(RuntimeAbi, DecodesRealCodeOfOcaml5) {
   EXPECT_EQ(decode_caml_c_call(kCall53).current_stack, 40u);
+  EXPECT_EQ(decode_caml_c_call(kCall53).c_stack, 64u);
   EXPECT_EQ(decode_caml_c_call(kCall53).young_ptr, 8u);
   EXPECT_EQ(decode_process_interrupt(kInterrupt53), 256u);
   EXPECT_TRUE(verify_runtime_abi(*runtime_abi_for("5.3.0"), kCall53).ok());

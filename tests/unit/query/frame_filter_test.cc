@@ -44,6 +44,15 @@ class FrameFilterTest : public ::testing::Test {
   TableSymbolizer symbolizer_;
 };
 
+TEST_F(FrameFilterTest, WhatCHasTakenIsForThoseWhoAskForIt) {
+  const AllocClass of_c{.heap = Heap::kMajor, .source = Source::kMalloc};
+  EXPECT_FALSE(passes({}, of_c));
+  EXPECT_TRUE(passes({.heap = Place::kC}, of_c));
+  EXPECT_TRUE(passes({.source = Source::kMalloc}, of_c));
+  EXPECT_FALSE(passes({.heap = Place::kMajor}, of_c));
+  EXPECT_FALSE(passes({.heap = Place::kC}, AllocClass{}));
+}
+
 TEST_F(FrameFilterTest, AnEmptyFilterPassesAll) {
   EXPECT_TRUE(passes({}, {1, 2, 3}));
   EXPECT_TRUE(passes({}, std::vector<std::uint64_t>{}));

@@ -81,6 +81,7 @@ std::shared_ptr<const CensusBook> fixed_censuses() {
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
+  with_budget->info.asked.c_heap_interval = kUsualCHeapInterval;
   FakeService service({with_budget, failed_target(), quiet_target()});
   service.values = testing::fixed_report();
   const PrometheusExporter exporter(

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "c_blocks.h"
+
+#include "buffers.h"
+#include "domains.h"
+#include "sampled_blocks.h"
+#include "sampler.h"
+
+__attribute__((visibility("default"))) struct memprof_c_heap memprof_c_heap = {
+	.magic = MEMPROF_C_HEAP_MAGIC,
+	.abi_version = MEMPROF_C_HEAP_ABI,
+	.bytes = sizeof(struct memprof_c_heap),
+};
+
+static uint64_t last_number;
+/* Blocks of sessions before have smaller ones. */
+static uint64_t first_number;
+
+void memprof_c_forget_blocks(void)
+{
+	memprof_sampled_clear();
+	first_number = __atomic_load_n(&last_number, __ATOMIC_RELAXED) + 1;
+}
+
+/* Nobody may have had time to put the slots back. */
+static int still_wanted(void)
+{
+	if (memprof_activity.watchers != 0 && memprof_c_heap.requested_interval != 0)
+		return 1;
+	memprof_c_session = 0;
+	return 0;
+}
+
+static void tell(uint64_t number, uint64_t bytes, uint32_t n_samples)
+{
+	struct memprof_c_event event = {
+		.id = number,
+		.bytes = bytes,
+		.n_samples = n_samples,
+		.generation = memprof_c_session,
+		.thread_pointer = (uint64_t)__builtin_thread_pointer(),
+		.domain_state = memprof_has_domains() ? (uint64_t)caml_state : 0,
+	};
+
+	memprof_c_heap_probe(&event);
+}
+
+void *memprof_c_allocated(void *block, uint64_t bytes)
+{
+	uint32_t n_samples;
+	uint64_t number;
+
+	if (!block)
+		return block;
+	n_samples = memprof_c_samples(bytes);
+	if (n_samples == 0 || !still_wanted())
+		return block;
+	/* One whose end was not seen. */
+	memprof_c_freed(memprof_sampled_take(block));
+	number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+	if (!memprof_sampled_add(block, number)) {
+		__atomic_add_fetch(&memprof_c_heap.not_followed, 1, __ATOMIC_RELAXED);
+		return block;
+	}
+	__atomic_add_fetch(&memprof_c_heap.samples, 1, __ATOMIC_RELAXED);
+	tell(number, bytes, n_samples);
+	return block;
+}
+
+void memprof_c_freed(uint64_t number)
+{
+	if (number < first_number || number == 0 || memprof_c_session == 0)
+		return;
+	__atomic_add_fetch(&memprof_c_heap.frees, 1, __ATOMIC_RELAXED);
+	tell(number, 0, 0);
+}
+
+void memprof_c_still_there(const void *block, uint64_t number)
+{
+	if (!memprof_sampled_add(block, number))
+		memprof_c_freed(number);
+}

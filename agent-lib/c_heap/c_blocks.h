@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of C memory, as the functions in slots tell of them: which are sampled, and what is said
+ * of those. */
+#ifndef MEMPROF_C_BLOCKS_H
+#define MEMPROF_C_BLOCKS_H
+
+#include <stdint.h>
+
+#include "include/memprof_c_heap_abi.h"
+
+/* Shared with the watcher. */
+extern struct memprof_c_heap memprof_c_heap;
+
+/* What the hooks tell. A block of so many bytes was allocated, of which some may be sampled;
+ * answers with the block. 0: there was no memory. */
+void *memprof_c_allocated(void *block, uint64_t bytes);
+/* A block of that number is about to be freed; 0: it is not sampled. */
+void memprof_c_freed(uint64_t number);
+/* It is not. */
+void memprof_c_still_there(const void *block, uint64_t number);
+
+/* See stubs_x86_64.S. */
+void memprof_c_heap_probe(const struct memprof_c_event *event);
+
+/* No end of a block until now is told any more. While no session runs. */
+void memprof_c_forget_blocks(void);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file that the dynamic linker has loaded: its symbols, relocations, and what of it may be
+ * written. */
+#ifndef MEMPROF_ELF_OBJECT_H
+#define MEMPROF_ELF_OBJECT_H
+
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_relocations {
+	const ElfW(Rela) * first;
+	size_t count;
+};
+
+struct elf_object {
+	uintptr_t base;
+	const ElfW(Phdr) * headers;
+	unsigned n_headers;
+	const ElfW(Dyn) * dynamic;
+	size_t n_dynamic;
+	const ElfW(Sym) * symbols;
+	const char *names;
+	size_t names_bytes;
+	const uint32_t *gnu_hash;
+	struct elf_relocations data; /* without those of no symbol at its begin */
+	struct elf_relocations calls;
+	uintptr_t relro_begin; /* read-only once it is relocated, in whole pages */
+	uintptr_t relro_end;
+};
+
+/* 0 when it is not as files are on this machine: it is left alone. Everything that is pointed to is
+ * within the file's own segments. */
+int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info);
+/* Whether all of it lies in one segment that has these permissions (PF_R, PF_W, PF_X). */
+int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes,
+		   unsigned flags);
+/* There is one, but the file chooses at run time which. */
+#define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
+/* The function of that name which the file itself has; 0: none. */
+uintptr_t elf_object_function(const struct elf_object *object, const char *name);
+/* The symbol of a relocation; null when it is none. */
+const ElfW(Sym) * elf_object_symbol(const struct elf_object *object, const ElfW(Rela) * relocation);
+/* Its name; empty when it has none. */
+const char *elf_object_name(const struct elf_object *object, const ElfW(Sym) * symbol);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open addressing with a bound on the places of an address, so that neither adding nor taking has
+ * to move others:
+ *
+ *   add b, home 3        3: a   4: (gone)   5: free      claims 4: BUSY, number, then b
+ *   take b               3: a   4: b                     gone again; who looks for others passes it
+ */
+#include "sampled_blocks.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define TABLE_BITS 16
+#define MAX_PLACES 32u
+
+/* Keys that are no addresses of blocks. */
+#define FREE 0u
+#define GONE 1u
+#define BUSY 2u
+
+struct sampled {
+	uint64_t key;
+	uint64_t number;
+};
+
+uint8_t memprof_sampled_filter[1 << SAMPLED_FILTER_BITS];
+static struct sampled table[1 << TABLE_BITS];
+static int used; /* since it was cleared */
+
+static struct sampled *place(uint64_t hash, uint32_t i)
+{
+	return &table[((hash >> (64 - TABLE_BITS)) + i) & ((1u << TABLE_BITS) - 1)];
+}
+
+static uint8_t *filter_of(uint64_t hash)
+{
+	return &memprof_sampled_filter[hash >> (64 - SAMPLED_FILTER_BITS)];
+}
+
+/* A count of 255 stays: nobody knows how many there are. */
+static void count_in_filter(uint64_t hash, int change)
+{
+	uint8_t *count = filter_of(hash);
+	uint8_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
+
+	do {
+		if (now == 255 || (now == 0 && change < 0))
+			return;
+	} while (!__atomic_compare_exchange_n(count, &now, (uint8_t)(now + change), 1,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+static int claim(struct sampled *at)
+{
+	uint64_t key = __atomic_load_n(&at->key, __ATOMIC_RELAXED);
+
+	return (key == FREE || key == GONE) &&
+	       __atomic_compare_exchange_n(&at->key, &key, BUSY, 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+int memprof_sampled_add(const void *block, uint64_t number)
+{
+	uint64_t hash = memprof_hash_of_block(block);
+	uint32_t i;
+
+	__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < MAX_PLACES; i++) {
+		struct sampled *at = place(hash, i);
+
+		if (!claim(at))
+			continue;
+		at->number = number;
+		__atomic_store_n(&at->key, (uint64_t)(uintptr_t)block, __ATOMIC_RELEASE);
+		count_in_filter(hash, 1);
+		return 1;
+	}
+	return 0;
+}
+
+uint64_t memprof_sampled_take(const void *block)
+{
+	uint64_t hash = memprof_hash_of_block(block);
+	uint32_t i;
+
+	for (i = 0; i < MAX_PLACES; i++) {
+		struct sampled *at = place(hash, i);
+		uint64_t key = __atomic_load_n(&at->key, __ATOMIC_ACQUIRE);
+		uint64_t number;
+
+		if (key == FREE)
+			return 0;
+		if (key != (uint64_t)(uintptr_t)block)
+			continue;
+		number = at->number;
+		if (!__atomic_compare_exchange_n(&at->key, &key, GONE, 0, __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			return 0; /* cleared meanwhile */
+		count_in_filter(hash, -1);
+		return number;
+	}
+	return 0;
+}
+
+void memprof_sampled_clear(void)
+{
+	size_t i;
+
+	if (!__atomic_exchange_n(&used, 0, __ATOMIC_RELAXED))
+		return;
+	for (i = 0; i < sizeof(memprof_sampled_filter); i++)
+		__atomic_store_n(&memprof_sampled_filter[i], 0, __ATOMIC_RELAXED);
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		__atomic_store_n(&table[i].key, FREE, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which bytes of C memory are sampled: each with the same probability, 1 / interval, on its own. A
+ * thread counts down to the next one, so that a call that has none costs a subtraction.
+ */
+#ifndef MEMPROF_C_SAMPLER_H
+#define MEMPROF_C_SAMPLER_H
+
+#include <stdint.h>
+
+struct memprof_c_thread {
+	uint64_t left;	  /* bytes up to and with the next sampled one */
+	uint64_t random;  /* 0: not seeded */
+	uint32_t session; /* that left belongs to */
+};
+
+/* Initial-exec: no call of the dynamic linker, which may allocate, for a thread's first use. */
+extern __thread struct memprof_c_thread memprof_c_thread;
+/* The session that samples, 0: none. */
+extern volatile uint32_t memprof_c_session;
+
+/* Whether none of so many bytes is sampled; if so they are counted. */
+static inline int memprof_c_passes(uint64_t bytes)
+{
+	struct memprof_c_thread *thread = &memprof_c_thread;
+
+	if (__builtin_expect(thread->session != memprof_c_session || bytes >= thread->left, 0))
+		return 0;
+	thread->left -= bytes;
+	return 1;
+}
+
+/* While no session runs. */
+void memprof_c_sampler_set(uint64_t interval);
+/* How many of the bytes are sampled, in the session that runs, of a block for which
+ * memprof_c_passes() was not true; of a large one 1 if any is. */
+uint32_t memprof_c_samples(uint64_t bytes);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slots through which files of the program call malloc and its like: words in their data that
+ * the dynamic linker has filled (global offset tables, initialised pointers). Only at the end of a
+ * minor collection, one thread at a time.
+ */
+#ifndef MEMPROF_SLOTS_H
+#define MEMPROF_SLOTS_H
+
+#include <stdint.h>
+
+struct memprof_slots {
+	uint32_t ours; /* hold our functions */
+	uint32_t left; /* hold functions that are neither the C library's nor ours, or are not
+			  writable */
+};
+
+/* Puts our functions into slots that hold those of the C library, in files that were loaded since
+ * too. 0 when it is not known which functions those are, or this cannot be done with this C
+ * library: nothing was done. */
+int memprof_slots_patch(struct memprof_slots *found);
+/* Puts those of the C library back, wherever ours are. */
+int memprof_slots_restore(struct memprof_slots *found);
+/* Whether files have been loaded or unloaded since memprof_slots_patch(), or were not ready then.
+ */
+int memprof_slots_changed(void);
+
+#endif

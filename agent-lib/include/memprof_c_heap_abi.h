@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the agent tells of memory that C code allocates, and how it is asked to.
+ *
+ * The symbol memprof_c_heap is one struct memprof_c_heap in the agent's writable data; the watcher
+ * reads it from outside and writes the requested_* fields, requested_generation last. It follows C
+ * memory while it may sample OCaml's too (memprof_agent_abi.h): while memprof:batch is watched and
+ * its lease runs. It begins, ends and looks for new libraries at the end of a minor collection.
+ *
+ * The symbol memprof_c_heap_probe is a function whose first instruction is a one-byte nop: it is
+ * called with a struct memprof_c_event for each sampled block that is allocated, before the
+ * program gets it, and for each such block that is freed, before the C library has it back. So
+ * events of a block are in order, whatever thread they come from.
+ */
+#ifndef MEMPROF_C_HEAP_ABI_H
+#define MEMPROF_C_HEAP_ABI_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define MEMPROF_C_HEAP_MAGIC 0x7061656843504d4dULL /* "MMPCheap" read as bytes */
+#define MEMPROF_C_HEAP_ABI 1u
+
+/* Bytes for one sample on average, at least. */
+#define MEMPROF_C_HEAP_MIN_INTERVAL 512u
+
+/* From this size on a block has one sample if it has any, however many hit it. */
+#define MEMPROF_C_HEAP_ONE_SAMPLE 4096u
+
+enum memprof_c_heap_state {
+	MEMPROF_C_HEAP_IDLE = 0,
+	MEMPROF_C_HEAP_FOLLOWING = 1,
+	MEMPROF_C_HEAP_NO_SLOTS = 2,	/* no call of malloc can be seen: linked statically, say */
+	MEMPROF_C_HEAP_UNSUPPORTED = 3, /* not with this C library */
+};
+
+struct memprof_c_heap {
+	__u64 magic;
+	__u32 abi_version;
+	__u32 bytes; /* sizeof(struct memprof_c_heap) */
+
+	/* Written by the watcher. */
+	__u64 requested_interval; /* bytes for one sample on average; 0: do not follow */
+	__u32 requested_generation;
+	__u32 reserved;
+
+	/* Written by the agent. */
+	__u64 interval;	  /* of the running or last session */
+	__u32 generation; /* requested_generation that state answers */
+	__u32 state;	  /* enum memprof_c_heap_state */
+	__u32 slots;	  /* that hold the agent's functions */
+	__u32 slots_left; /* that hold another function than that of the C library: left alone */
+	__u64 starts;	  /* over the process's life */
+	__u64 stops;
+	__u64 samples;
+	__u64 frees;
+	__u64 not_followed; /* samples that were given up: too many blocks live */
+};
+
+struct memprof_c_event {
+	__u64 id;    /* of the block, ascending over the life of the process; not 0 */
+	__u64 bytes; /* that were asked for; 0: the block is freed */
+	__u32 n_samples;
+	__u32 generation;
+	__u64 thread_pointer;
+	__u64 domain_state; /* of this thread in OCaml 5, if it holds the runtime lock; else 0 */
+};
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * C memory: the agent tells of a block in the middle of malloc, deep in C code. Which OCaml code
+ * called that is what the runtime has noted in caml_c_call, if it has: an external that is
+ * [@@noalloc] is called without a note, and a thread that has released the runtime lock finds that
+ * of another one. A note that is not proved to be of this very call is not used.
+ *
+ * OCaml 4 notes bottom_of_stack B and last_return_address r, and jumps to the C function, whose
+ * own return address so stays where it was:
+ *
+ *     B ---->  | OCaml frames     |
+ *     B - 8    | r: return to f   |   any other call from there on would have overwritten it
+ *              | frames of C      |
+ *     sp --->  | the agent        |
+ *
+ * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
+ * address into the runtime's own code, where a noalloc call has one of OCaml code.
+ */
+#ifndef MEMPROF_C_HEAP_BPF_H
+#define MEMPROF_C_HEAP_BPF_H
+
+/* No stack is larger. */
+#define C_STACK_MAX_BYTES (64ULL << 20)
+
+__u64 c_events_lost = 0;
+
+static __always_inline void lose_c_event(void)
+{
+	__sync_fetch_and_add(&c_events_lost, 1);
+	count_drop(MEMPROF_DROP_C_EVENT_LOST);
+}
+
+/* Where the walk begins, -1 with the reason when that is not certain. */
+static __always_inline long find_c_caller4(struct memprof_walk *walk, __u64 sp, __u64 thread,
+					   __u32 *reason)
+{
+	__u64 note[2], below; /* bottom_of_stack, last_return_address */
+
+	*reason = MEMPROF_DROP_C_NO_RECORD;
+	if (memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
+		return -1;
+	/* A thread's pointer lies at the top of its stack, but for the first thread. */
+	if (note[0] <= sp || note[0] - sp >= C_STACK_MAX_BYTES ||
+	    (thread > sp && note[0] > thread)) {
+		*reason = MEMPROF_DROP_C_NO_LOCK;
+		return -1;
+	}
+	if (memprof_walk_read(&below, sizeof(below), note[0] - 8) != 0 || below != note[1])
+		return -1;
+	walk->sp = note[0];
+	walk->pc = note[1];
+	return 0;
+}
+
+static __always_inline long find_c_caller5(struct memprof_walk *walk, __u64 state, __u32 *reason)
+{
+	__u64 link, below, stack;
+
+	*reason = MEMPROF_DROP_C_NO_LOCK;
+	if (state == 0)
+		return -1;
+	*reason = MEMPROF_DROP_C_NO_RECORD;
+	if (c_stack_offset == 0 ||
+	    memprof_walk_read(&link, sizeof(link), state + c_stack_offset) != 0 ||
+	    memprof_walk_read(&below, sizeof(below), link - 8) != 0 ||
+	    !in_range(below, c_call_begin, c_call_end) ||
+	    memprof_walk_read(&stack, sizeof(stack), link) != 0)
+		return -1;
+	return memprof_enter_fiber(walk, stack) == 0 ? 0 : -1;
+}
+
+/* Sends the stack; its id, or 0. */
+static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, __u64 sp, __u32 tid)
+{
+	struct memprof_scratch *slot = take_scratch();
+	struct memprof_capture *capture;
+	__u32 reason = MEMPROF_DROP_C_STACK_LOST;
+	__u64 id = 0;
+	long found;
+
+	if (!slot) {
+		count_drop(reason);
+		return 0;
+	}
+	capture = (struct memprof_capture *)slot->event;
+	memprof_start_walk(&slot->walk, -1);
+	found = fiber_stacks ? find_c_caller5(&slot->walk, event->domain_state, &reason)
+			     : find_c_caller4(&slot->walk, sp, event->thread_pointer, &reason);
+	if (found == 0) {
+		memprof_walk_on(slot, -1);
+		capture->flags |= MEMPROF_CAPTURE_OF_C;
+		reason = MEMPROF_DROP_C_STACK_LOST;
+		id = capture->stack_id;
+		if (!send_stack(slot, tid))
+			id = 0;
+	}
+	if (id == 0)
+		count_drop(reason);
+	give_scratch(slot);
+	return id;
+}
+
+/* At memprof_c_heap_probe(event). */
+SEC("uprobe")
+int c_block(struct pt_regs *ctx)
+{
+	struct memprof_c_event event;
+	struct memprof_c_block block = {};
+	__u32 tid = target_tid();
+
+	if (tid == 0)
+		return 0;
+	if (memprof_walk_read(&event, sizeof(event), PT_REGS_PARM1(ctx)) != 0) {
+		lose_c_event();
+		return 0;
+	}
+	if (event.bytes != 0)
+		block.stack_id = send_c_stack(&event, PT_REGS_SP(ctx), tid);
+	fill_header(&block.header, MEMPROF_EVENT_C_BLOCK, tid);
+	block.id = event.id;
+	block.bytes = event.bytes;
+	block.n_samples = event.n_samples;
+	block.generation = event.generation;
+	block.lost = c_events_lost;
+	if (bpf_ringbuf_output(&events, &block, sizeof(block), wakeup_flags()) != 0)
+		lose_c_event();
+	else
+		count_done(MEMPROF_COUNT_C_EVENTS);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/inject/c_heap_control.h"
+
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+
+absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
+  memprof_c_heap block{};
+  RETURN_IF_ERROR(memory_->read_value(address_, block));
+  if (block.magic == MEMPROF_C_HEAP_MAGIC && block.abi_version == MEMPROF_C_HEAP_ABI &&
+      block.bytes == sizeof block) {
+    return block;
+  }
+  return absl::DataLossError(
+      absl::StrCat("pid ", pid_, " holds an agent of another build (C memory: interface ",
+                   block.abi_version, ", this memprofd speaks ", MEMPROF_C_HEAP_ABI, ")"));
+}
+
+absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {
+  RETURN_IF_ERROR(
+      memory_->write_value(address_ + offsetof(memprof_c_heap, requested_interval), interval));
+  return memory_->write_value(address_ + offsetof(memprof_c_heap, requested_generation),
+                              generation);
+}
+
+std::string what_is_not_followed(const memprof_c_heap& status) {
+  switch (status.state) {
+    case MEMPROF_C_HEAP_NO_SLOTS:
+      return "C memory is not followed: no call of malloc can be seen, it is linked statically";
+    case MEMPROF_C_HEAP_UNSUPPORTED:
+      return "C memory is not followed: its malloc is of a kind that is not known";
+    case MEMPROF_C_HEAP_FOLLOWING:
+      if (status.slots_left == 0) return "";
+      return absl::StrCat("C memory is not followed where ", status.slots_left, " of ",
+                          status.slots_left + status.slots,
+                          " places call another malloc or free, or cannot be changed");
+    default:
+      return "";
+  }
+}
+
+}  // namespace memprofd

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// C's memory followed by the agent, asked for from outside
+// (agent-lib/include/memprof_c_heap_abi.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent-lib/include/memprof_c_heap_abi.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+class CHeapControl {
+ public:
+  // address is that of memprof_c_heap in the process.
+  CHeapControl(int pid, const WritableMemory& memory, std::uint64_t address)
+      : pid_(pid), memory_(&memory), address_(address) {}
+  // The same through another way to that memory.
+  CHeapControl through(const WritableMemory& memory) const { return {pid_, memory, address_}; }
+
+  // kDataLoss when what lies there is another build's.
+  absl::StatusOr<memprof_c_heap> status() const;
+  // interval: bytes for one sample; 0: it is to end, and slots are to be put back. generation: not
+  // 0; a new one begins anew.
+  absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
+
+ private:
+  int pid_;
+  const WritableMemory* memory_;  // not owned
+  std::uint64_t address_;
+};
+
+// Why C's memory is not followed, or not all of it, one line; empty: it is, or will be.
+std::string what_is_not_followed(const memprof_c_heap& status);
+
+}  // namespace memprofd

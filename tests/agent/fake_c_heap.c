@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plays a program that is sampled: says what the sampler makes of known blocks, and whether the
+ * table of blocks forgets or makes up any when it is full. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "c_heap/sampled_blocks.h"
+#include "c_heap/sampler.h"
+#include "include/memprof_c_heap_abi.h"
+
+#define INTERVAL 10000.0
+
+/* How likely none of so many bytes is sampled. */
+static double none_of(uint64_t bytes) {
+  double result = 1, power = 1 - 1 / INTERVAL;
+
+  for (; bytes != 0; bytes >>= 1, power *= power) result *= bytes & 1 ? power : 1;
+  return result;
+}
+
+static void say_estimate(void) {
+  double truth = 0, estimate = 0;
+  uint64_t i;
+
+  memprof_c_sampler_set((uint64_t)INTERVAL);
+  memprof_c_session = 1;
+  for (i = 0; truth < 1e8; i++) {
+    uint64_t bytes = 1 + i * 7919 % 8191;
+    uint32_t n = memprof_c_passes(bytes) ? 0 : memprof_c_samples(bytes);
+
+    truth += (double)bytes;
+    if (n != 0 && bytes < MEMPROF_C_HEAP_ONE_SAMPLE)
+      estimate += n * INTERVAL;
+    else if (n != 0)
+      estimate += (double)bytes / (1 - none_of(bytes));
+  }
+  memprof_c_session = 0;
+  printf("truth=%.0f\nestimate=%.0f\n", truth, estimate);
+}
+
+#define BLOCKS 100000
+
+static void say_blocks(void) {
+  static char memory[BLOCKS][16];
+  static char there[BLOCKS];
+  unsigned lost = 0, wrong = 0, refused = 0, left = 0, i, round;
+
+  for (round = 0; round < 3; round++) {
+    for (i = 0; i < BLOCKS; i++) {
+      there[i] = memprof_sampled_add(memory[i], i + 1);
+      refused += !there[i];
+    }
+    for (i = 0; i < BLOCKS; i++) {
+      uint64_t number = memprof_sampled_take(memory[i]);
+
+      lost += there[i] && number == 0;
+      wrong += number != 0 && number != i + 1;
+    }
+  }
+  for (i = 0; i < BLOCKS; i++) left += memprof_sampled_take(memory[i]) != 0;
+  printf("lost=%u\nwrong=%u\nrefused=%u\nleft=%u\n", lost, wrong, refused, left);
+}
+
+int main(void) {
+  say_estimate();
+  say_blocks();
+  return 0;
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C's memory followed, from malloc to the line of OCaml code: a program whose every byte is known."""
+
+import math
+import os
+import signal
+import unittest
+
+from harness import BUILD, TARGETS, TARGETS5, E2ETest, eventually, settled
+
+INTERVAL = 4096
+AGENT = os.path.realpath(BUILD / "libmemprof_agent.so")
+
+
+def line_of(text):
+    with open(os.path.join(os.path.dirname(__file__), "../targets/memory/c_memory.ml")) as source:
+        return next(i for i, line in enumerate(source, 1) if text in line)
+
+
+class CMemory(E2ETest):
+    folder = TARGETS
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.target("c_memory", folder=self.folder)
+        self.memprofd = self.daemon("--pid", self.program.pid, "--c-heap-interval", INTERVAL, rate=1e-3)
+        self.wait_until_followed()
+
+    def c_bytes(self, metric="memprofd_live_c_bytes", **labels):
+        found = self.memprofd.metrics().find(metric, pid=self.program.pid, **labels)
+        return found[0].value if found else 0
+
+    def wait_until_followed(self):
+        def followed():
+            self.program.command("minor")
+            self.program.command("kinds 100")
+            return self.c_bytes("memprofd_allocated_bytes_total", heap="c") > 0
+        eventually(followed, "C's memory is followed")
+
+    def c_sites(self, *options):
+        settled(lambda: self.c_bytes("memprofd_allocated_bytes_total", heap="c"), "what C has allocated")
+        return {site["function"]: site for site in
+                self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--heap", "c", *options)["sites"]}
+
+    def assert_c_estimate(self, site, measure, exact):
+        """Blocks of 1,000 bytes and more, of which one sample stands for at most one interval."""
+        error = math.sqrt(exact * INTERVAL)
+        self.assertLess(abs(site[measure] - exact), 4.5 * error, f"{measure} of {site['function']}: {exact} exactly")
+
+    def drops(self, reason):
+        metrics = self.memprofd.metrics()
+        return metrics.total("memprofd_dropped_events_total", reason=reason) + \
+            metrics.total("memprofd_given_up_events_total", reason=reason)
+
+    def test_a_leak_is_charged_to_its_line(self):
+        asked = int(self.program.command("leak 4000 1000"))
+        site = self.c_sites()["C_memory.Cache.remember"]
+        self.assertEqual(line_of("let[@inline never] remember size"), site["line"])
+        self.assert_c_estimate(site, "allocated_bytes", asked)
+        self.assert_c_estimate(site, "live_bytes", asked)
+        self.assertEqual(site["allocated_bytes"], site["live_bytes"])
+        self.assertIn("C_memory.run", [frame["function"] for frame in site["callstack"]])
+        self.assertEqual(0, self.drops("c_event_lost") + self.drops("c_stack_lost"))
+
+    def test_streams_that_are_closed_leave_nothing(self):
+        """As zlib's: those that are forgotten are a leak, the others lived for a moment."""
+        closed, forgotten = int(self.program.command("streams 50")), int(self.program.command("keep 30"))
+        sites = self.c_sites()
+        self.assert_c_estimate(sites["C_memory.Zip.compress"], "allocated_bytes", closed)
+        self.assertEqual(0, sites["C_memory.Zip.compress"]["live_bytes"])
+        self.assert_c_estimate(sites["C_memory.Zip.forget_to_close"], "live_bytes", forgotten)
+        self.assertLess(sites["C_memory.Zip.compress"]["lifetime_seconds"]["p50"], 1)
+
+    def test_blocks_that_are_resized_in_vain_or_not(self):
+        asked = int(self.program.command("grow 3000"))
+        site = self.c_sites()["C_memory.run"]
+        self.assertGreater(site["allocated_bytes"], 0.9 * asked)
+        before = self.c_bytes()
+        self.program.command("grow 3000")
+        settled(self.c_bytes, "what lives of C's memory")
+        self.assertLess(self.c_bytes() - before, 100_000)
+
+    def test_what_has_no_certain_callstack_is_counted_by_reason(self):
+        """It is in the sums, at no line."""
+        asked = int(self.program.command("noalloc 2000"))
+        sites = self.c_sites()
+        self.assertNotIn("C_memory.remember_quickly", sites)
+        unknown = sites["(unknown)"]
+        self.assert_c_estimate(unknown, "live_bytes", asked)
+        # As many blocks as have a sample; a few of them look like another thread's.
+        sampled = 2000 * (1 - math.exp(-1000 / INTERVAL))
+        self.assertGreater(self.drops("c_no_record") + self.drops("c_no_lock"), sampled - 5 * math.sqrt(sampled))
+
+    def test_nothing_else_has_it_among_its_numbers(self):
+        """Part of it is the OCaml heap itself."""
+        def live():
+            return self.memprofd.metrics().value("memprofd_live_bytes", pid=self.program.pid)
+        before = live()
+        self.program.command("leak 4000 1000")
+        self.assertGreater(self.c_sites()["C_memory.Cache.remember"]["live_bytes"], 3_000_000)
+        self.assertLess(live() - before, 1_000_000)
+        by_default = self.memprofd.sites(self.program.pid)
+        self.assertLess(sum(site["live_bytes"] for site in by_default), 2_000_000)
+
+    def test_a_library_that_comes_later(self):
+        self.program.command(f"load {TARGETS / 'c_memory_library.so'} 0")
+        self.program.command("minor")
+        asked = int(self.program.command(f"load {TARGETS / 'c_memory_library.so'} 3000"))
+        self.assert_c_estimate(self.c_sites()["C_memory.remember_in_library"], "live_bytes", asked)
+
+    def hooked(self):
+        """How many words of the program's files lead to the agent's code."""
+        with open(f"/proc/{self.program.pid}/maps") as maps:
+            lines = [line.split() for line in maps]
+        agent = [[int(word, 16) for word in line[0].split("-")] for line in lines
+                 if len(line) > 5 and os.path.realpath(line[5]) == AGENT and "x" in line[1]]
+        found = 0
+        with open(f"/proc/{self.program.pid}/mem", "rb", buffering=0) as memory:
+            for line in lines:
+                if len(line) < 6 or not line[5].startswith("/") or os.path.realpath(line[5]) == AGENT or "r" not in line[1]:
+                    continue
+                begin, end = (int(word, 16) for word in line[0].split("-"))
+                words = memoryview(os.pread(memory.fileno(), end - begin, begin)).cast("Q")
+                found += sum(any(a <= word < b for a, b in agent) for word in words if word > 1 << 32)
+        return found
+
+    def test_a_detach_leaves_no_slot_behind(self):
+        # The runtime's hooks lead to the agent as long as it is there.
+        self.assertGreater(self.hooked(), 9)
+        self.program.send("spin")  # collections, in the middle of it
+        self.memprofd.detach(self.program.pid)
+        self.program.command("x")
+        left = self.hooked()
+        self.memprofd.ctl("attach", "--pid", self.program.pid)
+        self.sample_on_command(self.memprofd, self.program)
+        self.assertEqual(left, self.hooked(), "nobody has asked for C's memory")
+        self.assertLess(left, 6)
+
+    def test_a_memprofd_that_is_killed_leaves_none_either(self):
+        self.memprofd.stop(signal.SIGKILL)
+        eventually(lambda: self.program.command("minor") == "0" and self.hooked() < 6, "slots are put back")
+        self.program.command("kinds 1000")
+
+    def test_cycles_while_threads_libraries_and_children_come_and_go(self):
+        self.program.command("threads 8")
+        self.program.send(f"spin {TARGETS / 'c_memory_library.so'}")
+        for _ in range(20):
+            self.memprofd.detach(self.program.pid)
+            self.memprofd.ctl("attach", "--pid", self.program.pid, "--c-heap")
+            self.memprofd.wait_state(self.program.pid, "sampling")
+        self.memprofd.detach(self.program.pid)
+        self.assertGreater(int(self.program.command("x", timeout=60)), 10_000)
+        self.assertLess(self.hooked(), 6)
+
+
+class CMemoryOfOcaml5(CMemory):
+    folder = TARGETS5
+
+
+class Options(E2ETest):
+    def test_it_is_off_unless_asked_for(self):
+        program = self.target("c_memory")
+        memprofd = self.daemon("--pid", program.pid, rate=1e-3)
+        self.sample_on_command(memprofd, program)
+        program.command("leak 1000 1000")
+        self.assertEqual([], memprofd.metrics().find("memprofd_live_c_bytes", pid=program.pid))
+        self.assertEqual([], memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c")["sites"])
+
+    def test_attach_asks_for_it(self):
+        program, memprofd = self.target("c_memory"), self.daemon(rate=1e-3)
+        memprofd.ctl("attach", "--pid", program.pid, "--c-heap-interval", "1KiB")
+
+        def seen():
+            program.command("minor")
+            program.command("leak 100 1000")
+            return memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c")["sites"]
+        eventually(seen, "C's memory is followed")
+
+    def test_an_interval_that_makes_no_sense(self):
+        program, memprofd = self.target("c_memory"), self.daemon(rate=1e-3)
+        refused = memprofd.ctl("attach", "--pid", program.pid, "--c-heap-interval", "10", check=False)
+        self.assertNotEqual(0, refused.returncode)
+        self.assert_one_line(refused.stderr, "c_heap_interval", "1024")
+
+
+if __name__ == "__main__":
+    unittest.main()

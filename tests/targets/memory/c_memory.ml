@@ -1,0 +1,89 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* Allocates memory of C's malloc from known lines of OCaml code, in the ways in which libraries do, and says how much.
+
+   Commands: "leak N SIZE" keeps N blocks for good; "streams N" opens and closes N streams of the size of zlib's, "keep N"
+   leaves them open; "grow N" resizes a block N times, now and then in vain; "kinds N" takes and frees N of each function;
+   "noalloc N" and "blocking N" keep blocks of 1,000 bytes taken by an external without a note, and with the lock released;
+   "threads N" has N threads of C take and free blocks from now on; "load FILE N" has a library that is loaded now keep N
+   blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
+   comes; "minor" is a minor collection. Answers: the bytes that C has asked for by that command, or "failed". *)
+
+external keep : int -> int -> int = "c_memory_keep"
+external stream : bool -> int = "c_memory_stream"
+external grow : int -> int = "c_memory_grow"
+external kinds : unit -> int = "c_memory_kinds"
+external keep_noalloc : (int[@untagged]) -> (int[@untagged]) = "c_memory_byte" "c_memory_keep_noalloc" [@@noalloc]
+external keep_blocking : int -> int = "c_memory_keep_blocking"
+external threads : int -> unit = "c_memory_threads"
+external load : string -> bool = "c_memory_load"
+external keep_in_library : int -> int = "c_memory_keep_in_library"
+external unload : unit -> unit = "c_memory_unload"
+external operations : unit -> int = "c_memory_operations"
+
+module Cache = struct
+  let[@inline never] remember size = keep 1 size + 0
+end
+
+module Zip = struct
+  let[@inline never] compress () = stream false + 0
+  let[@inline never] forget_to_close () = stream true + 0
+end
+
+let[@inline never] remember_quickly () = keep_noalloc 1_000 + 0
+let[@inline never] remember_slowly () = keep_blocking 1_000 + 0
+let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
+
+let sum n f =
+  let total = ref 0 in
+  for _ = 1 to n do total := !total + f () done;
+  !total
+
+let answer bytes = Printf.printf "%d\n%!" bytes
+
+let in_child () =
+  match Unix.fork () with
+  | 0 ->
+    ignore (sum 1_000 kinds);
+    Gc.minor ();
+    Unix._exit 0
+  | child -> (match Unix.waitpid [] child with _, Unix.WEXITED 0 -> true | _ -> false)
+
+(* Everything that could meet an attach, again and again. *)
+let rec spin library =
+  ignore (Sys.opaque_identity (List.init 2_000 string_of_int));
+  Gc.minor ();
+  ignore (sum 20 kinds);
+  ignore (grow 20);
+  ignore (Zip.compress ());
+  if library <> "" && load library then begin
+    ignore (remember_in_library ());
+    unload ()
+  end;
+  if in_child () then match Handshake.poll_command () with None -> spin library | Some _ -> answer (operations ())
+  else print_endline "failed"
+
+let run = function
+  | [ "leak"; n; size ] -> answer (sum (int_of_string n) (fun () -> Cache.remember (int_of_string size)))
+  | [ "streams"; n ] -> answer (sum (int_of_string n) Zip.compress)
+  | [ "keep"; n ] -> answer (sum (int_of_string n) Zip.forget_to_close)
+  | [ "grow"; n ] -> answer (grow (int_of_string n))
+  | [ "kinds"; n ] -> answer (sum (int_of_string n) kinds)
+  | [ "noalloc"; n ] -> answer (sum (int_of_string n) remember_quickly)
+  | [ "blocking"; n ] -> answer (sum (int_of_string n) remember_slowly)
+  | [ "threads"; n ] -> threads (int_of_string n); answer 0
+  | [ "load"; file; n ] when load file -> answer (sum (int_of_string n) remember_in_library)
+  | [ "unload" ] -> unload (); answer 0
+  | [ "fork" ] when in_child () -> answer 0
+  | [ "spin" ] -> spin ""
+  | [ "spin"; library ] -> spin library
+  | [ "minor" ] -> Gc.minor (); answer 0
+  | _ -> print_endline "failed"
+
+let rec serve () =
+  match Handshake.command () with
+  | [ "exit" ] -> ()
+  | command -> run command; flush stdout; serve ()
+
+let () =
+  Handshake.ready ();
+  serve ()

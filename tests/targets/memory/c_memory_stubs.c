@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes memory of malloc and its like, and says how many bytes were asked for. */
+#define _GNU_SOURCE
+#define CAML_NAME_SPACE
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <caml/memory.h>
+#include <caml/mlvalues.h>
+#include <caml/signals.h>
+
+/* Held by C alone: each block begins with the address of the one before. */
+static void** kept;
+
+static long keep(size_t bytes) {
+  void** block = malloc(bytes);
+
+  *block = kept;
+  kept = block;
+  return (long)bytes;
+}
+
+value c_memory_keep(value n, value size) {
+  long bytes = 0;
+
+  for (long i = 0; i < Long_val(n); i++) bytes += keep((size_t)Long_val(size));
+  return Val_long(bytes);
+}
+
+intnat c_memory_keep_noalloc(intnat size) { return keep((size_t)size); }
+value c_memory_byte(value size) { return Val_long(keep((size_t)Long_val(size))); }
+
+value c_memory_keep_blocking(value size) {
+  size_t bytes = (size_t)Long_val(size);
+
+  caml_enter_blocking_section();
+  keep(bytes);
+  caml_leave_blocking_section();
+  return Val_long((long)bytes);
+}
+
+/* What deflateInit takes, in five parts, and how it zeroes most of them. */
+value c_memory_stream(value stays_open) {
+  static const size_t sizes[] = {5936, 65536, 65536, 65536, 65536};
+  void* parts[5];
+  long bytes = 0;
+
+  for (int i = 0; i < 5; i++) {
+    parts[i] = i % 2 ? calloc(1, sizes[i]) : malloc(sizes[i]);
+    bytes += (long)sizes[i];
+  }
+  if (!Bool_val(stays_open))
+    for (int i = 4; i >= 0; i--) free(parts[i]);
+  return Val_long(bytes);
+}
+
+/* What a failed realloc leaves is whole, and is freed in the end. */
+value c_memory_grow(value n) {
+  char* block = malloc(100);
+  long bytes = 100;
+
+  memset(block, 'x', 100);
+  for (long i = 0; i < Long_val(n); i++) {
+    size_t size = 100 + (size_t)(i % 50) * 100;
+    char* moved;
+
+    if (realloc(block, (size_t)1 << 62) || errno != ENOMEM) abort();
+    if (i % 2)
+      moved = realloc(block, size);
+    else
+      moved = reallocarray(block, size / 100, 100);
+    bytes += (long)size;
+    block = moved;
+    if (block[0] != 'x' || block[99] != 'x') abort();
+  }
+  free(block);
+  return Val_long(bytes);
+}
+
+value c_memory_kinds(value unit) {
+  void *parts[6], *resized;
+  void (*volatile by_pointer)(void*) = free;
+
+  (void)unit;
+  parts[0] = malloc(1000);
+  parts[1] = calloc(10, 100);
+  parts[2] = aligned_alloc(64, 1024);
+  if (posix_memalign(&parts[3], 128, 1000) != 0) abort();
+  parts[4] = memalign(256, 1000);
+  parts[5] = strdup("made by the C library, for which its own slots are");
+  if (((uintptr_t)parts[2] & 63) != 0 || ((uintptr_t)parts[3] & 127) != 0 ||
+      ((uintptr_t)parts[4] & 255) != 0)
+    abort();
+  resized = realloc(NULL, 1000);
+  resized = realloc(resized, 2000);
+  free(resized);
+  for (int i = 0; i < 6; i++) i == 3 ? by_pointer(parts[i]) : free(parts[i]);
+  free(NULL);
+  return Val_long(8075);
+}
+
+static unsigned long done;
+
+/* Blocks are freed by another thread than that which took them. */
+static void* churn(void* unused) {
+  static void* passed[64];
+
+  for (unsigned i = 0;; i++) {
+    char* block = malloc(16 + i * 37 % 5000);
+    char* other;
+
+    block[0] = 'y';
+    other = __atomic_exchange_n(&passed[i % 64], block, __ATOMIC_ACQ_REL);
+    if (other && other[0] != 'y') abort();
+    free(other);
+    if (__atomic_add_fetch(&done, 1, __ATOMIC_RELAXED) % 256 == 0) usleep(200);
+  }
+  return unused;
+}
+
+value c_memory_threads(value n) {
+  for (long i = 0; i < Long_val(n); i++) {
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, churn, NULL) != 0) abort();
+  }
+  return Val_unit;
+}
+
+value c_memory_operations(value unit) {
+  (void)unit;
+  return Val_long((long)__atomic_load_n(&done, __ATOMIC_RELAXED));
+}
+
+static void* library;
+
+value c_memory_load(value path) {
+  library = dlopen(String_val(path), RTLD_LAZY);
+  return Val_bool(library != NULL);
+}
+
+value c_memory_keep_in_library(value size) {
+  long (*function)(long) = (long (*)(long))dlsym(library, "c_memory_library_keep");
+
+  return Val_long(function(Long_val(size)));
+}
+
+value c_memory_unload(value unit) {
+  (void)unit;
+  dlclose(library);
+  return Val_unit;
+}

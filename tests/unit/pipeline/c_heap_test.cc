@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of C's memory on their way from the ring to the counts.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "daemon/pipeline/pipeline.h"
+#include "tests/kit/ring_events.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kInterval = 8192;  // bytes
+
+class CHeapTest : public testing::Test {
+ protected:
+  explicit CHeapTest(double rate = 8 / kInterval) : pipeline_({.c_heap_rate = rate}) {
+    pipeline_.begin_session(1, 1e-3);
+    pipeline_.on_ring_record(ring_batch({.generation = 1}, {}).bytes());
+  }
+
+  void block(memprof_c_block event) {
+    event.header.kind = MEMPROF_EVENT_C_BLOCK;
+    event.header.tid = 7;
+    if (event.generation == 0) event.generation = 1;
+    pipeline_.on_ring_record(RingRecord(&event, sizeof event, nullptr, 0).bytes());
+  }
+  void alloc(std::uint64_t id, std::uint64_t bytes, std::uint64_t stack = 0,
+             std::uint64_t time_ns = 1000) {
+    block({.header = {.time_ns = time_ns},
+           .stack_id = stack,
+           .id = id,
+           .bytes = bytes,
+           .n_samples = 1});
+  }
+  void free(std::uint64_t id, std::uint64_t time_ns = 2000) {
+    block({.header = {.time_ns = time_ns}, .id = id});
+  }
+  void capture(std::uint64_t stack) {
+    memprof_capture event{};
+    event.header = {.tid = 7, .time_ns = 1000};
+    event.stack_id = stack;
+    event.alloc_idx = -1;
+    event.flags = MEMPROF_CAPTURE_OF_C;
+    pipeline_.on_ring_record(ring_capture(event, {0x1000, 0x2000}).bytes());
+  }
+  TargetSnapshot snapshot() {
+    TargetSnapshot result;
+    pipeline_.fill(result);
+    return result;
+  }
+  std::uint64_t dropped(Drop drop) { return pipeline_.drops().get(drop); }
+
+  Pipeline pipeline_;
+};
+
+TEST_F(CHeapTest, ABlockCountsAtItsOwnRateAndForNothingElse) {
+  alloc(1, 1000);
+  const TargetSnapshot taken = snapshot();
+  EXPECT_DOUBLE_EQ(kInterval, taken.c_heap().allocated.bytes());
+  EXPECT_DOUBLE_EQ(kInterval, taken.c_heap().live.bytes());
+  EXPECT_DOUBLE_EQ(0, taken.counters.live.words);
+  EXPECT_DOUBLE_EQ(0, taken.counters.all_allocated().words);
+  EXPECT_EQ(0u, taken.counters.alloc_events);
+  ASSERT_EQ(1u, taken.rows.size());
+  EXPECT_EQ(Place::kC, taken.rows[0].alloc_class.place());
+  EXPECT_EQ(7u, taken.rows[0].alloc_class.thread);
+  EXPECT_NEAR(1, taken.rows[0].counters.live_objects * 1000 / kInterval, 0.01);
+}
+
+TEST_F(CHeapTest, ALargeBlockCountsOnceForWhatItsChanceSays) {
+  alloc(1, 1 << 20);
+  // It was as good as sure to be sampled.
+  EXPECT_NEAR(1 << 20, snapshot().c_heap().live.bytes(), 1 << 11);
+}
+
+TEST_F(CHeapTest, AFreedBlockHasLived) {
+  alloc(1, 1000, 0, 1'000'000'000);
+  alloc(2, 1000, 0, 1'000'000'000);
+  free(1, 3'000'000'000);
+  const TargetSnapshot taken = snapshot();
+  EXPECT_DOUBLE_EQ(kInterval, taken.c_heap().live.bytes());
+  ASSERT_EQ(1u, taken.rows.size());
+  EXPECT_EQ(1u, taken.rows[0].counters.deallocated[static_cast<int>(Heap::kMajor)].samples);
+  EXPECT_DOUBLE_EQ(kInterval, taken.deallocated_by_place()[static_cast<int>(Place::kC)].bytes());
+}
+
+TEST_F(CHeapTest, ItsCallstackIsTheOneThatCameBefore) {
+  capture(42);
+  alloc(1, 1000, 42);
+  alloc(2, 1000, 42);
+  const TargetSnapshot taken = snapshot();
+  ASSERT_EQ(1u, taken.rows.size());
+  EXPECT_EQ(2u, taken.rows[0].counters.allocated.samples);
+  EXPECT_NE(CallstackId(), taken.rows[0].alloc_class.callstack);
+  EXPECT_EQ(0u, pipeline_.captures_seen()) << "nor is it one of the runtime's samples";
+}
+
+TEST_F(CHeapTest, ABlockOfNoCertainCallstackIsCountedWithoutOne) {
+  alloc(1, 1000);
+  EXPECT_EQ(CallstackId(), snapshot().rows.at(0).alloc_class.callstack);
+}
+
+TEST_F(CHeapTest, AfterALossNothingIsLiveThatMayHaveBeenFreed) {
+  alloc(1, 1000);
+  block({.id = 2, .bytes = 1000, .n_samples = 1, .lost = 1});
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+  EXPECT_DOUBLE_EQ(2 * kInterval, snapshot().c_heap().allocated.bytes());
+  EXPECT_EQ(1u, dropped(Drop::kFollowSessionEnd));
+  free(1);
+  EXPECT_EQ(1u, dropped(Drop::kFollowUnknownSample));
+}
+
+TEST_F(CHeapTest, ASessionBeginsWithNothing) {
+  alloc(1, 1000);
+  block({.id = 2, .bytes = 1000, .n_samples = 1, .generation = 2});
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+}
+
+TEST_F(CHeapTest, SessionsOfTheRuntimeAndTheirLossesDoNotMatter) {
+  alloc(1, 1000);
+  pipeline_.begin_session(2, 1e-4);
+  pipeline_.on_ring_record(ring_batch({.generation = 2}, {}).bytes());
+  pipeline_.on_ring_record(
+      ring_batch({.first_seq = 100, .generation = 2}, {sample_record(1, 9, MEMPROF_ALLOC_MINOR, 1)})
+          .bytes());
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+}
+
+TEST_F(CHeapTest, EventsThatMakeNoSenseAreRefused) {
+  block({.id = 0, .bytes = 1000, .n_samples = 1});
+  block({.id = 1, .bytes = 1000});
+  block({.id = 1, .bytes = std::uint64_t{1} << 60, .n_samples = 1});
+  block({.id = std::uint64_t{1} << 63, .bytes = 1000, .n_samples = 1});
+  EXPECT_EQ(4u, dropped(Drop::kDecodeBadRecord));
+  EXPECT_TRUE(snapshot().rows.empty());
+}
+
+class NoCHeapTest : public CHeapTest {
+ protected:
+  NoCHeapTest() : CHeapTest(0) {}
+};
+
+TEST_F(NoCHeapTest, NobodyHasAskedForThem) {
+  alloc(1, 1000);
+  EXPECT_TRUE(snapshot().rows.empty());
+  EXPECT_EQ(1u, dropped(Drop::kDecodeBadKind));
+}
+
+}  // namespace
+}  // namespace memprofd
