@@ -8,7 +8,7 @@ import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import { DATASOURCE } from './panels';
 
 export const UID = { overview: 'memprofd-overview', target: 'memprofd-target', site: 'memprofd-site',
-                     gc: 'memprofd-gc', health: 'memprofd-health' };
+                     gc: 'memprofd-gc', values: 'memprofd-values', health: 'memprofd-health' };
 
 // ---------------------------------------------------------------- selectors
 
@@ -94,6 +94,7 @@ const BOARDS = [
   { uid: UID.target, title: 'Program', onePid: true },
   { uid: UID.site, title: 'Site', onePid: true },
   { uid: UID.gc, title: 'GC', onePid: false },
+  { uid: UID.values, title: 'Values', onePid: false },
   { uid: UID.health, title: 'Health', onePid: false },
 ];
 

@@ -8,6 +8,7 @@ import { health } from './health';
 import { overview } from './overview';
 import { site } from './site';
 import { target } from './target';
+import { values } from './values';
 
 // What is used is older than the newest schema: Grafana 10.4 and later take this one.
 const SCHEMA_VERSION = 39;
@@ -45,7 +46,7 @@ function finished(builder: DashboardBuilder) {
 }
 
 const folder = process.argv[2];
-for (const builder of [overview(), target(), site(), gc(), health()]) {
+for (const builder of [overview(), target(), site(), gc(), values(), health()]) {
   const dashboard = finished(builder);
   writeFileSync(`${folder}/${dashboard.uid}.json`, JSON.stringify(dashboard, null, 2) + '\n');
 }

@@ -18,11 +18,11 @@ def line_of(text):
 
 
 class CMemory(E2ETest):
-    folder = TARGETS
+    programs = TARGETS
 
     def setUp(self):
         super().setUp()
-        self.program = self.target("c_memory", folder=self.folder)
+        self.program = self.target("c_memory", folder=self.programs)
         self.memprofd = self.daemon("--pid", self.program.pid, "--c-heap-interval", INTERVAL, rate=1e-3)
         self.wait_until_followed()
 
@@ -154,7 +154,7 @@ class CMemory(E2ETest):
 
 
 class CMemoryOfOcaml5(CMemory):
-    folder = TARGETS5
+    programs = TARGETS5
 
 
 class Options(E2ETest):

@@ -17,7 +17,8 @@ from grafana import FOLDER, RULES, dashboards, panels_of
 
 GRAFANA = FOLDER.parent
 DOCS = harness.ROOT / "docs"
-UIDS = ["memprofd-gc", "memprofd-health", "memprofd-overview", "memprofd-site", "memprofd-target"]
+UIDS = ["memprofd-gc", "memprofd-health", "memprofd-overview", "memprofd-site", "memprofd-target",
+        "memprofd-values"]
 
 
 def first_panel(dashboard, kind):

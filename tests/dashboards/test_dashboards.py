@@ -3,10 +3,12 @@
 that scrapes two real memprofds on two demo servers."""
 
 import dataclasses
+import itertools
 import math
 import pathlib
 import re
 import tempfile
+import threading
 import time
 import unittest
 import urllib.parse
@@ -52,12 +54,19 @@ class Dashboards(unittest.TestCase):
                        for rate in ("1000", "300")]
         kept = cls.folder / "heaps"
         kept.mkdir()
-        cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, "--snapshot.directory", kept,
+        cls.teller = cls.start(harness.Target("reports"))  # says something about itself
+        cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, *more, "--snapshot.directory", kept,
                                                   "--snapshot.cmt", harness.BUILD / "targets" / "obj", rate=1e-3))
-                         for server in cls.servers]
+                         for server, more in zip(cls.servers, (("--pid", cls.teller.pid), ()))]
         for memprofd, server in zip(cls.memprofds, cls.servers):
             memprofd.wait_state(server.pid, "sampling")
         cls.memprofds[0].ctl("snapshot", "take", "--pid", cls.servers[0].pid, "--max-pause", "10s", "--keep")
+        cls.has_told = threading.Event()
+        teller = threading.Thread(target=cls.tell)
+        cls.addClassCleanup(teller.join)
+        cls.addClassCleanup(cls.has_told.set)
+        teller.start()
+        cls.memprofds[0].wait_state(cls.teller.pid, "sampling")
         cls.server = cls.start(Prometheus(folder.name, [memprofd.port for memprofd in cls.memprofds]))
         cls.prometheus = cls.server.client
         cls.pid = str(cls.servers[0].pid)
@@ -69,11 +78,23 @@ class Dashboards(unittest.TestCase):
         return process
 
     @classmethod
+    def tell(cls):
+        """Until the end: points, timers, phases, values, tables and tags that change. Most of the time it stands still,
+        so that nearly each scrape finds all of it."""
+        cls.teller.command("mark 2")
+        for n in itertools.count(1):
+            for command in (f"hit {n % 10}", "time 10", f"set {n % 900}", "phase enter", "minor", "phase leave"):
+                cls.teller.command(command)
+            if cls.has_told.wait(1):
+                return
+
+    @classmethod
     def has_enough_data(cls):
         """Rates and their errors need scrapes 10 s apart; lifetimes need blocks that died."""
         ask = cls.prometheus.query
-        return (len(ask("count_over_time(memprofd_target_up[1m]) >= 20")) == 2
-                and len(ask('rate(memprofd_deallocated_bytes_total{heap="major"}[10s]) > 0')) == 2
+        return (len(ask("count_over_time(memprofd_target_up[1m]) >= 20")) == 3
+                and len(ask('rate(memprofd_deallocated_bytes_total{heap="major"}[10s]) > 0')) >= 2
+                and ask('rate(memprofd_timer_stops_total{phase!=""}[10s]) > 0')
                 and ask(f'rate(memprofd_site_lifetime_seconds_count{{pid="{cls.pid}",function="{SITE}"}}[10s]) > 0')
                 and ask("pid:memprofd_allocated_bytes:rate1m")
                 and ask("memprofd_heap_class_bytes"))
@@ -186,6 +207,7 @@ class Dashboards(unittest.TestCase):
 
     def test_programs_are_offered_by_name(self):
         expected = {(f"demo_server {server.pid}", str(server.pid)) for server in self.servers}
+        expected.add((f"reports {self.teller.pid}", str(self.teller.pid)))
         for name, dashboard in dashboards():
             (variable,) = [v for v in dashboard["templating"]["list"] if v["name"] == "pid"]
             now = time.time()

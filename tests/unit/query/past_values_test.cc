@@ -95,7 +95,7 @@ TEST_F(PastValuesTest, OfTooManyPhasesTheLastOnesAreTold) {
     note(second,
          {{.kind = Kind::kPhaseBegins, .text = "p"}, {.kind = Kind::kPhaseEnds, .text = "p"}});
   }
-  const PastValues past = ask({at(0), at(1500)});
+  const PastValues past = ask({kBegin - 1, at(1500)});
   EXPECT_EQ(past.phases.size(), PastValues::kMaxPhases);
   EXPECT_EQ(past.left_out_phases, 500u);
   EXPECT_EQ(past.phases.back().end_ns, at(1499));
