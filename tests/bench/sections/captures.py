@@ -13,7 +13,9 @@ from rounds import interleaved
 from spread import ratios
 from workloads import BUNDLED, timed
 
-FRAMES = (10, 90, 400, 2000)
+FRAMES = (10, 90, 400, 2000)  # of depths
+C_HEAVY = "c_heavy"  # what is allocated by C, on short stacks
+WORDS_A_ROUND = 200   # of c_heavy
 RATES = (1e-3, 1e-2)
 SAMPLES = 300_000  # of each run
 BARE, RUNTIME, AGENT, TRACKER = "bare", "runtime", "agent", "plain tracker"
@@ -37,8 +39,8 @@ def go(process):
 class Program(agent_process.AgentProcess):
     """One process for all captures: what differs between them is the session."""
 
-    def __init__(self, words, frames, rate):
-        super().__init__("bench/depths", str(words), str(frames))
+    def __init__(self, command, rate):
+        super().__init__(f"bench/{command[0]}", *command[1:])
         self.rate, self.generation = rate, 0
 
     def session(self, capture):
@@ -65,24 +67,25 @@ class Program(agent_process.AgentProcess):
 class Tracked(harness.Target):
     """The same program, which samples itself; how many samples it has is not known before its end."""
 
-    def __init__(self, words, frames, rate, folder):
+    def __init__(self, command, rate, folder):
         tracker = {"PLAIN_TRACKER": f"{rate:g} {pathlib.Path(folder) / 'tracker.events'}"}
-        super().__init__("depths", str(words), str(frames), env={**os.environ, **tracker}, folder=BUNDLED)
+        super().__init__(*command, env={**os.environ, **tracker}, folder=BUNDLED)
 
     def ask(self, line):
         return self.command(line, timeout=300)
 
 
 def run(context, section):
-    for frames in FRAMES:
-        for rate in [rate for rate in context.rates if rate in RATES]:
-            measure(context, section, frames, rate)
+    for rate in [rate for rate in context.rates if rate in RATES]:
+        words = int(SAMPLES * context.scale / rate)
+        for frames in FRAMES:
+            measure(context, section, f"{frames} frames", ["depths", str(words), str(frames)], rate)
+        measure(context, section, C_HEAVY, [C_HEAVY, str(words // WORDS_A_ROUND)], rate)
 
 
-def measure(context, section, frames, rate):
-    words = int(SAMPLES * context.scale / rate)
-    program = Program(words, frames, rate)
-    tracked = Tracked(words, frames, rate, context.files)
+def measure(context, section, row, command, rate):
+    program = Program(command, rate)
+    tracked = Tracked(command, rate, context.files)
     minor = go(tracked)[1]
 
     def one(case):
@@ -95,8 +98,8 @@ def measure(context, section, frames, rate):
     rounds = interleaved([BARE, RUNTIME, AGENT, TRACKER], context.pairs, one)
     program.close()
     tracked.exit()
-    tell(section, f"{frames} frames", rate, rounds)
-    say(f"  {frames} frames at {rate_text(rate)}: {len(rounds)} rounds")
+    tell(section, row, rate, rounds)
+    say(f"  {row} at {rate_text(rate)}: {len(rounds)} rounds")
 
 
 def cost(done, case):
