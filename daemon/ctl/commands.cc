@@ -66,7 +66,10 @@ namespace {
 absl::Status set_c_heap(const Options& options, pb::AttachRequest& request) {
   if (options.c_heap) request.set_c_heap_interval(kUsualCHeapInterval);
   if (options.c_heap_interval.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::uint64_t interval, parse_size(options.c_heap_interval));
+  std::uint64_t interval = 0;  // which says that it is not followed, whatever memprofd was told
+  if (options.c_heap_interval != "0") {
+    ASSIGN_OR_RETURN(interval, parse_size(options.c_heap_interval));
+  }
   request.set_c_heap_interval(interval);
   return absl::OkStatus();
 }

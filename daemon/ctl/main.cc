@@ -147,7 +147,8 @@ class CommandLine {
                      "Follow also what C code takes by malloc, shown as heap=c");
     attach
         ->add_option("--c-heap-interval", options_.c_heap_interval,
-                     "Follow it with a sample per so many bytes (default: 512KiB)")
+                     "Follow it with a sample per so many bytes, or not at all with 0 "
+                     "(default: 512KiB)")
         ->type_name("SIZE");
     attach
         ->add_option("--mode", options_.mode,

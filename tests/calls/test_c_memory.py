@@ -73,7 +73,7 @@ class CMemory(E2ETest):
 
     def test_blocks_that_are_resized_in_vain_or_not(self):
         asked = int(self.program.command("grow 3000"))
-        site = self.c_sites()["C_memory.run"]
+        site = self.c_sites()["C_memory.resize"]
         self.assertGreater(site["allocated_bytes"], 0.9 * asked)
         before = self.c_bytes()
         self.program.command("grow 3000")
@@ -131,7 +131,7 @@ class CMemory(E2ETest):
         self.memprofd.detach(self.program.pid)
         self.program.command("x")
         left = self.hooked()
-        self.memprofd.ctl("attach", "--pid", self.program.pid)
+        self.memprofd.ctl("attach", "--pid", self.program.pid, "--c-heap-interval", "0")
         self.sample_on_command(self.memprofd, self.program)
         self.assertEqual(left, self.hooked(), "nobody has asked for C's memory")
         self.assertLess(left, 6)

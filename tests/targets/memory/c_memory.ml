@@ -31,6 +31,7 @@ end
 
 let[@inline never] remember_quickly () = keep_noalloc 1_000 + 0
 let[@inline never] remember_slowly () = keep_blocking 1_000 + 0
+let[@inline never] resize times = grow times + 0
 let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
 
 let sum n f =
@@ -66,7 +67,7 @@ let run = function
   | [ "leak"; n; size ] -> answer (sum (int_of_string n) (fun () -> Cache.remember (int_of_string size)))
   | [ "streams"; n ] -> answer (sum (int_of_string n) Zip.compress)
   | [ "keep"; n ] -> answer (sum (int_of_string n) Zip.forget_to_close)
-  | [ "grow"; n ] -> answer (grow (int_of_string n))
+  | [ "grow"; n ] -> answer (resize (int_of_string n))
   | [ "kinds"; n ] -> answer (sum (int_of_string n) kinds)
   | [ "noalloc"; n ] -> answer (sum (int_of_string n) remember_quickly)
   | [ "blocking"; n ] -> answer (sum (int_of_string n) remember_slowly)
