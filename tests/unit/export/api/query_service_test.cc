@@ -189,11 +189,11 @@ TEST_F(QueryServiceTest, WhatMakesNoSenseIsRefused) {
   asked.set_group_by(static_cast<pb::GroupBy>(-1));
   EXPECT_EQ(refusal(asked), "unknown grouping -1: use a value of GroupBy");
   asked = request();
-  asked.mutable_filter()->set_heap(static_cast<pb::BlockHeap>(4));
-  EXPECT_EQ(refusal(asked), "unknown heap 4: use a value of BlockHeap");
+  asked.mutable_filter()->set_heap(static_cast<pb::BlockHeap>(5));
+  EXPECT_EQ(refusal(asked), "unknown heap 5: use a value of BlockHeap");
   asked = request();
-  asked.mutable_filter()->set_source(static_cast<pb::BlockSource>(4));
-  EXPECT_EQ(refusal(asked), "unknown source 4: use a value of BlockSource");
+  asked.mutable_filter()->set_source(static_cast<pb::BlockSource>(5));
+  EXPECT_EQ(refusal(asked), "unknown source 5: use a value of BlockSource");
   asked = request();
   asked.mutable_filter()->set_fate(static_cast<pb::Fate>(3));
   EXPECT_EQ(refusal(asked), "unknown fate 3: use a value of Fate");

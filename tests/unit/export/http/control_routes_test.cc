@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/export/http/api_routes.h"
+#include "daemon/export/http/value_routes.h"
 #include "daemon/util/net_address.h"
 #include "tests/kit/fake_service.h"
 
@@ -118,6 +119,8 @@ TEST_F(ControlRoutesTest, RefuseOtherSites) {
 // Every route that there is, so that none which is new is forgotten.
 TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
   add_api_routes(queries_, traces_, stop_, routes_);
+  ValuesService values(service_);
+  add_value_routes(values, stop_, true, routes_);
   int posts = 0;
   for (const auto& [path, handler] : routes_) {
     if (!path.starts_with("POST ")) continue;
@@ -128,7 +131,7 @@ TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
       expect_refusal(403, "", handler(forged));
     }
   }
-  EXPECT_EQ(posts, 10);
+  EXPECT_EQ(posts, 14);
 }
 
 TEST_F(ControlRoutesTest, NoGetHasEffects) {
