@@ -16,9 +16,10 @@ def said_by(source, parts, *options):
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program"
         stubs = pathlib.Path(folder) / "stubs.S"
-        # The probe and its semaphore only: nothing of OCaml is linked.
+        # The probe and its semaphore, and what a part has a body of: nothing of OCaml is linked.
         code = (AGENT / "stubs_x86_64.S").read_text()
-        stubs.write_text(re.sub(r"(?m)^\tOCAML5?_TO_C memprof_\w+, memprof_\w+$", "", code))
+        bodies = "memprof_on_" if "profiles.c" in parts else "memprof_"
+        stubs.write_text(re.sub(rf"(?m)^\tOCAML5?_TO_C memprof_\w+, {bodies}\w+$", "", code))
         sources = [HERE / source, *(AGENT / part for part in parts), stubs]
         subprocess.run(["gcc", "-std=gnu11", "-O1", "-g", f"-I{AGENT}", f"-I{AGENT / 'include'}", *map(str, sources),
                         *options, "-o", str(program)], check=True)

@@ -206,8 +206,8 @@ class Parts(unittest.TestCase):
     def test_sampler_and_blocks(self):
         parts = ["c_heap/sampled_blocks.c", "c_heap/sampler.c"]
         said = dict(line.split("=") for line in fake_runtime.said_by("fake_c_heap.c", parts).splitlines())
-        # 100 million bytes in blocks of 1 to 8,191, at one sample for 10,000: 1.4 % is four errors.
-        self.assertAlmostEqual(float(said["estimate"]), float(said["truth"]), delta=0.015 * float(said["truth"]))
+        # 100 million bytes in blocks of 1 to 8,191, at one sample for 10,000: an error is 0.9 %.
+        self.assertAlmostEqual(float(said["estimate"]), float(said["truth"]), delta=0.045 * float(said["truth"]))
         self.assertEqual("0", said["lost"])
         self.assertEqual("0", said["wrong"])
         self.assertGreater(int(said["refused"]), 0)
