@@ -169,7 +169,9 @@ class Reading {
       Read second = read_slot(batch[i]);
       second.is_torn |= first[i].is_torn;
       // A tag counts words, each of which was there: the program may go on marking.
-      second.differs = is_compound(second.value) && !second.value.same_as(first[i].value);
+      const bool is_apart = batch.size() > 1 && is_pointed_to(second.value);
+      second.differs =
+          (is_compound(second.value) || is_apart) && !second.value.same_as(first[i].value);
       first[i] = std::move(second);
     }
     return first;
@@ -180,6 +182,13 @@ class Reading {
     if (value.graph != nullptr && value.graph->nodes.size() > 1) return true;
     if (value.kind == ValueKind::kReference) return is_compound(value.fields.front());
     return !value.fields.empty() || value.kind == ValueKind::kTable;
+  }
+
+  // Whether a pointer leads to it. A page that was read for another value, before the pointer was,
+  // may not have it yet; of a value that is read alone no page was.
+  static bool is_pointed_to(const Value& value) {
+    const bool is_held = value.kind == ValueKind::kReference;
+    return (is_held ? value.fields.front() : value).kind != ValueKind::kInteger;
   }
 
   Read read_slot(const Slot& slot) const {

@@ -27,7 +27,19 @@ let table_of x =
   for key = 1 to x land 31 do Hashtbl.replace table key x done;
   ((x, link x), table)
 
-let four make = (ref (make (first 0 1)), ref (make (first 1 1)), ref (make (first 2 1)), ref (make (first 3 1)))
+(* References lie on pages of their own. *)
+let apart make place =
+  let held = ref (make (first place 1)) in
+  let gap = List.init 400 ref in
+  Gc.minor ();
+  at_exit (fun () -> ignore (Sys.opaque_identity gap));
+  held
+
+let four make =
+  let a = apart make 0 in
+  let b = apart make 1 in
+  let c = apart make 2 in
+  (a, b, c, apart make 3)
 let list0, list1, list2, list3 = four list_of
 let pairs0, pairs1, pairs2, pairs3 = four pairs_of
 let tree0, tree1, tree2, tree3 = four tree_of
@@ -39,6 +51,13 @@ let table0, table1, table2, table3 = four table_of
 let old0, old1, old2, old3 = four list_of
 let stopping = ref false
 
+(* So slowly that what is new lies on a page that was there before. *)
+let replace_text text x =
+  for i = 1 to 20 do
+    for _ = 1 to 3_000 do ignore (Sys.opaque_identity i) done;
+    text := text_of (first (x lsr 20) (x + i))
+  done
+
 let replace place list pairs tree floats text table old () =
   let n = ref 0 in
   while not !(Sys.opaque_identity stopping) do
@@ -48,7 +67,7 @@ let replace place list pairs tree floats text table old () =
     pairs := pairs_of x;
     tree := tree_of x;
     floats := floats_of x;
-    if !n land 7 = 0 then text := text_of x;
+    if !n land 4095 = 0 then replace_text text x else if !n land 7 = 0 then text := text_of x;
     if !n land 31 = 0 then table := table_of x;
     if !n mod 400 = 0 then old := list_of x;
     if place = 0 && !n mod 50_000 = 0 then Gc.compact ();
