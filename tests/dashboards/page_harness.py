@@ -124,6 +124,20 @@ class PageTest(unittest.TestCase):
     def wait_element(self, selector):
         self.browser.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
 
+    def ask_why_sessions_live(self):
+        """Opens that site of demo_server, and takes the snapshot that answers."""
+        harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
+                                       for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
+        self.open(f"pid={self.server.pid}&tab=sites")
+        self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
+        self.browser.wait_for("memprofd.sites()?.rows.length === 1")
+        self.js("document.querySelector('.sites-table').focus()")
+        self.browser.key("ArrowDown")
+        self.browser.key("Enter")
+        self.wait_element(".site-detail .why button")
+        self.press("Take a snapshot and look", ".site-detail .why")
+        self.wait_element(".site-detail .why li")
+
     def cells(self, pid):
         """Of a program in the overview."""
         return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(

@@ -234,17 +234,7 @@ class Controlling(PageTest):
         self.assertTrue(self.js("document.querySelector('#overview .heap').hidden"))
 
     def test_what_keeps_a_site_alive(self):
-        harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
-                                       for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
-        self.open(f"pid={self.server.pid}&tab=sites")
-        self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
-        self.browser.wait_for("memprofd.sites()?.rows.length === 1")
-        self.js("document.querySelector('.sites-table').focus()")
-        self.browser.key("ArrowDown")
-        self.browser.key("Enter")
-        self.wait_element(".site-detail .why button")
-        self.press("Take a snapshot and look", ".site-detail .why")
-        self.wait_element(".site-detail .why li")
+        self.ask_why_sessions_live()
         self.assertRegex(self.text(".site-detail .why p"), r"reachable, in [\d,]+ sampled blocks; .* The program stood still for")
         self.assertRegex(self.text(".site-detail .why li"),
                          r"^100 % .* global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\] → block\(3\)")

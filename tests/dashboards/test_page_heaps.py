@@ -137,17 +137,7 @@ class KeptSnapshots(KeptTest):
         self.press("Close", "#overview .heap")
 
     def test_ways_to_a_site_are_told_by_types(self):
-        harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
-                                       for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
-        self.open(f"pid={self.server.pid}&tab=sites")
-        self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
-        self.browser.wait_for("memprofd.sites()?.rows.length === 1")
-        self.js("document.querySelector('.sites-table').focus()")
-        self.browser.key("ArrowDown")
-        self.browser.key("Enter")
-        self.wait_element(".site-detail .why button")
-        self.press("Take a snapshot and look", ".site-detail .why")
-        self.wait_element(".site-detail .why li")
+        self.ask_why_sessions_live()
         self.check_types(".site-detail .why")
         self.assertRegex(self.text(".site-detail .why li"), r"global Demo_server\.Sessions\.\w+ → \(int, Demo_server\.Sessions\.session\) "
                                                             r"Hashtbl\.t\.data → .*\.data → Demo_server\.Sessions\.session")

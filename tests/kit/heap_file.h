@@ -27,8 +27,9 @@ inline ImageInfo image_info() {
           .longest_wait_ns = 3'000'000'000};
 }
 
-// What is added before the walk.
+// What is added before and after the walk.
 using BeforeWalk = std::function<void(HeapFileWriter&)>;
+using AfterWalk = std::function<void(HeapFileWriter&)>;
 
 // Holds the value that comes before the word: twice in its inner frame, and in its outer one.
 inline std::optional<FiberStack> fiber_of(std::uint64_t word) {
@@ -47,7 +48,8 @@ inline WordNames word_names() {
 
 inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, const HeapMap& map,
                                                 const BeforeWalk& before = nullptr,
-                                                const ImageInfo& info = image_info()) {
+                                                const ImageInfo& info = image_info(),
+                                                const AfterWalk& after = nullptr) {
   std::string bytes;
   HeapFileWriter writer(
       [&bytes](std::string_view piece) {
@@ -64,6 +66,7 @@ inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, cons
         writer(region, part);
       });
   if (!walked.ok()) return walked;
+  if (after) after(writer);
   if (absl::Status ended = writer.end(census); !ended.ok()) return ended;
   return bytes;
 }

@@ -149,7 +149,6 @@ export class ChartBox {
     return view.extra["charts.lines"] !== "0";
   }
 
-
   private showLegend(): void {
     if (!this.stack) return;
     const view = this.app.store.get();

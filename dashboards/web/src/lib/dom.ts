@@ -16,7 +16,8 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
 }
 
 // Parts of a drawing.
-export function draw(tag: string, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElement {
+export function draw<Tag extends keyof SVGElementTagNameMap>(
+  tag: Tag, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElementTagNameMap[Tag] {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
   made.append(...children);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A value as the graph of blocks that it is: each once, those that several hold marked, the nearest at the left.
 import type { GraphNode, Value } from "../lib/api";
-import { button, make } from "../lib/dom";
+import { button, draw, make } from "../lib/dom";
 import { count } from "../lib/format";
 import { nodeText, valueText } from "./value_text";
 
-const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 190, height: 20, gapX: 60, gapY: 8 };
 const LEAVES = 3; // fields without a block that a box tells of
 
@@ -32,14 +31,6 @@ function placesOf(nodes: readonly GraphNode[]): Place[] {
   });
 }
 
-function svg<Tag extends keyof SVGElementTagNameMap>(tag: Tag, attributes: Record<string, string | number>, ...children: (Node | string)[]):
-    SVGElementTagNameMap[Tag] {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...children);
-  return element;
-}
-
 function boxText({ value, fields }: GraphNode): string {
   const leaves = fields.filter(({ node }) => node === 0).map((field) => (field.value ? valueText(field.value) : ".."));
   const told = leaves.slice(0, LEAVES).join("; ") + (leaves.length > LEAVES ? "; .." : "");
@@ -50,7 +41,7 @@ function boxText({ value, fields }: GraphNode): string {
 function edge(from: Place, to: Place, ends: string): SVGPathElement {
   const y1 = from.y + BOX.height / 2, y2 = to.y + BOX.height / 2, isBack = to.x <= from.x;
   const x1 = from.x + BOX.width, x2 = isBack ? to.x + BOX.width : to.x, bend = isBack ? 40 : BOX.gapX / 2;
-  return svg("path", { class: isBack ? "edge back" : "edge", "data-ends": ends, fill: "none", "marker-end": "url(#value-arrow)",
+  return draw("path", { class: isBack ? "edge back" : "edge", "data-ends": ends, fill: "none", "marker-end": "url(#value-arrow)",
     d: `M${x1} ${y1}C${x1 + bend} ${y1} ${isBack ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}` });
 }
 
@@ -64,13 +55,13 @@ function drawing(nodes: readonly GraphNode[]): SVGSVGElement {
   const boxes = nodes.map((node, i) => {
     const { x, y } = places[i]!, isShared = node.references > 1;
     const whole = boxText(node), text = whole.length > 30 ? `${whole.slice(0, 29)}…` : whole;
-    return svg("g", { class: isShared ? "block shared" : "block", "data-node": i + 1 },
-      svg("title", {}, isShared ? `${whole}; ${count(node.references)} fields hold it` : whole),
-      svg("rect", { x, y, width: BOX.width, height: BOX.height, rx: 4 }), svg("text", { x: x + 6, y: y + 14 }, text));
+    return draw("g", { class: isShared ? "block shared" : "block", "data-node": i + 1 },
+      draw("title", {}, isShared ? `${whole}; ${count(node.references)} fields hold it` : whole),
+      draw("rect", { x, y, width: BOX.width, height: BOX.height, rx: 4 }), draw("text", { x: x + 6, y: y + 14 }, text));
   });
-  const arrow = svg("marker", { id: "value-arrow", viewBox: "0 0 6 6", refX: 6, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" },
-    svg("path", { d: "M0 0L6 3L0 6z" }));
-  return svg("svg", { width, height, role: "img", "aria-label": "Graph of blocks" }, svg("defs", {}, arrow), ...edges, ...boxes);
+  const arrow = draw("marker", { id: "value-arrow", viewBox: "0 0 6 6", refX: 6, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" },
+    draw("path", { d: "M0 0L6 3L0 6z" }));
+  return draw("svg", { width, height, role: "img", "aria-label": "Graph of blocks" }, draw("defs", {}, arrow), ...edges, ...boxes);
 }
 
 export class GraphView {

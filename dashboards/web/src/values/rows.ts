@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of all that a program says about itself. Rows stay while it is live, so that what is pointed at does.
-import { button, make } from "../lib/dom";
+import { button, draw, make } from "../lib/dom";
 import { duration } from "../lib/format";
 import { linesOf, textAt, valuesOf, type Line, type Observation } from "./observations";
 import { valueText } from "./value_text";
 
 const SPARK = { width: 120, height: 22 };
-const SVG = "http://www.w3.org/2000/svg";
 
 export interface RowEvents {
   onPlot(id: string): void;
@@ -94,11 +93,7 @@ export class Rows {
 
   private add(observation: Observation): Row {
     const cell = (...children: (Node | string)[]) => make("td", {}, ...children);
-    const svg = document.createElementNS(SVG, "svg"), spark = document.createElementNS(SVG, "polyline");
-    svg.setAttribute("width", String(SPARK.width));
-    svg.setAttribute("height", String(SPARK.height));
-    svg.setAttribute("aria-hidden", "true");
-    svg.append(spark);
+    const spark = draw("polyline", {}), svg = draw("svg", { ...SPARK, "aria-hidden": "true" }, spark);
     const value = make("span"), rate = cell();
     const graph = button("Graph", () => this.events.onGraph(observation), { className: "button small graph", title: "The value with all that it leads to" });
     const element = make("tr", { "data-id": observation.id }, make("td", { className: "name" }, observation.name), cell(observation.kind),

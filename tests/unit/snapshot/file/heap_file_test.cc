@@ -151,25 +151,14 @@ TEST(HeapFile, HasWhatBlocksHoldOfCsMemory) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(
       joined({block(1, kCustomTag, kBlack, 7), block(1, 0), block(2, kAbstractTag)}));
-  const auto map = heap.map();
-  std::string bytes;
-  HeapFileWriter writer(
-      [&bytes](std::string_view piece) {
-        bytes += piece;
-        return absl::OkStatus();
-      },
-      word_names());
-  writer.begin(image_info(), *map);
-  HeapCensus census;
-  ASSERT_TRUE(walk_heap(heap.memory, *map, [&](const HeapRegion& region, const BlockPart& part) {
-                census(region, part);
-                writer(region, part);
-              }).ok());
-  writer.add_outside(chunk, {1000, 900});
-  writer.add_outside(chunk + 8 * 4, {5, 0});
-  writer.add_outside(chunk + 8 * 5, {77, 77});  // there is no block
-  ASSERT_TRUE(writer.end(census).ok());
-  const auto image = image_of(bytes);
+  const auto bytes =
+      heap_file_of(heap.memory, *heap.map(), nullptr, image_info(), [&](HeapFileWriter& writer) {
+        writer.add_outside(chunk, {1000, 900});
+        writer.add_outside(chunk + 8 * 4, {5, 0});
+        writer.add_outside(chunk + 8 * 5, {77, 77});  // there is no block
+      });
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto image = image_of(*bytes);
   ASSERT_TRUE(image.ok()) << image.status();
   ASSERT_EQ(image->blocks(), 3u);
   EXPECT_EQ(image->outside_bytes(0), 700u + 1000u);
