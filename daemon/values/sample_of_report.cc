@@ -104,7 +104,7 @@ ValueSample sample_of(const Report& report, std::uint64_t now_ns) {
       out.add(ValueQuantity::kHits, static_cast<double>(one.hits));
     } else if (one.has_value()) {
       add_value(one.value, out);
-    } else {
+    } else if (one.has_times()) {
       add_timer(one, out);
     }
   }

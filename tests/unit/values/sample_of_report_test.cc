@@ -83,6 +83,12 @@ TEST(SampleOfReport, LeavesOutWhatIsNotOfNow) {
   EXPECT_TRUE(numbers.contains("old but rare"));
 }
 
+TEST(SampleOfReport, ARequestHasNoNumbers) {
+  Report report;
+  report.all.push_back({.kind = Reported::Kind::kRequest, .name = "drop-cache"});
+  EXPECT_TRUE(numbers_of(report).empty());
+}
+
 TEST(SampleOfReport, LinesHaveTheirTimes) {
   Report report;
   report.lines.push_back({.number = 7, .seconds_ago = 2, .kind = MEMPROF_LOG_PHASE_ENTER});

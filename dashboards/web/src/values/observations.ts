@@ -49,7 +49,8 @@ export function observationsOf(history: ValueHistory, now: readonly Reported[]):
     one(kindOf(series.kind), nameOf(series), series.unit).numbers.set(quantityOf(series), {
       lasts: numbersOf(series.lasts), lows: numbersOf(series.lows), highs: numbersOf(series.highs) });
   }
-  for (const reported of now) one(kindOf(reported.kind), nameOf(reported), reported.unit).now = reported;
+  // A request has a name alone.
+  for (const reported of now.filter(({ kind }) => kind !== "REPORTED_KIND_REQUEST")) one(kindOf(reported.kind), nameOf(reported), reported.unit).now = reported;
   return [...all.values()];
 }
 
