@@ -12,9 +12,8 @@ import grpc
 
 import faults
 import harness
-from api import Api
+from api import PAGE, Api, ask
 from harness import E2ETest, eventually
-from test_http_control import PAGE, ask
 from test_profiles import message_modules
 
 
