@@ -172,7 +172,8 @@ class Browser:
             self.errors.append(" ".join(str(argument.get("value", argument.get("description")))
                                         for argument in parameters["args"]))
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
-            self.errors.append(parameters["entry"]["text"])
+            entry = parameters["entry"]
+            self.errors.append(f"{entry['text']} {entry.get('url', '')}".rstrip())
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith("data:"):
             self.requests.append(parameters["request"]["url"])
 
