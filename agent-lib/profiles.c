@@ -26,8 +26,8 @@ static intptr_t size_of_callstacks;
 static value profiles[PROFILES];
 static uint32_t generations[PROFILES]; /* of their sessions */
 static atomic_uint roots;	       /* of profiles that are registered */
-static atomic_uint kept;	       /* profiles */
-static atomic_int following;	       /* some are stopped and not discarded */
+static atomic_uint kept_profiles;
+static atomic_int following; /* some are stopped and not discarded */
 
 void memprof_profiles_load(value tracker, value first_callback)
 {
@@ -85,13 +85,16 @@ int memprof_profile_place_is_right(void)
 
 /* ------------------------------------------------------------------ roots */
 
-int memprof_profiles_have_room(void) { return atomic_load(&kept) < PROFILES - MEMPROF_DOMAINS; }
+int memprof_profiles_have_room(void)
+{
+	return atomic_load(&kept_profiles) < PROFILES - MEMPROF_DOMAINS;
+}
 
 void memprof_keep_profile(value profile)
 {
 	unsigned n = atomic_load(&roots);
 
-	atomic_fetch_add(&kept, 1);
+	atomic_fetch_add(&kept_profiles, 1);
 	for (unsigned i = 0; i < n; i++) {
 		if (__sync_bool_compare_and_swap(&profiles[i], VAL_UNIT, VAL_LONG(1))) {
 			generations[i] = memprof_agent_control.running_generation;
@@ -131,7 +134,7 @@ static void discard_before(uint64_t generation)
 			continue;
 		caml_memprof_discard(profiles[i]);
 		caml_modify_generational_global_root(&profiles[i], VAL_UNIT);
-		atomic_fetch_sub(&kept, 1);
+		atomic_fetch_sub(&kept_profiles, 1);
 	}
 }
 
@@ -150,7 +153,7 @@ uint32_t memprof_discard_old_profiles(uint32_t generation)
 	if (generation >= since + MEMPROF_FOLLOWED_SESSIONS)
 		since = generation - MEMPROF_FOLLOWED_SESSIONS + 1;
 	discard_before(since);
-	while (atomic_load(&kept) > PROFILES_OF_BEFORE && since + 1 < generation)
+	while (atomic_load(&kept_profiles) > PROFILES_OF_BEFORE && since + 1 < generation)
 		discard_before(++since);
 	return since;
 }

@@ -25,7 +25,7 @@ def kept_profiles(pid):
     begin, path = next((line[0].split("-")[0], line[5]) for line in maps
                        if len(line) > 5 and "libmemprof_agent" in line[5])
     symbols = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
-    place, = (line.split()[0] for line in symbols.splitlines() if line.split()[-1] == "kept")
+    place, = (line.split()[0] for line in symbols.splitlines() if line.split()[-1] == "kept_profiles")
     with open(f"/proc/{pid}/mem", "rb") as memory:
         memory.seek(int(begin, 16) + int(place, 16))
         return struct.unpack("I", memory.read(4))[0]
