@@ -11,8 +11,11 @@
 #include <string_view>
 
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/api/values_service.h"
 #include "daemon/export/http/api_routes.h"
+#include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/http_server.h"
+#include "daemon/export/http/request_params.h"
 #include "daemon/export/http/web_page.h"
 #include "daemon/util/stop_signal.h"
 #include "daemon/util/version.h"
@@ -51,6 +54,12 @@ int serve(bool coarse) {
   StopSignal stop;
   HttpRoutes routes;
   add_api_routes(queries, traces, stop, routes);
+  routes["/api/v1/value_history"] = [&source](const HttpRequest& http) {
+    memprof::v1::GetValueHistoryRequest request;
+    const absl::Status status = fill_from_params(http.query, request);
+    if (!status.ok()) return http_failure(status);
+    return http_answer(value_history(*source.snapshots().front(), request));
+  };
   // Nobody takes snapshots of it, which the page asks for.
   routes["/api/v1/heaps"] = [](const HttpRequest&) {
     return HttpResponse{200, "application/json", "{}"};

@@ -46,6 +46,7 @@ class PageTest(unittest.TestCase):
         except browser.Stalled as stalled:
             print(f"    {stalled}: again in a new browser")
             self.renew_browser()
+            self.doCleanups()
             self.setUp()
             super()._callTestMethod(method)
 
@@ -124,10 +125,14 @@ class PageTest(unittest.TestCase):
     def wait_element(self, selector):
         self.browser.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
 
-    def ask_why_sessions_live(self):
-        """Opens that site of demo_server, and takes the snapshot that answers."""
+    def wait_sessions(self):
+        """Until some of demo_server's that live are sampled."""
         harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
                                        for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
+
+    def ask_why_sessions_live(self):
+        """Opens that site of demo_server, and takes the snapshot that answers."""
+        self.wait_sessions()
         self.open(f"pid={self.server.pid}&tab=sites")
         self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
         self.browser.wait_for("memprofd.sites()?.rows.length === 1")
@@ -156,14 +161,19 @@ class PageTest(unittest.TestCase):
         return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def press(self, text, within="body"):
-        """Clicks the button of a text."""
-        box = self.js(f"""(() => {{
-            const found = [...document.querySelectorAll({json.dumps(within + " button")})]
-                .find((one) => one.innerText.trim() === {json.dumps(text)} && one.offsetParent !== null);
-            if (!found) return null;
-            found.scrollIntoView({{block: "center"}});
-            const b = found.getBoundingClientRect();
-            return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
+        """Clicks the button of a text, when it has a place that it keeps."""
+        def place():
+            return self.js(f"""(() => {{
+                const found = [...document.querySelectorAll({json.dumps(within + " button")})]
+                    .find((one) => one.innerText.trim() === {json.dumps(text)} && one.offsetParent !== null);
+                if (!found) return null;
+                found.scrollIntoView({{block: "center"}});
+                const b = found.getBoundingClientRect();
+                return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
+        box, before = place(), None
+        while box != before:
+            self.browser.settle()
+            box, before = place(), box
         self.assertIsNotNone(box, f"no button {text!r} in {within}")
         self.browser.click(*box)
 

@@ -9,6 +9,7 @@ import os
 import time
 
 import harness
+from api import post
 from page_harness import PageTest
 
 SCRIPT = "<img src=x onerror=document.title='broken'>"
@@ -119,12 +120,18 @@ class Values(ValuesTest):
         self.open(self.js("location.hash").lstrip("#"))
         self.browser.wait_for("memprofd.values().plots.length === 3")
 
+    def recorded_at(self, name, number):
+        """The time in ms at which the history has this as its latest number."""
+        answer = self.ask("value_history", pid=self.server.pid, points=10_000, pattern=f"^{name}$")
+        lasts = [float(last) for last in answer["series"][0]["lasts"]]
+        return int(answer["times_unix_ns"][-1]) / 1e6 if lasts[-1:] == [number] else None
+
     def test_the_cursor_goes_back(self):
         """Paused, in the past, and replayed, as all of the page is."""
         self.open_values()
         self.server.command("set 50")
         self.wait_row("count", value="50 things")
-        middle = self.js("memprofd.recorded().now")
+        middle = harness.eventually(lambda: self.recorded_at("count", 50), "50 things are recorded")
         self.server.command("set 60")
         self.wait_row("count", value="60 things")
         self.js(f"memprofd.update({{live: false, end: {middle}}})")
@@ -134,6 +141,30 @@ class Values(ValuesTest):
         self.browser.wait_for("memprofd.view().live")
         self.wait_row("count", value="60 things")
         self.server.command("set 41")
+
+    def test_an_answer_that_comes_late_is_not_shown(self):
+        """One about the past that the page has left, when nothing else is asked any more."""
+        has_text = "memprofd.values().rows.some(({name, value}) => name === 'word' && value.startsWith('\"'))"
+        self.open_values()
+        self.browser.wait_for(has_text)
+        self.js("""(() => { const ask = window.fetch; window.asked = 0; window.quiet = false;
+            window.fetch = async (url, ...rest) => {
+                if (!String(url).includes("value")) return ask(url, ...rest);
+                if (window.quiet) return new Promise(() => {});
+                if (String(url).includes("value_lines") && !memprofd.view().live) await new Promise((go) => { window.letGo = go; });
+                window.asked++;
+                try { return await ask(url, ...rest); } finally { window.asked--; }
+            }; })()""")
+        self.js("memprofd.update({live: false, end: memprofd.recorded().now})")
+        self.browser.wait_for("window.letGo !== undefined")
+        self.js("memprofd.update({live: true, end: undefined, axis: undefined})")
+        self.browser.wait_for(has_text)
+        self.js("window.quiet = true")
+        self.browser.wait_for("window.asked === 0")
+        self.js("(async () => { window.letGo(); await new Promise((go) => setTimeout(go, 100)); })()")
+        self.browser.wait_for("window.asked === 0")
+        self.browser.settle()
+        self.assertTrue(self.js(has_text), "only the program's present has texts")
 
     def test_phases_are_on_every_chart(self):
         self.server.command("phase enter")
@@ -145,12 +176,12 @@ class Values(ValuesTest):
         self.server.command("phase leave")
         self.browser.wait_for("memprofd.charts().every((one) => one.phases.at(-1).end > one.phases.at(-1).begin)")
         self.js("memprofd.update({charts: []})")
-        painted = self.js("""(() => { const canvas = document.querySelector('#charts canvas'), context = canvas.getContext('2d');
+        painted = """(() => { const canvas = document.querySelector('#charts canvas'), context = canvas.getContext('2d');
             const { begin, end } = memprofd.axis(), phase = memprofd.charts()[0].phases.at(-1);
             const over = document.querySelector('#charts .u-over').getBoundingClientRect(), at = canvas.getBoundingClientRect();
             const x = over.x - at.x + over.width * ((phase.begin + phase.end) / 2 - begin) / (end - begin);
-            return [...context.getImageData(Math.round(x * devicePixelRatio), Math.round((over.y - at.y + 1) * devicePixelRatio), 1, 1).data]; })()""")
-        self.assertNotEqual([0, 0, 0, 0], painted, "the bar of the phase")
+            return [...context.getImageData(Math.round(x * devicePixelRatio), Math.round((over.y - at.y + 1) * devicePixelRatio), 1, 1).data]; })()"""
+        self.browser.wait_for(f"{painted}.some((part) => part > 0)")  # the bar, whenever the chart is painted anew
 
     def test_the_log_is_text(self):
         self.open_values()
@@ -165,6 +196,7 @@ class Values(ValuesTest):
         """It stays at that moment, and the program goes on when one says so."""
         self.open_values()
         self.browser.wait_for("memprofd.values().rows.length > 5")
+        self.addCleanup(self.go_on)
         self.server.send(f"pause {SCRIPT.replace(' ', '_')} 3600000")
         self.browser.wait_for("memprofd.view().live === false")
         self.assertIn("viewers stop here", self.text("#notice"))
@@ -176,6 +208,13 @@ class Values(ValuesTest):
         self.assertTrue(json.loads(self.server.read_line())["resumed"])
         self.browser.wait_for("document.querySelector('#values .values-controls button').hidden")
         self.assertEqual(0, self.js("document.querySelectorAll('#values img').length"))
+
+    def go_on(self):
+        """Lets the program go on where it waits still."""
+        status, text = post(self.daemon, "resume", pid=self.server.pid)
+        self.assertEqual(200, status, text)
+        if json.loads(text).get("waiting"):
+            self.server.read_line()
 
     def test_a_value_is_a_graph(self):
         """Each block once: a leaf that two hold, and a way back."""

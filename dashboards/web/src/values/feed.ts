@@ -22,6 +22,7 @@ export class Feed {
   private readonly api = new Api();
   private asked = "";
   private next = 0;
+  private turn = 0; // of the latest question; an answer to another one is too late
   private lastPause = -1; // ms of the latest that was seen
 
   constructor(private readonly app: App, private readonly changed: () => void) {}
@@ -68,23 +69,23 @@ export class Feed {
   }
 
   private async ask(view: View, isShown: boolean): Promise<void> {
-    const started = performance.now(), { begin, end } = this.app.axis(), { pid } = view;
+    const started = performance.now(), { begin, end } = this.app.axis(), { pid } = view, turn = ++this.turn;
     const followsNow = view.live && !view.axis;
     const params = { pid, points: POINTS, pattern: isShown ? "" : "^$",
       ...(followsNow ? { "range.last_seconds": view.span || undefined } : rangeParams({ begin, end })) };
     try {
       const history = await this.api.valueHistory(params);
-      if (pid !== this.pid) return;
-      await this.askMore(view, isShown, history);
-      if (pid !== this.pid) return;
+      const more = await this.askMore(view, isShown, history);
+      if (turn !== this.turn) return;
       this.history = history;
+      [this.lines, this.now] = more;
       this.times = history.times_unix_ns.map((ns) => msOf(ns) / 1000);
       this.error = "";
       this.app.notePhases(pid, history.phases.map(({ name, begin_unix_ns, end_unix_ns }) => ({ name, begin: msOf(begin_unix_ns),
         end: Number(end_unix_ns) === 0 ? undefined : msOf(end_unix_ns) })));
       this.stopAtPause(history);
     } catch (error) {
-      if (isAbort(error)) return;
+      if (isAbort(error) || turn !== this.turn) return;
       this.error = error instanceof Error ? error.message : String(error);
     }
     this.next = started + Math.max(isShown ? TICK_MS * 0.9 : SELDOM_MS, 4 * (performance.now() - started));
@@ -92,14 +93,12 @@ export class Feed {
   }
 
   // Lines of the log, and what has no number: for who may control programs.
-  private async askMore(view: View, isShown: boolean, history: ValueHistory): Promise<void> {
-    this.lines = history.pauses.map(lineOf);
-    if (!isShown || !this.app.server.control) return;
+  private async askMore(view: View, isShown: boolean, history: ValueHistory): Promise<[Line[], ValuesAnswer | null]> {
+    if (!isShown || !this.app.server.control) return [history.pauses.map(lineOf), null];
     const { begin_unix_ns, end_unix_ns } = history.range;
     const [past, now] = await Promise.all([this.api.valueLines(view.pid, { begin_unix_ns, end_unix_ns }),
       view.live && this.app.runs() ? this.api.values({ pid: view.pid, only_reported: true }) : null]);
-    this.lines = past.lines.map(lineOf);
-    this.now = now;
+    return [past.lines.map(lineOf), now];
   }
 
   // A page that is live stays where the program says that viewers stop.
