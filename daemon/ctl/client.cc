@@ -327,10 +327,14 @@ absl::Status Client::record(const pb::RecordRequest& request,
 }
 
 absl::Status Client::take_snapshot(
-    const pb::TakeSnapshotRequest& request,
+    const pb::TakeHeapRequest& request,
     const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use) {
+  if (request.contents() != pb::HEAP_CONTENTS_UNSPECIFIED) {
+    return stream<pb::TakeSnapshotResponse>(*stub_->heaps, &pb::Heaps::Stub::TakeHeap, request,
+                                            use);
+  }
   return stream<pb::TakeSnapshotResponse>(*stub_->methods, &pb::Profiler::Stub::TakeSnapshot,
-                                          request, use);
+                                          request.snapshot(), use);
 }
 
 absl::Status Client::stream_events(

@@ -68,7 +68,7 @@ class Client {
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(
-      const pb::TakeSnapshotRequest& request,
+      const pb::TakeHeapRequest& request,
       const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use);
   absl::Status stream_events(
       const pb::StreamEventsRequest& request,

@@ -73,7 +73,8 @@ struct Options {
   // snapshot
   std::string heap_file, other_heap_file;
   bool keep_heap = false;  // by memprofd
-  std::string heap_site;   // why, of either
+  ::memprof::v1::HeapContents heap_contents = ::memprof::v1::HEAP_CONTENTS_UNSPECIFIED;
+  std::string heap_site;  // why, of either
   std::vector<std::string> heap_cmt;
   std::string heap_under;     // retained
   bool heap_outside = false;  // why: of memory outside of the heap; heap_site is of classes then

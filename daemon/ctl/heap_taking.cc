@@ -10,25 +10,26 @@
 
 namespace memprofd::ctl {
 
-absl::StatusOr<pb::TakeSnapshotRequest> snapshot_request(const Options& options, Client& client) {
-  pb::TakeSnapshotRequest request;
+absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Client& client) {
+  pb::TakeHeapRequest request;
+  request.set_contents(options.heap_contents);
   if (!options.max_pause.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_pause));
     if (seconds == 0) {
       return absl::InvalidArgumentError(
           "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
     }
-    request.set_max_pause_seconds(seconds);
+    request.mutable_snapshot()->set_max_pause_seconds(seconds);
   }
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  request.set_pid(pid);
+  request.mutable_snapshot()->set_pid(pid);
   return request;
 }
 
 absl::StatusOr<pb::SnapshotSummary> take_snapshot(
-    Client& client, const pb::TakeSnapshotRequest& request,
+    Client& client, const pb::TakeHeapRequest& request,
     const std::function<absl::Status(std::string_view)>& use) {
-  const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
+  const Progress progress(absl::StrCat("taking a snapshot of pid ", request.snapshot().pid()));
   std::optional<pb::SnapshotSummary> summary;
   RETURN_IF_ERROR(client.take_snapshot(request, [&](const pb::TakeSnapshotResponse& response) {
     if (response.has_summary()) summary = response.summary();

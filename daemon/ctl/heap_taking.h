@@ -13,11 +13,11 @@
 namespace memprofd::ctl {
 
 // As the options have it; which target it is about is settled.
-absl::StatusOr<pb::TakeSnapshotRequest> snapshot_request(const Options& options, Client& client);
+absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Client& client);
 // Gives the file piece by piece; it is whole when this succeeds. Says on stderr what is going on.
 // kCancelled: the client was interrupted.
 absl::StatusOr<pb::SnapshotSummary> take_snapshot(
-    Client& client, const pb::TakeSnapshotRequest& request,
+    Client& client, const pb::TakeHeapRequest& request,
     const std::function<absl::Status(std::string_view)>& use);
 
 }  // namespace memprofd::ctl

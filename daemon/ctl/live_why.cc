@@ -30,15 +30,15 @@ absl::Status run_why(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });
-  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
-  RETURN_IF_ERROR(check_lives(client, request.pid(), options.heap_site));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
+  RETURN_IF_ERROR(check_lives(client, request.snapshot().pid(), options.heap_site));
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
                     return file.write(bytes);
                   }).status());
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
-  return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.pid()),
+  return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.snapshot().pid()),
                     "memprofctl sites");
 }
 

@@ -59,9 +59,19 @@ class SnapshotCommandLine {
                                  "Write to this file, or - for stdout (default: "
                                  "snapshot-PID-TIME.heap)")
                     ->type_name("FILE");
-    take->add_flag("--keep", options_.keep_heap,
-                   "Leave it with memprofd, in its --snapshot.directory")
-        ->excludes(out);
+    CLI::Option* keep = take->add_flag("--keep", options_.keep_heap,
+                                       "Leave it with memprofd, in its --snapshot.directory")
+                            ->excludes(out);
+    CLI::Option* contents =
+        take->add_flag_callback(
+                "--contents", [this] { options_.heap_contents = pb::HEAP_CONTENTS_ALL; },
+                "Keep what strings and float arrays hold, which may be secret")
+            ->excludes(keep);
+    take->add_flag_callback(
+            "--fingerprints", [this] { options_.heap_contents = pb::HEAP_CONTENTS_FINGERPRINTS; },
+            "Keep which strings are equal, and not what they hold")
+        ->excludes(keep)
+        ->excludes(contents);
     add_max_pause(*take, options_);
     add_format(*take, options_.format, {kTable, kJson});
   }

@@ -58,7 +58,7 @@ std::string told(const std::string& file, const pb::SnapshotSummary& summary,
 }
 
 // What is said of it goes to stderr then.
-absl::Status take_to_stdout(Client& client, const pb::TakeSnapshotRequest& request,
+absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
@@ -75,9 +75,10 @@ absl::Status take_to_stdout(Client& client, const pb::TakeSnapshotRequest& reque
   return absl::OkStatus();
 }
 
-absl::Status take_to_file(Client& client, const pb::TakeSnapshotRequest& request,
+absl::Status take_to_file(Client& client, const pb::TakeHeapRequest& request,
                           const Options& options) {
-  const std::string name = options.out.empty() ? default_name(request.pid()) : options.out;
+  const std::string name =
+      options.out.empty() ? default_name(request.snapshot().pid()) : options.out;
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
   ASSIGN_OR_RETURN(
       const pb::SnapshotSummary summary,
@@ -86,11 +87,10 @@ absl::Status take_to_file(Client& client, const pb::TakeSnapshotRequest& request
   return print(told(name, summary, options));
 }
 
-absl::Status have_kept(Client& client, const pb::TakeSnapshotRequest& asked,
-                       const Options& options) {
+absl::Status have_kept(Client& client, const pb::TakeHeapRequest& asked, const Options& options) {
   pb::KeepHeapRequest request;
-  request.set_pid(asked.pid());
-  request.set_max_pause_seconds(asked.max_pause_seconds());
+  request.set_pid(asked.snapshot().pid());
+  request.set_max_pause_seconds(asked.snapshot().max_pause_seconds());
   const Progress progress(absl::StrCat("taking a snapshot of pid ", request.pid()));
   ASSIGN_OR_RETURN(const pb::KeepHeapResponse kept, client.keep_heap(request));
   return options.json() ? print_json(kept) : print(kept_heap_text(kept.heap()));
@@ -107,7 +107,7 @@ absl::Status run_snapshot_list(const Options& options) {
 absl::Status run_snapshot_take(const Options& options) {
   Interrupt interrupt;
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
   interrupt.on_signal([&client] { client.interrupt(); });
   if (options.keep_heap) return have_kept(client, request, options);
   return options.out == "-" ? take_to_stdout(client, request, options)

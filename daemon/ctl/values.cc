@@ -31,7 +31,7 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const
 // Counts there what was too large to be read; no snapshot is taken when nothing was.
 absl::Status add_snapshot(Client& client, const Options& options, pb::ListValuesResponse& values) {
   if (!has_too_large(values)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const pb::TakeSnapshotRequest request, snapshot_request(options, client));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
                     return file.write(bytes);

@@ -44,10 +44,18 @@ struct RateRequest {
   std::optional<double> max_overhead;
 };
 
+// What a snapshot keeps of strings and float arrays, which may be secret.
+enum class HeapContents : std::uint8_t {
+  kNone,
+  kFingerprints,  // which strings are equal
+  kContents,
+};
+
 // A snapshot of a target's heap.
 struct HeapRequest {
   int pid = 0;
   double max_pause_seconds = 0.05;
+  HeapContents contents = HeapContents::kNone;
 };
 
 struct HeapSummary {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One snapshot as questions see it, in memory: every block of a heap that is not known to be dead,
 // what points to what, which roots there are, and which blocks were sampled. Contents of blocks are
-// not in it, nor are addresses.
+// not in it unless somebody asked for them, nor are addresses.
 //
 // Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
 // there are tens of millions of blocks: 8 bytes each, 4 more where there are types, and 5 for a
@@ -103,6 +103,25 @@ struct WeakPointer {
   friend bool operator==(const WeakPointer&, const WeakPointer&) = default;
 };
 
+// What a string or a float array has, where somebody asked for that.
+struct BlockContents {
+  std::uint32_t block = 0;
+  std::uint32_t kept = 0;    // bytes that are known, from the first on
+  std::uint64_t length = 0;  // in bytes
+  std::uint64_t begin = 0;   // in HeapImage::content_bytes
+};
+// Strings of one size with the same one are equal.
+struct BlockFingerprint {
+  std::uint32_t block = 0;
+  std::uint64_t value = 0;
+};
+
+// A block that is a Buffer.t.
+struct BufferUse {
+  std::uint32_t block = 0;
+  std::uint64_t used = 0;  // bytes
+};
+
 // Blocks from first up to before end.
 struct BlockRange {
   std::uint32_t first = 0;
@@ -165,6 +184,12 @@ struct HeapImage {
   std::vector<RootName> root_names;
   std::vector<ImageRoot> roots;
 
+  // By block, of some.
+  std::vector<BlockContents> contents;
+  std::vector<BlockFingerprint> fingerprints;
+  std::vector<BufferUse> buffers;
+  std::string content_bytes;
+
   std::vector<SampledBlock> sampled;
   std::vector<Location> locations;
   // Callstacks of locations, innermost first: of sampled blocks and of fibers.
@@ -177,6 +202,9 @@ struct HeapImage {
   TypesFound types_found;
 
   std::uint32_t type(std::uint32_t block) const { return type_of.empty() ? 0 : type_of[block]; }
+  std::string_view bytes_of(const BlockContents& of) const {
+    return std::string_view(content_bytes).substr(of.begin, of.kept);
+  }
   bool is_young(std::uint32_t block) const {
     return std::ranges::any_of(young, [block](const BlockRange& range) {
       return block >= range.first && block < range.end;

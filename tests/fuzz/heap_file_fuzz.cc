@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/heap_file.h"
@@ -67,6 +68,21 @@ void check_names(const HeapImage& image) {
   }
 }
 
+void check_contents(const HeapImage& image) {
+  for (const BlockContents& of : image.contents) {
+    require(of.block < image.blocks() && image.bytes_of(of).size() == of.kept, "bad contents");
+    require(of.kept <= of.length && of.length <= image.shape(of.block).words * 8, "long contents");
+  }
+  for (const BlockFingerprint& of : image.fingerprints) {
+    require(of.block < image.blocks(), "a fingerprint of no block");
+  }
+  for (const BufferUse& of : image.buffers) require(of.block < image.blocks(), "a bad Buffer");
+  const ShortestPaths paths(image);
+  for (const WasteRow& row : find_waste(image, paths)) {
+    require(row.words_to_win <= row.words, "more to win than there is");
+  }
+}
+
 bool read(std::string_view pieces) {
   std::string bytes(pieces);
   put_checksums(bytes);
@@ -74,6 +90,7 @@ bool read(std::string_view pieces) {
   if (!image.ok()) return false;
   check_edges(*image);
   check_names(*image);
+  check_contents(*image);
   return true;
 }
 
@@ -83,8 +100,11 @@ std::string seed_file(unsigned seed) {
   std::vector<std::vector<std::uint64_t>> blocks;
   for (int i = 0; i < 60; ++i) {
     if (i % 20 == 0) blocks.push_back(block(2, kContinuationTag));
-    blocks.push_back(
-        block(1 + random() % 50, random() % 2 * kClosureTag, random() % 6 == 0 ? kBlue : kBlack));
+    blocks.push_back(block(1 + random() % 50,
+                           random() % 2 == 0   ? 0
+                           : random() % 2 == 0 ? kClosureTag
+                                               : kStringTag,
+                           random() % 6 == 0 ? kBlue : kBlack));
   }
   const std::uint64_t chunk = heap.put_chunk(joined(blocks));
   for (std::uint64_t i = 0; i < 300; ++i) {
@@ -96,7 +116,10 @@ std::string seed_file(unsigned seed) {
     if (tag_of(one[0]) == kContinuationTag) heap.memory.poke(at + 8, (chunk + 8) | 1);
     at += 8 * one.size();
   }
+  const HeapContents kept[] = {HeapContents::kNone, HeapContents::kFingerprints,
+                               HeapContents::kContents};
   return *heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.keep(ContentsWriter(kept[seed % 3], {1, 2}));
     const Location place{.function = "Server.loop", .file = "server.ml", .line = seed};
     for (std::uint32_t i = 0; i < 20; ++i) {
       writer.add_root(chunk + 8 * (random() % 500),

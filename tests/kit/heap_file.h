@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,7 +50,8 @@ inline WordNames word_names() {
 inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, const HeapMap& map,
                                                 const BeforeWalk& before = nullptr,
                                                 const ImageInfo& info = image_info(),
-                                                const AfterWalk& after = nullptr) {
+                                                const AfterWalk& after = nullptr,
+                                                unsigned whole = kWhole) {
   std::string bytes;
   HeapFileWriter writer(
       [&bytes](std::string_view piece) {
@@ -60,11 +62,13 @@ inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, cons
   writer.begin(info, map);
   if (before) before(writer);
   HeapCensus census;
-  const absl::Status walked =
-      walk_heap(memory, map, [&](const HeapRegion& region, const BlockPart& part) {
+  const absl::Status walked = walk_heap(
+      memory, map,
+      [&](const HeapRegion& region, const BlockPart& part) {
         census(region, part);
         writer(region, part);
-      });
+      },
+      whole);
   if (!walked.ok()) return walked;
   if (after) after(writer);
   if (absl::Status ended = writer.end(census); !ended.ok()) return ended;
@@ -88,6 +92,28 @@ inline std::string some_heap_file(std::int64_t unix_ns, std::uint64_t floats = 3
     for (std::uint64_t i = 0; i < floats; ++i) writer.add_sample(of(i), i + 1, 1, site);
   };
   return heap_file_of(heap.memory, *heap.map(), named, info).value();
+}
+
+// A file piece by piece, each as change(kind, payload) leaves it; false: without it.
+template <typename Change>
+std::string changed(const std::string& bytes, const Change& change) {
+  std::string result = bytes.substr(0, kHeapFileStartBytes);
+  const auto u32 = [](auto value) {
+    const auto narrow = static_cast<std::uint32_t>(value);
+    return std::string(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+  };
+  for (std::size_t at = kHeapFileStartBytes; at < bytes.size();) {
+    std::uint32_t number = 0, size = 0;
+    std::memcpy(&number, &bytes[at], sizeof number);
+    std::memcpy(&size, &bytes[at + 4], sizeof size);
+    std::string payload = bytes.substr(at + kPieceHeadBytes, size);
+    at += kPieceHeadBytes + size;
+    auto kind = static_cast<PieceKind>(number);
+    if (!change(kind, payload)) continue;
+    const std::string head = u32(kind) + u32(payload.size());
+    result += head + u32(piece_checksum(head, payload)) + payload;
+  }
+  return result;
 }
 
 inline absl::StatusOr<HeapImage> image_of(std::string_view bytes, const ImageLimits& limits = {}) {

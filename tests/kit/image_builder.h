@@ -73,6 +73,20 @@ class ImageBuilder {
     image_.sampled.push_back({block, samples, sample_id, site, age_ns});
   }
 
+  // A string block, with what it has; blocks come in their order.
+  std::uint32_t text(const std::string& contents) {
+    const std::uint32_t block = string(contents.size() / 8 + 1);
+    put_contents(block, contents);
+    return block;
+  }
+  void put_contents(std::uint32_t block, std::string_view contents) {
+    image_.contents.push_back({.block = block,
+                               .kept = static_cast<std::uint32_t>(contents.size()),
+                               .length = contents.size(),
+                               .begin = image_.content_bytes.size()});
+    image_.content_bytes += contents;
+  }
+
   HeapImage& image() { return image_; }  // for all else
   HeapImage build() {
     image_.edges = {};

@@ -121,9 +121,9 @@ $(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/c
 	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/cases/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
 # Programs whose heaps are asked about.
-HEAP_NAMES  := leftovers large_heap
+HEAP_NAMES  := leftovers large_heap secrets
 HEAPS       := $(addprefix $(TARGETS_DIR)/,$(HEAP_NAMES))
-HEAPS_OTHER := $(addsuffix /leftovers,$(OTHER_RELEASES:%=$(BUILD)/targets-%)) $(BUILD)/targets-trixie/large_heap
+HEAPS_OTHER := $(foreach name,leftovers secrets,$(addsuffix /$(name),$(OTHER_RELEASES:%=$(BUILD)/targets-%))) $(BUILD)/targets-trixie/large_heap
 targets: $(HEAPS) $(filter $(BUILD)/targets-trixie/%,$(HEAPS_OTHER))
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(HEAPS_OTHER))))
 $(foreach name,$(HEAP_NAMES),$(eval $(filter %/$(name),$(HEAPS) $(HEAPS_OTHER)): tests/targets/heaps/$(name).ml))

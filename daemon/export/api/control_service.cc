@@ -138,9 +138,9 @@ pb::SnapshotSummary to_proto(const HeapSummary& summary) {
 }
 
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
-    const pb::TakeSnapshotRequest& request, const HeapClient& client) {
+    const pb::TakeSnapshotRequest& request, const HeapClient& client, HeapContents contents) {
   RETURN_IF_ERROR(check_process(service_, request));
-  HeapRequest asked{.pid = request.pid()};
+  HeapRequest asked{.pid = request.pid(), .contents = contents};
   const double pause = request.max_pause_seconds();
   if (!(pause >= 0 && pause <= kLongestPause)) {
     return absl::InvalidArgumentError(

@@ -26,7 +26,8 @@ class ControlService {
 
   // Hands the client the file; the summary, when it is complete.
   absl::StatusOr<::memprof::v1::SnapshotSummary> take_snapshot(
-      const ::memprof::v1::TakeSnapshotRequest& request, const HeapClient& client);
+      const ::memprof::v1::TakeSnapshotRequest& request, const HeapClient& client,
+      HeapContents contents = HeapContents::kNone);
 
  private:
   ProfilerService& service_;

@@ -11,6 +11,23 @@ namespace memprofd {
 
 namespace pb = ::memprof::v1;
 
+namespace {
+
+absl::StatusOr<HeapContents> contents_of(pb::HeapContents contents) {
+  switch (contents) {
+    case pb::HEAP_CONTENTS_UNSPECIFIED:
+      return HeapContents::kNone;
+    case pb::HEAP_CONTENTS_FINGERPRINTS:
+      return HeapContents::kFingerprints;
+    case pb::HEAP_CONTENTS_ALL:
+      return HeapContents::kContents;
+    default:
+      return absl::InvalidArgumentError("contents of this kind are not known here");
+  }
+}
+
+}  // namespace
+
 grpc::Status GrpcHeapsService::DescribeHeap(grpc::ServerContext* context,
                                             const pb::DescribeHeapRequest* request,
                                             pb::DescribeHeapResponse* response) {
@@ -21,6 +38,14 @@ grpc::Status GrpcHeapsService::DescribeHeap(grpc::ServerContext* context,
                              : allowed;
   audit(request->pid(), "snapshot to describe", caller.name, answer.status());
   return grpc_answer(std::move(answer), *response);
+}
+
+grpc::Status GrpcHeapsService::TakeHeap(grpc::ServerContext* context,
+                                        const pb::TakeHeapRequest* request,
+                                        grpc::ServerWriter<pb::TakeSnapshotResponse>* writer) {
+  const auto contents = contents_of(request->contents());
+  if (!contents.ok()) return to_grpc(contents.status());
+  return heap_stream_.send(*context, request->snapshot(), *contents, *writer);
 }
 
 grpc::Status GrpcHeapsService::ListHeaps(grpc::ServerContext*, const pb::ListHeapsRequest* request,

@@ -5,6 +5,7 @@
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
 #include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/heap_stream.h"
 #include "daemon/export/heaps/kept_heaps.h"
 #include "memprof/v1/heaps.grpc.pb.h"
 
@@ -13,12 +14,20 @@ namespace memprofd {
 class GrpcHeapsService final : public ::memprof::v1::Heaps::Service {
  public:
   // All must outlive this.
-  GrpcHeapsService(ProfilerService& service, const GrpcAccess& access, InnerHeaps& heaps)
-      : control_(service), access_(access), heaps_(heaps), kept_(heaps, service) {}
+  GrpcHeapsService(ProfilerService& service, const GrpcAccess& access, InnerHeaps& heaps,
+                   HeapStream& heap_stream)
+      : control_(service),
+        access_(access),
+        heaps_(heaps),
+        kept_(heaps, service),
+        heap_stream_(heap_stream) {}
 
   grpc::Status DescribeHeap(grpc::ServerContext* context,
                             const ::memprof::v1::DescribeHeapRequest* request,
                             ::memprof::v1::DescribeHeapResponse* response) override;
+  grpc::Status TakeHeap(
+      grpc::ServerContext* context, const ::memprof::v1::TakeHeapRequest* request,
+      grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>* writer) override;
   grpc::Status ListHeaps(grpc::ServerContext* context,
                          const ::memprof::v1::ListHeapsRequest* request,
                          ::memprof::v1::ListHeapsResponse* response) override;
@@ -39,6 +48,7 @@ class GrpcHeapsService final : public ::memprof::v1::Heaps::Service {
   const GrpcAccess& access_;
   InnerHeaps& heaps_;
   KeptHeaps kept_;
+  HeapStream& heap_stream_;
 };
 
 }  // namespace memprofd

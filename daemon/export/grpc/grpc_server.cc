@@ -64,14 +64,15 @@ struct GrpcServer::Impl {
       : access(options.access),
         idle_patience(options.idle_patience),
         streams(options.stats, options.stream_patience),
-        service(profiler, access, streams, options.answers, options.facts),
+        heap_stream(profiler, access, streams),
+        service(profiler, access, streams, heap_stream, options.answers, options.facts),
         traces(traces),
         trace_service(traces, access, streams),
         values_service(profiler, access),
         memory_service(profiler, access),
         calls_service(profiler, access, streams),
         heaps(options.heaps),
-        heaps_service(profiler, access, *heaps) {}
+        heaps_service(profiler, access, *heaps, heap_stream) {}
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -80,6 +81,7 @@ struct GrpcServer::Impl {
   const GrpcAccess access;
   const std::chrono::milliseconds idle_patience;
   StreamPlaces streams;
+  HeapStream heap_stream;
   GrpcService service;
   TraceService& traces;
   GrpcTraceService trace_service;
@@ -159,6 +161,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
 GrpcServer::~GrpcServer() {
   impl_->set_serving(false);
   impl_->service.stop();
+  impl_->heap_stream.stop();
   impl_->calls_service.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);

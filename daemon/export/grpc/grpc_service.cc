@@ -69,26 +69,7 @@ grpc::Status GrpcService::SetRate(grpc::ServerContext* context, const pb::SetRat
 grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
                                        const pb::TakeSnapshotRequest* request,
                                        grpc::ServerWriter<pb::TakeSnapshotResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
-  const GrpcCaller caller = GrpcAccess::caller(*context);
-  const HeapClient client{.take =
-                              [&](std::string_view bytes) {
-                                pb::TakeSnapshotResponse message;
-                                message.set_data(bytes.data(), bytes.size());
-                                return place->write([&] { return writer->Write(message); });
-                              },
-                          .waits = [&] { return !context->IsCancelled() && stop_.wait({}); }};
-  pb::TakeSnapshotRequest asked = *request;
-  const absl::Status allowed = access_.check_control_of_process(caller, asked);
-  const auto summary = allowed.ok() ? control_.take_snapshot(asked, client) : allowed;
-  audit(request->pid(), "snapshot", caller.name, summary.status(),
-        summary.ok() ? cost_of(*summary) : "");
-  if (!summary.ok()) return to_grpc(summary.status());
-  pb::TakeSnapshotResponse last;
-  *last.mutable_summary() = *summary;
-  place->write([&] { return writer->Write(last); });
-  return grpc::Status::OK;
+  return heap_stream_.send(*context, *request, HeapContents::kNone, *writer);
 }
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,

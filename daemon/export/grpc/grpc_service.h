@@ -12,6 +12,7 @@
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/heap_stream.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -22,10 +23,11 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   // All must outlive this.
   GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams,
-              std::shared_ptr<KeptAnswers> answers, ServerFacts facts)
+              HeapStream& heap_stream, std::shared_ptr<KeptAnswers> answers, ServerFacts facts)
       : service_(service),
         access_(access),
         streams_(streams),
+        heap_stream_(heap_stream),
         control_(service),
         queries_(service, std::move(answers)),
         facts_(std::move(facts)) {}
@@ -89,6 +91,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   ProfilerService& service_;
   const GrpcAccess& access_;
   StreamPlaces& streams_;
+  HeapStream& heap_stream_;
   ControlService control_;
   QueryService queries_;
   const ServerFacts facts_;

@@ -10,6 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/snapshot/answers/collections.h"
+#include "daemon/snapshot/answers/equal_strings.h"
 #include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
@@ -151,6 +153,19 @@ class WasteFinder {
   absl::flat_hash_set<std::uint32_t> seen_;  // of closures
 };
 
+// Its bytes are in the first block that it holds, since OCaml 5.2 in the first that this one holds.
+WasteFinder::Found look_at_buffer(const HeapImage& image, const BufferUse& buffer) {
+  std::uint32_t at = buffer.block;
+  for (int step = 0; step < 2 && image.shape(at).tag != kStringTag; ++step) {
+    at = block_in_field(image, at, 0);
+    if (at == HeapImage::kNoBlock) return {};
+  }
+  const BlockShape& bytes = image.shape(at);
+  const std::uint64_t needed = buffer.used / kWordBytes + 2;
+  if (bytes.tag != kStringTag || bytes.words <= kLeastArray || needed > bytes.words / 2) return {};
+  return {WastePattern::kLargeBuffers, bytes.words, bytes.words - needed};
+}
+
 // Sums by pattern and place.
 class WasteSums {
  public:
@@ -199,6 +214,10 @@ WasteText describe(WastePattern pattern) {
               "the element itself, or an option, where there is mostly one"};
     case WastePattern::kClosureChains:
       return {"long chains of one function's closures", "a list of what they hold, run in a loop"};
+    case WastePattern::kEqualStrings:
+      return {"strings like one that is there already", "keep one of each, found by a Hashtbl"};
+    case WastePattern::kLargeBuffers:
+      return {"Buffers of which most is not used", "Buffer.reset instead of clear; create less"};
     case WastePattern::kFilledArrays:
       return {"arrays filled with one block", "make them as long as they are used; a Hashtbl"};
     case WastePattern::kBoxedFloats:
@@ -214,6 +233,13 @@ std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& pa
   WasteSums sums(paths.nearest_roots());
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
     if (paths.is_reachable(block)) sums.add(block, finder.look_at(block));
+  }
+  for (const std::uint32_t block : find_equal_strings(image, paths)) {
+    const std::uint64_t words = image.shape(block).words;
+    sums.add(block, {WastePattern::kEqualStrings, words, words});
+  }
+  for (const BufferUse& buffer : image.buffers) {
+    if (paths.is_reachable(buffer.block)) sums.add(buffer.block, look_at_buffer(image, buffer));
   }
   return sums.take();
 }

@@ -19,8 +19,10 @@ enum class WastePattern : std::uint8_t {
   kBoxedIntegers,  // int32, int64, nativeint
   kListsOfOne,     // where types tell which blocks are lists
   kClosureChains,  // a function's closure that holds one of the same function, and so on
+  kEqualStrings,   // where their contents or fingerprints are known
+  kLargeBuffers,   // of the standard library, where it is known how much of them is in use
 };
-inline constexpr int kWastePatterns = 7;
+inline constexpr int kWastePatterns = 9;
 
 struct WastePlace {
   std::uint32_t root_name = 0;  // of the image: the shortest way to the blocks begins there

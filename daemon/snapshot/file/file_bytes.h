@@ -21,11 +21,12 @@ class FileBytesWriter {
   void put_signed(std::int64_t value) {
     put(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
   }
-  void put_double(double value) {
+  void put_word(std::uint64_t value) {
     char bytes[sizeof value];
     std::memcpy(bytes, &value, sizeof value);
     bytes_.append(bytes, sizeof bytes);
   }
+  void put_double(double value) { put_word(std::bit_cast<std::uint64_t>(value)); }
   void put_text(std::string_view text) {
     put(text.size());
     bytes_.append(text);
@@ -65,8 +66,9 @@ class FileBytesReader {
     const std::uint64_t value = number();
     return static_cast<std::int64_t>(value >> 1 ^ (~(value & 1) + 1));
   }
-  double real() {
-    double value = 0;
+  double real() { return std::bit_cast<double>(word()); }
+  std::uint64_t word() {
+    std::uint64_t value = 0;
     if (bytes_.size() - at_ < sizeof value) return fail();
     std::memcpy(&value, bytes_.data() + at_, sizeof value);
     at_ += sizeof value;
@@ -89,7 +91,7 @@ class FileBytesReader {
   }
 
  private:
-  static_assert(std::endian::native == std::endian::little, "reals are copied as they are");
+  static_assert(std::endian::native == std::endian::little, "words are copied as they are");
 
   std::string_view bytes_;
   std::size_t at_ = 0;

@@ -23,6 +23,11 @@
 //     kBlocks     what is in the regions, see below
 //     kOutside    since version 3: place of a block (from the one before); what chunks of malloc
 //                 it has: bytes beyond what its shape tells, bytes of all that are resident
+//     kContents, kFingerprints, kBuffers  since version 4, where somebody asked for them: number of
+//     a
+//                 block (from the one before in the piece), and of a string or a float array how
+//                 many bytes it has and those of them that were kept; or the fingerprint of a
+//                 string, u64; or how many bytes are in use of a Buffer.t
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
 //
@@ -48,8 +53,9 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 3;
-// That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside.
+inline constexpr std::uint32_t kHeapFileVersion = 4;
+// That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside, version 3 nothing of
+// what blocks hold.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -68,8 +74,11 @@ enum class PieceKind : std::uint32_t {
   kEnd,
   kAges,
   kOutside,
+  kContents,
+  kFingerprints,
+  kBuffers,
 };
-inline constexpr PieceKind kLastPieceKind = PieceKind::kOutside;
+inline constexpr PieceKind kLastPieceKind = PieceKind::kBuffers;
 
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
@@ -98,6 +107,9 @@ inline constexpr std::size_t kMaxFiberSites = 1u << 14;
 // Custom blocks of so many different sizes outside of the heap are told by theirs; those of further
 // ones by the next power of two.
 inline constexpr std::size_t kMaxOutsideSizes = 1u << 14;
+// What is kept of one block's contents, and in all.
+inline constexpr std::size_t kMaxContentBytes = 1u << 16;
+inline constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
 // Functions and identifiers that are looked for.
 inline constexpr std::size_t kMaxWordNames = 1u << 18;
 

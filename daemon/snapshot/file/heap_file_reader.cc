@@ -10,6 +10,7 @@
 #include "daemon/snapshot/ephemerons.h"
 #include "daemon/snapshot/file/block_stream.h"
 #include "daemon/snapshot/file/file_bytes.h"
+#include "daemon/snapshot/file/image_contents.h"
 #include "daemon/snapshot/file/image_tables.h"
 #include "daemon/snapshot/file/piece_source.h"
 #include "daemon/snapshot/outside_bytes.h"
@@ -40,7 +41,7 @@ class ImageReader {
           absl::StrCat(path, " has more than ", format_count(limits_.blocks), " blocks or ",
                        format_count(limits_.pointers), " pointers"));
     }
-    if (!is_good) {
+    if (!is_good || !contents_.match_blocks()) {
       return absl::InvalidArgumentError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
     if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers ||
@@ -102,6 +103,7 @@ class ImageReader {
   std::uint64_t piece_at_ = 0;
   HeapImage image_;
   ImageTables tables_{image_};
+  ImageContents contents_{image_};
   bool has_end_ = false;
   std::vector<HeapRegion> regions_;
   BlockStream blocks_{regions_, tables_.shapes()};
@@ -191,6 +193,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_age(in);
     } else if (piece.kind == PieceKind::kOutside) {
       good = read_outside(in, place);
+    } else if (ImageContents::is_of(piece.kind)) {
+      good = contents_.read(piece.kind, in, place);
     } else if (piece.kind == PieceKind::kEnd) {
       good = read_end(in);
     } else {

@@ -213,10 +213,11 @@ void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part)
   }
   if (part.first != 0) {
     if (in_list_) put_fields(part);
-    return;
+    return contents_.add(blocks_put_ - 1, part);
   }
   put_gap();
-  ++blocks_put_;
+  contents_.add(blocks_put_++, part);
+  flush_contents(kPieceBytes);
   last_place_ = part.address / kWordBytes;
   if (tag_of(part.header) == kContinuationTag && put_fiber(part)) return;
   if (tag_of(part.header) == kAbstractTag && put_weak(part)) return;
@@ -313,6 +314,7 @@ absl::Status HeapFileWriter::end(const HeapCensus& census) {
   flush_samples();
   flush_blocks();
   flush(outside_);
+  flush_contents(1);
   put_counts(census);
   FileBytesWriter end;
   end.put(blocks_put_);

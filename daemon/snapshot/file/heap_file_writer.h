@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "daemon/model/location.h"
+#include "daemon/snapshot/file/contents_writer.h"
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/heap_file_format.h"
 #include "daemon/snapshot/heap_census.h"
@@ -65,6 +66,10 @@ class HeapFileWriter {
 
   // What is known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
+  // Walks are of kWholeContents then.
+  void keep(ContentsWriter contents) { contents_ = std::move(contents); }
+  // The block that came last is a Buffer.t which has so many bytes in use.
+  void add_buffer(std::uint64_t used) { contents_.add_buffer(blocks_put_ - 1, used); }
   // Abstract blocks that are not among these hold nothing.
   void know(Ephemerons ephemerons) { ephemerons_ = std::move(ephemerons); }
   // A value that lies outside of the heap is no root.
@@ -125,6 +130,7 @@ class HeapFileWriter {
   void flush_blocks();
   void flush_if_full(Piece& piece);
   void flush_samples();
+  void flush_contents(std::size_t least);
   std::uint32_t text(std::string_view text);
   std::uint32_t location(const Location& location);
   std::uint32_t root_name(const RootName& name);
@@ -153,6 +159,7 @@ class HeapFileWriter {
   std::uint64_t bytes_ = 0;
 
   Ephemerons ephemerons_;
+  ContentsWriter contents_;
 
   std::vector<Stretch> stretches_;
   std::size_t last_stretch_ = 0;

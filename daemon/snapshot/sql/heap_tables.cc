@@ -45,6 +45,7 @@ HeapTables::HeapTables(HeapImage image)
   add_roots();
   add_samples();
   add_sites();
+  add_contents();
   add_retained();
   add_sizes();
   add_snapshot();

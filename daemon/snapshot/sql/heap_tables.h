@@ -39,6 +39,8 @@ class HeapTables {
   void add_roots();
   void add_samples();
   void add_sites();
+  void add_contents();
+  std::string content_text(const BlockContents& of) const;
   void add_retained();
   void add_sizes();
   void add_snapshot();

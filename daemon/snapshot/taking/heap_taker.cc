@@ -63,6 +63,7 @@ class HeapTaker {
       : source_(source), ticket_(*source.ticket), target_(ticket_.target), client_(client) {}
 
   absl::StatusOr<HeapSummary> run(const HeapRequest& request) {
+    contents_ = request.contents;
     RETURN_IF_ERROR(check_cost(request));
     RETURN_IF_ERROR(look_at_program());
     RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request)));
@@ -118,7 +119,7 @@ class HeapTaker {
     ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target_, agent_, thread, stopped_at_ns));
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
     ticket_.paused_seconds += summary_.pause_seconds;
-    HeapWriting writing(source_, program_, copy,
+    HeapWriting writing(source_, program_, copy, contents_,
                         [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
     RETURN_IF_ERROR(writing.run());
     writing.describe(summary_);
@@ -171,6 +172,7 @@ class HeapTaker {
   const CopyTicket& ticket_;
   const Target& target_;
   const HeapClient& client_;
+  HeapContents contents_ = HeapContents::kNone;
   HeapProgram program_;
   CopyAgent agent_;
   PiecePipe pipe_{kTakerPatience};

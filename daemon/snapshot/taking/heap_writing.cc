@@ -12,6 +12,7 @@
 
 #include "daemon/discover/gc_stats.h"
 #include "daemon/snapshot/outside_bytes.h"
+#include "daemon/snapshot/taking/buffer_finder.h"
 #include "daemon/snapshot/taking/ephemeron_list.h"
 #include "daemon/snapshot/taking/root_names.h"
 #include "daemon/symbolize/symbol_names.h"
@@ -50,11 +51,12 @@ absl::StatusOr<std::uint64_t> major_collections(const MemoryReader& memory, cons
 }  // namespace
 
 HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
-                         HeapFileWriter::Sink sink)
+                         HeapContents contents, HeapFileWriter::Sink sink)
     : source_(source),
       target_(source.ticket->target),
       program_(program),
       copy_(copy),
+      contents_(contents),
       fibers_(copy.memory(), target_.frames),
       frame_locations_(*source.symbolizer),
       writer_(std::move(sink), word_names()) {}
@@ -64,16 +66,21 @@ absl::Status HeapWriting::run() {
   ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, copy_.states()));
   writer_.begin(info(), map_);
   writer_.know(read_ephemerons(copy_.memory(), program_.layout, copy_.states()));
+  RETURN_IF_ERROR(keep_contents());
   add_samples();
   add_roots();
   const WantedMemory memory(copy_.memory(), writer_);
   const std::unique_ptr<CMemory> c_memory = look_at_c_memory(memory);
+  const bool has_contents = contents_ != HeapContents::kNone;
+  BufferFinder buffers(memory, target_.abi.domains);
   const auto visit = [&](const HeapRegion& region, const BlockPart& part) {
     census_(region, part);
     writer_(region, part);
     if (c_memory != nullptr) (*c_memory)(part);
+    if (!has_contents) return;
+    if (const auto used = buffers.used(part)) writer_.add_buffer(*used);
   };
-  RETURN_IF_ERROR(walk_heap(memory, map_, visit));
+  RETURN_IF_ERROR(walk_heap(memory, map_, visit, has_contents ? kWholeContents : kWhole));
   RETURN_IF_ERROR(census_.check(map_));
   if (c_memory != nullptr) {
     c_memory->tell(
@@ -103,6 +110,13 @@ const std::string& HeapWriting::identifier(std::uint64_t operations) {
   const auto [at, is_new] = identifiers_.try_emplace(operations);
   if (is_new) at->second = read_custom_identifier(copy_.memory(), operations).text;
   return at->second;
+}
+
+absl::Status HeapWriting::keep_contents() {
+  if (contents_ == HeapContents::kNone) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Fingerprint::Key key, random_key());
+  writer_.keep(ContentsWriter(contents_, key));
+  return absl::OkStatus();
 }
 
 ImageInfo HeapWriting::info() const {

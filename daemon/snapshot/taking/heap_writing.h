@@ -35,7 +35,7 @@ class HeapWriting {
  public:
   // All outlive it.
   HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
-              HeapFileWriter::Sink sink);
+              HeapContents contents, HeapFileWriter::Sink sink);
 
   // kDataLoss when the heap is not laid out as its version has it: what was written is to be
   // thrown away then. Ends soon after an error of the sink, which is its answer.
@@ -45,6 +45,7 @@ class HeapWriting {
 
  private:
   absl::Status find_samples();
+  absl::Status keep_contents();
   ImageInfo info() const;
   std::uint64_t longest_wait_ns() const;
   void add_roots();
@@ -59,6 +60,7 @@ class HeapWriting {
   const Target& target_;
   const HeapProgram& program_;
   const HeapCopy& copy_;
+  const HeapContents contents_;
   absl::flat_hash_map<std::uint64_t, std::string> identifiers_;  // of custom blocks
   FiberWalk fibers_;
   FrameLocations frame_locations_;

@@ -45,6 +45,72 @@ TEST_F(Waste, ATableWithMostBucketsEmpty) {
   EXPECT_EQ(1008u, rows[0].places[1].words_to_win);
 }
 
+TEST_F(Waste, StringsThatAreThereAlready) {
+  for (std::uint32_t i = 0; i < 3; ++i) builder_.global("A", i, builder_.text("application/json"));
+  builder_.global("B", 0, builder_.text("application/jsom"));
+  builder_.text("application/json");  // garbage
+  const std::uint32_t cut = builder_.text("text"), other_cut = builder_.text("text");
+  builder_.global("B", 1, cut);
+  builder_.global("B", 2, other_cut);
+  for (BlockContents& of : builder_.image().contents) of.length += of.block >= cut ? 70'000 : 0;
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kEqualStrings, rows[0].pattern);
+  EXPECT_EQ(2u, rows[0].blocks);
+  EXPECT_EQ(2u * 4u, rows[0].words);
+  EXPECT_EQ(2u * 4u, rows[0].words_to_win);
+  ASSERT_THAT(rows[0].places, SizeIs(2));
+  EXPECT_EQ("A", image_.root_names[rows[0].places[0].root_name].owner);
+}
+
+TEST_F(Waste, StringsWithTheFingerprintOfOneOfTheirSize) {
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    builder_.global("A", i, builder_.string(i == 3 ? 5 : 2));
+    builder_.image().fingerprints.push_back({i, i == 2 ? 8u : 7u});
+  }
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kEqualStrings, rows[0].pattern);
+  EXPECT_EQ(1u, rows[0].blocks);
+  EXPECT_EQ(3u, rows[0].words_to_win);
+}
+
+TEST_F(Waste, BytesMayBeWrittenTo) {
+  for (std::uint32_t i = 0; i < 4; ++i) builder_.global("A", i, builder_.text("draft"));
+  builder_.image().types = {{}, {.name = "bytes"}};
+  builder_.image().type_of = {0, 1, 1, 0};
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(1u, rows[0].blocks);
+}
+
+TEST_F(Waste, BuffersOfWhichMostIsNotUsed) {
+  const auto buffer = [&](std::uint64_t used, std::uint64_t bytes, bool has_inner) {
+    const std::uint32_t block = builder_.block(has_inner ? 3 : 4);
+    const std::uint32_t inner = has_inner ? builder_.block(2) : block;
+    builder_.point(inner, 0, builder_.string(bytes / 8 + 1));
+    if (has_inner) builder_.point(block, 0, inner);
+    builder_.image().buffers.push_back({block, used});
+    return block;
+  };
+  builder_.global("Http", 0, buffer(80, 8000, false));
+  builder_.global("Http", 1, buffer(4000, 8000, true));
+  builder_.global("Http", 2, buffer(4100, 8000, true));  // full enough
+  builder_.global("Http", 3, buffer(0, 400, false));     // small enough
+  buffer(80, 8000, true);                                // garbage
+  const std::uint32_t strange = builder_.block(4);       // as of a damaged file
+  builder_.image().buffers.push_back({strange, 0});
+  builder_.global("Http", 4, strange);
+  const auto rows = find();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(WastePattern::kLargeBuffers, rows[0].pattern);
+  EXPECT_EQ(2u, rows[0].blocks);
+  EXPECT_EQ(2u * 1002, rows[0].words);
+  EXPECT_EQ(1002u - 12 + 1002 - 502, rows[0].words_to_win);
+  ASSERT_THAT(rows[0].places, SizeIs(2));
+  EXPECT_EQ(0u, image_.root_names[rows[0].places[0].root_name].field);
+}
+
 TEST_F(Waste, NoTable) {
   builder_.global("A", 0, table(4096, 2048));  // full enough
   builder_.global("A", 1, table(16, 1));       // as small as can be

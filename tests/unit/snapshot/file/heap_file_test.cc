@@ -345,26 +345,6 @@ TEST(HeapFile, AFlippedBitEndsIt) {
   }
 }
 
-// The file piece by piece, each as change() leaves it; nothing: without it.
-template <typename Change>
-std::string changed(const std::string& bytes, const Change& change) {
-  std::string result = bytes.substr(0, kHeapFileStartBytes);
-  const auto u32 = [](std::uint32_t value) {
-    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  for (std::size_t at = kHeapFileStartBytes; at < bytes.size();) {
-    std::uint32_t kind = 0, size = 0;
-    std::memcpy(&kind, &bytes[at], sizeof kind);
-    std::memcpy(&size, &bytes[at + 4], sizeof size);
-    std::string payload = bytes.substr(at + kPieceHeadBytes, size);
-    at += kPieceHeadBytes + size;
-    if (!change(static_cast<PieceKind>(kind), payload)) continue;
-    const std::string head = u32(kind) + u32(static_cast<std::uint32_t>(payload.size()));
-    result += head + u32(piece_checksum(head, payload)) + payload;
-  }
-  return result;
-}
-
 std::string file_with_a_sample() {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(joined({block(3, 0)}));

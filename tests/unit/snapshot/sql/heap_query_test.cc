@@ -104,6 +104,24 @@ TEST_F(HeapQueryTest, Blocks) {
                       "NULL", "0", "0")));
 }
 
+TEST_F(HeapQueryTest, ContentsWhereThereAreSome) {
+  EXPECT_THAT(rows("select count(*) from contents, fingerprints, buffers"),
+              ElementsAre(ElementsAre("0")));
+  builder_.put_contents(text_, "caf\xe9");
+  builder_.image().contents.back().length = 31;
+  builder_.put_contents(builder_.block(4, 254),
+                        std::string("\0\0\0\0\0\0\xf8\x3f\0\0\0\0\0\0\xf0\x7f", 16));
+  builder_.image().fingerprints.push_back({garbage_, ~std::uint64_t{0}});
+  builder_.image().buffers.push_back({entry_, 77});
+  EXPECT_THAT(rows("select * from contents"),
+              ElementsAre(ElementsAre("2", "31", "4", "caf\xef\xbf\xbd"),
+                          ElementsAre("5", "16", "16", "[1.5,null]")));
+  EXPECT_THAT(rows("select value from contents where block = 5"),
+              ElementsAre(ElementsAre("[1.5,null]")));
+  EXPECT_THAT(rows("select * from fingerprints"), ElementsAre(ElementsAre("4", "-1")));
+  EXPECT_THAT(rows("select used from buffers where block = 1"), ElementsAre(ElementsAre("77")));
+}
+
 TEST_F(HeapQueryTest, EdgesAndRoots) {
   EXPECT_THAT(rows("select * from edges"),
               ElementsAre(ElementsAre("0", "1", "1"), ElementsAre("0", "NULL", "3"),

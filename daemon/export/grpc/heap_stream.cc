@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/heap_stream.h"
+
+#include <string_view>
+
+#include "daemon/export/api/audit.h"
+#include "daemon/export/grpc/grpc_status.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+
+const char* what_text(HeapContents contents) {
+  switch (contents) {
+    case HeapContents::kContents:
+      return "snapshot with contents";
+    case HeapContents::kFingerprints:
+      return "snapshot with fingerprints";
+    case HeapContents::kNone:
+      break;
+  }
+  return "snapshot";
+}
+
+}  // namespace
+
+grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeSnapshotRequest& request,
+                              HeapContents contents,
+                              grpc::ServerWriter<pb::TakeSnapshotResponse>& writer) {
+  const auto place = streams_.take(context);
+  if (!place) return no_stream_left();
+  const GrpcCaller caller = GrpcAccess::caller(context);
+  const HeapClient client{.take =
+                              [&](std::string_view bytes) {
+                                pb::TakeSnapshotResponse message;
+                                message.set_data(bytes.data(), bytes.size());
+                                return place->write([&] { return writer.Write(message); });
+                              },
+                          .waits = [&] { return !context.IsCancelled() && stop_.wait({}); }};
+  pb::TakeSnapshotRequest asked = request;
+  const absl::Status allowed = access_.check_control_of_process(caller, asked);
+  const auto summary = allowed.ok() ? control_.take_snapshot(asked, client, contents) : allowed;
+  audit(request.pid(), what_text(contents), caller.name, summary.status(),
+        summary.ok() ? cost_of(*summary) : "");
+  if (!summary.ok()) return to_grpc(summary.status());
+  pb::TakeSnapshotResponse last;
+  *last.mutable_summary() = *summary;
+  place->write([&] { return writer.Write(last); });
+  return grpc::Status::OK;
+}
+
+}  // namespace memprofd

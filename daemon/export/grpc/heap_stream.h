@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file of a snapshot as a stream of messages, for the methods that take one.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include "daemon/export/api/control_service.h"
+#include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/stream_places.h"
+#include "daemon/model/control.h"
+#include "daemon/util/stop_signal.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+
+namespace memprofd {
+
+class HeapStream {
+ public:
+  // All must outlive this.
+  HeapStream(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+      : control_(service), access_(access), streams_(streams) {}
+
+  // Ends all of them, soon.
+  void stop() { stop_.stop(); }
+
+  // For who may, and with a line in the log.
+  grpc::Status send(grpc::ServerContext& context, const ::memprof::v1::TakeSnapshotRequest& request,
+                    HeapContents contents,
+                    grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>& writer);
+
+ private:
+  ControlService control_;
+  const GrpcAccess& access_;
+  StreamPlaces& streams_;
+  StopSignal stop_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of the standard library (Buffer.t), among all blocks of a heap. They are told by what
+// they hold, which nothing else has by chance:
+//
+//     OCaml 4        { buffer; position; length; initial_buffer }
+//     from 5.2 on    { inner = { buffer; length }; position; initial_buffer }
+//
+// where buffer has length bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/snapshot/heap_walk.h"
+
+namespace memprofd {
+
+class BufferFinder {
+ public:
+  // The memory outlives it.
+  BufferFinder(const MemoryReader& memory, bool has_inner)
+      : memory_(memory), has_inner_(has_inner) {}
+
+  // How many bytes it has in use; nothing when the block is none. Blocks that look like one cost a
+  // read or more: after kMostLooks of them, none is one.
+  std::optional<std::uint64_t> used(const BlockPart& part);
+
+  static constexpr std::uint64_t kMostLooks = 1u << 20;
+
+ private:
+  bool is_string_of(std::uint64_t value, std::uint64_t length) const;
+  bool is_inner_of(std::uint64_t value, std::uint64_t position) const;
+
+  const MemoryReader& memory_;
+  const bool has_inner_;
+  std::uint64_t looks_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What strings hold leaves a program only for who has asked for it, and tells what is there twice then."""
+
+import json
+import unittest
+
+import grpc
+
+import harness
+from harness import OK, TARGETS5
+from test_heap import TARGETS4
+from test_profiles import message_modules
+from test_snapshots import Snapshot
+
+SECRET = "secret-OF THE PROGRAM-"
+KEPT = 1_000  # different ones, each twice
+
+
+class Contents(Snapshot):
+    programs = TARGETS4
+
+    def ticking(self, *options):
+        target, daemon = self.attached("secrets", *options)
+        self.stepping(target, daemon, "tick")
+        return target, daemon
+
+    def ask(self, *command):
+        return json.loads(harness.memprofctl("snapshot", *command, "-o", "json", "-n", "0").stdout)
+
+    def query(self, path, sql):
+        return json.loads(harness.memprofctl("snapshot", "query", path, sql, "-o", "json").stdout)["rows"]
+
+    def taken(self, target, daemon, *options):
+        """The file, and what the program has told."""
+        taker = self.process(harness.Process([*self.take_command(daemon, "a.heap"), *options]))
+        told = target.command("tick")
+        while taker.running():
+            told = target.command("tick")
+        self.assertEqual(OK, taker.wait(), taker.stderr())
+        path = self.folder / "a.heap"
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        return path, told
+
+    def words_to_win(self, path):
+        return {row["pattern"].split()[0]: row["bytes_to_win"] // 8 for row in self.ask("waste", path)["patterns"]}
+
+    def check_waste(self, path, told):
+        won = self.words_to_win(path)
+        self.assertEqual(told["unused_words"], won["Buffers"])
+        # The program's libraries have a few of their own.
+        self.assertGreaterEqual(won["strings"], told["equal_words"])
+        self.assertLess(won["strings"], told["equal_words"] + 500)
+
+    def test_they_are_kept_when_asked_for(self):
+        target, daemon = self.ticking()
+        path, told = self.taken(target, daemon, "--contents")
+        self.assertIn(f"{SECRET}000999".encode(), path.read_bytes())
+        self.assertEqual([[f"{SECRET}000007", 2]],
+                         self.query(path, f"SELECT value, count(*) FROM contents WHERE value = '{SECRET}000007' GROUP BY 1"))
+        [[length, kept]] = self.query(path, f"SELECT length, kept FROM contents WHERE value LIKE '{SECRET}%' AND length > 1000")
+        self.assertEqual((5_000 * len(f"{SECRET}000000"), 65_536), (length, kept))
+        [[floats]] = self.query(path, "SELECT value FROM contents WHERE value LIKE '[12345.5,%'")
+        self.assertEqual([12345.5 + i for i in range(100)], json.loads(floats))
+        self.assertEqual([[60_000, 20]], self.query(path, "SELECT used, count(*) FROM buffers WHERE used > 10000 GROUP BY 1"))
+        self.check_waste(path, told)
+        self.assertRegex(daemon.said(), "snapshot with contents by user 0, process .*: done")
+
+    def test_fingerprints_tell_what_is_equal_and_nothing_else(self):
+        target, daemon = self.ticking()
+        path, told = self.taken(target, daemon, "--fingerprints")
+        self.assertNotIn(b"secret-", path.read_bytes())
+        self.assertEqual([[0]], self.query(path, "SELECT count(*) FROM contents"))
+        [[twice]] = self.query(path, "SELECT count(*) FROM (SELECT 1 FROM fingerprints GROUP BY fingerprint HAVING count(*) = 2)")
+        self.assertGreaterEqual(twice, KEPT)
+        self.check_waste(path, told)
+        self.assertRegex(daemon.said(), "snapshot with fingerprints by user 0, process .*: done")
+        before = set(map(tuple, self.query(path, "SELECT DISTINCT fingerprint FROM fingerprints")))
+        path, _ = self.taken(target, daemon, "--fingerprints")
+        self.assertFalse(before & set(map(tuple, self.query(path, "SELECT DISTINCT fingerprint FROM fingerprints"))),
+                         "each snapshot has a key of its own")
+
+    def test_nobody_else_gets_any(self):
+        """By no way to take one."""
+        kept = self.folder / "kept"
+        target, daemon = self.ticking("--snapshot.directory", kept)
+        path, _ = self.taken(target, daemon)
+        self.assertEqual([[0, 0, 0]], self.query(path, "SELECT (SELECT count(*) FROM contents), (SELECT count(*) FROM fingerprints), "
+                                                       "(SELECT count(*) FROM buffers)"))
+        self.assertEqual(set(), {"Buffers", "strings"} & set(self.words_to_win(path)))
+        taker = self.process(harness.Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
+                                              "--keep", "--max-pause", "10s"]))
+        while taker.running():
+            target.command("tick")
+        self.assertEqual(OK, taker.wait(), taker.stderr())
+        pb, ask = self.heaps(daemon)
+        heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
+                   pb.DescribeHeapResponse, lambda: target.command("tick"))
+        self.assertNotIn(b"secret-", heap.SerializeToString())
+        files = [file for file in kept.rglob("*") if file.is_file()]
+        self.assertEqual(1, len([file for file in files if file.suffix == ".heap"]), files)
+        for file in [path, *files]:
+            self.assertNotIn(b"secret-", file.read_bytes(), file)
+        self.assertNotIn("with contents", daemon.said())
+
+    def test_what_is_no_request(self):
+        target, daemon = self.ticking()
+        for options in (("--contents", "--fingerprints"), ("--contents", "--keep"), ("--fingerprints", "--keep")):
+            done = daemon.ctl("snapshot", "take", *options, check=False)
+            self.assertEqual(harness.USAGE, done.returncode)
+            self.assert_one_line(done.stderr, *options)
+        profiler, pb = message_modules(self.folder, "memprof/v1/profiler.proto", "memprof/v1/heaps.proto")
+        request = pb.TakeHeapRequest(snapshot=profiler.TakeSnapshotRequest(pid=target.pid), contents=17)
+        with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
+            call = channel.unary_stream("/memprof.v1.Heaps/TakeHeap", request_serializer=pb.TakeHeapRequest.SerializeToString,
+                                        response_deserializer=profiler.TakeSnapshotResponse.FromString)
+            with self.assertRaises(grpc.RpcError) as refused:
+                list(call(request, timeout=harness.TIMEOUT))
+        self.assertEqual(grpc.StatusCode.INVALID_ARGUMENT, refused.exception.code())
+
+
+class Contents5(Contents):
+    programs = TARGETS5
+
+
+if __name__ == "__main__":
+    unittest.main()
