@@ -55,7 +55,7 @@ class KeptSnapshots(KeptTest):
         self.check_marks(first, last)
         self.check_areas()
         self.choose(last)
-        self.wait_element("#heaps table[data-table=waste]")
+        self.wait_element("#heaps table[data-table=garbage]")
         self.choose(first)
         self.wait_element("#heaps table[data-table=roots]")
         self.check_answers(first, last)
@@ -117,6 +117,10 @@ class KeptSnapshots(KeptTest):
         waste = json.loads(harness.memprofctl("snapshot", "waste", self.kept / last, "--cmt", TYPES, "-o", "json").stdout)
         shown = [row[-1].split(";")[0] for row in self.rows("waste") if row[1] != ""]
         self.assertEqual([row["pattern"] for row in waste["patterns"]], shown)
+        garbage = json.loads(harness.memprofctl("snapshot", "garbage", self.kept / last, "-o", "json").stdout)
+        self.assertEqual([row["name"] for row in garbage["sites"][:20]], [row[-1] for row in self.rows("garbage-sites")])
+        blocks = [garbage["garbage"]["blocks"] - garbage["young"]["blocks"], garbage["young"]["blocks"], garbage["dead"]["blocks"]]
+        self.assertEqual([f"{count:,}" for count in blocks], [row[1] for row in self.rows("garbage")])
 
     def check_types(self, within):
         """How much has a type is told, and it is most of the demo server's."""

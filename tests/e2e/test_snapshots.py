@@ -94,6 +94,21 @@ class Snapshot(HeapCopy):
         return told, image(self.folder / "a.heap")
 
 
+    def check_same_garbage(self, told, garbage):
+        """What the command tells, and gRPC."""
+        def known(row, name):
+            return getattr(row, name) if row.HasField(name) else None
+        for name, count in (("garbage", garbage.all), ("young", garbage.young), ("dead", garbage.dead)):
+            self.assertEqual((told[name]["blocks"], told[name]["bytes"]), (count.blocks, count.bytes))
+        self.assertEqual(told["longest_wait_seconds"], known(garbage, "longest_wait_seconds"))
+        self.assertEqual([(row["name"], row["sampled_blocks"], row["bytes"], row["young"]["bytes"], row["ages"]["p50_seconds"],
+                           row["ages"]["p90_seconds"], row["ages"]["longest_seconds"], row["longest_wait_seconds"])
+                          for row in told["sites"]],
+                         [(row.name, row.sampled_blocks, row.garbage.bytes, row.young.bytes, known(row, "age_p50_seconds"),
+                           known(row, "age_p90_seconds"), known(row, "longest_age_seconds"), known(row, "longest_wait_seconds"))
+                          for row in garbage.sites])
+
+
 class Taking(Snapshot):
     def test_it_holds_what_the_program_holds(self):
         target, daemon = self.attached("heap_shapes")
@@ -191,6 +206,10 @@ class ByItself(Snapshot):
         told = json.loads(harness.memprofctl("snapshot", "waste", self.taken / last, "-o", "json").stdout)
         self.assertEqual([(row["pattern"], row["bytes_to_win"], len(row["places"])) for row in told["patterns"]],
                          [(row.pattern, row.bytes_to_win, len(row.places)) for row in waste.patterns])
+        garbage = ask("FindGarbage", pb.FindGarbageRequest(name=last, limit=1000), pb.FindGarbageResponse)
+        self.assertEqual(last, garbage.heap.name)
+        told = json.loads(harness.memprofctl("snapshot", "garbage", self.taken / last, "-o", "json").stdout)
+        self.check_same_garbage(told, garbage.garbage)
 
     def test_when_it_is_asked_for(self):
         """Without a rule: none is taken but those that are asked for, and these stay."""
@@ -944,18 +963,28 @@ class Garbage(Snapshot):
         [orders] = [site for site in told["sites"] if "make_order" in site["name"]] or [None]
         return told, orders, began, ended
 
+    def answer_long_after(self, target, daemon, looking, dropped):
+        """So long that neither half of what has waited since then nor twice that much can be right."""
+        while True:
+            told, orders, began, ended = self.answer(target, daemon)
+            if began - dropped > ended - began + dropped - looking:
+                return told, orders, began, ended
+            self.wait_until_seen(target, daemon)
+
     def test_how_old_it_is_and_how_long_it_has_waited_at_most(self):
         target, daemon = self.sampled()
         making = time.monotonic()
         target.command("make")
         made = time.monotonic()
         for _ in range(2):
-            self.wait_until_seen(target, daemon)
+            looking = time.monotonic()
+            for _ in range(2):  # the second look has begun since
+                self.wait_until_seen(target, daemon)
             target.command("full")
             target.command("full")
         target.command("drop")
         dropped = time.monotonic()
-        told, orders, began, ended = self.answer(target, daemon)
+        told, orders, began, ended = self.answer_long_after(target, daemon, looking, dropped)
         self.assertGreater(orders["sampled_blocks"], 50)
         self.assertAlmostEqual(20_000 * 9 * 8, orders["bytes"], delta=6 * orders["bytes_stderr"])
         self.assertLessEqual(20_000, told["garbage"]["blocks"])
@@ -963,6 +992,7 @@ class Garbage(Snapshot):
             self.assertLess(began - made, age)
             self.assertLess(age, ended - making)
         self.assertLess(began - dropped, orders["longest_wait_seconds"])
+        self.assertLess(orders["longest_wait_seconds"], ended - looking, "the last look before these collections")
         self.assertLess(orders["longest_wait_seconds"], orders["ages"]["p50_seconds"])
         self.assertEqual(told["longest_wait_seconds"], orders["longest_wait_seconds"])
         rows = json.loads(harness.memprofctl("snapshot", "query", self.folder / "a.heap", "-o", "json",

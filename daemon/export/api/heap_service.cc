@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "daemon/export/api/heap_garbage.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/block_header.h"
@@ -27,7 +28,8 @@ void put(const CensusRow& row, pb::HeapClass& out) {
 }
 
 void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapResponse& out) {
-  const ImageCensus census = count_image(image, ShortestPaths(image));
+  const ShortestPaths paths(image);
+  const ImageCensus census = count_image(image, paths);
   put(census.total, *out.mutable_all());
   out.mutable_all()->clear_name();
   *out.mutable_free() = to_proto(census.free);
@@ -35,6 +37,7 @@ void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapRespo
   for (std::size_t i = 0; i < told; ++i) put(census.by_class[i], *out.add_classes());
   out.set_more_classes(census.by_class.size() - told);
   *out.mutable_types() = to_proto(census.types);
+  *out.mutable_garbage() = garbage_of(image, paths, limit);
 }
 
 // Lines of a tree, which know their depth, put into each other.

@@ -85,4 +85,11 @@ grpc::Status GrpcHeapsService::FindWaste(grpc::ServerContext* context,
   return grpc_answer(allowed.ok() ? kept_.find_waste(*request) : allowed, *response);
 }
 
+grpc::Status GrpcHeapsService::FindGarbage(grpc::ServerContext* context,
+                                           const pb::FindGarbageRequest* request,
+                                           pb::FindGarbageResponse* response) {
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  return grpc_answer(allowed.ok() ? kept_.find_garbage(*request) : allowed, *response);
+}
+
 }  // namespace memprofd

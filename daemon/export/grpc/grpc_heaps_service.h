@@ -25,9 +25,8 @@ class GrpcHeapsService final : public ::memprof::v1::Heaps::Service {
   grpc::Status DescribeHeap(grpc::ServerContext* context,
                             const ::memprof::v1::DescribeHeapRequest* request,
                             ::memprof::v1::DescribeHeapResponse* response) override;
-  grpc::Status TakeHeap(
-      grpc::ServerContext* context, const ::memprof::v1::TakeHeapRequest* request,
-      grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>* writer) override;
+  grpc::Status TakeHeap(grpc::ServerContext* context, const ::memprof::v1::TakeHeapRequest* request,
+                        grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>* writer) override;
   grpc::Status ListHeaps(grpc::ServerContext* context,
                          const ::memprof::v1::ListHeapsRequest* request,
                          ::memprof::v1::ListHeapsResponse* response) override;
@@ -42,6 +41,9 @@ class GrpcHeapsService final : public ::memprof::v1::Heaps::Service {
   grpc::Status FindWaste(grpc::ServerContext* context,
                          const ::memprof::v1::FindWasteRequest* request,
                          ::memprof::v1::FindWasteResponse* response) override;
+  grpc::Status FindGarbage(grpc::ServerContext* context,
+                           const ::memprof::v1::FindGarbageRequest* request,
+                           ::memprof::v1::FindGarbageResponse* response) override;
 
  private:
   ControlService control_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/heap_garbage.h"
 #include "daemon/export/api/heap_service.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/waste.h"
@@ -228,6 +229,19 @@ absl::StatusOr<pb::FindWasteResponse> KeptHeaps::find_waste(const pb::FindWasteR
   pb::FindWasteResponse out;
   RETURN_IF_ERROR(heaps_.look_at_kept({request.name()}, [&](HeapImage& image) {
     out = waste_of(image, request.limit());
+    return absl::OkStatus();
+  }));
+  out.mutable_heap()->set_name(request.name());
+  return out;
+}
+
+absl::StatusOr<pb::FindGarbageResponse> KeptHeaps::find_garbage(
+    const pb::FindGarbageRequest& request) {
+  const std::uint32_t limit = request.limit() == 0 ? kUsualTableRows : request.limit();
+  pb::FindGarbageResponse out;
+  RETURN_IF_ERROR(heaps_.look_at_kept({request.name()}, [&](HeapImage& image) {
+    put(image.info, *out.mutable_heap());
+    *out.mutable_garbage() = garbage_of(image, ShortestPaths(image), limit);
     return absl::OkStatus();
   }));
   out.mutable_heap()->set_name(request.name());

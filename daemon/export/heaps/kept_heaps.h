@@ -33,6 +33,8 @@ class KeptHeaps {
       const ::memprof::v1::CompareHeapsRequest& request);
   absl::StatusOr<::memprof::v1::FindWasteResponse> find_waste(
       const ::memprof::v1::FindWasteRequest& request);
+  absl::StatusOr<::memprof::v1::FindGarbageResponse> find_garbage(
+      const ::memprof::v1::FindGarbageRequest& request);
 
  private:
   InnerHeaps& heaps_;

@@ -123,6 +123,7 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   add("keep_heap", keep(parts));
   add("compare_heaps", of_kept(parts.kept, &KeptHeaps::compare));
   add("find_waste", of_kept(parts.kept, &KeptHeaps::find_waste));
+  add("find_garbage", of_kept(parts.kept, &KeptHeaps::find_garbage));
   add("rss", rss(parts.service));
   routes["/api/v1/heaps"] =
       question<::memprof::v1::ListHeapsRequest>([&kept = parts.kept](const auto& request) {

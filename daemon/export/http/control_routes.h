@@ -5,7 +5,7 @@
 //                                        SetRateRequest; answers the response's JSON
 //   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
 //   POST /api/v1/why                     JSON of AskWhyRequest; answers the JSON of memprofctl why
-//   POST /api/v1/keep_heap, compare_heaps, find_waste    as of gRPC's Heaps
+//   POST /api/v1/keep_heap, compare_heaps, find_waste, find_garbage    as of gRPC's Heaps
 //   POST /api/v1/rss                     as of gRPC's Memory
 //
 // and, questions for all, GET /api/v1/heaps and /api/v1/censuses: which snapshots are kept, and

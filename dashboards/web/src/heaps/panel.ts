@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kept snapshots of the heap: what has come between two of them, and what could be had for less.
+// Kept snapshots of the heap: what has come between two of them, what could be had for less, and what waits for the collector.
 import "./heaps.css";
 import type { App, Panel } from "../app";
 import { Api, msOf, type KeptHeap } from "../lib/api";
@@ -9,7 +9,7 @@ import { bytes, count, duration } from "../lib/format";
 import { typesText } from "../lib/heap_types";
 import { heapsOf, withHeap, type View } from "../lib/state";
 import { HeapAreas } from "./areas";
-import { differenceTables, wasteTable } from "./tables";
+import { differenceTables, garbageTables, wasteTable } from "./tables";
 
 const OFF = "Answers from snapshots are for who may control memprofd: start it with --web.enable-control, or use memprofctl snapshot";
 
@@ -86,7 +86,8 @@ class Heaps implements Panel {
       }
       const waste = await this.api.wasteOf(last.name);
       parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste),
-        make("p", { className: "muted types" }, typesText(waste.types)));
+        make("p", { className: "muted types" }, typesText(waste.types)),
+        make("h3", {}, `What waits for the collector at ${titleOf(last)}`), ...garbageTables(await this.api.garbageOf(last.name)));
     } catch (error) {
       parts.push(make("p", { className: "error" }, (error as Error).message));
     }

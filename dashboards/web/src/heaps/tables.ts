@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers from kept snapshots, as tables.
-import type { HeapDiffAnswer, HeapDiffRow, HeapSiteDiffRow, HeapWaste } from "../lib/api";
+import type { HeapDiffAnswer, HeapDiffRow, HeapGarbage, HeapSiteDiffRow, HeapWaste } from "../lib/api";
 import { make } from "../lib/dom";
-import { bytes, change, count, estimate } from "../lib/format";
+import { bytes, change, count, duration, estimate } from "../lib/format";
 import { table } from "../lib/table";
 
 const size = (part?: { bytes: string | number }): string => bytes(Number(part?.bytes ?? 0));
+const age = (seconds?: number): string => (seconds === undefined ? "–" : duration(seconds));
 const signed = (value: number): string => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");
 
 function diffRow({ name, base, other, change_bytes }: HeapDiffRow): string[] {
@@ -28,6 +29,22 @@ export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
       diff.sites.map((row) => siteRow(row, isSame)), Number(diff.more_sites))]];
   return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block is known again.")]),
     make("div", { className: "heaps-tables" }, ...parts.map(([title, body]) => make("div", {}, make("h4", {}, title), body)))];
+}
+
+export function garbageTables({ all, young, dead, longest_wait_seconds, sites, more_sites }: HeapGarbage): HTMLElement[] {
+  const blocks = (part?: { blocks: string | number }): number => Number(part?.blocks ?? 0);
+  const waits = longest_wait_seconds === undefined ? "; since when is known after two have ended since the attach"
+    : `, ${duration(longest_wait_seconds)} at most`;
+  const kinds = [
+    [bytes(Number(all?.bytes ?? 0) - Number(young?.bytes ?? 0)), count(blocks(all) - blocks(young)), `waits for a major collection to find it${waits}`],
+    [size(young), count(blocks(young)), "in minor heaps: waits for a minor collection"],
+    [size(dead), count(blocks(dead)), "dead: the collector knows, and has not swept it"]];
+  const sum = (one?: { bytes: number; bytes_stderr: number }) => (one ? estimate(one.bytes, one.bytes_stderr) : "–");
+  const rows = sites.map((site) => [sum(site.garbage), sum(site.young), age(site.age_p50_seconds), age(site.age_p90_seconds),
+    site.longest_wait_seconds === undefined ? "–" : `≤ ${duration(site.longest_wait_seconds)}`, site.name]);
+  return [table("garbage", ["Garbage", "Blocks", "What"], kinds, 0),
+    ...(sites.length === 0 ? [] : [make("h4", {}, "Sites, estimated from sampled blocks; ages since they were allocated"),
+      table("garbage-sites", ["Garbage", "Young", "Age p50", "Age p90", "Waits", "Site"], rows, Number(more_sites))])];
 }
 
 export function wasteTable({ patterns }: HeapWaste): HTMLElement {

@@ -20,6 +20,7 @@ export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
 export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
 export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
 export type HeapWaste = pb.FindWasteResponse;
+export type HeapGarbage = pb.HeapGarbage;
 export type KeptHeaps = pb.ListHeapsResponse;
 export type Censuses = pb.ListCensusesResponse;
 export type ValueHistory = With<pb.GetValueHistoryResponse, "range">;
@@ -154,6 +155,9 @@ export class Api {
   }
   async compareHeaps(base: string, other: string): Promise<HeapDiffAnswer> {
     return (await (await this.post("compare_heaps", { base, other })).json()) as HeapDiffAnswer;
+  }
+  async garbageOf(name: string): Promise<HeapGarbage> {
+    return (await (await this.post("find_garbage", { name })).json() as pb.FindGarbageResponse).garbage!;
   }
   async wasteOf(name: string): Promise<HeapWaste> {
     return (await (await this.post("find_waste", { name })).json()) as HeapWaste;

@@ -23,10 +23,11 @@ export class HeapCard {
     }
   }
 
-  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders, types }: HeapAnswer): void {
+  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders, types, garbage }: HeapAnswer): void {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
+    const longest = garbage?.longest_wait_seconds;
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
-      `that the collector does not know yet, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
+      `that the collector does not know yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
       (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and what C code has from malloc. ` : "") +
       `The program stood still for ${duration(pause_seconds)}.`;
     this.element.replaceChildren(

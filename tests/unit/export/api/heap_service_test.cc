@@ -70,6 +70,53 @@ TEST(DescribedHeap, WhatIsLeftOutIsCounted) {
   EXPECT_EQ("", module.children(1).name());
 }
 
+// Two floats of a site, one of them in a minor heap; of another site a string of unknown age.
+HeapImage heap_with_garbage() {
+  ImageBuilder builder;
+  builder.global("Cache", 2, builder.string(9));
+  const auto copy = builder.site({{.function = "Cache.copy", .file = "cache.ml", .line = 41}});
+  const auto other = builder.site({{.function = "Order.make", .file = "order.ml", .line = 7}});
+  const std::uint32_t old = builder.boxed_float(), young = builder.boxed_float();
+  builder.sample(old, 2, copy, 1, 4'000'000'000);
+  builder.sample(young, 1, copy, 2, 1'000'000'000);
+  builder.sample(builder.string(3), 1, other, 3);
+  builder.image().young.push_back({young, young + 1});
+  builder.image().dead.add(3, 5, 7);
+  builder.image().info.longest_wait_ns = 2'500'000'000;
+  return builder.build();
+}
+
+TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
+  HeapImage image = heap_with_garbage();
+  const pb::HeapGarbage garbage = describe_heap(image, {}).garbage();
+  EXPECT_EQ(3u, garbage.all().blocks());
+  EXPECT_EQ(1u, garbage.young().blocks());
+  EXPECT_EQ(7u, garbage.dead().blocks());
+  EXPECT_DOUBLE_EQ(2.5, garbage.longest_wait_seconds());
+  ASSERT_EQ(2, garbage.sites_size());
+  const pb::GarbageSite& floats = garbage.sites(0);
+  EXPECT_EQ("Cache.copy cache.ml:41", floats.name());
+  EXPECT_EQ(2u, floats.sampled_blocks());
+  EXPECT_NEAR(3 / 0.01 * 8, floats.garbage().bytes(), 30);
+  EXPECT_NEAR(1 / 0.01 * 8, floats.young().bytes(), 10);
+  EXPECT_DOUBLE_EQ(4, floats.age_p50_seconds());
+  EXPECT_DOUBLE_EQ(4, floats.longest_age_seconds());
+  EXPECT_DOUBLE_EQ(2.5, floats.longest_wait_seconds());
+  EXPECT_FALSE(garbage.sites(1).has_age_p50_seconds());
+  EXPECT_DOUBLE_EQ(2.5, garbage.sites(1).longest_wait_seconds());
+  pb::DescribeHeapRequest request;
+  request.set_limit(1);
+  HeapImage again = heap_with_garbage();
+  const pb::HeapGarbage cut = describe_heap(again, request).garbage();
+  EXPECT_EQ(1, cut.sites_size());
+  EXPECT_EQ(1u, cut.more_sites());
+  again = heap_with_garbage();
+  again.info.longest_wait_ns = 0;
+  const pb::HeapGarbage unknown = describe_heap(again, {}).garbage();
+  EXPECT_FALSE(unknown.has_longest_wait_seconds());
+  EXPECT_FALSE(unknown.sites(1).has_longest_wait_seconds());
+}
+
 TEST(DescribedHeap, WhatMakesNoSenseStopsNoProgram) {
   testing::FakeService service({testing::fixed_target()});
   ControlService control(service);

@@ -229,6 +229,8 @@ TEST_F(ControlRoutesTest, WithoutADirectoryNoHeapIsKept) {
                  post("compare_heaps", R"({"base": "a", "other": "b"})"));
   expect_refusal(409, "--snapshot.directory", post("find_waste", R"({"name": "a"})"));
   expect_refusal(403, "", post("find_waste", with("x-memprofd-control", "")));
+  expect_refusal(409, "--snapshot.directory", post("find_garbage", R"({"name": "a"})"));
+  expect_refusal(403, "", post("find_garbage", with("x-memprofd-control", "")));
 }
 
 TEST_F(ControlRoutesTest, TellWhereResidentMemoryIs) {
@@ -252,7 +254,7 @@ TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
   add_control_routes(parts_, false, off);
   for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap",
-                           "compare_heaps", "find_waste", "rss"}) {
+                           "compare_heaps", "find_waste", "find_garbage", "rss"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }
