@@ -327,14 +327,16 @@ absl::Status Client::record(const pb::RecordRequest& request,
 }
 
 absl::Status Client::take_snapshot(
+    const pb::TakeSnapshotRequest& request,
+    const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use) {
+  return stream<pb::TakeSnapshotResponse>(*stub_->methods, &pb::Profiler::Stub::TakeSnapshot,
+                                          request, use);
+}
+
+absl::Status Client::take_heap(
     const pb::TakeHeapRequest& request,
     const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use) {
-  if (request.contents() != pb::HEAP_CONTENTS_UNSPECIFIED) {
-    return stream<pb::TakeSnapshotResponse>(*stub_->heaps, &pb::Heaps::Stub::TakeHeap, request,
-                                            use);
-  }
-  return stream<pb::TakeSnapshotResponse>(*stub_->methods, &pb::Profiler::Stub::TakeSnapshot,
-                                          request.snapshot(), use);
+  return stream<pb::TakeSnapshotResponse>(*stub_->heaps, &pb::Heaps::Stub::TakeHeap, request, use);
 }
 
 absl::Status Client::stream_events(

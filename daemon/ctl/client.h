@@ -68,8 +68,10 @@ class Client {
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(
-      const pb::TakeHeapRequest& request,
+      const pb::TakeSnapshotRequest& request,
       const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use);
+  absl::Status take_heap(const pb::TakeHeapRequest& request,
+                         const std::function<absl::Status(const pb::TakeSnapshotResponse&)>& use);
   absl::Status stream_events(
       const pb::StreamEventsRequest& request,
       const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);

@@ -31,10 +31,13 @@ absl::StatusOr<pb::SnapshotSummary> take_snapshot(
     const std::function<absl::Status(std::string_view)>& use) {
   const Progress progress(absl::StrCat("taking a snapshot of pid ", request.snapshot().pid()));
   std::optional<pb::SnapshotSummary> summary;
-  RETURN_IF_ERROR(client.take_snapshot(request, [&](const pb::TakeSnapshotResponse& response) {
+  const auto each = [&](const pb::TakeSnapshotResponse& response) {
     if (response.has_summary()) summary = response.summary();
     return use(response.data());
-  }));
+  };
+  const bool wants_contents = request.contents() != pb::HEAP_CONTENTS_UNSPECIFIED;
+  RETURN_IF_ERROR(wants_contents ? client.take_heap(request, each)
+                                 : client.take_snapshot(request.snapshot(), each));
   if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
   return *std::move(summary);
 }

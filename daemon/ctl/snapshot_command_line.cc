@@ -64,11 +64,13 @@ class SnapshotCommandLine {
                             ->excludes(out);
     CLI::Option* contents =
         take->add_flag_callback(
-                "--contents", [this] { options_.heap_contents = pb::HEAP_CONTENTS_ALL; },
+                "--contents",
+                [&options = options_] { options.heap_contents = pb::HEAP_CONTENTS_ALL; },
                 "Keep what strings and float arrays hold, which may be secret")
             ->excludes(keep);
     take->add_flag_callback(
-            "--fingerprints", [this] { options_.heap_contents = pb::HEAP_CONTENTS_FINGERPRINTS; },
+            "--fingerprints",
+            [&options = options_] { options.heap_contents = pb::HEAP_CONTENTS_FINGERPRINTS; },
             "Keep which strings are equal, and not what they hold")
         ->excludes(keep)
         ->excludes(contents);

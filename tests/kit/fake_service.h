@@ -310,7 +310,9 @@ class FakeService : public ProfilerService {
   // Hands out two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {
-    record(absl::StrCat("snapshot ", request.pid, " ", request.max_pause_seconds));
+    const char* const kept[] = {"", " with fingerprints", " with contents"};
+    record(absl::StrCat("snapshot ", request.pid, " ", request.max_pause_seconds,
+                        kept[static_cast<int>(request.contents)]));
     if (absl::Status status = failure(); !status.ok()) return status;
     if (!client.take("one")) return absl::CancelledError("not wanted");
     if (absl::Status status = broken_snapshot(); !status.ok()) return status;

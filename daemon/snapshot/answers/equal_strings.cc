@@ -9,11 +9,28 @@
 #include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
+namespace {
+
+// What is written to: the bytes of Buffers, since OCaml 5.2 behind a block between.
+absl::flat_hash_set<std::uint32_t> bytes_of_buffers(const HeapImage& image) {
+  absl::flat_hash_set<std::uint32_t> bytes;
+  for (const BufferUse& buffer : image.buffers) {
+    for (const std::uint32_t held : image.edges.of(buffer.block)) {
+      bytes.insert(held);
+      const auto further = image.edges.of(held);
+      bytes.insert(further.begin(), further.end());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
 
 std::vector<std::uint32_t> find_equal_strings(const HeapImage& image, const ShortestPaths& paths) {
+  const auto of_buffers = bytes_of_buffers(image);
   const auto counts = [&](std::uint32_t block) {
     return image.shape(block).tag == kStringTag && paths.is_reachable(block) &&
-           image.types[image.type(block)].name != "bytes";
+           !of_buffers.contains(block) && image.types[image.type(block)].name != "bytes";
   };
   std::vector<std::uint32_t> equal;
   absl::flat_hash_set<std::string_view> known;

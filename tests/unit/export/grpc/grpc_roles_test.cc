@@ -85,9 +85,11 @@ std::unique_ptr<Message> request_about(const Descriptor& type, int pid) {
   if (const FieldDescriptor* field = type.FindFieldByName("pid")) {
     request->GetReflection()->SetInt32(request.get(), field, pid);
   }
-  if (const FieldDescriptor* options = type.FindFieldByName("options")) {
-    const auto inner = request_about(*options->message_type(), pid);
-    request->GetReflection()->MutableMessage(request.get(), options)->CopyFrom(*inner);
+  for (const char* name : {"options", "snapshot"}) {
+    const FieldDescriptor* part = type.FindFieldByName(name);
+    if (part == nullptr) continue;
+    const auto inner = request_about(*part->message_type(), pid);
+    request->GetReflection()->MutableMessage(request.get(), part)->CopyFrom(*inner);
   }
   return request;
 }

@@ -432,6 +432,29 @@ TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
               ElementsAre("snapshot 77 0.05", "snapshot 77 0.25", "snapshot 77 0.05"));
 }
 
+TEST_F(GrpcServerTest, ASnapshotHasContentsForWhoAsksForThem) {
+  ctl::Client client({socket_, ""});
+  pb::TakeHeapRequest request;
+  request.mutable_snapshot()->set_pid(77);
+  std::string file;
+  const auto use = [&](const pb::TakeSnapshotResponse& response) {
+    file += response.data();
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(client.take_heap(request, use).ok());
+  EXPECT_EQ("onetwo", file);
+  request.set_contents(pb::HEAP_CONTENTS_FINGERPRINTS);
+  EXPECT_TRUE(client.take_heap(request, use).ok());
+  request.set_contents(pb::HEAP_CONTENTS_ALL);
+  EXPECT_TRUE(client.take_heap(request, use).ok());
+  request.set_contents(static_cast<pb::HeapContents>(3));
+  EXPECT_EQ(client.take_heap(request, use),
+            absl::InvalidArgumentError("contents of this kind are not known here"));
+  EXPECT_THAT(service_.calls(),
+              ElementsAre("snapshot 77 0.05", "snapshot 77 0.05 with fingerprints",
+                          "snapshot 77 0.05 with contents"));
+}
+
 TEST_F(GrpcServerTest, ErrorsKeepTheirCodeAndText) {
   ctl::Client client({socket_, ""});
   const absl::StatusCode codes[] = {

@@ -84,6 +84,20 @@ TEST_F(Waste, BytesMayBeWrittenTo) {
   EXPECT_EQ(1u, rows[0].blocks);
 }
 
+TEST_F(Waste, BuffersAreWrittenTo) {
+  for (const bool has_inner : {false, true}) {
+    const std::uint32_t buffer = builder_.block(has_inner ? 3 : 4);
+    const std::uint32_t inner = has_inner ? builder_.block(2) : buffer;
+    if (has_inner) builder_.point(buffer, 0, inner);
+    builder_.point(inner, 0, builder_.text("draft"));
+    builder_.point(buffer, has_inner ? 2 : 3, builder_.text("draft"));
+    builder_.global("Http", buffer, buffer);
+    builder_.image().buffers.push_back({buffer, 5});
+  }
+  builder_.global("Http", 1, builder_.text("draft"));
+  EXPECT_THAT(find(), IsEmpty());
+}
+
 TEST_F(Waste, BuffersOfWhichMostIsNotUsed) {
   const auto buffer = [&](std::uint64_t used, std::uint64_t bytes, bool has_inner) {
     const std::uint32_t block = builder_.block(has_inner ? 3 : 4);
