@@ -3,6 +3,7 @@
 // the highest bit set where another byte follows; a signed one is folded (0, -1, 1, -2, ..).
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -13,30 +14,44 @@ namespace memprofd {
 
 class FileBytesWriter {
  public:
-  void put_byte(std::uint8_t value) { bytes_.push_back(static_cast<char>(value)); }
+  void put_byte(std::uint8_t value) {
+    *room_for(1) = static_cast<char>(value);
+    ++size_;
+  }
   void put(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) put_byte(static_cast<std::uint8_t>(value | 0x80));
-    put_byte(static_cast<std::uint8_t>(value));
+    char* at = room_for(kMostNumberBytes);
+    for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
+    *at++ = static_cast<char>(value);
+    size_ = static_cast<std::size_t>(at - bytes_.data());
   }
   void put_signed(std::int64_t value) {
     put(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
   }
   void put_word(std::uint64_t value) {
-    char bytes[sizeof value];
-    std::memcpy(bytes, &value, sizeof value);
-    bytes_.append(bytes, sizeof bytes);
+    std::memcpy(room_for(sizeof value), &value, sizeof value);
+    size_ += sizeof value;
   }
   void put_double(double value) { put_word(std::bit_cast<std::uint64_t>(value)); }
   void put_text(std::string_view text) {
     put(text.size());
-    bytes_.append(text);
+    std::ranges::copy(text, room_for(text.size()));
+    size_ += text.size();
   }
-  const std::string& bytes() const { return bytes_; }
-  std::size_t size() const { return bytes_.size(); }
-  void clear() { bytes_.clear(); }
+  // Good until more is put in.
+  std::string_view bytes() const { return std::string_view(bytes_).substr(0, size_); }
+  std::size_t size() const { return size_; }
+  void clear() { size_ = 0; }
 
  private:
-  std::string bytes_;
+  static constexpr std::size_t kMostNumberBytes = 10;
+
+  char* room_for(std::size_t bytes) {
+    if (bytes_.size() - size_ < bytes) bytes_.resize(2 * (size_ + bytes));
+    return bytes_.data() + size_;
+  }
+
+  std::string bytes_;  // those behind size_ are room
+  std::size_t size_ = 0;
 };
 
 // Total: what is not there is 0 or empty, and ok() is false from then on.

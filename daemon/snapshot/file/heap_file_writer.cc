@@ -9,6 +9,9 @@
 namespace memprofd {
 namespace {
 
+// Of Knuth: 2^64 divided by the golden ratio.
+constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+
 void append_u32(std::string& bytes, std::uint32_t value) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);
@@ -167,26 +170,9 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
     regions.bytes.put(region.slot_words);
     end = region.end() / kWordBytes;
     flush_if_full(regions);
-    if (stretches_.empty() || stretches_.back().end != region.begin) {
-      stretches_.push_back({region.begin, region.begin});
-    }
-    stretches_.back().end = region.end();
+    stretches_.add(region.begin, region.end());
   }
   flush(regions);
-}
-
-// Values come in families: the stretch of the one before is the first guess.
-bool HeapFileWriter::in_heap(std::uint64_t value) {
-  if (value % kWordBytes != 0 || stretches_.empty()) return false;
-  const std::uint64_t header = value - kWordBytes;
-  const Stretch& last = stretches_[last_stretch_];
-  if (last.begin <= header && header < last.end) return true;
-  const auto after = std::upper_bound(
-      stretches_.begin(), stretches_.end(), header,
-      [](std::uint64_t place, const Stretch& stretch) { return place < stretch.begin; });
-  if (after == stretches_.begin() || header >= (after - 1)->end) return false;
-  last_stretch_ = static_cast<std::size_t>(after - 1 - stretches_.begin());
-  return true;
 }
 
 void HeapFileWriter::put_place(Piece& piece, std::uint64_t value, std::uint64_t& before) {
@@ -250,25 +236,43 @@ void HeapFileWriter::put_pointer(std::uint64_t value) {
   last_place_ = place_of(value);
 }
 
+// Its number + 1; 0 when there are too many shapes already.
+std::uint64_t HeapFileWriter::masked_shape(const BlockPart& part, std::uint32_t mask) {
+  const unsigned tag = tag_of(part.header);
+  const std::uint64_t header = part.header ^ colour_of(part.header);
+  const std::uint64_t code = tag == kClosureTag && !part.fields.empty() ? part.fields[0] : 0;
+  const std::uint64_t mixed = (header ^ code << 7 ^ std::uint64_t{mask} << 32) * kMix;
+  KnownShape& known = known_shapes_[mixed >> 32 & (kKnownShapes - 1)];
+  if (known.number != 0 && known.header == header && known.mask == mask && known.code == code) {
+    return known.number;
+  }
+  const Shape shape{.tag = static_cast<std::uint8_t>(tag),
+                    .name = word_name(part),
+                    .words = part.words,
+                    .mask = mask,
+                    .outside_bytes = outside_bytes(part)};
+  if (mask != 0 && masked_shapes_ >= kMaxMaskedShapes && !shape_numbers_.contains(shape)) return 0;
+  const std::uint64_t number = this->shape(shape) + 1;
+  // What a custom block holds outside of the heap is in its shape, and may be another each time.
+  if (tag != kCustomTag) known = {header, code, mask, static_cast<std::uint32_t>(number)};
+  return number;
+}
+
 // False when there are too many shapes already.
 bool HeapFileWriter::put_masked(const BlockPart& part) {
-  Shape shape{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
-              .name = word_name(part),
-              .words = part.words,
-              .outside_bytes = outside_bytes(part)};
   std::array<std::uint64_t, kMaskedFields> pointers;
   std::size_t count = 0;
+  std::uint32_t mask = 0;
   if (holds_values(part.header)) {
     for (std::size_t i = 0; i < part.fields.size(); ++i) {
       if (!in_heap(part.fields[i])) continue;
-      shape.mask |= 1u << i;
+      mask |= 1u << i;
       pointers[count++] = part.fields[i];
     }
   }
-  if (shape.mask != 0 && masked_shapes_ >= kMaxMaskedShapes && !shape_numbers_.contains(shape)) {
-    return false;
-  }
-  blocks_.bytes.put(this->shape(shape) + 1);
+  const std::uint64_t number = masked_shape(part, mask);
+  if (number == 0) return false;
+  blocks_.bytes.put(number);
   for (std::size_t i = 0; i < count; ++i) put_pointer(pointers[i]);
   return true;
 }

@@ -21,6 +21,7 @@
 #include "daemon/snapshot/file/contents_writer.h"
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/heap_file_format.h"
+#include "daemon/snapshot/file/heap_stretches.h"
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/snapshot/heap_map.h"
@@ -86,7 +87,7 @@ class HeapFileWriter {
   // After the walk. block: the address of the header.
   void add_outside(std::uint64_t block, const ChunkBytes& held);
   // Whether a value points into a region of the heap.
-  bool in_heap(std::uint64_t value);
+  bool in_heap(std::uint64_t value) { return stretches_.contain(value); }
   bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
 
   // The file is complete. The census is that of the walk.
@@ -112,11 +113,14 @@ class HeapFileWriter {
                         s.outside_bytes);
     }
   };
-  // Neighbouring regions, as one.
-  struct Stretch {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
+  // A shape that was put before, by what tells it from others: most blocks have one of a few.
+  struct KnownShape {
+    std::uint64_t header = 0;  // without its colour
+    std::uint64_t code = 0;    // of a closure
+    std::uint32_t mask = 0;
+    std::uint32_t number = 0;  // + 1; 0: none
   };
+  static constexpr std::size_t kKnownShapes = 1024;
   struct Piece {
     PieceKind kind;
     FileBytesWriter bytes;
@@ -137,6 +141,7 @@ class HeapFileWriter {
   std::uint32_t word_name(const BlockPart& part);
   std::uint64_t outside_bytes(const BlockPart& part);
   std::uint64_t shape(const Shape& shape);
+  std::uint64_t masked_shape(const BlockPart& part, std::uint32_t mask);
   // The place of what a value points to.
   static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
@@ -161,8 +166,7 @@ class HeapFileWriter {
   Ephemerons ephemerons_;
   ContentsWriter contents_;
 
-  std::vector<Stretch> stretches_;
-  std::size_t last_stretch_ = 0;
+  HeapStretches stretches_;
 
   // Each goes out before what uses it.
   Piece texts_{PieceKind::kTexts, {}};
@@ -182,6 +186,7 @@ class HeapFileWriter {
   absl::flat_hash_map<std::uint64_t, std::uint32_t> word_texts_;  // by code or operations
   absl::flat_hash_map<Shape, std::uint64_t> shape_numbers_;
   std::size_t masked_shapes_ = 0;
+  std::vector<KnownShape> known_shapes_ = std::vector<KnownShape>(kKnownShapes);
   absl::flat_hash_set<std::uint64_t> outside_sizes_;
   std::uint32_t sites_added_ = 0;
   absl::flat_hash_map<std::vector<std::uint32_t>, std::uint32_t> fiber_sites_;  // by locations
