@@ -120,7 +120,7 @@ __attribute__((constructor)) static void load(void)
 	memprof_profiles_load(memprof_tracker_load(), memprof_tracker_alloc_minor());
 	memprof_domains_load(memprof_session_work, memprof_session_due);
 	memprof_late_stacks_load();
-	pthread_atfork(NULL, NULL, in_forked_child);
+	pthread_atfork(memprof_c_heap_before_fork, memprof_c_heap_after_fork, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	memprof_set_hook(&caml_minor_gc_end_hook, on_minor_gc_end);
 }

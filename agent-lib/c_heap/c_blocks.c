@@ -31,13 +31,14 @@ static int still_wanted(void)
 	return 0;
 }
 
-static void tell(uint64_t number, uint64_t bytes, uint32_t n_samples)
+/* session: in which the block was sampled, or ends. */
+static void tell(uint32_t session, uint64_t number, uint64_t bytes, uint32_t n_samples)
 {
 	struct memprof_c_event event = {
 		.id = number,
 		.bytes = bytes,
 		.n_samples = n_samples,
-		.generation = memprof_c_session,
+		.generation = session,
 		.thread_pointer = (uint64_t)__builtin_thread_pointer(),
 		.domain_state = memprof_has_domains() ? (uint64_t)caml_state : 0,
 	};
@@ -47,12 +48,13 @@ static void tell(uint64_t number, uint64_t bytes, uint32_t n_samples)
 
 void *memprof_c_allocated(void *block, uint64_t bytes)
 {
-	uint32_t n_samples;
+	uint32_t n_samples, session;
 	uint64_t number;
 
 	if (!block)
 		return block;
 	n_samples = memprof_c_samples(bytes);
+	session = memprof_c_thread.session;
 	if (n_samples == 0 || !still_wanted())
 		return block;
 	/* One whose end was not seen. */
@@ -63,16 +65,18 @@ void *memprof_c_allocated(void *block, uint64_t bytes)
 		return block;
 	}
 	__atomic_add_fetch(&memprof_c_heap.samples, 1, __ATOMIC_RELAXED);
-	tell(number, bytes, n_samples);
+	tell(session, number, bytes, n_samples);
 	return block;
 }
 
 void memprof_c_freed(uint64_t number)
 {
-	if (number < first_number || number == 0 || memprof_c_session == 0)
+	uint32_t session = memprof_c_session;
+
+	if (number < first_number || number == 0 || session == 0)
 		return;
 	__atomic_add_fetch(&memprof_c_heap.frees, 1, __ATOMIC_RELAXED);
-	tell(number, 0, 0);
+	tell(session, number, 0, 0);
 }
 
 void memprof_c_still_there(const void *block, uint64_t number)

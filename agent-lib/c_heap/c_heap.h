@@ -16,7 +16,10 @@ static inline int memprof_c_heap_needs_care(void)
 /* Begins and ends as asked, and looks for new libraries. At the end of a minor collection. wanted:
  * whether somebody watches and the lease runs. */
 void memprof_c_heap_check(int wanted);
-/* In a forked child: nobody asks; slots stay as they are, and lead to the C library. */
+/* No look at the program's files is under way from one to the other, in a forking thread. */
+void memprof_c_heap_before_fork(void);
+void memprof_c_heap_after_fork(void);
+/* In a forked child instead: nobody asks; slots stay as they are, and lead to the C library. */
 void memprof_c_heap_forget(void);
 
 #endif

@@ -3,7 +3,13 @@
 #include "elf_object.h"
 
 #include <string.h>
-#include <unistd.h>
+
+#include "own_memory.h"
+
+/* The longest name that is looked for. */
+#define MAX_NAME 64u
+
+enum { OF_SYMBOLS, OF_NAMES };
 
 int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes, unsigned flags)
 {
@@ -29,9 +35,28 @@ static const void *pointed_to(const struct elf_object *object, uintptr_t address
 	return elf_object_has(object, address, bytes, PF_R) ? (const void *)address : NULL;
 }
 
+static const void *readable(const struct elf_object *object, uintptr_t address, size_t bytes)
+{
+	const void *found = pointed_to(object, address, bytes);
+
+	return found && memprof_is_readable((uintptr_t)found, bytes) ? found : NULL;
+}
+
+/* The same of a few bytes, of which most are where those before them were. */
+static int may_read(struct elf_object *object, int of, const void *at, size_t bytes)
+{
+	uintptr_t begin = (uintptr_t)at, page = memprof_page_of(begin + bytes - 1);
+
+	if (page == object->readable[of] && page == memprof_page_of(begin))
+		return 1;
+	if (!elf_object_has(object, begin, bytes, PF_R) || !memprof_is_readable(begin, bytes))
+		return 0;
+	object->readable[of] = page;
+	return 1;
+}
+
 static void read_headers(struct elf_object *object)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	unsigned i;
 
 	for (i = 0; i < object->n_headers; i++) {
@@ -42,8 +67,8 @@ static void read_headers(struct elf_object *object)
 			object->dynamic = (const ElfW(Dyn) *)begin;
 			object->n_dynamic = header->p_memsz / sizeof(ElfW(Dyn));
 		} else if (header->p_type == PT_GNU_RELRO) {
-			object->relro_begin = begin & -page;
-			object->relro_end = (begin + header->p_memsz) & -page;
+			object->relro_begin = memprof_page_of(begin);
+			object->relro_end = memprof_page_of(begin + header->p_memsz);
 		}
 	}
 }
@@ -101,8 +126,9 @@ static struct elf_relocations relocations(const struct elf_object *object, uintp
 	if (at == 0 || skip > count)
 		return found;
 	found.first = pointed_to(object, at, bytes);
-	if (!found.first)
-		return found;
+	if (!found.first || !memprof_is_readable((uintptr_t)(found.first + skip),
+						 (count - skip) * sizeof(ElfW(Rela))))
+		return (struct elf_relocations){0};
 	found.first += skip;
 	found.count = count - skip;
 	return found;
@@ -113,8 +139,8 @@ static int read_dynamic(struct elf_object *object)
 	struct tables tables = {0};
 	size_t i;
 
-	if (!object->dynamic || !elf_object_has(object, (uintptr_t)object->dynamic,
-						object->n_dynamic * sizeof(ElfW(Dyn)), PF_R))
+	if (!object->dynamic || (uintptr_t)object->dynamic < object->base ||
+	    !readable(object, (uintptr_t)object->dynamic, object->n_dynamic * sizeof(ElfW(Dyn))))
 		return 0;
 	for (i = 0; i < object->n_dynamic && object->dynamic[i].d_tag != DT_NULL; i++)
 		note_tag(&tables, &object->dynamic[i]);
@@ -125,11 +151,12 @@ static int read_dynamic(struct elf_object *object)
 	object->names = pointed_to(object, tables.names, tables.names_bytes);
 	object->names_bytes = tables.names_bytes;
 	if (tables.hash != 0)
-		object->gnu_hash = pointed_to(object, tables.hash, 4 * sizeof(uint32_t));
+		object->gnu_hash = readable(object, tables.hash, 4 * sizeof(uint32_t));
 	object->data = relocations(object, tables.data, tables.data_bytes, tables.data_relative);
 	if (tables.rela_calls)
 		object->calls = relocations(object, tables.calls, tables.calls_bytes, 0);
 	return object->symbols && object->names && object->names_bytes != 0 &&
+	       may_read(object, OF_NAMES, object->names + object->names_bytes - 1, 1) &&
 	       object->names[object->names_bytes - 1] == '\0';
 }
 
@@ -140,27 +167,35 @@ int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info)
 		.headers = info->dlpi_phdr,
 		.n_headers = info->dlpi_phnum,
 	};
+	if (!memprof_is_readable((uintptr_t)object->headers,
+				 object->n_headers * sizeof(object->headers[0])))
+		return 0;
 	read_headers(object);
 	return read_dynamic(object);
 }
 
-static const ElfW(Sym) * symbol_at(const struct elf_object *object, size_t index)
+static const ElfW(Sym) * symbol_at(struct elf_object *object, size_t index)
 {
 	const ElfW(Sym) *symbol = object->symbols + index;
 
-	return elf_object_has(object, (uintptr_t)symbol, sizeof(*symbol), PF_R) ? symbol : NULL;
+	return may_read(object, OF_SYMBOLS, symbol, sizeof(*symbol)) ? symbol : NULL;
 }
 
-const ElfW(Sym) * elf_object_symbol(const struct elf_object *object, const ElfW(Rela) * relocation)
+const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation)
 {
 	size_t index = ELF64_R_SYM(relocation->r_info);
 
 	return index == 0 ? NULL : symbol_at(object, index);
 }
 
-const char *elf_object_name(const struct elf_object *object, const ElfW(Sym) * symbol)
+const char *elf_object_name(struct elf_object *object, const ElfW(Sym) * symbol)
 {
-	return symbol->st_name < object->names_bytes ? object->names + symbol->st_name : "";
+	size_t at = symbol->st_name, bytes;
+
+	if (at >= object->names_bytes)
+		return "";
+	bytes = object->names_bytes - at < MAX_NAME ? object->names_bytes - at : MAX_NAME;
+	return may_read(object, OF_NAMES, object->names + at, bytes) ? object->names + at : "";
 }
 
 static uint32_t hash_of(const char *name)
@@ -172,7 +207,7 @@ static uint32_t hash_of(const char *name)
 	return hash;
 }
 
-static uintptr_t function_at(const struct elf_object *object, size_t index, const char *name)
+static uintptr_t function_at(struct elf_object *object, size_t index, const char *name)
 {
 	const ElfW(Sym) *symbol = symbol_at(object, index);
 
@@ -186,7 +221,7 @@ static uintptr_t function_at(const struct elf_object *object, size_t index, cons
 
 /* In the table of DT_GNU_HASH: buckets, first symbol, words and shift of a filter, the filter, a
  * symbol for each bucket, then hashes of symbols, whose lowest bit ends a bucket. */
-uintptr_t elf_object_function(const struct elf_object *object, const char *name)
+uintptr_t elf_object_function(struct elf_object *object, const char *name)
 {
 	const uint32_t *table = object->gnu_hash;
 	uint32_t hash = hash_of(name), index;
@@ -196,7 +231,7 @@ uintptr_t elf_object_function(const struct elf_object *object, const char *name)
 		return 0;
 	buckets = table + 4 + 2 * (size_t)table[2];
 	hashes = buckets + table[0];
-	if (!elf_object_has(object, (uintptr_t)buckets, sizeof(*buckets) * table[0], PF_R))
+	if (!may_read(object, OF_SYMBOLS, &buckets[hash % table[0]], sizeof(*buckets)))
 		return 0;
 	index = buckets[hash % table[0]];
 	if (index < table[1])
@@ -205,7 +240,7 @@ uintptr_t elf_object_function(const struct elf_object *object, const char *name)
 		const uint32_t *at = hashes + (index - table[1]);
 		uintptr_t function;
 
-		if (!elf_object_has(object, (uintptr_t)at, sizeof(*at), PF_R))
+		if (!may_read(object, OF_SYMBOLS, at, sizeof(*at)))
 			return 0;
 		function = (*at | 1) == (hash | 1) ? function_at(object, index, name) : 0;
 		if (function != 0 || (*at & 1) != 0)

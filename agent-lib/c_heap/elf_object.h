@@ -27,10 +27,12 @@ struct elf_object {
 	struct elf_relocations calls;
 	uintptr_t relro_begin; /* read-only once it is relocated, in whole pages */
 	uintptr_t relro_end;
+	uintptr_t readable[2]; /* pages that were found to be, of symbols and of names */
 };
 
 /* 0 when it is not as files are on this machine: it is left alone. Everything that is pointed to is
- * within the file's own segments. */
+ * within the file's own segments, and can be read: the list of files may tell of one that is not
+ * there, and a program may have taken from its files what it does not need any more. */
 int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info);
 /* Whether all of it lies in one segment that has these permissions (PF_R, PF_W, PF_X). */
 int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes,
@@ -38,10 +40,10 @@ int elf_object_has(const struct elf_object *object, uintptr_t address, size_t by
 /* There is one, but the file chooses at run time which. */
 #define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
 /* The function of that name which the file itself has; 0: none. */
-uintptr_t elf_object_function(const struct elf_object *object, const char *name);
+uintptr_t elf_object_function(struct elf_object *object, const char *name);
 /* The symbol of a relocation; null when it is none. */
-const ElfW(Sym) * elf_object_symbol(const struct elf_object *object, const ElfW(Rela) * relocation);
+const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation);
 /* Its name; empty when it has none. */
-const char *elf_object_name(const struct elf_object *object, const ElfW(Sym) * symbol);
+const char *elf_object_name(struct elf_object *object, const ElfW(Sym) * symbol);
 
 #endif

@@ -17,12 +17,42 @@ enum memprof_c_function {
 	MEMPROF_C_ALIGNED_ALLOC,
 	MEMPROF_C_POSIX_MEMALIGN,
 	MEMPROF_C_MEMALIGN,
+	MEMPROF_C_REALLOCARRAY,
+	MEMPROF_C_STANDARD, /* those before are in each malloc, or in the C library on top of it */
+	MEMPROF_C_FREE_SIZED = MEMPROF_C_STANDARD,
+	MEMPROF_C_FREE_ALIGNED_SIZED,
+	MEMPROF_C_CFREE,
+	MEMPROF_C_DALLOCX,
+	MEMPROF_C_SDALLOCX,
+	/* Operators of C++, where they are the malloc's own and not built on it. */
+	MEMPROF_C_NEW,
+	MEMPROF_C_NEW_ARRAY,
+	MEMPROF_C_NEW_NOTHROW,
+	MEMPROF_C_NEW_ARRAY_NOTHROW,
+	MEMPROF_C_NEW_ALIGNED,
+	MEMPROF_C_NEW_ARRAY_ALIGNED,
+	MEMPROF_C_NEW_ALIGNED_NOTHROW,
+	MEMPROF_C_NEW_ARRAY_ALIGNED_NOTHROW,
+	MEMPROF_C_DELETE,
+	MEMPROF_C_DELETE_ARRAY,
+	MEMPROF_C_DELETE_SIZED,
+	MEMPROF_C_DELETE_ARRAY_SIZED,
+	MEMPROF_C_DELETE_ALIGNED,
+	MEMPROF_C_DELETE_ARRAY_ALIGNED,
+	MEMPROF_C_DELETE_SIZED_ALIGNED,
+	MEMPROF_C_DELETE_ARRAY_SIZED_ALIGNED,
+	MEMPROF_C_DELETE_NOTHROW,
+	MEMPROF_C_DELETE_ARRAY_NOTHROW,
+	MEMPROF_C_DELETE_ALIGNED_NOTHROW,
+	MEMPROF_C_DELETE_ARRAY_ALIGNED_NOTHROW,
+	/* By which a program gets itself under a filter of system calls. */
+	MEMPROF_C_PRCTL,
 	MEMPROF_C_FUNCTIONS,
 };
 
 extern const char *const memprof_c_names[MEMPROF_C_FUNCTIONS];
 extern void *const memprof_c_hooks[MEMPROF_C_FUNCTIONS];
-/* The C library's own, 0 where it has none; set before a slot has a hook. */
+/* Those of the program's malloc, 0 where it has none; set before a slot has a hook. */
 extern void *memprof_c_real[MEMPROF_C_FUNCTIONS];
 
 #endif

@@ -9,7 +9,6 @@
 #include "sampled_blocks.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #define TABLE_BITS 16
 #define MAX_PLACES 32u
@@ -49,6 +48,14 @@ static void count_in_filter(uint64_t hash, int change)
 			return;
 	} while (!__atomic_compare_exchange_n(count, &now, (uint8_t)(now + change), 1,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+/* Its blocks are not there any more. */
+static void forget_full_count(uint8_t *count)
+{
+	uint8_t full = 255;
+
+	__atomic_compare_exchange_n(count, &full, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static int claim(struct sampled *at)
@@ -103,14 +110,23 @@ uint64_t memprof_sampled_take(const void *block)
 	return 0;
 }
 
+/* Where a block is being added now that stays, and is counted: two never write to one place. */
 void memprof_sampled_clear(void)
 {
 	size_t i;
 
 	if (!__atomic_exchange_n(&used, 0, __ATOMIC_RELAXED))
 		return;
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		uint64_t key = __atomic_load_n(&table[i].key, __ATOMIC_RELAXED);
+
+		if (key == FREE || key == BUSY ||
+		    !__atomic_compare_exchange_n(&table[i].key, &key, FREE, 0, __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			continue;
+		if (key != GONE)
+			count_in_filter(memprof_hash_of_block((const void *)key), -1);
+	}
 	for (i = 0; i < sizeof(memprof_sampled_filter); i++)
-		__atomic_store_n(&memprof_sampled_filter[i], 0, __ATOMIC_RELAXED);
-	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		__atomic_store_n(&table[i].key, FREE, __ATOMIC_RELAXED);
+		forget_full_count(&memprof_sampled_filter[i]);
 }

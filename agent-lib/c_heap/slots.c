@@ -7,143 +7,102 @@
  * What a slot holds decides:
  *
  *   the C library's function       patched; of any kind
- *   code of the file itself        a call that is not bound yet: patched, if only one file of the
- *                                  program has a malloc, which it would be bound to
+ *   code of the file itself        a call that is not bound yet: patched, if it is certain what it
+ *                                  would be bound to; else looked at again later on
  *   ours                           counted
  *   anything else                  left: another allocator, or not relocated yet
  *
  * A file that is being loaded is in the list before it is relocated. Once it is, the linker makes
- * its relocated data read-only (RELRO): from then on that is opened for a moment here. To open
- * it before, and close it under the hands of the linker, would be the program's end.
+ * its relocated data read-only (RELRO): from then on a page of that is opened for a moment here. To
+ * open it before, and close it under the hands of the linker, would be the program's end; so would
+ * be to close what the program has opened.
  */
 #define _GNU_SOURCE
 #include "slots.h"
 
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "definers.h"
 #include "elf_object.h"
 #include "hooks.h"
+#include "linker.h"
+#include "own_memory.h"
 #include "raw_syscall.h"
 
 /* All files are looked at once again, since a call that is being bound in that moment overwrites
- * what was put into its slot; for one that is not ready so often. */
-#define MAX_TRIES 1000
+ * what was put into its slot; and ever more seldom for what was left. In collections. */
+#define MAX_PAUSE 4096u
 
 static uint64_t seen_changes; /* files loaded and unloaded when all were looked at last */
-static uint32_t tries_left;
-
-struct definers {
-	unsigned count;				  /* files that have a malloc */
-	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first */
-};
+static uint32_t pause;	      /* from the last look to the next, 0: there is none */
+static uint32_t passed;	      /* of it */
 
 struct look {
 	int restore;
-	int lazy; /* whether it is known what calls that are not bound would be bound to */
-	int not_ready;
+	int lazy; /* there is but one malloc that calls which are not bound would be bound to */
+	int first_of_cxx; /* the first malloc is the first one that has operators of C++ */
+	int one_prctl;	  /* there is but one */
+	int ready;	  /* the linker has done with this file */
+	int again;	  /* has to be done: what was left will be another thing later on */
 	struct memprof_slots *found;
 	uint64_t changes;
 };
 
-enum relro { RELRO_CLOSED, RELRO_OPEN, RELRO_REFUSED };
-
 struct file {
 	struct elf_object object;
 	struct look *look;
-	enum relro relro;
+	uintptr_t opened;   /* a page that is read-only otherwise */
+	uintptr_t writable; /* one that is not */
+	int bound_to_it;    /* a call of a standard function */
+	int bound_to_other;
 };
 
-/* ------------------------------------------------------------------ whose functions */
-
-static int is_dynamic_linker(const struct elf_object *object)
-{
-	return elf_object_function(object, "__tls_get_addr") != 0;
-}
-
-static int note_definer(struct dl_phdr_info *info, size_t bytes, void *data)
-{
-	struct definers *definers = data;
-	struct elf_object object;
-	int i;
-
-	(void)bytes;
-	if (!elf_object_read(&object, info) || elf_object_function(&object, "malloc") == 0 ||
-	    is_dynamic_linker(&object) || definers->count++ != 0)
-		return 0;
-	for (i = 0; i < MEMPROF_C_FUNCTIONS; i++)
-		definers->functions[i] = elf_object_function(&object, memprof_c_names[i]);
-	return 0;
-}
-
-/* Once a slot leads to ours, they are what ours lead to, and stay so. */
-static int take_functions(const struct definers *definers)
-{
-	int i;
-
-	if (definers->count == 0)
-		return 0;
-	for (i = 0; i < MEMPROF_C_FUNCTIONS; i++)
-		if (definers->functions[i] == ELF_OBJECT_UNKNOWN_FUNCTION)
-			return 0;
-	if (definers->functions[MEMPROF_C_FREE] == 0)
-		return 0;
-	if (!memprof_c_real[MEMPROF_C_MALLOC])
-		for (i = 0; i < MEMPROF_C_FUNCTIONS; i++)
-			memprof_c_real[i] = (void *)definers->functions[i];
-	return memprof_c_real[MEMPROF_C_MALLOC] == (void *)definers->functions[MEMPROF_C_MALLOC];
-}
-
 /* ------------------------------------------------------------------ what may be written */
-
-/* Asks the kernel to write where nobody reads, behind the end of the dynamic section. */
-static int is_closed(const struct elf_object *object)
-{
-	ElfW(Dyn) *end = (ElfW(Dyn) *)&object->dynamic[object->n_dynamic];
-
-	if (raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&end->d_un, 8, 0, 0) != 0)
-		return 1;
-	end->d_un.d_val = 0;
-	return 0;
-}
 
 static int in_relro(const struct elf_object *object, uintptr_t at, size_t bytes)
 {
 	return at >= object->relro_begin && at + bytes <= object->relro_end;
 }
 
-/* Whether the linker has done with it, as far as one can see. */
+/* Whether the linker has done with it, as far as one can see: the entry that ends the dynamic
+ * section is closed then. */
 static int is_relocated(const struct elf_object *object)
 {
 	uintptr_t end = (uintptr_t)&object->dynamic[object->n_dynamic];
 
 	if (object->relro_begin >= object->relro_end)
 		return 1;
-	return in_relro(object, end, sizeof(ElfW(Dyn))) && is_closed(object);
+	return in_relro(object, end, sizeof(ElfW(Dyn))) && !memprof_is_writable(end);
 }
 
-static long protect_relro(const struct elf_object *object, int protection)
+static int protect(uintptr_t page, int protection)
 {
-	return raw_syscall(SYS_mprotect, (long)object->relro_begin,
-			   (long)(object->relro_end - object->relro_begin), protection, 0, 0, 0);
+	return raw_syscall(SYS_mprotect, (long)page, (long)MEMPROF_PAGE, protection, 0, 0, 0) == 0;
 }
 
+static void close_page(struct file *file)
+{
+	if (file->opened != 0)
+		protect(file->opened, PROT_READ);
+	file->opened = 0;
+}
+
+/* A page that the program has opened itself stays so. */
 static int may_write(struct file *file, uintptr_t slot)
 {
-	if (!in_relro(&file->object, slot, sizeof(void *)))
-		return elf_object_has(&file->object, slot, sizeof(void *), PF_W);
-	if (file->relro == RELRO_CLOSED)
-		file->relro = protect_relro(&file->object, PROT_READ | PROT_WRITE) == 0
-				      ? RELRO_OPEN
-				      : RELRO_REFUSED;
-	return file->relro == RELRO_OPEN;
-}
+	uintptr_t page = memprof_page_of(slot);
 
-static void close_relro(const struct file *file)
-{
-	if (file->relro == RELRO_OPEN)
-		protect_relro(&file->object, PROT_READ);
+	if (page == file->opened || page == file->writable)
+		return 1;
+	close_page(file);
+	if (memprof_is_writable(slot)) {
+		file->writable = page;
+		return 1;
+	}
+	if (in_relro(&file->object, slot, sizeof(void *)) && protect(page, PROT_READ | PROT_WRITE))
+		file->opened = page;
+	return page == file->opened;
 }
 
 /* ------------------------------------------------------------------ slots */
@@ -152,6 +111,8 @@ static int function_named(const char *name)
 {
 	int i;
 
+	if (name[0] == '_' && (name[1] != 'Z' || (name[2] != 'n' && name[2] != 'd')))
+		return -1; /* most of C++ */
 	for (i = 0; i < MEMPROF_C_FUNCTIONS; i++)
 		if (name[0] == memprof_c_names[i][0] && strcmp(name, memprof_c_names[i]) == 0)
 			return i;
@@ -159,7 +120,7 @@ static int function_named(const char *name)
 }
 
 /* The function a slot is for, -1: none of ours. */
-static int function_of(const struct elf_object *object, const ElfW(Rela) * relocation)
+static int function_of(struct elf_object *object, const ElfW(Rela) * relocation)
 {
 	uint32_t type = ELF64_R_TYPE(relocation->r_info);
 	const ElfW(Sym) * symbol;
@@ -171,64 +132,103 @@ static int function_of(const struct elf_object *object, const ElfW(Rela) * reloc
 	return symbol ? function_named(elf_object_name(object, symbol)) : -1;
 }
 
-static int is_unbound(const struct file *file, const ElfW(Rela) * relocation, void *held)
+/* Not what is bound to a function that the file has itself. */
+static int is_unbound(struct file *file, const ElfW(Rela) * relocation, void *held, int which)
 {
-	return file->look->lazy && ELF64_R_TYPE(relocation->r_info) == R_X86_64_JUMP_SLOT &&
-	       elf_object_has(&file->object, (uintptr_t)held, 1, PF_X);
+	return ELF64_R_TYPE(relocation->r_info) == R_X86_64_JUMP_SLOT &&
+	       elf_object_has(&file->object, (uintptr_t)held, 1, PF_X) &&
+	       elf_object_function(&file->object, memprof_c_names[which]) != (uintptr_t)held;
 }
 
-static int put(struct file *file, void **slot, void *function)
+/* What the linker would make of a call that is not bound is known if there is only one malloc; or
+ * if another call of this file is bound to the first one, which it has so found before others. */
+static int is_certain(const struct file *file, int which)
 {
-	if (!may_write(file, (uintptr_t)slot))
-		return 0;
-	__atomic_store_n(slot, function, __ATOMIC_RELEASE);
-	return 1;
+	if (which == MEMPROF_C_PRCTL)
+		return file->look->one_prctl;
+	return file->look->lazy || (file->bound_to_it && !file->bound_to_other &&
+				    (which < MEMPROF_C_STANDARD || file->look->first_of_cxx));
 }
 
-static void look_at_slot(struct file *file, const ElfW(Rela) * relocation, int which)
+/* What the program has put there itself in the meantime stays. */
+static int put(struct file *file, void **slot, void *held, void *function)
 {
-	struct memprof_slots *found = file->look->found;
-	void **slot = (void **)(file->object.base + relocation->r_offset);
-	void *real = memprof_c_real[which];
-	void *held;
+	return may_write(file, (uintptr_t)slot) &&
+	       __atomic_compare_exchange_n(slot, &held, function, 0, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
 
-	if (!real || ((uintptr_t)slot & 7) != 0 ||
-	    !elf_object_has(&file->object, (uintptr_t)slot, sizeof(*slot), PF_W))
+static void restore_slot(struct file *file, void **slot, int which)
+{
+	if (!put(file, slot, memprof_c_hooks[which], memprof_c_real[which]) &&
+	    __atomic_load_n(slot, __ATOMIC_RELAXED) == memprof_c_hooks[which])
+		file->look->found->ours++;
+}
+
+static void patch_slot(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	void *held = __atomic_load_n(slot, __ATOMIC_RELAXED);
+	int unbound = held != memprof_c_real[which] && is_unbound(file, relocation, held, which);
+
+	if (held == memprof_c_hooks[which] ||
+	    ((held == memprof_c_real[which] || (unbound && is_certain(file, which))) &&
+	     file->look->ready && put(file, slot, held, memprof_c_hooks[which]))) {
+		file->look->found->ours++;
 		return;
-	held = __atomic_load_n(slot, __ATOMIC_RELAXED);
-	if (held == memprof_c_hooks[which]) {
-		if (!file->look->restore || !put(file, slot, real))
-			found->ours++;
-	} else if (!file->look->restore) {
-		if ((held == real || is_unbound(file, relocation, held)) &&
-		    put(file, slot, memprof_c_hooks[which]))
-			found->ours++;
-		else
-			found->left++;
 	}
+	/* Operators of C++ that are built on malloc are seen there. */
+	if (which != MEMPROF_C_PRCTL)
+		file->look->found->left += which < MEMPROF_C_STANDARD || unbound;
+	file->look->again |= unbound || !file->look->ready;
 }
 
-/* Nothing is written before something is to be. */
-static void look_at_slots(struct file *file, const struct elf_relocations *relocations)
+/* Null: it is none that could be ours. */
+static void **slot_of(struct file *file, const ElfW(Rela) * relocation, int which)
 {
-	size_t i;
+	void **slot = (void **)(file->object.base + relocation->r_offset);
+
+	if (which < 0 || !memprof_c_real[which] || ((uintptr_t)slot & 7) != 0 ||
+	    !elf_object_has(&file->object, (uintptr_t)slot, sizeof(*slot), PF_W) ||
+	    !memprof_is_readable((uintptr_t)slot, sizeof(*slot)))
+		return NULL;
+	return slot;
+}
+
+static void note_binding(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	void *held = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (which >= MEMPROF_C_STANDARD || ELF64_R_TYPE(relocation->r_info) == R_X86_64_64)
+		return;
+	if (held == memprof_c_real[which] || held == memprof_c_hooks[which])
+		file->bound_to_it = 1;
+	else if (!is_unbound(file, relocation, held, which))
+		file->bound_to_other = 1;
+}
+
+static void look_at_slot(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	if (!file->look->restore)
+		patch_slot(file, relocation, slot, which);
+	else if (__atomic_load_n(slot, __ATOMIC_RELAXED) == memprof_c_hooks[which])
+		restore_slot(file, slot, which);
+}
+
+/* How many there are. */
+static size_t each_slot(struct file *file, const struct elf_relocations *relocations,
+			void (*take)(struct file *, const ElfW(Rela) *, void **, int))
+{
+	size_t i, n = 0;
 
 	for (i = 0; i < relocations->count; i++) {
 		int which = function_of(&file->object, &relocations->first[i]);
+		void **slot = slot_of(file, &relocations->first[i], which);
 
-		if (which >= 0)
-			look_at_slot(file, &relocations->first[i], which);
+		if (slot)
+			take(file, &relocations->first[i], slot, which);
+		n += slot != NULL;
 	}
-}
-
-static int has_slots(const struct elf_object *object, const struct elf_relocations *relocations)
-{
-	size_t i;
-
-	for (i = 0; i < relocations->count; i++)
-		if (function_of(object, &relocations->first[i]) >= 0)
-			return 1;
-	return 0;
+	return n;
 }
 
 static int look_at_file(struct dl_phdr_info *info, size_t bytes, void *data)
@@ -237,17 +237,15 @@ static int look_at_file(struct dl_phdr_info *info, size_t bytes, void *data)
 
 	(void)bytes;
 	file.look->changes = info->dlpi_adds + info->dlpi_subs;
-	if (!elf_object_read(&file.object, info) || is_dynamic_linker(&file.object) ||
-	    !(has_slots(&file.object, &file.object.data) ||
-	      has_slots(&file.object, &file.object.calls)))
+	if (!elf_object_read(&file.object, info) || memprof_is_dynamic_linker(&file.object) ||
+	    each_slot(&file, &file.object.data, note_binding) +
+			    each_slot(&file, &file.object.calls, note_binding) ==
+		    0)
 		return 0;
-	if (!is_relocated(&file.object)) {
-		file.look->not_ready = 1;
-		return 0;
-	}
-	look_at_slots(&file, &file.object.data);
-	look_at_slots(&file, &file.object.calls);
-	close_relro(&file);
+	file.look->ready = is_relocated(&file.object);
+	each_slot(&file, &file.object.data, look_at_slot);
+	each_slot(&file, &file.object.calls, look_at_slot);
+	close_page(&file);
 	return 0;
 }
 
@@ -259,24 +257,31 @@ static int look_at_file(struct dl_phdr_info *info, size_t bytes, void *data)
 #define THIS_C_LIBRARY 0
 #endif
 
+static void plan_next_look(const struct look *look)
+{
+	if (look->changes != seen_changes)
+		pause = 1;
+	else if (!look->again)
+		pause = 0;
+	else if (pause < MAX_PAUSE)
+		pause = pause == 0 ? 1 : pause * 2;
+	passed = 0;
+	seen_changes = look->changes;
+}
+
 int memprof_slots_patch(struct memprof_slots *found)
 {
-	struct definers definers = {0};
+	struct memprof_definers definers;
 	struct look look = {.found = found};
 
 	*found = (struct memprof_slots){0};
-	if (!THIS_C_LIBRARY)
-		return 0;
-	dl_iterate_phdr(note_definer, &definers);
-	if (!take_functions(&definers))
+	if (!THIS_C_LIBRARY || !memprof_find_definers(&definers))
 		return 0;
 	look.lazy = definers.count == 1;
-	dl_iterate_phdr(look_at_file, &look);
-	if (look.changes != seen_changes)
-		tries_left = MAX_TRIES;
-	else if (tries_left > 0)
-		tries_left = look.not_ready ? tries_left - 1 : 0;
-	seen_changes = look.changes;
+	look.first_of_cxx = definers.first_of_cxx;
+	look.one_prctl = definers.of_prctl == 1;
+	memprof_linker_each_file(look_at_file, &look);
+	plan_next_look(&look);
 	return 1;
 }
 
@@ -285,8 +290,7 @@ int memprof_slots_restore(struct memprof_slots *found)
 	struct look look = {.restore = 1, .found = found};
 
 	*found = (struct memprof_slots){0};
-	dl_iterate_phdr(look_at_file, &look);
-	return 1;
+	return memprof_linker_each_file(look_at_file, &look);
 }
 
 static int note_changes(struct dl_phdr_info *info, size_t bytes, void *data)
@@ -298,8 +302,8 @@ static int note_changes(struct dl_phdr_info *info, size_t bytes, void *data)
 
 int memprof_slots_changed(void)
 {
-	uint64_t changes = 0;
+	uint64_t changes = seen_changes;
 
-	dl_iterate_phdr(note_changes, &changes);
-	return changes != seen_changes || tries_left > 0;
+	memprof_linker_each_file(note_changes, &changes);
+	return changes != seen_changes || (pause != 0 && ++passed >= pause);
 }

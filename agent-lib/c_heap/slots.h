@@ -21,8 +21,8 @@ struct memprof_slots {
 int memprof_slots_patch(struct memprof_slots *found);
 /* Puts those of the C library back, wherever ours are. */
 int memprof_slots_restore(struct memprof_slots *found);
-/* Whether files have been loaded or unloaded since memprof_slots_patch(), or were not ready then.
- */
+/* Asked at each minor collection: whether files have been loaded or unloaded since
+ * memprof_slots_patch(), or it is time to look again at what was left then. */
 int memprof_slots_changed(void);
 
 #endif

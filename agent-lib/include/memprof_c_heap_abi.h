@@ -20,7 +20,7 @@
 #endif
 
 #define MEMPROF_C_HEAP_MAGIC 0x7061656843504d4dULL /* "MMPCheap" read as bytes */
-#define MEMPROF_C_HEAP_ABI 1u
+#define MEMPROF_C_HEAP_ABI 2u
 
 /* Bytes for one sample on average, at least. */
 #define MEMPROF_C_HEAP_MIN_INTERVAL 512u
@@ -35,6 +35,15 @@ enum memprof_c_heap_state {
 	MEMPROF_C_HEAP_UNSUPPORTED = 3, /* not with this C library */
 };
 
+/* Whether a system call might be the program's end. If so slots stay as they are. */
+enum memprof_c_heap_hands {
+	MEMPROF_C_HEAP_NOT_FILTERED = 0,
+	MEMPROF_C_HEAP_FILTERED = 1, /* for good; nothing is followed */
+	/* The program prepares for it, maybe; the watcher makes one the other, then 0. */
+	MEMPROF_C_HEAP_MAYBE_FILTERED = 2,
+	MEMPROF_C_HEAP_HARDLY_FILTERED = 3,
+};
+
 struct memprof_c_heap {
 	__u64 magic;
 	__u32 abi_version;
@@ -43,7 +52,7 @@ struct memprof_c_heap {
 	/* Written by the watcher. */
 	__u64 requested_interval; /* bytes for one sample on average; 0: do not follow */
 	__u32 requested_generation;
-	__u32 reserved;
+	__u32 hands_off; /* enum memprof_c_heap_hands; the agent writes it, too */
 
 	/* Written by the agent. */
 	__u64 interval;	  /* of the running or last session */

@@ -5,6 +5,8 @@
 #include <link.h>
 
 #include "../buffers.h"
+#include "../c_heap/linker.h"
+#include "../c_heap/own_memory.h"
 #include "../callstacks.h"
 
 typedef void (*scanning_action)(value, value *);
@@ -62,6 +64,9 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *unused)
 
 	(void)size;
 	(void)unused;
+	if (!memprof_is_readable((uintptr_t)info->dlpi_phdr,
+				 info->dlpi_phnum * sizeof(*info->dlpi_phdr)))
+		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 		uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
@@ -75,7 +80,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *unused)
 	return 0;
 }
 
-void memprof_late_stacks_load(void) { dl_iterate_phdr(find_code, NULL); }
+void memprof_late_stacks_load(void) { memprof_linker_each_file(find_code, NULL); }
 
 static int is_of_runtime(allocator *function)
 {

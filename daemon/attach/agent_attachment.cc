@@ -149,11 +149,13 @@ void AgentAttachment::find_c_heap() {
   // A filter is judged when a thread is borrowed; what it does with calls that were never made
   // before is not known of others.
   const auto process = ProcFs().status(target_.pid);
-  if (plan_.there && (!process.ok() || process->seccomp != 0)) {
+  if (!process.ok()) return;  // it has ended
+  if (plan_.there && process->seccomp != 0) {
     log_warning("pid {}: C memory is not followed: it runs under a seccomp filter", target_.pid);
     return;
   }
-  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address);
+  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address,
+                            filters_of(*process));
   const auto status = c_heap.status();
   if (!status.ok()) {
     log_warning("pid {}: C memory is not followed: {}", target_.pid,
@@ -436,7 +438,7 @@ bool AgentAttachment::stopped() const {
   if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
   if (!c_heap_) return true;
   const auto c_heap = c_heap_->status();
-  return !c_heap.ok() || c_heap->slots == 0;
+  return !c_heap.ok() || c_heap->slots == 0 || c_heap->hands_off != 0;
 }
 
 // Without waiting for it: it may be in the middle of a program that stands still.

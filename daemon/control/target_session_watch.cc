@@ -236,9 +236,13 @@ void TargetSession::keep_lease() {
   const AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
   const std::shared_ptr<const TargetMemory> memory = target.target().memory;
-  context_.leases.keep(options_.pid, [memory, agent = target.agent()->through(memory->quick())] {
-    (void)agent.renew();
-  });
+  std::optional<CHeapControl> c_heap;
+  if (target.c_heap() != nullptr) c_heap = target.c_heap()->through(memory->quick());
+  context_.leases.keep(options_.pid,
+                       [memory, c_heap, agent = target.agent()->through(memory->quick())] {
+                         if (c_heap) c_heap->look_at_filters();
+                         (void)agent.renew();
+                       });
 }
 
 void TargetSession::keep_alive() {

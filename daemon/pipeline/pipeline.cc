@@ -150,7 +150,8 @@ void Pipeline::on_event(const CBlockView& block) {
     drops_.add(Drop::kDecodeBadKind);
     return;
   }
-  if (block.generation != c_generation_) {
+  if (block.generation < c_generation_) return;  // a thread that was late; nobody follows it now
+  if (block.generation > c_generation_) {
     aggregator_.begin_c_session(c_heap_rate_);
     c_generation_ = block.generation;
   }

@@ -59,10 +59,10 @@ def eventually(condition, what, timeout=20.0):
 
 
 class AgentProcess:
-    def __init__(self, target, *arguments, preload=True, holder=None, folder="targets", agent=AGENT):
-        environment = dict(os.environ)
+    def __init__(self, target, *arguments, preload=True, holder=None, folder="targets", agent=AGENT, others=(), env=None):
+        environment = dict(os.environ, **(env or {}))
         if preload:
-            environment["LD_PRELOAD"] = agent
+            environment["LD_PRELOAD"] = ":".join((agent, *others))
         self.path = os.path.abspath(os.path.join(BUILD, folder, target))
         self.process = subprocess.Popen(
             [self.path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

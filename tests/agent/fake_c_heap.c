@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "c_heap/sampled_blocks.h"
+#include "c_heap/sampled_blocks.c"
 #include "c_heap/sampler.h"
 #include "include/memprof_c_heap_abi.h"
 
@@ -61,8 +61,21 @@ static void say_blocks(void) {
   printf("lost=%u\nwrong=%u\nrefused=%u\nleft=%u\n", lost, wrong, refused, left);
 }
 
+/* All is forgotten while a block is being added: another one that comes then has another place. */
+static void say_forgotten(void) {
+  static char memory[2];
+  struct sampled* at = place(memprof_hash_of_block(&memory[0]), 0);
+  unsigned claimed = (unsigned)claim(at), i;
+
+  memprof_sampled_clear();
+  for (i = 0; i < MAX_PLACES; i++)
+    claimed += (unsigned)claim(place(memprof_hash_of_block(&memory[0]), i));
+  printf("claimed=%u\n", claimed);
+}
+
 int main(void) {
   say_estimate();
   say_blocks();
+  say_forgotten();
   return 0;
 }

@@ -1,34 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """C memory, in the agent alone: which slots it fills, what it samples, and that nothing is left behind."""
 
+import glob
+import math
 import os
 import re
+import select
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 
 import fake_runtime
 from agent_process import AGENT, BUILD, AgentProcess, eventually, symbol
+from runtime_words import slots_of_the_agent
 
 # struct memprof_c_heap, agent-lib/include/memprof_c_heap_abi.h
 HEAP = struct.Struct("<QIIQIIQIIIIQQQQQ")
 NAMES = ("magic", "abi", "bytes", "requested_interval", "requested_generation", "_", "interval", "generation", "state",
          "slots", "slots_left", "starts", "stops", "samples", "frees", "not_followed")
+MATRIX = os.environ.get("MEMPROFD_MATRIX")  # the long form
 IDLE, FOLLOWING, NO_SLOTS, UNSUPPORTED = range(4)
 LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_library.so"))
+HOSTILE, OTHER_LIST = (os.path.abspath(os.path.join(BUILD, "tests/hostile", name))
+                       for name in ("libhostile.so", "libother_list.so"))
+CXX_LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_cxx.so"))
 # calloc, say, may not be called by the program itself; these are.
-HOOKS = ("hook_malloc", "hook_calloc", "hook_realloc", "hook_free", "hook_aligned_alloc", "hook_posix_memalign",
-         "hook_memalign")
+HOOKS = re.findall(r" t (hook_\w+)$", subprocess.run(["nm", AGENT], capture_output=True, text=True).stdout, re.M)
 
 
 class CProcess(AgentProcess):
     """A watcher that wants no samples of OCaml's memory, but those of C's."""
 
-    def __init__(self, *arguments, folder="targets"):
-        super().__init__("c_memory", *arguments, folder=folder)
+    def __init__(self, *arguments, folder="targets", attack="", **options):
+        if attack:
+            options |= {"others": [HOSTILE], "env": {"HOSTILE": attack} | options.get("env", {})}
+        super().__init__("c_memory", *arguments, folder=folder, **options)
         self.heap_at = self.base + symbol(AGENT, "memprof_c_heap")
-        self.hooks = {self.base + symbol(AGENT, name) for name in HOOKS}
         self.generation = 0
 
     def heap(self):
@@ -52,19 +61,37 @@ class CProcess(AgentProcess):
         self.ask_for(0)
         self.watch(False)
 
+    def comes_and_goes(self):
+        """A session, of a program that allocates in OCaml all the time."""
+        self.ask_for(2_000)
+        wanted = self.generation
+        eventually(lambda: self.heap()["generation"] == wanted, "it follows")
+        self.ask_for(0)
+        eventually(lambda: self.heap()["slots"] == 0, "slots are put back")
+
+    def children(self):
+        return {child for path in glob.glob(f"/proc/{self.pid}/task/*/children") for child in open(path).read().split()}
+
+    def ask_within(self, seconds, line):
+        """Whether it answers."""
+        self.command(line)
+        return bool(select.select([self.process.stdout], [], [], seconds)[0]) and self.answer() != ""
+
     def hooked_words(self):
-        """Where a function of the agent's stands in the program's memory, but for the agent itself and stacks."""
-        agent, found = os.path.realpath(AGENT), []
-        with open(f"/proc/{self.pid}/maps") as maps:
-            lines = maps.read().splitlines()
-        for line in lines:
-            begin, end = (int(word, 16) for word in line.split()[0].split("-"))
-            name = line.split()[5] if len(line.split()) > 5 else ""
-            if "r" not in line.split()[1] or not name.startswith("/") or os.path.realpath(name) == agent:
+        return slots_of_the_agent(self.pid, AGENT)
+
+    def filled_by_the_linker(self):
+        """The global offset tables of all files but the agent's."""
+        tables = {}
+        for line in open(f"/proc/{self.pid}/maps"):
+            words = line.split()
+            if len(words) < 6 or not words[5].startswith("/") or words[5] in tables or words[5] == os.path.realpath(AGENT):
                 continue
-            words = memoryview(self.read(begin, end - begin)).cast("Q")
-            found += [begin + 8 * i for i, word in enumerate(words) if word in self.hooks]
-        return found
+            sections = subprocess.run(["readelf", "-SW", words[5]], capture_output=True, text=True).stdout
+            base = int(words[0].split("-")[0], 16)
+            tables[words[5]] = [self.read(base + int(m[2], 16), int(m[3], 16)) for m in
+                                re.finditer(r"(\.got\S*|\.data\.rel\.ro\S*) +PROGBITS +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+)", sections)]
+        return tables
 
     def protections(self):
         """What may be done with the memory of each file, and where it is."""
@@ -182,11 +209,7 @@ class CHeap(unittest.TestCase):
         self.target.command(f"spin {LIBRARY}")
         self.target.watch(True)
         for _ in range(200):
-            self.target.ask_for(2_000)
-            wanted = self.target.generation
-            eventually(lambda: self.target.heap()["generation"] == wanted, "it follows")
-            self.target.ask_for(0)
-            eventually(lambda: self.target.heap()["slots"] == 0, "slots are put back")
+            self.target.comes_and_goes()
         self.target.watch(False)
         heap = self.target.heap()
         self.assertEqual((200, 200), (heap["starts"], heap["stops"]))
@@ -196,22 +219,203 @@ class CHeap(unittest.TestCase):
         self.assertEqual([], self.target.hooked_words())
 
 
+class CHeapOfBoundProgram(unittest.TestCase):
+    def test_all_slots_hold_what_they_held(self):
+        """All files' tables are compared, of a program whose calls the linker has bound at its start."""
+        target = CProcess(env={"LD_BIND_NOW": "1"})
+        self.addCleanup(target.process.kill)
+        before = target.filled_by_the_linker()
+        self.assertGreater(sum(map(len, before.values())), 3)
+        for _ in range(5):
+            target.follow(512)
+            self.assertNotEqual(before, target.filled_by_the_linker())
+            target.leave()
+            target.ask("minor")
+            self.assertEqual(before, target.filled_by_the_linker())
+
+
 class CHeapOfOcaml5(CHeap):
     folder = "targets-trixie"
+
+
+class Attacked(unittest.TestCase):
+    """Programs that do to their files what files usually have not to suffer, or whose children do (tests/hostile/attacks/slots.c)."""
+
+    def attacked(self, *attack, **options):
+        self.target = CProcess(attack="; ".join(attack), **options)
+        self.addCleanup(self.target.process.kill)
+
+    def sessions(self, n):
+        self.target.command("spin")
+        self.target.watch(True)
+        for _ in range(n):
+            self.target.comes_and_goes()
+        self.target.watch(False)
+        self.target.command("x")
+        self.assertNotEqual("", self.target.answer(), "it has ended")
+
+    def ends_well(self):
+        code, _ = self.target.close()
+        self.assertEqual(0, code)
+
+    def follows_and_leaves(self):
+        self.target.follow(512)
+        self.target.ask("kinds 100")
+        self.assertGreater(self.target.heap()["samples"], 100)
+        self.target.leave()
+        self.target.ask("minor")
+        self.assertEqual([], self.target.hooked_words())
+
+    def test_a_word_that_the_program_writes_meanwhile_is_its_own(self):
+        self.attacked("own-slot")
+        self.sessions(1_000 if MATRIX else 300)
+        self.ends_well()
+
+    def test_what_the_program_has_opened_stays_open(self):
+        """Its constants are written to when they can be, from then on."""
+        with tempfile.TemporaryDirectory() as folder:
+            go = os.path.join(folder, "go")
+            self.attacked("open-relro go", env={"HOSTILE_GO": go})
+            self.target.follow(512)
+            closed = self.target.protections()
+            open(go, "w").close()
+            eventually(lambda: self.target.protections() != closed, "they can be written to")
+            time.sleep(0.05)  # the fault
+            before = self.target.protections()
+            self.target.leave()
+            self.target.ask("minor")
+            self.assertEqual([], self.target.hooked_words())
+            self.target.watch(True)
+            self.target.ask_for(512)
+            self.target.ask("minor")
+            self.assertEqual(before, self.target.protections())
+            self.assertGreater(self.target.heap()["slots_left"], 0, "what is not followed is told")
+            self.target.leave()
+            self.target.ask("minor")
+            self.assertEqual([], self.target.hooked_words())
+            self.ends_well()
+
+    def test_tables_of_a_file_that_nobody_may_read_any_more(self):
+        self.attacked(f"hide-tables {LIBRARY}")
+        self.follows_and_leaves()
+        self.ends_well()
+
+    def test_a_file_that_is_in_the_list_and_nowhere_else(self):
+        self.attacked(f"unmap {LIBRARY}")
+        self.follows_and_leaves()  # its own end it does not survive
+
+    def test_a_list_that_lies(self):
+        self.attacked(f"lie-in-list {LIBRARY}")
+        self.follows_and_leaves()
+
+    def test_a_list_of_the_programs_own(self):
+        self.attacked(others=[OTHER_LIST])
+        self.follows_and_leaves()
+        self.ends_well()
+
+    def test_a_forked_child_asks_the_linker_for_nothing(self):
+        """Another thread has left it locked, which does not exist in the child."""
+        self.attacked("hold-linker")
+        self.target.follow(512)
+        self.assertTrue(self.target.ask_within(30, "fork"), "its child stands still")
+        self.ends_well()
+
+    def test_a_child_of_a_thread_of_c_finds_the_linker_unlocked(self):
+        self.attacked("fork-and-look")
+        self.sessions(1_000 if MATRIX else 300)
+        before = self.target.children()
+        eventually(lambda: self.target.children() - before, "children come and go")
+        self.ends_well()
+
+
+class OfAnotherMalloc:
+    """The same with a malloc that is preloaded, and is found before the C library's."""
+
+    allocator = ""
+
+    def setUp(self):
+        if not os.path.exists(self.allocator):
+            self.skipTest(f"no {self.allocator}")
+        self.target = CProcess(others=[self.allocator])
+        self.target.follow(512)
+        self.target.leave()
+        self.target.ask("minor")
+
+    def tearDown(self):
+        code, _ = self.target.close()
+        self.assertEqual(0, code)
+
+    def test_all_functions_are_seen_and_put_back(self):
+        self.target.follow(512)
+        self.target.ask("kinds 2000")
+        self.target.ask("grow 2000")
+        heap = self.target.heap()
+        self.assertEqual(heap["samples"], heap["frees"])
+        self.assertGreater(heap["samples"], 2000 * 7 * 0.75)
+        self.target.leave()
+        self.target.ask("minor")
+        self.assertEqual([], self.target.hooked_words())
+
+    def test_operators_of_cxx(self):
+        """They are the malloc's own, and are not built on malloc."""
+        self.target.follow(512)
+        self.target.ask(f"load {CXX_LIBRARY} 1")
+        # Beside another malloc it is looked at what its calls were bound to, ever more seldom.
+        for _ in range(16):
+            self.target.ask("minor")
+        before = self.target.heap()
+        self.target.ask(f"load {CXX_LIBRARY} 1000")
+        heap = self.target.heap()
+        samples, frees = (heap[key] - before[key] for key in ("samples", "frees"))
+        # Of blocks of 1,000 bytes twice, 1,024 and 2,048 which are freed, and of one of 1,000 which is not. An
+        # exception that passes has a block, too.
+        share = [1 - math.exp(-size / 512) for size in (1_000, 1_000, 1_024, 2_048, 1_000)]
+        self.assertGreater(frees, 1000 * sum(share[:-1]) - 5 * math.sqrt(1000))
+        self.assertAlmostEqual(samples - frees, 1000 * share[-1], delta=5 * math.sqrt(1000))
+
+    def test_threads_libraries_and_children_over_many_sessions(self):
+        self.target.ask("threads 8")
+        self.target.command(f"spin {LIBRARY}")
+        self.target.watch(True)
+        for _ in range(50):
+            self.target.comes_and_goes()
+        self.target.watch(False)
+        self.target.command("x")
+        self.assertGreater(int(self.target.answer()), 10_000)
+        self.assertEqual([], self.target.hooked_words())
+
+
+class Jemalloc(OfAnotherMalloc, unittest.TestCase):
+    allocator = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+
+class Tcmalloc(OfAnotherMalloc, unittest.TestCase):
+    allocator = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"
+
+
+class Mimalloc(OfAnotherMalloc, unittest.TestCase):
+    allocator = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0"
+
+
+class Glibc(OfAnotherMalloc, unittest.TestCase):
+    """Its own, where the operators of C++ call malloc."""
+    allocator = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
 
 
 class Parts(unittest.TestCase):
     """The sampler and the table of blocks, with a program that plays the rest."""
 
     def test_sampler_and_blocks(self):
-        parts = ["c_heap/sampled_blocks.c", "c_heap/sampler.c"]
-        said = dict(line.split("=") for line in fake_runtime.said_by("fake_c_heap.c", parts).splitlines())
+        said = dict(line.split("=") for line in
+                    fake_runtime.said_by("fake_c_heap.c", ["c_heap/sampler.c"]).splitlines())
         # 100 million bytes in blocks of 1 to 8,191, at one sample for 10,000: an error is 0.9 %.
         self.assertAlmostEqual(float(said["estimate"]), float(said["truth"]), delta=0.045 * float(said["truth"]))
         self.assertEqual("0", said["lost"])
         self.assertEqual("0", said["wrong"])
         self.assertGreater(int(said["refused"]), 0)
         self.assertEqual("0", said["left"])
+        # One is being added, the others of its places are free.
+        self.assertEqual("32", said["claimed"])
 
 
 class ElfContract(unittest.TestCase):

@@ -3,13 +3,18 @@
 
 import math
 import os
+import pathlib
 import signal
+import sys
+import time
 import unittest
 
 from harness import BUILD, TARGETS, TARGETS5, E2ETest, eventually, settled
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
+from runtime_words import slots_of_the_agent  # noqa: E402
+
 INTERVAL = 4096
-AGENT = os.path.realpath(BUILD / "libmemprof_agent.so")
 
 
 def line_of(text):
@@ -39,8 +44,8 @@ class CMemory(E2ETest):
 
     def c_sites(self, *options):
         settled(lambda: self.c_bytes("memprofd_allocated_bytes_total", heap="c"), "what C has allocated")
-        return {site["function"]: site for site in
-                self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--heap", "c", *options)["sites"]}
+        self.all_c_sites = self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--heap", "c", *options)["sites"]
+        return {site["function"]: site for site in self.all_c_sites}
 
     def assert_c_estimate(self, site, measure, exact):
         """Blocks of 1,000 bytes and more, of which one sample stands for at most one interval."""
@@ -102,6 +107,40 @@ class CMemory(E2ETest):
         by_default = self.memprofd.sites(self.program.pid)
         self.assertLess(sum(site["live_bytes"] for site in by_default), 2_000_000)
 
+    def test_estimates_are_as_wrong_as_they_say(self):
+        """Blocks of all sizes, functions and ends at many lines: errors are distributed as their standard errors say."""
+        exact = self.program.command("known 400", timeout=60)["sites"]
+        sites = self.c_sites("--limit", "1000")
+        self.assertEqual(0, self.drops("c_event_lost") + self.drops("c_stack_lost"))
+        first = line_of("let known_sites =") + 2
+        found = {site["line"]: site for site in self.all_c_sites if first <= site["line"] < first + len(exact)}
+        self.assertEqual(len(exact), len(found))
+        for measure, which in (("allocated_bytes", 0), ("live_bytes", 1)):
+            errors = [(found[first + i][measure] - e[which]) / found[first + i][f"{measure}_stderr"]
+                      for i, e in enumerate(exact)]
+            mean, square = (sum(e ** k for e in errors) / len(errors) for k in (1, 2))
+            self.assertLess(abs(mean), 4.5 / math.sqrt(len(errors)), f"{measure} is biased: {errors}")
+            # Of a sum of n squares the error is sqrt(2 / n) times itself; sizes are not all alike.
+            self.assertGreater(square, 0.3, measure)
+            self.assertLess(square, 1 + 4.5 * math.sqrt(2 / len(errors)), f"{measure}: {errors}")
+            total = sum(e[which] for e in exact)
+            error = math.sqrt(sum(site[f"{measure}_stderr"] ** 2 for site in found.values()))
+            self.assertLess(abs(sum(site[measure] for site in found.values()) - total), 4.5 * error, measure)
+
+    def test_lifetimes(self):
+        begun = time.monotonic()
+        self.program.command("hold 1000 300")
+        elapsed = time.monotonic() - begun
+        lived = self.c_sites()["C_memory.run"]["lifetime_seconds"]
+        self.assertGreater(lived["p50"], 0.3 * 0.9)  # as exact as its classes are
+        self.assertLess(lived["p50"], elapsed * 1.1)
+
+    def test_more_blocks_than_can_be_followed(self):
+        """What is left out is counted."""
+        self.program.command("leak 90000 20000", timeout=120)
+        eventually(lambda: self.drops("c_blocks_full") > 0, "it is counted")
+        self.program.command("leak 10 1000")
+
     def test_a_library_that_comes_later(self):
         self.program.command(f"load {TARGETS / 'c_memory_library.so'} 0")
         self.program.command("minor")
@@ -109,36 +148,40 @@ class CMemory(E2ETest):
         self.assert_c_estimate(self.c_sites()["C_memory.remember_in_library"], "live_bytes", asked)
 
     def hooked(self):
-        """How many words of the program's files lead to the agent's code."""
-        with open(f"/proc/{self.program.pid}/maps") as maps:
-            lines = [line.split() for line in maps]
-        agent = [[int(word, 16) for word in line[0].split("-")] for line in lines
-                 if len(line) > 5 and os.path.realpath(line[5]) == AGENT and "x" in line[1]]
-        found = 0
-        with open(f"/proc/{self.program.pid}/mem", "rb", buffering=0) as memory:
-            for line in lines:
-                if len(line) < 6 or not line[5].startswith("/") or os.path.realpath(line[5]) == AGENT or "r" not in line[1]:
-                    continue
-                begin, end = (int(word, 16) for word in line[0].split("-"))
-                words = memoryview(os.pread(memory.fileno(), end - begin, begin)).cast("Q")
-                found += sum(any(a <= word < b for a, b in agent) for word in words if word > 1 << 32)
-        return found
+        """How many words of the program's files lead to the agent's functions."""
+        return len(slots_of_the_agent(self.program.pid, BUILD / "libmemprof_agent.so"))
 
     def test_a_detach_leaves_no_slot_behind(self):
-        # The runtime's hooks lead to the agent as long as it is there.
         self.assertGreater(self.hooked(), 9)
         self.program.send("spin")  # collections, in the middle of it
         self.memprofd.detach(self.program.pid)
         self.program.command("x")
-        left = self.hooked()
+        self.assertEqual(0, self.hooked())
         self.memprofd.ctl("attach", "--pid", self.program.pid, "--c-heap-interval", "0")
         self.sample_on_command(self.memprofd, self.program)
-        self.assertEqual(left, self.hooked(), "nobody has asked for C's memory")
-        self.assertLess(left, 6)
+        self.assertEqual(0, self.hooked(), "nobody has asked for C's memory")
 
     def test_a_memprofd_that_is_killed_leaves_none_either(self):
         self.memprofd.stop(signal.SIGKILL)
-        eventually(lambda: self.program.command("minor") == "0" and self.hooked() < 6, "slots are put back")
+        eventually(lambda: self.program.command("minor") == "0" and self.hooked() == 0, "slots are put back")
+        self.program.command("kinds 1000")
+
+    def test_a_program_that_kills_itself_for_system_calls_from_now_on(self):
+        """Its slots stay as they are, and lead to the C library."""
+        self.program.command("forbid")
+        self.memprofd.detach(self.program.pid)
+        for _ in range(3):
+            self.program.command("minor")
+        self.program.command("kinds 1000")
+        self.assertGreater(self.hooked(), 9)
+
+    def test_such_a_program_is_told_of(self):
+        self.program.command("forbid")
+
+        def told():
+            self.program.command("minor")
+            return "seccomp" in self.memprofd.stderr()
+        eventually(told, "it is told")
         self.program.command("kinds 1000")
 
     def test_cycles_while_threads_libraries_and_children_come_and_go(self):
@@ -150,7 +193,7 @@ class CMemory(E2ETest):
             self.memprofd.wait_state(self.program.pid, "sampling")
         self.memprofd.detach(self.program.pid)
         self.assertGreater(int(self.program.command("x", timeout=60)), 10_000)
-        self.assertLess(self.hooked(), 6)
+        self.assertEqual(0, self.hooked())
 
 
 class CMemoryOfOcaml5(CMemory):

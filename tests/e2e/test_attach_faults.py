@@ -22,7 +22,7 @@ from stepping import CALLS, SteppedDaemon
 from test_injection import SYS_TGKILL, has_pending, libc, threads
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
-from runtime_words import written_by_the_agent  # noqa: E402
+from runtime_words import slots_of_the_agent, written_by_the_agent  # noqa: E402
 
 PTRACE_SEIZE = 0x4206
 PTRACE_GETREGS = 12
@@ -388,6 +388,39 @@ class FaultsOfOwnWalk(Faults):
     def test_each_kind_of_call(self):
         super().test_each_kind_of_call()
         self.assertGreater(self.walked, 10)
+
+
+class FaultsOfCHeap(Faults):
+    """The agent stands in for malloc, in slots of all files; a program that is let go of has none of that."""
+    options = ("--c-heap-interval", "4096")
+    followed = 0
+    test_an_exec_while_its_file_is_read_is_told = None
+    test_a_thread_that_is_lost_is_not_the_end_of_its_program = None
+    test_what_is_lost_before_anything_is_borrowed_is_tried_again = None
+    test_others_are_cared_for_while_a_thread_is_borrowed = None
+
+    def slots(self, pid):
+        return slots_of_the_agent(pid, harness.BUILD / "libmemprof_agent.so")
+
+    def before_attach(self, pid):
+        self.exe = os.readlink(f"/proc/{pid}/exe")
+
+    def comes_to_sample(self, target, code):
+        sampling = super().comes_to_sample(target, code)
+        # What an agent cannot enter is observed.
+        if sampling and self.memprofd.targets()[target.pid]["mode"] != "observe":
+            self.followed += 1
+            eventually(lambda: self.slots(target.pid), "C's memory is followed")
+        return sampling
+
+    def check_nothing_left(self, target):
+        super().check_nothing_left(target)
+        if os.readlink(f"/proc/{target.pid}/exe") == self.exe:
+            eventually(lambda: self.slots(target.pid) == [], "slots are put back")
+
+    def test_each_kind_of_call(self):
+        super().test_each_kind_of_call()
+        self.assertGreater(self.followed, 10)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from harness import BUILD, ROOT, Daemon, E2ETest, Process, Target, eventually
 
 ATTACKER, BYSTANDER = 1000, 1001  # neither may disturb the other's processes
 TRIES = int(os.environ.get("MEMPROFD_HOSTILE_TRIES", "0"))
-OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "canary")
-PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady")
+OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "libother_list.so", "canary")
+PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady", "c_memory_library.so")
 # Exit codes that are an answer; the others say that memprofd itself failed.
 ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT, harness.LIMIT}
 

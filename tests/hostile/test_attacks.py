@@ -6,11 +6,16 @@ behind, and does not change what the program computes.
 """
 
 import dataclasses
+import pathlib
 import signal
+import sys
 import unittest
 
 from harness import eventually, undisturbed_output
 from hostile_case import ANSWERS, StoppedAtTheEnd, stage
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
+from runtime_words import slots_of_the_agent  # noqa: E402
 
 SAMPLED = ("sampling",)
 ANY_END = ("sampling", "waiting", "failed", "exited", None)
@@ -68,7 +73,23 @@ ROWS = [
 ]
 
 
-class Attacks(StoppedAtTheEnd):
+# Where the slots of its files are looked at, by which malloc and its like are called.
+SLOT_ROWS = [
+    Row("a word that the linker has filled is written meanwhile", "own-slot"),
+    Row("what the linker has closed is open, and written to", "open-relro at-once"),
+    Row("what the linker has closed is opened meanwhile", "open-relro go+50000", rounds=3),
+    Row("tables of a file that nobody may read", "hide-tables {stage}/c_memory_library.so"),
+    Row("a list of files of its own", "", env={"LD_PRELOAD": "{stage}/libother_list.so"}),
+    Row("children that ask the linker", "fork-and-look"),
+    Row("signals meanwhile, C memory followed", f"signals at-once {URG} 34 64"),
+    Row("stopped and continued without end, C memory followed", "stop-storm"),
+    Row("forks without end, C memory followed", "fork-storm"),
+    Row("60,000 mappings, C memory followed", "mappings 60000"),
+    Row("no data, C memory followed", "limit data now go", states=ANY_END),
+]
+
+
+class Attacked(StoppedAtTheEnd):
     def settled(self, target, row):
         """The state that the attach comes to; what waits may do so for good reason and says it."""
         def came():
@@ -81,7 +102,8 @@ class Attacks(StoppedAtTheEnd):
 
     def attacked(self, row):
         expected = undisturbed_output()
-        target = self.guest(attack=row.attack.format(stage=stage()), prefix=row.prefix, env=row.env)
+        env = {name: value.format(stage=stage()) for name, value in row.env.items()}
+        target = self.guest(attack=row.attack.format(stage=stage()), prefix=row.prefix, env=env)
         attach = self.attach_in_background(target.pid)
         self.go()
         self.assert_answered(attach, ANSWERS)
@@ -97,6 +119,8 @@ class Attacks(StoppedAtTheEnd):
             self.assertEqual(7, target.wait())
         self.let_go(target)
         self.assert_nothing_left(target)
+        if self.OPTIONS and target.running():
+            eventually(lambda: slots_of_the_agent(target.pid, stage() / "libmemprof_agent.so") == [], "slots are put back")
         if not row.ends:
             self.assert_same_output(target, expected)
         self.go_file.unlink()
@@ -112,9 +136,18 @@ def test_of(row):
     return test
 
 
-for number, row in enumerate(ROWS):
-    name = "".join(c if c.isalnum() else "_" for c in row.name)
-    setattr(Attacks, f"test_{number:02}_{name}", test_of(row))
+class Attacks(Attacked):
+    pass
+
+
+class AttacksOnSlots(Attacked):
+    OPTIONS = ("--c-heap-interval", "4096")
+
+
+for case, rows in ((Attacks, ROWS), (AttacksOnSlots, SLOT_ROWS)):
+    for number, row in enumerate(rows):
+        name = "".join(c if c.isalnum() else "_" for c in row.name)
+        setattr(case, f"test_{number:02}_{name}", test_of(row))
 
 
 if __name__ == "__main__":

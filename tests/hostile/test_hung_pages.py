@@ -40,5 +40,27 @@ class HungPages(StoppedAtTheEnd):
                                                  "LD_PRELOAD": f"{stage()}/libfake_agent.so"}))
 
 
+class HungSlots(HungPages):
+    """The same page, where the agent looks for calls of malloc: it is the program that then stands still."""
+    OPTIONS = ("--c-heap-interval", "4096")
+    test_the_control_block = None
+
+    def test_slots_of_a_file(self):
+        page = self.served_page()
+        target = self.guest(attack=f"hang-slots {stage()}/c_memory_library.so {page}")
+        attach = self.attach_in_background(target.pid)
+        self.assertRegex(self.server.read_line(), "^read ")
+        for _ in range(3):
+            self.assert_others_are_cared_for()
+        self.assert_answered(attach)
+        self.let_go(target)
+        for _ in range(3):
+            self.assert_others_are_cared_for()
+        self.server.send("answer")
+        target.kill()
+        self.assert_nothing_left()
+        self.assert_memprofd_is_well()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -172,7 +172,7 @@ $(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memor
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
 # Has C allocate, from known lines of OCaml code; and a library that it loads.
 C_MEMORY := $(addsuffix /c_memory,$(TARGETS_DIR) $(BUILD)/targets-trixie)
-targets: $(C_MEMORY) $(TARGETS_DIR)/c_memory_library.so
+targets: $(C_MEMORY) $(TARGETS_DIR)/c_memory_library.so $(TARGETS_DIR)/c_memory_cxx.so
 $(C_MEMORY): tests/targets/memory/c_memory_stubs.c
 $(TARGETS_DIR)/c_memory: tests/targets/memory/c_memory.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
@@ -186,6 +186,10 @@ $(TARGETS_DIR)/c_memory_library.so: tests/targets/memory/c_memory_library.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -shared -fPIC $< -o $@
+$(TARGETS_DIR)/c_memory_cxx.so: tests/targets/memory/c_memory_cxx.cc
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++20 -O0 -shared -fPIC $< -o $@
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h

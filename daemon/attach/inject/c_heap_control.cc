@@ -8,6 +8,8 @@
 
 namespace memprofd {
 
+Filters filters_of(const ProcessStatus& status) { return {status.seccomp, status.seccomp_filters}; }
+
 absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
   memprof_c_heap block{};
   RETURN_IF_ERROR(memory_->read_value(address_, block));
@@ -21,13 +23,32 @@ absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
 }
 
 absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {
+  look_at_filters();
+  if (interval == 0) look_at_filters();  // there is no later
   RETURN_IF_ERROR(
       memory_->write_value(address_ + offsetof(memprof_c_heap, requested_interval), interval));
   return memory_->write_value(address_ + offsetof(memprof_c_heap, requested_generation),
                               generation);
 }
 
+void CHeapControl::look_at_filters() const {
+  const auto now = ProcFs().status(pid_);
+  const auto block = status();
+  if (!now.ok() || !block.ok() || block->hands_off == MEMPROF_C_HEAP_FILTERED) return;
+  std::uint32_t hands = MEMPROF_C_HEAP_FILTERED;
+  if (filters_of(*now) == filters_) {
+    if (block->hands_off == MEMPROF_C_HEAP_NOT_FILTERED) return;
+    hands = block->hands_off == MEMPROF_C_HEAP_MAYBE_FILTERED ? MEMPROF_C_HEAP_HARDLY_FILTERED
+                                                              : MEMPROF_C_HEAP_NOT_FILTERED;
+  }
+  (void)memory_->write_value(address_ + offsetof(memprof_c_heap, hands_off), hands);
+}
+
 std::string what_is_not_followed(const memprof_c_heap& status) {
+  if (status.hands_off == MEMPROF_C_HEAP_FILTERED && status.slots != 0) {
+    return "C memory is not followed any more: the program has got itself under another seccomp "
+           "filter; its calls of malloc take a jump more until it ends";
+  }
   switch (status.state) {
     case MEMPROF_C_HEAP_NO_SLOTS:
       return "C memory is not followed: no call of malloc can be seen, it is linked statically";

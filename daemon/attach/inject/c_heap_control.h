@@ -10,27 +10,42 @@
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_c_heap_abi.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 
+// What of seccomp is in force for a process.
+struct Filters {
+  int mode = 0;
+  int count = 0;
+  bool operator==(const Filters&) const = default;
+};
+Filters filters_of(const ProcessStatus& status);
+
 class CHeapControl {
  public:
-  // address is that of memprof_c_heap in the process.
-  CHeapControl(int pid, const WritableMemory& memory, std::uint64_t address)
-      : pid_(pid), memory_(&memory), address_(address) {}
+  // address is that of memprof_c_heap in the process, which is under these filters of seccomp.
+  CHeapControl(int pid, const WritableMemory& memory, std::uint64_t address, Filters filters)
+      : pid_(pid), memory_(&memory), address_(address), filters_(filters) {}
   // The same through another way to that memory.
-  CHeapControl through(const WritableMemory& memory) const { return {pid_, memory, address_}; }
+  CHeapControl through(const WritableMemory& memory) const {
+    return {pid_, memory, address_, filters_};
+  }
 
   // kDataLoss when what lies there is another build's.
   absl::StatusOr<memprof_c_heap> status() const;
   // interval: bytes for one sample; 0: it is to end, and slots are to be put back. generation: not
   // 0; a new one begins anew.
   absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
+  // Again and again, and before each request. A program that has got itself under other filters
+  // may be killed for what the agent would do to slots: from then on they stay as they are.
+  void look_at_filters() const;
 
  private:
   int pid_;
   const WritableMemory* memory_;  // not owned
   std::uint64_t address_;
+  Filters filters_;
 };
 
 // Why C's memory is not followed, or not all of it, one line; empty: it is, or will be.

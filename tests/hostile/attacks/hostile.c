@@ -203,7 +203,8 @@ static void run_one(char *text)
 	if (argc == 0)
 		return;
 	if (!run_from(descriptor_attacks, argc, argv) && !run_from(memory_attacks, argc, argv) &&
-	    !run_from(process_attacks, argc, argv) && !run_from(signal_attacks, argc, argv)) {
+	    !run_from(process_attacks, argc, argv) && !run_from(signal_attacks, argc, argv) &&
+	    !run_from(slot_attacks, argc, argv)) {
 		errno = EINVAL;
 		give_up(argv[0]);
 	}

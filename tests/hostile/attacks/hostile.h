@@ -31,6 +31,7 @@ extern const struct attack descriptor_attacks[];
 extern const struct attack memory_attacks[];
 extern const struct attack process_attacks[];
 extern const struct attack signal_attacks[];
+extern const struct attack slot_attacks[];
 
 /* Ends the program with code 99 and this line, errno included. */
 void give_up(const char *what) __attribute__((noreturn));

@@ -6,7 +6,9 @@
    "noalloc N" and "blocking N" keep blocks of 1,000 bytes taken by an external without a note, and with the lock released;
    "threads N" has N threads of C take and free blocks from now on; "load FILE N" has a library that is loaded now keep N
    blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
-   comes; "minor" is a minor collection. Answers: the bytes that C has asked for by that command, or "failed". *)
+   comes; "minor" is a minor collection; "forbid" is a filter of seccomp that kills for mprotect;
+   "known N" takes N blocks at each of many lines and answers what was taken there and what of it stays; "hold N MS" frees
+   N blocks after MS milliseconds. Answers: the bytes that C has asked for by that command, or "failed". *)
 
 external keep : int -> int -> int = "c_memory_keep"
 external stream : bool -> int = "c_memory_stream"
@@ -18,6 +20,9 @@ external threads : int -> unit = "c_memory_threads"
 external load : string -> bool = "c_memory_load"
 external keep_in_library : int -> int = "c_memory_keep_in_library"
 external unload : unit -> unit = "c_memory_unload"
+external known : int -> int * int = "c_memory_known"
+external hold : int -> int -> int = "c_memory_hold"
+external forbid : unit -> unit = "c_memory_forbid"
 external operations : unit -> int = "c_memory_operations"
 
 module Cache = struct
@@ -33,6 +38,47 @@ let[@inline never] remember_quickly () = keep_noalloc 1_000 + 0
 let[@inline never] remember_slowly () = keep_blocking 1_000 + 0
 let[@inline never] resize times = grow times + 0
 let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
+
+(* Each at a line of its own. *)
+let known_sites =
+  [|
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+    (fun n -> let taken, stay = known n in (taken, stay + 0));
+  |]
+
+let known_at n place =
+  let taken, stay = known_sites.(place) n in
+  Printf.sprintf "[%d,%d]" taken stay
 
 let sum n f =
   let total = ref 0 in
@@ -78,6 +124,10 @@ let run = function
   | [ "spin" ] -> spin ""
   | [ "spin"; library ] -> spin library
   | [ "minor" ] -> Gc.minor (); answer 0
+  | [ "known"; n ] ->
+    Printf.printf "{\"sites\":[%s]}\n%!" (String.concat "," (List.init (Array.length known_sites) (known_at (int_of_string n))))
+  | [ "hold"; n; ms ] -> answer (hold (int_of_string n) (int_of_string ms) + 0)
+  | [ "forbid" ] -> forbid (); answer 0
   | _ -> print_endline "failed"
 
 let rec serve () =

@@ -4,13 +4,19 @@
 #define CAML_NAME_SPACE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <caml/alloc.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
 #include <caml/signals.h>
@@ -105,6 +111,99 @@ value c_memory_kinds(value unit) {
   return Val_long(8075);
 }
 
+/* ---------------------------------------------------------------- blocks of known sizes */
+
+static uint64_t state = 88172645463325252;
+
+static uint64_t random_number(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+static void* take(unsigned how, size_t bytes) {
+  void* block = NULL;
+
+  switch (how % 7) {
+    case 0:
+      return malloc(bytes);
+    case 1:
+      return calloc(1, bytes);
+    case 2:
+      return aligned_alloc(16, bytes);
+    case 3:
+      return posix_memalign(&block, 64, bytes) == 0 ? block : NULL;
+    case 4:
+      return memalign(32, bytes);
+    case 5:
+      return realloc(NULL, bytes);
+    default:
+      return reallocarray(NULL, bytes / 16, 16);
+  }
+}
+
+struct batch {
+  void* blocks[1000];
+  int n;
+};
+
+static void* give_back(void* argument) {
+  struct batch* batch = argument;
+
+  while (batch->n > 0) free(batch->blocks[--batch->n]);
+  return NULL;
+}
+
+static void by_another_thread(struct batch* batch) {
+  pthread_t thread;
+
+  if (pthread_create(&thread, NULL, give_back, batch) != 0 || pthread_join(thread, NULL) != 0)
+    abort();
+}
+
+/* Of n blocks, from 16 bytes to 64 KiB, all orders alike, by all functions, a third stays, a third
+ * is freed by another thread, one by this one, resized in vain before. (bytes taken, that stay) */
+value c_memory_known(value n) {
+  static struct batch batch;
+  long taken = 0, stay = 0;
+  value answer;
+
+  for (unsigned i = 0; i < (unsigned)Long_val(n); i++) {
+    size_t bytes = ((size_t)16 << random_number() % 12) + (random_number() % 64) * 16;
+    void** block = take(i / 3, bytes);
+
+    if (!block) abort();
+    taken += (long)bytes;
+    if (i % 3 == 0) {
+      stay += (long)bytes;
+      *block = kept;
+      kept = block;
+    } else if (i % 3 == 1) {
+      batch.blocks[batch.n++] = block;
+      if (batch.n == 1000) by_another_thread(&batch);
+    } else {
+      if (realloc(block, (size_t)1 << 62)) abort();
+      free(block);
+    }
+  }
+  by_another_thread(&batch);
+  answer = caml_alloc_tuple(2);
+  Store_field(answer, 0, Val_long(taken));
+  Store_field(answer, 1, Val_long(stay));
+  return answer;
+}
+
+/* So many blocks of 1,000 bytes live for so long, and are freed by another thread. */
+value c_memory_hold(value n, value milliseconds) {
+  struct batch batch = {.n = (int)Long_val(n)};
+
+  for (int i = 0; i < batch.n; i++) batch.blocks[i] = malloc(1000);
+  usleep((useconds_t)Long_val(milliseconds) * 1000);
+  by_another_thread(&batch);
+  return Val_long(1000 * Long_val(n));
+}
+
 static unsigned long done;
 
 /* Blocks are freed by another thread than that which took them. */
@@ -154,5 +253,23 @@ value c_memory_keep_in_library(value size) {
 value c_memory_unload(value unit) {
   (void)unit;
   dlclose(library);
+  return Val_unit;
+}
+
+/* From now on a change of rights of memory, or of the mask of signals, is the program's end. */
+value c_memory_forbid(value unit) {
+  static struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  static struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+  (void)unit;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    abort();
   return Val_unit;
 }

@@ -117,6 +117,14 @@ TEST_F(CHeapTest, ASessionBeginsWithNothing) {
   EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
 }
 
+TEST_F(CHeapTest, AThreadThatIsLateEndsNoSession) {
+  alloc(1, 1000);
+  block({.id = 3, .bytes = 1000, .n_samples = 1, .generation = 2});
+  alloc(2, 1000);
+  free(3);  // of the session before, as that thread says
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+}
+
 TEST_F(CHeapTest, SessionsOfTheRuntimeAndTheirLossesDoNotMatter) {
   alloc(1, 1000);
   pipeline_.begin_session(2, 1e-4);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files of the program have malloc and its like, and whose are called. */
+#ifndef MEMPROF_DEFINERS_H
+#define MEMPROF_DEFINERS_H
+
+#include "elf_object.h"
+#include "hooks.h"
+
+struct memprof_definers {
+	unsigned count;				  /* files that have a malloc */
+	unsigned of_cxx;			  /* files that have operators of C++ */
+	unsigned of_prctl;			  /* files that have a prctl */
+	int first_of_cxx;			  /* the first of both is one */
+	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first that has a malloc, a prctl */
+};
+
+int memprof_is_dynamic_linker(struct elf_object *object);
+/* Sets memprof_c_real, once. 0: those are not known, or not those of before. */
+int memprof_find_definers(struct memprof_definers *found);
+
+#endif

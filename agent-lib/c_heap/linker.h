@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dynamic linker's list of the files of the program. */
+#ifndef MEMPROF_LINKER_H
+#define MEMPROF_LINKER_H
+
+#include <link.h>
+#include <stddef.h>
+
+typedef int memprof_each_file(struct dl_phdr_info *info, size_t bytes, void *data);
+
+/* The C library's own dl_iterate_phdr, whatever function of that name the program has: one that
+ * remembers the list would tell of files that have gone. Not 0: done. */
+int memprof_linker_each_file(memprof_each_file *take, void *data);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "own_memory.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+
+#include "raw_syscall.h"
+
+/* The kernel reads the set before it finds that there is no such thing to do with it. */
+static int page_is_readable(uintptr_t page)
+{
+	return raw_syscall(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) == -EINVAL;
+}
+
+int memprof_is_readable(uintptr_t at, size_t bytes)
+{
+	uintptr_t page, last;
+
+	if (bytes == 0)
+		return 1;
+	if (at + bytes < at)
+		return 0;
+	last = memprof_page_of(at + bytes - 1);
+	for (page = memprof_page_of(at);; page += MEMPROF_PAGE) {
+		if (!page_is_readable(page))
+			return 0;
+		if (page == last)
+			return 1;
+	}
+}
+
+/* Sets no bit of the word, in one step, and wakes whoever waits for a word that nobody knows. */
+int memprof_is_writable(uintptr_t at)
+{
+	static uint32_t nobodys;
+
+	return raw_syscall(SYS_futex, (long)&nobodys, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
+			   (long)at, FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_LT, 0)) >= 0;
+}

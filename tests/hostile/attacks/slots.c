@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files whose slots, by which malloc and its like are called, are not as the linker has left them.
+ * A program that is not what it would have been ends with code 98. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hostile.h"
+
+#define PAGE 4096ul
+
+static void end_wrong(const char *what)
+{
+	fprintf(stderr, "hostile: %s\n", what);
+	_exit(98);
+}
+
+/* ---------------------------------------------------------------- a word of the program's own */
+
+/* Words that the linker fills. */
+static void (*volatile word)(void *) = free;
+
+static void own_free(void *block) { (void)block; }
+
+static void *write_word(void *linkers)
+{
+	for (;;) {
+		word = (void (*)(void *))linkers;
+		for (int i = 0; i < 20; i++)
+			__asm__ volatile("pause");
+		word = own_free;
+		for (int i = 0; i < 100; i++)
+			if (word != own_free)
+				end_wrong("a word that the program has written is not what it was");
+	}
+	return NULL;
+}
+
+/* own-slot: such a word has the C library's function for a moment, then the program's own. */
+static void own_slot(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	in_thread(write_word, (void *)word);
+}
+
+/* ---------------------------------------------------------------- rights of pages */
+
+static int open_relro(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)bytes;
+	(void)context;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		unsigned long begin = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type == PT_GNU_RELRO && begin > PAGE &&
+		    mprotect((void *)(begin & -PAGE),
+			     ((begin + header->p_memsz) & -PAGE) - (begin & -PAGE),
+			     PROT_READ | PROT_WRITE) != 0)
+			give_up("mprotect");
+	}
+	return 0;
+}
+
+/* In a page of those that are read-only otherwise. */
+static const struct {
+	void (*function)(void *);
+	long writes;
+} constant = {free, 0};
+
+static void *open_and_write(void *moment)
+{
+	wait_for(moment);
+	dl_iterate_phdr(open_relro, NULL);
+	for (;;) {
+		(*(volatile long *)&constant.writes)++;
+		usleep(50);
+	}
+	return NULL;
+}
+
+/* open-relro MOMENT: what the linker has made read-only can be written, and is. */
+static void open_relro_at(int argc, char **argv)
+{
+	(void)argc;
+	in_thread(open_and_write, argv[1]);
+}
+
+static int hide_first(struct dl_phdr_info *info, size_t bytes, void *path)
+{
+	(void)bytes;
+	if (strcmp(info->dlpi_name, path) != 0)
+		return 0;
+	if (mprotect((void *)info->dlpi_addr, PAGE, PROT_NONE) != 0)
+		give_up("mprotect");
+	return 1;
+}
+
+/* hide-tables FILE: loads it and lets nobody read its symbols and relocations any more. */
+static void hide_tables(int argc, char **argv)
+{
+	(void)argc;
+	if (!dlopen(argv[1], RTLD_NOW) || !dl_iterate_phdr(hide_first, argv[1]))
+		give_up(argv[1]);
+}
+
+struct file {
+	const char *path;
+	unsigned long begin, end;
+};
+
+static int note_place(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	struct file *file = context;
+
+	(void)bytes;
+	if (strcmp(info->dlpi_name, file->path) != 0)
+		return 0;
+	file->begin = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type == PT_LOAD)
+			file->end = (file->begin + header->p_vaddr + header->p_memsz + PAGE - 1) &
+				    -PAGE;
+	}
+	return 1;
+}
+
+/* unmap FILE: loads it and unmaps it, without a word to the linker. */
+static void unmap(int argc, char **argv)
+{
+	struct file file = {.path = argv[1]};
+
+	(void)argc;
+	if (!dlopen(argv[1], RTLD_NOW) || !dl_iterate_phdr(note_place, &file) ||
+	    munmap((void *)file.begin, file.end - file.begin) != 0)
+		give_up(argv[1]);
+}
+
+/* hang-slots FILE PAGE: loads it, and has the page of its slots come from a file. */
+static void hang_slots(int argc, char **argv)
+{
+	struct link_map *map = dlopen(argv[1], RTLD_LAZY);
+	int fd = open(argv[2], O_RDONLY | O_CLOEXEC);
+	unsigned long at = 0;
+
+	(void)argc;
+	for (ElfW(Dyn) *entry = map ? map->l_ld : NULL; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_PLTGOT)
+			at = entry->d_un.d_ptr;
+	if (at == 0 || fd < 0 ||
+	    mmap((void *)(at & -PAGE), PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+		 0) == MAP_FAILED)
+		give_up(argv[2]);
+}
+
+/* ---------------------------------------------------------------- a list that is not so */
+
+/* lie-in-list FILE: loads it, and has the linker's own list say that it is elsewhere. */
+static void lie_in_list(int argc, char **argv)
+{
+	struct link_map *map = dlopen(argv[1], RTLD_NOW);
+
+	(void)argc;
+	if (!map)
+		give_up(argv[1]);
+	map->l_addr += 0x100000000ul;
+}
+
+/* ---------------------------------------------------------------- forks and the linker's lock */
+
+static int keep_lock(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info;
+	(void)bytes;
+	(void)context;
+	usleep(20000);
+	return 1;
+}
+
+static void *keep_locking(void *unused)
+{
+	for (;;)
+		dl_iterate_phdr(keep_lock, NULL);
+	return unused;
+}
+
+/* hold-linker: a thread has the linker's lock nearly all the time. */
+static void hold_linker(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	in_thread(keep_locking, NULL);
+}
+
+static int take_any(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info;
+	(void)bytes;
+	(void)context;
+	return 1;
+}
+
+static void *fork_and_look(void *unused)
+{
+	for (;;) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0) {
+			alarm(60);
+			dl_iterate_phdr(take_any, NULL);
+			_exit(0);
+		}
+		if (child > 0 && waitpid(child, &status, 0) == child && status != 0)
+			end_wrong("a child could not ask the linker");
+		usleep(100);
+	}
+	return unused;
+}
+
+/* fork-and-look: children without end, who ask the linker for its list. */
+static void fork_and_look_without_end(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	in_thread(fork_and_look, NULL);
+}
+
+const struct attack slot_attacks[] = {
+	{"own-slot", own_slot},
+	{"open-relro", open_relro_at},
+	{"hide-tables", hide_tables},
+	{"unmap", unmap},
+	{"hang-slots", hang_slots},
+	{"lie-in-list", lie_in_list},
+	{"hold-linker", hold_linker},
+	{"fork-and-look", fork_and_look_without_end},
+	{NULL, NULL},
+};
