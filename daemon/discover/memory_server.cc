@@ -41,13 +41,18 @@ struct Message {
   alignas(8) std::byte data[kMaxMemoryTransfer];
 };
 
-// Whether all pages are there now, as the program itself would see them: 0, or the errno.
-int bring_in(const Service& service, Message& message) {
-  const MemoryRequest& request = message.request;
+// How many bytes of these are there now, as the program itself would see them; -1: errno.
+ssize_t bring_in(const Service& service, const iovec* remote, std::size_t pieces) {
   static std::byte scratch[kMaxMemoryTransfer];
-  iovec local{scratch, request.bytes};
-  iovec remote{std::bit_cast<void*>(request.address), request.bytes};
-  const ssize_t n = ::process_vm_readv(service.pid, &local, 1, &remote, 1, 0);
+  iovec local{scratch, sizeof scratch};
+  return ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
+}
+
+// Whether all pages are there: 0, or the errno.
+int bring_in(const Service& service, const Message& message) {
+  const MemoryRequest& request = message.request;
+  const iovec remote{std::bit_cast<void*>(request.address), request.bytes};
+  const ssize_t n = bring_in(service, &remote, 1);
   if (n < 0) return errno;
   return n == static_cast<ssize_t>(request.bytes) ? 0 : EFAULT;
 }
@@ -74,14 +79,53 @@ ssize_t transfer(const Service& service, Message& message, std::uint32_t done) {
       return ::pread(service.maps(), data, bytes, place);
     case MemoryRequest::kWrite:
     case MemoryRequest::kWriteStack:
+    case MemoryRequest::kReadPieces:  // done elsewhere
       break;
   }
   return ::pwrite(service.mem(), data, bytes, place);
 }
 
+// All of a piece, or -1.
+ssize_t read_piece(const Service& service, const MemoryPieceRequest& piece, std::byte* out) {
+  for (std::uint64_t done = 0; done < piece.bytes;) {
+    const ssize_t n = ::pread(service.mem(), out + done, piece.bytes - done,
+                              static_cast<off_t>(piece.address + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return -1;
+    done += static_cast<std::uint64_t>(n);
+  }
+  return static_cast<ssize_t>(piece.bytes);
+}
+
+// In their order, up to the first that is not all there.
+void read_pieces(const Service& service, Message& message) {
+  static MemoryPieceRequest pieces[kMaxMemoryPieces];
+  static iovec remote[kMaxMemoryPieces];
+  const std::size_t count =
+      std::min<std::size_t>(message.request.bytes / sizeof *pieces, kMaxMemoryPieces);
+  std::memcpy(pieces, message.data, count * sizeof *pieces);
+  std::size_t fits = 0;
+  for (std::uint64_t bytes = 0; fits < count; ++fits) {
+    if (pieces[fits].bytes > sizeof message.data - bytes) break;
+    bytes += pieces[fits].bytes;
+    remote[fits] = {std::bit_cast<void*>(pieces[fits].address), pieces[fits].bytes};
+  }
+  MemoryAnswer& answer = message.answer;
+  const ssize_t there = bring_in(service, remote, fits);
+  if (there < 0) answer.error = why_not_there(service, errno);
+  for (std::size_t i = 0; i < fits; ++i) {
+    if (static_cast<ssize_t>(answer.bytes + pieces[i].bytes) > there) return;
+    const ssize_t n = read_piece(service, pieces[i], message.data + answer.bytes);
+    if (n < 0) answer.error = why_not_there(service, EIO);
+    if (n < 0) return;
+    answer.bytes += static_cast<std::uint32_t>(n);
+  }
+}
+
 void transfer_all(const Service& service, Message& message) {
   MemoryAnswer& answer = message.answer;
   const MemoryRequest::What what = message.request.what;
+  if (what == MemoryRequest::kReadPieces) return read_pieces(service, message);
   if (what == MemoryRequest::kRead || what == MemoryRequest::kWrite) {
     if (const int error = bring_in(service, message); error != 0) {
       answer.error = why_not_there(service, error);
@@ -130,7 +174,8 @@ void say_no_server(const Service& service, int error) {
     message.request.bytes = std::min(message.request.bytes, kMaxMemoryTransfer);
     do_request(service, message);
     const MemoryRequest::What what = message.request.what;
-    const bool reads = what == MemoryRequest::kRead || what == MemoryRequest::kMaps;
+    const bool reads = what == MemoryRequest::kRead || what == MemoryRequest::kMaps ||
+                       what == MemoryRequest::kReadPieces;
     iovec out[] = {{&message.answer, sizeof message.answer},
                    {message.data, reads ? message.answer.bytes : 0}};
     const msghdr header{.msg_iov = out, .msg_iovlen = 2};

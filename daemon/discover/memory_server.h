@@ -36,12 +36,20 @@ struct MemoryFiles {
 // What goes over a server's socket, a message each: a request, behind it the bytes to be
 // written; an answer, behind it the bytes that were read.
 struct MemoryRequest {
-  // kWriteStack also writes below a stack, which grows it.
-  enum What : std::uint32_t { kRead, kWrite, kWriteStack, kMaps };
+  // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
+  // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
+  // could not.
+  enum What : std::uint32_t { kRead, kWrite, kWriteStack, kMaps, kReadPieces };
   std::uint64_t number = 0;
   std::uint64_t address = 0;  // or place in the file
   std::uint32_t bytes = 0;    // at most kMaxMemoryTransfer
   What what = kRead;
+};
+
+// One of a list: they are read in that order.
+struct MemoryPieceRequest {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct MemoryAnswer {
@@ -51,7 +59,8 @@ struct MemoryAnswer {
   std::int32_t error = 0;   // errno
 };
 
-constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;
+constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together
+constexpr std::size_t kMaxMemoryPieces = 256;
 
 // Forks the nursery, unless there is one. To be called while this process is small and has
 // no threads; start_memory_server() makes up for it.

@@ -31,6 +31,20 @@ absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name
 
 }  // namespace
 
+absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
+                                        std::span<const MemoryPiece> pieces) {
+  if (const auto* at_once = dynamic_cast<const PieceReader*>(&memory)) {
+    return at_once->read_pieces(pieces);
+  }
+  std::size_t done = 0;
+  for (; done < pieces.size(); ++done) {
+    const absl::Status status = memory.read(pieces[done].address, pieces[done].out);
+    if (absl::IsOutOfRange(status)) break;
+    if (!status.ok()) return status;
+  }
+  return done;
+}
+
 absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(int pid,
                                                                  const std::string& proc_root) {
   if (MemoryChannel::abandoned() >= MemoryChannel::kMaxAbandoned) {
@@ -103,6 +117,52 @@ absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out,
       "cannot read {} bytes at {:#x} of pid {}: not all mapped", out.size(), address, pid_));
 }
 
+absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece> pieces,
+                                                    std::chrono::nanoseconds patience) const {
+  std::vector<MemoryPieceRequest> list;
+  std::size_t bytes = 0;
+  for (const MemoryPiece& piece : pieces) {
+    list.push_back({piece.address, piece.out.size()});
+    bytes += piece.out.size();
+  }
+  // The allocator tidies up whenever so much is given back.
+  thread_local std::vector<std::byte> read;
+  read.resize(std::max(read.size(), bytes));
+  MemoryAnswer answer;
+  const MemoryRequest request{
+      .bytes = static_cast<std::uint32_t>(list.size() * sizeof(MemoryPieceRequest)),
+      .what = MemoryRequest::kReadPieces};
+  const auto outcome = channel_.call(request, std::as_bytes(std::span(list)),
+                                     std::span(read).first(bytes), answer, patience);
+  if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
+  std::size_t done = 0, filled = 0;
+  for (; done < pieces.size(); ++done) {
+    const std::span<std::byte> out = pieces[done].out;
+    if (filled + out.size() > answer.bytes) break;
+    std::copy_n(read.begin() + static_cast<std::ptrdiff_t>(filled), out.size(), out.begin());
+    filled += out.size();
+  }
+  if (done < pieces.size() && answer.error == 0 && answer.bytes == 0) RETURN_IF_ERROR(check());
+  return done;
+}
+
+absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiece> pieces,
+                                                      std::chrono::nanoseconds patience) const {
+  std::size_t done = 0;
+  while (done < pieces.size()) {
+    std::size_t count = 0, bytes = 0;
+    while (done + count < pieces.size() && count < kMaxMemoryPieces &&
+           pieces[done + count].out.size() <= kMaxMemoryTransfer - bytes) {
+      bytes += pieces[done + count++].out.size();
+    }
+    if (count == 0) return absl::InvalidArgumentError("a piece is larger than a transfer");
+    ASSIGN_OR_RETURN(const std::size_t read, read_some(pieces.subspan(done, count), patience));
+    done += read;
+    if (read < count) break;
+  }
+  return done;
+}
+
 absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byte> bytes,
                                  std::chrono::nanoseconds patience,
                                  MemoryRequest::What what) const {
@@ -119,6 +179,10 @@ absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out)
   return read(address, out, kPatience);
 }
 
+absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
+  return read_pieces(pieces, kPatience);
+}
+
 absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byte> bytes) const {
   return write(address, bytes, kPatience);
 }
@@ -130,6 +194,11 @@ absl::Status TargetMemory::write_stack(std::uint64_t address,
 
 absl::Status TargetMemory::Quick::read(std::uint64_t address, std::span<std::byte> out) const {
   return memory_.read(address, out, kQuickPatience);
+}
+
+absl::StatusOr<std::size_t> TargetMemory::Quick::read_pieces(
+    std::span<const MemoryPiece> pieces) const {
+  return memory_.read_pieces(pieces, kQuickPatience);
 }
 
 absl::Status TargetMemory::Quick::write(std::uint64_t address,

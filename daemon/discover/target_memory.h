@@ -24,6 +24,25 @@
 
 namespace memprofd {
 
+// Where to read, and what it fills.
+struct MemoryPiece {
+  std::uint64_t address = 0;
+  std::span<std::byte> out;
+};
+
+// A memory that can.
+class PieceReader {
+ public:
+  virtual ~PieceReader() = default;
+  virtual absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const = 0;
+};
+
+// Fills pieces one after the other, up to the first that is not all there; how many those are. What
+// is behind them is unspecified. Other errors as of MemoryReader::read(). Of a memory that cannot,
+// each is a read.
+absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
+                                        std::span<const MemoryPiece> pieces);
+
 // A page of a file whose file system hangs never comes. So a process of its own does the
 // transfers (memory_server.h), and who waits for it gives up after a time: the answer is
 // then kDeadlineExceeded, soon also to all further calls, until that page has come.
@@ -32,7 +51,7 @@ namespace memprofd {
 // kOutOfRange when part of the range is not mapped (a partial transfer is an error; of a
 // write, what was written stays, and what is late may be written yet).
 // May be used by several threads at once.
-class TargetMemory final : public WritableMemory {
+class TargetMemory final : public WritableMemory, public PieceReader {
  public:
   // proc_root is "/proc", or a fake tree in tests. kNotFound, kPermissionDenied,
   // kResourceExhausted when the memory of too many targets that have gone still hangs.
@@ -40,6 +59,8 @@ class TargetMemory final : public WritableMemory {
                                                             const std::string& proc_root = "/proc");
 
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+  // As many at once as a server takes, which spares the waits for it.
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
   // Pages that the program may not write are written too, as a private copy: what is written
   // where is the caller's to check.
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
@@ -61,10 +82,11 @@ class TargetMemory final : public WritableMemory {
   absl::Status silent() const;
 
  private:
-  class Quick final : public WritableMemory {
+  class Quick final : public WritableMemory, public PieceReader {
    public:
     explicit Quick(const TargetMemory& memory) : memory_(memory) {}
     absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+    absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
     absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
 
    private:
@@ -80,6 +102,11 @@ class TargetMemory final : public WritableMemory {
                      MemoryRequest::What what = MemoryRequest::kWrite) const;
   absl::Status transfer(MemoryRequest request, std::span<const std::byte> in,
                         std::span<std::byte> out, std::chrono::nanoseconds patience) const;
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces,
+                                          std::chrono::nanoseconds patience) const;
+  // Those that a server takes at once; how many are filled.
+  absl::StatusOr<std::size_t> read_some(std::span<const MemoryPiece> pieces,
+                                        std::chrono::nanoseconds patience) const;
   absl::StatusOr<std::string> read_file(MemoryRequest::What what) const;
   absl::Status failure(MemoryChannel::Outcome outcome) const;
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/discover/target_memory.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -90,16 +91,21 @@ absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
 }
 
 absl::StatusOr<HeapClock::Moment> HeapClock::now(const MemoryReader& memory) const {
+  std::array<std::uint64_t, kMostWords> values{};
+  std::array<MemoryPiece, kMostWords> pieces;
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    const std::span<std::uint64_t, 1> value(&values[i], 1);
+    pieces[i] = {words_[i].address, std::as_writable_bytes(value).first(words_[i].bytes)};
+  }
+  ASSIGN_OR_RETURN(const std::size_t read,
+                   read_pieces(memory, std::span(pieces).first(words_.size())));
+  if (read < words_.size()) return absl::OutOfRangeError("the runtime's words are not mapped");
   Moment moment;
-  for (const Word& word : words_) {
-    std::uint64_t value = 0;
-    RETURN_IF_ERROR(memory.read(
-        word.address,
-        std::as_writable_bytes(std::span<std::uint64_t, 1>(&value, 1)).first(word.bytes)));
-    if (word.what == Word::kCount) {
-      moment.words.push_back(value);
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (words_[i].what == Word::kCount) {
+      moment.words.push_back(values[i]);
     } else {
-      moment.moving |= (value != 0) == (word.what == Word::kMovesWhenSet);
+      moment.moving |= (values[i] != 0) == (words_[i].what == Word::kMovesWhenSet);
     }
   }
   return moment;

@@ -53,6 +53,7 @@ class HeapClock {
   absl::Status find_old(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
   absl::Status find_new(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
 
+  static constexpr std::size_t kMostWords = 8;
   std::vector<Word> words_;  // in the order in which they are to be read
 };
 

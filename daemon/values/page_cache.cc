@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/discover/target_memory.h"
+
 namespace memprofd {
 
 bool PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRange& image) {
@@ -17,6 +19,21 @@ bool PageCache::set_mappings(std::span<const Mapping> mappings, const AddressRan
     }
   }
   return ranges_ != before;
+}
+
+void PageCache::forget() {
+  for (auto& [begin, page] : pages_) {
+    if (page != nullptr) spare_.push_back(std::move(page));
+  }
+  pages_.clear();
+  missed_ = false;
+}
+
+std::unique_ptr<PageCache::Page> PageCache::new_page() const {
+  if (spare_.empty()) return std::make_unique<Page>();
+  std::unique_ptr<Page> page = std::move(spare_.back());
+  spare_.pop_back();
+  return page;
 }
 
 bool PageCache::may_read(std::uint64_t page) const {
@@ -34,9 +51,28 @@ const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
     return nullptr;
   }
   if (full()) return nullptr;
-  auto page = std::make_unique<Page>();
+  auto page = new_page();
   if (!memory_.read(begin, *page).ok()) page.reset();
   return (pages_[begin] = std::move(page)).get();
+}
+
+void PageCache::fetch(std::vector<std::uint64_t> addresses) const {
+  for (std::uint64_t& address : addresses) address -= address % kPageBytes;
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  std::erase_if(addresses,
+                [this](std::uint64_t page) { return pages_.contains(page) || !may_read(page); });
+  addresses.resize(std::min(addresses.size(), kMaxPages - std::min(kMaxPages, pages_.size())));
+  if (addresses.size() < 2) return;  // that is read when it is wanted
+  std::vector<std::unique_ptr<Page>> pages;
+  std::vector<MemoryPiece> pieces;
+  for (const std::uint64_t page : addresses) {
+    pages.push_back(new_page());
+    pieces.push_back({page, *pages.back()});
+  }
+  const auto read = read_pieces(memory_, pieces);
+  // What is behind one that is not there is read when it is wanted.
+  for (std::size_t i = 0; read.ok() && i < *read; ++i) pages_[addresses[i]] = std::move(pages[i]);
 }
 
 absl::Status PageCache::read(std::uint64_t address, std::span<std::byte> out) const {

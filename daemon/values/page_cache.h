@@ -31,11 +31,11 @@ class PageCache final : public MemoryReader {
   // may be read than before.
   bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+  // Reads the pages of these in few steps, as far as they may be read and there is room, for who
+  // will want them.
+  void fetch(std::vector<std::uint64_t> addresses) const;
   // What is read from now on is of a later moment.
-  void forget() {
-    pages_.clear();
-    missed_ = false;
-  }
+  void forget();
   bool full() const { return pages_.size() >= kMaxPages; }
   // Whether other memory was asked for since forget(): the program may have got it meanwhile.
   bool missed() const { return missed_; }
@@ -44,6 +44,7 @@ class PageCache final : public MemoryReader {
   static constexpr std::uint64_t kPageBytes = 4096;
   using Page = std::array<std::byte, kPageBytes>;
 
+  std::unique_ptr<Page> new_page() const;
   // Null: it cannot be read.
   const Page* page_at(std::uint64_t begin) const;
 
@@ -53,6 +54,7 @@ class PageCache final : public MemoryReader {
   std::vector<AddressRange> ranges_;  // in order, apart from each other
   mutable bool missed_ = false;
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
+  mutable std::vector<std::unique_ptr<Page>> spare_;                         // of forgotten ones
 };
 
 }  // namespace memprofd

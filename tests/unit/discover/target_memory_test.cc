@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <vector>
 
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/fd.h"
@@ -88,6 +89,41 @@ TEST(TargetMemory, PartialTransferIsAnError) {
   ::munmap(pages, page);
 }
 
+// More than a server takes at once, some of them large; up to the first that is not there.
+TEST(TargetMemory, PiecesAreReadInTheirOrder) {
+  const auto memory = TargetMemory::open(::getpid()).value();
+  constexpr std::size_t kPieces = 1000;
+  std::vector<std::uint64_t> words(kPieces);
+  for (std::size_t i = 0; i < kPieces; ++i) words[i] = i;
+  std::vector<std::uint64_t> found(kPieces);
+  std::vector<MemoryPiece> pieces;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const std::span<std::uint64_t, 1> out(&found[i], 1);
+    pieces.push_back({address_of(&words[kPieces - 1 - i]), std::as_writable_bytes(out)});
+  }
+  const WritableMemory& quick = memory->quick();
+  for (const MemoryReader* reader :
+       {static_cast<const MemoryReader*>(memory.get()), static_cast<const MemoryReader*>(&quick)}) {
+    EXPECT_EQ(read_pieces(*reader, pieces).value(), kPieces);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), words.rbegin()));
+    std::fill(found.begin(), found.end(), 0);
+  }
+  pieces[700].address = 8;
+  EXPECT_EQ(read_pieces(*memory, pieces).value(), 700u);
+  EXPECT_EQ(found[699], kPieces - 1 - 699);
+  std::vector<std::byte> large(5 * kMaxMemoryTransfer / 2), copy(large.size(), std::byte{1});
+  const std::span<std::byte> all(copy);
+  const std::size_t half = copy.size() / 5 * 2;
+  const MemoryPiece parts[] = {
+      {address_of(large.data()), all.first(half)},
+      {address_of(large.data()) + half, all.subspan(half, half)},
+  };
+  EXPECT_EQ(read_pieces(*memory, parts).value(), 2u);
+  EXPECT_EQ(std::count(copy.begin(), copy.end(), std::byte{0}), 2 * half);
+  const MemoryPiece too_large[] = {{address_of(large.data()), all}};
+  EXPECT_EQ(read_pieces(*memory, too_large).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   Copy copy;
   const auto memory = TargetMemory::open(copy.pid()).value();
@@ -100,6 +136,9 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   const auto next = TargetMemory::open(copy.pid()).value();
   ASSERT_TRUE(next->read_value(writable->begin, before).ok());
   EXPECT_EQ(memory->read_value(writable->begin, after).code(), StatusCode::kNotFound);
+  const MemoryPiece piece{writable->begin,
+                          std::as_writable_bytes(std::span<std::uint64_t, 1>(&after, 1))};
+  EXPECT_EQ(read_pieces(*memory, std::span(&piece, 1)).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(memory->write_value(writable->begin, ~before).code(), StatusCode::kNotFound);
   EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
   ASSERT_TRUE(next->read_value(writable->begin, after).ok());
