@@ -129,6 +129,46 @@ struct memprof_point_cell {
 	__u64 hits;   /* twice as many, and perhaps one more: hits >> 1 */
 };
 
+/*
+ * How long the intervals took that were stopped with the token of their start. Bucket b has those
+ * of MEMPROF_BUCKET_TICKS ticks and more that are below the next one's, so each is a quarter as
+ * wide as its lower limit at most; the last one has all that are longer.
+ *
+ *     unit 32 ticks    0 1 2 3 | 4 5 6 7 | 8 10 12 14 | 16 20 24 28 | ..
+ */
+#define MEMPROF_VALUES_BUCKETS 159u
+#define MEMPROF_BUCKET_UNIT 5 /* log2 of ticks; some 10 ns */
+
+static inline __u32 memprof_values_bucket(__u64 ticks)
+{
+	__u64 units = ticks >> MEMPROF_BUCKET_UNIT;
+	__u32 log, bucket;
+
+	if (units < 4)
+		return (__u32)units;
+	log = 63u - (__u32)__builtin_clzll(units);
+	bucket = 4 * (log - 1) + (__u32)(units >> (log - 2) & 3);
+	return bucket < MEMPROF_VALUES_BUCKETS ? bucket : MEMPROF_VALUES_BUCKETS - 1;
+}
+
+/* The least that is in a bucket. */
+static inline __u64 memprof_values_bucket_ticks(__u32 bucket)
+{
+	if (bucket < 4)
+		return (__u64)bucket << MEMPROF_BUCKET_UNIT;
+	return (__u64)(4 + bucket % 4) << (bucket / 4 - 1 + MEMPROF_BUCKET_UNIT);
+}
+
+/* Each word is whole; who reads while one is added may find it in some of them. */
+struct memprof_timer_histogram {
+	__u64 sum_ticks;
+	__u64 counts[MEMPROF_VALUES_BUCKETS];
+};
+
+struct memprof_lane_histograms {
+	struct memprof_timer_histogram timers[MEMPROF_VALUES_TIMERS];
+};
+
 /* Time so far: sum_ticks + (starts - stops) * now, over all lanes, modulo 2^64. */
 struct memprof_timer_cell {
 	__u64 done;
@@ -215,9 +255,9 @@ struct memprof_values_head {
 	__u32 abi;
 	__u16 semaphore, reserved;
 	__u32 slot_bytes, lane_bytes, log_entry_bytes;
-	__u32 clock;	     /* enum memprof_values_clock */
-	__u32 request_bytes; /* 0: a library that has no requests yet */
-	__u32 reserved_word;
+	__u32 clock;	       /* enum memprof_values_clock */
+	__u32 request_bytes;   /* 0: a library that has no requests yet */
+	__u32 histogram_bytes; /* of one; 0: a library that has none yet */
 	__u64 reserved_line[3];
 
 	/* Written by the program. */
@@ -248,6 +288,8 @@ struct memprof_values {
 	struct memprof_log_entry log[MEMPROF_VALUES_LOG];
 	struct memprof_lane lanes[MEMPROF_VALUES_LANES];
 	struct memprof_request requests[MEMPROF_VALUES_REQUESTS];
+	/* What an older library has not got stands at the end: the rest stays where it was. */
+	struct memprof_lane_histograms histograms[MEMPROF_VALUES_LANES];
 };
 
 #endif

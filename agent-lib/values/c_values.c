@@ -59,7 +59,7 @@ void memprof_timer_stop(memprof_timer timer, uint64_t started)
 	uint64_t now = memprof_values_ticks();
 
 	memprof_values_lock(&cell->seq);
-	memprof_cell_stop(cell, started, now);
+	memprof_timer_count(MEMPROF_VALUES_SHARED_LANE, timer.cell, started, now);
 	memprof_values_unlock(&cell->done, &cell->seq);
 }
 

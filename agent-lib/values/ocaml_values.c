@@ -122,9 +122,10 @@ static inline struct memprof_timer_cell *open_cell(intnat timer, uint32_t lane)
 value memprof_values_ml_stop(intnat timer, intnat started)
 {
 	uint64_t now = memprof_values_ticks();
-	struct memprof_timer_cell *cell = open_cell(timer, lane_here());
+	uint32_t lane = lane_here();
+	struct memprof_timer_cell *cell = open_cell(timer, lane);
 
-	memprof_cell_stop(cell, (uint64_t)started, now);
+	memprof_timer_count(lane, (uint32_t)timer & 0xffff, (uint64_t)started, now);
 	memprof_values_unlock(&cell->done, &cell->seq);
 	return Val_unit;
 }

@@ -20,6 +20,7 @@ _Static_assert(sizeof(struct memprof_slot) == 512, "a slot's size");
 _Static_assert(sizeof(struct memprof_log_entry) == 256, "a log entry's size");
 _Static_assert(sizeof(struct memprof_request) == 4096, "a request's size");
 _Static_assert(sizeof(struct memprof_timer_cell) == 64, "a cache line");
+_Static_assert(sizeof(struct memprof_timer_histogram) == 1280, "a histogram's size");
 _Static_assert(sizeof(struct memprof_values_head) == 192, "three cache lines");
 _Static_assert(offsetof(struct memprof_values_head, semaphore) == 12, "the note says 12");
 
@@ -206,13 +207,16 @@ void memprof_values_end_wait(void) { __atomic_sub_fetch(&HEAD.waiting, 1, __ATOM
 static void clear_lane(uint32_t index)
 {
 	struct memprof_lane *lane = &memprof_values_registry.lanes[index];
+	struct memprof_lane_histograms *histograms = &memprof_values_registry.histograms[index];
 
 	for (uint32_t i = 0; i < MEMPROF_VALUES_SLOTS; i++)
 		if (lane->points[i].hits != 0)
 			lane->points[i].hits &= 1;
 	for (uint32_t i = 0; i < MEMPROF_VALUES_TIMERS; i++)
-		if (lane->timers[i].seq != 0)
+		if (lane->timers[i].seq != 0) {
 			memset(&lane->timers[i], 0, sizeof lane->timers[i]);
+			memset(&histograms->timers[i], 0, sizeof histograms->timers[i]);
+		}
 }
 
 /* Nobody has asked the child. */
@@ -282,6 +286,7 @@ __attribute__((constructor(101))) static void load(void)
 	HEAD.lane_bytes = sizeof(struct memprof_lane);
 	HEAD.log_entry_bytes = sizeof(struct memprof_log_entry);
 	HEAD.request_bytes = sizeof(struct memprof_request);
+	HEAD.histogram_bytes = sizeof(struct memprof_timer_histogram);
 	HEAD.abi = MEMPROF_VALUES_ABI;
 	name_slot(MEMPROF_VALUES_OTHER_POINTS, MEMPROF_SLOT_POINT);
 	name_slot(MEMPROF_VALUES_OTHER_TIMERS, MEMPROF_SLOT_TIMER);

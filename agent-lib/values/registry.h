@@ -81,9 +81,13 @@ static inline struct memprof_timer_cell *memprof_values_timer(uint32_t lane, uin
 	return &memprof_values_registry.lanes[lane].timers[cell % MEMPROF_VALUES_TIMERS];
 }
 
-static inline void memprof_cell_stop(struct memprof_timer_cell *cell, uint64_t started,
-				     uint64_t now)
+/* The cell is the caller's alone meanwhile, and so is its histogram. */
+static inline void memprof_timer_count(uint32_t lane, uint32_t timer, uint64_t started,
+				       uint64_t now)
 {
+	struct memprof_timer_cell *cell = memprof_values_timer(lane, timer);
+	struct memprof_timer_histogram *histogram =
+		&memprof_values_registry.histograms[lane].timers[timer % MEMPROF_VALUES_TIMERS];
 	uint64_t ticks = now > started ? now - started : 0; /* counters may differ by a little */
 
 	cell->starts++;
@@ -91,6 +95,8 @@ static inline void memprof_cell_stop(struct memprof_timer_cell *cell, uint64_t s
 	cell->sum_ticks += ticks;
 	if (ticks > cell->max_ticks)
 		cell->max_ticks = ticks;
+	histogram->sum_ticks += ticks;
+	histogram->counts[memprof_values_bucket(ticks)]++;
 }
 
 #endif

@@ -2,26 +2,21 @@
 #include "daemon/calls/call_times.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <span>
+
+#include "daemon/values/bucket_share.h"
 
 namespace memprofd {
 namespace {
 
-// The bucket of the call that is not below this share of all.
 NumberRange quantile(std::span<const __u64> buckets, double share) {
-  const std::uint64_t all = std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
-  if (all == 0) return {};
-  const double wanted = std::max(1.0, std::ceil(share * static_cast<double>(all)));
-  std::uint64_t seen = 0;
-  std::uint32_t bucket = 0;
-  while (static_cast<double>(seen += buckets[bucket]) < wanted) ++bucket;
-  if (bucket + 1 == buckets.size()) {
-    return {memprof_call_bucket_ns(bucket), std::numeric_limits<std::uint64_t>::max()};
-  }
-  return {memprof_call_bucket_ns(bucket), memprof_call_bucket_ns(bucket + 1)};
+  const auto found = bucket_of_share(buckets, share);
+  if (!found) return {};
+  const auto bucket = static_cast<std::uint32_t>(*found);
+  const bool is_last = bucket + 1 == buckets.size();
+  return {memprof_call_bucket_ns(bucket),
+          is_last ? std::numeric_limits<std::uint64_t>::max() : memprof_call_bucket_ns(bucket + 1)};
 }
 
 Quantiles quantiles(std::span<const __u64> buckets) {

@@ -115,7 +115,7 @@ class Reading {
     RETURN_IF_ERROR(memory_.read_value(address_, head_));
     if (!is_known(head_) || head_.slot_bytes != sizeof(memprof_slot) ||
         head_.lane_bytes != sizeof(memprof_lane) ||
-        head_.log_entry_bytes != sizeof(memprof_log_entry)) {
+        head_.log_entry_bytes != sizeof(memprof_log_entry) || !has_known_histograms()) {
       return absl::FailedPreconditionError(
           "what the program says cannot be read: it was built with another memprof-agent.values; "
           "build it with this memprofd's");
@@ -131,6 +131,11 @@ class Reading {
     report_.lost_lines = head_.log_lost;
     report_.waiting = head_.waiting;
     return absl::OkStatus();
+  }
+
+  // Or none, as an older library.
+  bool has_known_histograms() const {
+    return head_.histogram_bytes == 0 || head_.histogram_bytes == sizeof(memprof_timer_histogram);
   }
 
   template <typename Record>
@@ -218,7 +223,10 @@ class Reading {
         add_cell(cell, i);
       }
     }
-    return absl::OkStatus();
+    if (head_.histogram_bytes == 0) return absl::OkStatus();
+    const std::uint64_t histograms = address_ + offsetof(memprof_values, histograms);
+    return durations_.add_lane(memory_, histograms + lane * sizeof(memprof_lane_histograms),
+                               timers);
   }
 
   void add_cell(const memprof_timer_cell& cell, std::size_t i) {
@@ -237,6 +245,7 @@ class Reading {
       const auto ticks =
           static_cast<std::int64_t>(sums_[i] + (out.starts - out.stops) * now_.ticks);
       out.seconds = static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;
+      if (out.has_times()) out.durations = durations_.of(out.cell, now_.ns_per_tick);
     }
   }
 
@@ -282,6 +291,7 @@ class Reading {
   int tries_left_ = kAllTries;
   // By place in report_.all, of timers: ticks, modulo 2^64.
   std::vector<std::uint64_t> sums_;
+  TimerDurations durations_;
   Report report_;
 };
 

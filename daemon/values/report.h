@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_values_abi.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/values/durations.h"
 #include "daemon/values/tick_clock.h"
 #include "daemon/values/value.h"
 
@@ -33,6 +34,7 @@ struct Reported {
   std::uint64_t stops = 0;
   double seconds = 0;      // what runs included, up to now
   double max_seconds = 0;  // of what was stopped with its token
+  DurationsPtr durations;  // of the same; null: none, or the program has an older library
   // A value has these.
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;

@@ -14,6 +14,9 @@ const ofBoth = (expr: (kind: string, selector: string) => string) => ['timer', '
 const seconds = (kind: string, selector: string) => `sum by (${kind}) (${rate('memprofd_timer_seconds_total', selector)})`;
 const stops = (kind: string, selector: string) => `sum by (${kind}) (${rate('memprofd_timer_stops_total', selector)})`;
 
+const limit = (share: number) =>
+  `histogram_quantile(${share}, sum by (timer, le) (${rate('memprofd_timer_duration_seconds_bucket', PROGRAM)}))`;
+
 function summary() {
   const sum = (metric: string) => `sum(${metric}{${PROGRAM}})`;
   return [
@@ -46,6 +49,10 @@ function activity() {
            { unit: UNIT.share, description: 'Seconds a second that they have run: above 100 % where several run at once.' }),
     series('Mean time of an interval', ofBoth((kind, selector) => `${seconds(kind, selector)} / ${stops(kind, selector)}`),
            { unit: UNIT.seconds, logarithmic: true, description: 'Time by the intervals that have ended.' }),
+    series('Half of the intervals', [{ expr: limit(0.5), legend: '{{timer}}' }],
+           { unit: UNIT.seconds, logarithmic: true, description: 'Half of the intervals of a timer are not longer.' }),
+    series('99 % of the intervals', [{ expr: limit(0.99), legend: '{{timer}}' }],
+           { unit: UNIT.seconds, logarithmic: true, description: '99 of 100 intervals of a timer are not longer.' }),
     series('Phases that run', [{ expr: `sum by (phase) (memprofd_timer_running{${PROGRAM},phase!=""})`, legend: '{{phase}}' }],
            { unit: UNIT.count, description: 'How many intervals of a phase have not ended.' }),
     series('Intervals that run', [{ expr: `sum by (timer) (memprofd_timer_running{${PROGRAM},timer!=""})`, legend: '{{timer}}' }],

@@ -262,11 +262,30 @@ class Reported(ValuesTest):
         self.assertEqual(1235 / 8, held["c_real"]["number"])
         self.assertEqual("it's set", held["c_text"]["text"])
         self.assertEqual((True, "1"), (found["c_truth"]["is_bool"], held["c_truth"]["integer"]))
+        self.check_durations(daemon, target)
         self.check_functions(daemon, target)
         self.check_adjust(daemon, target)
         self.check_graph(daemon, target)
         self.check_tag(daemon, target)
         self.check_log(daemon, target)
+
+    def check_durations(self, daemon, target):
+        """All intervals are in a bucket; those of which it is known how long they took, in theirs."""
+        target.command("nap 3")
+        found, _ = self.reported(daemon, target.pid)
+        handling = found["handling"]
+        all_of_them = handling["durations"]
+        buckets = all_of_them["buckets"]
+        self.assertEqual("1003", all_of_them["count"])
+        self.assertEqual(1003, sum(int(one["count"]) for one in buckets))
+        self.assertAlmostEqual(handling["seconds"], all_of_them["seconds"])
+        self.assertGreaterEqual(sum(int(one["count"]) for one in buckets if one["range"]["high_seconds"] > 0.02), 3)
+        longest = buckets[-1]["range"]
+        self.assertTrue(longest["low_seconds"] <= handling["max_seconds"] < longest["high_seconds"])
+        self.assertLess(all_of_them["p50"]["high_seconds"], all_of_them["p99"]["high_seconds"] + 1e-9)
+        self.assertEqual("1", found["setting in C"]["durations"]["count"])
+        self.assertNotIn("durations", found["waiting in"], "it has no tokens")
+        self.assertRegex(daemon.ctl("values").stdout, r"handling +1003 times, .*, 50 % within \S+ [un]s, 90 % .*, 99 % .*, longest ")
 
     def check_functions(self, daemon, target):
         """They are evaluated at a minor collection, while somebody looks: somebody has."""
@@ -466,6 +485,7 @@ class Reported(ValuesTest):
         target = self.target("reports")
         target.command("hit 1000")
         target.command("time 10")
+        target.command("set 1")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         child = target.command("fork")["pid"]
         self.addCleanup(harness.kill, child)
@@ -474,6 +494,7 @@ class Reported(ValuesTest):
                                    "the child's hits")
         self.assertEqual("0", found["c_requests /c get"]["hits"])
         self.assertEqual(("0", 0), (found["handling"]["stops"], found["handling"]["seconds"]))
+        self.assertEqual("1", found["setting in C"]["durations"]["count"])
         self.assertEqual("4000", self.reported(daemon, target.pid)[0]["requests /a"]["hits"])
 
     def test_too_many_names(self):
@@ -502,6 +523,8 @@ class Reported(ValuesTest):
         for name, labels, value in (
                 ("memprofd_point_hits_total", {"point": "requests", "unit": "requests", "route": "/a"}, 40),
                 ("memprofd_timer_stops_total", {"timer": "handling"}, 5),
+                ("memprofd_timer_duration_seconds_count", {"timer": "handling"}, 5),
+                ("memprofd_timer_duration_seconds_bucket", {"timer": "handling", "le": "+Inf"}, 5),
                 ("memprofd_timer_running", {"timer": "waiting", "queue": "in"}, 1),
                 ("memprofd_value", {"value": "count", "unit": "things"}, 42),
                 ("memprofd_value", {"value": "ratio"}, 10.5),

@@ -26,8 +26,11 @@ class Registry : public WritableMemory {
     return absl::OkStatus();
   }
 
-  // What an input can change; all of it are 2 MB.
-  void clear() { std::memset(it.get(), 0, offsetof(memprof_values, lanes) + sizeof(memprof_lane)); }
+  // What an input can change; all of it are 23 MB.
+  void clear() {
+    std::memset(it.get(), 0, offsetof(memprof_values, lanes[1]));
+    std::memset(it->histograms, 0, sizeof *it->histograms);
+  }
 
   std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
 };
@@ -42,6 +45,9 @@ void check(const Report& report) {
             "a name that is too long");
     require(one.value.text.size() <= MEMPROF_SLOT_TEXT, "a text that is too long");
     require(one.seconds >= 0 && one.max_seconds >= 0, "less than no time");
+    if (one.durations == nullptr) continue;
+    const auto half = one.durations->quantile(0.5), rest = one.durations->quantile(0.99);
+    require(!half || half->low_seconds <= rest->low_seconds, "quantiles that are not in order");
     require(one.full_name().size() >= one.name.size(), "no name");
   }
   require(report.lines.size() <= MEMPROF_VALUES_LOG, "too many lines");
@@ -58,7 +64,11 @@ bool read(std::string_view bytes) {
   const auto counts = input.take<Counts>();
   for (int i = 0; i < counts.slots; ++i) registry.it->slots[i] = input.take<memprof_slot>();
   for (int i = 0; i < counts.timers; ++i) {
-    registry.it->lanes[0].timers[i % MEMPROF_VALUES_TIMERS] = input.take<memprof_timer_cell>();
+    const int timer = i % static_cast<int>(MEMPROF_VALUES_TIMERS);
+    const auto cell = registry.it->lanes[0].timers[timer] = input.take<memprof_timer_cell>();
+    memprof_timer_histogram& histogram = registry.it->histograms[0].timers[timer];
+    histogram.sum_ticks = cell.reserved[0];
+    histogram.counts[cell.reserved[1] % MEMPROF_VALUES_BUCKETS] = cell.stops;
   }
   for (int i = 0; i < counts.lines; ++i) registry.it->log[i] = input.take<memprof_log_entry>();
   const TickMoment now{.ticks = 10'000, .ns = 5'000, .ns_per_tick = 0.5};
@@ -78,6 +88,7 @@ memprof_values_head head_of(const Counts& counts) {
   head.slot_bytes = sizeof(memprof_slot);
   head.lane_bytes = sizeof(memprof_lane);
   head.log_entry_bytes = sizeof(memprof_log_entry);
+  head.histogram_bytes = sizeof(memprof_timer_histogram);
   head.slots_used = counts.slots;
   head.timers_used = counts.timers;
   head.lanes_used = head.shared_used = 1;

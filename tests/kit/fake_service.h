@@ -190,6 +190,18 @@ inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
   return target;
 }
 
+// 0.1, 0.65 and 0.75 s.
+inline DurationsPtr fixed_durations() {
+  memprof_timer_histogram histogram{};
+  for (const std::uint64_t ns : {100'000'000u, 650'000'000u, 750'000'000u}) {
+    histogram.sum_ticks += ns;
+    ++histogram.counts[memprof_values_bucket(ns)];
+  }
+  auto durations = std::make_shared<Durations>();
+  durations->add(histogram);
+  return durations;
+}
+
 // One of each kind that a program can say of itself.
 inline ValuesAnswer fixed_report() {
   using Kind = Reported::Kind;
@@ -206,7 +218,8 @@ inline ValuesAnswer fixed_report() {
                          .starts = 4,
                          .stops = 3,
                          .seconds = 1.5,
-                         .max_seconds = 0.75},
+                         .max_seconds = 0.75,
+                         .durations = fixed_durations()},
                         {.kind = Kind::kValue,
                          .name = "queue",
                          .unit = "jobs",

@@ -4,6 +4,7 @@
    Commands, each answered by a line of JSON:
      hit N      N hits in each of 4 threads, and in each of 2 threads of C code
      time N     starts and stops a timer N times, in two functions; enters another one once more
+     nap N      the same timer N times, 20 ms each
      phase X    "enter" or "leave"
      set N      gives values that follow from N
      log TEXT   a line
@@ -14,7 +15,7 @@
      minor      a minor collection
      poll       a place for requests
      many N     N points of new names
-     fork       a child that hits 3 times and waits
+     fork       a child that hits 3 times, sets what C code has, and waits
      words N    words that N points, timers and lines allocate
      spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
 open Memprof_values
@@ -110,6 +111,13 @@ let hit n =
 let[@inline never] stop started = Timer.stop handling started
 let time n = for _ = 1 to n do stop (Timer.start handling) done
 
+let nap n =
+  for _ = 1 to n do
+    let started = Timer.start handling in
+    Unix.sleepf 0.02;
+    stop started
+  done
+
 let words n =
   let before = Gc.minor_words () in
   for _ = 1 to n do
@@ -125,6 +133,7 @@ let fork () =
   match Unix.fork () with
   | 0 ->
     for _ = 1 to 3 do Point.hit requests done;
+    c_set 0;
     Unix.sleep 1000;
     exit 0
   | pid -> pid
@@ -138,6 +147,7 @@ let answer text = Printf.printf "{%s}\n%!" text
 let run = function
   | [ "hit"; n ] -> hit (int_of_string n); answer ""
   | [ "time"; n ] -> time (int_of_string n); Timer.enter waiting; answer ""
+  | [ "nap"; n ] -> nap (int_of_string n); answer ""
   | [ "phase"; "enter" ] -> Phase.enter load; answer ""
   | [ "phase"; _ ] -> Phase.leave load; answer ""
   | [ "set"; n ] -> set (int_of_string n); answer ""

@@ -8,55 +8,52 @@
 
 static memprof_point point;
 static memprof_value text, truth;
+static memprof_timer timer;
 static volatile int64_t whole = 1;
 static volatile double real = 0.5;
 
-value reports_setup(value unit)
-{
-	point = memprof_point_create("c_requests", "route=/c\nmethod=get", "requests");
-	memprof_value_watch_i64("c_whole", NULL, "things", &whole);
-	memprof_value_watch_f64("c_real", NULL, NULL, &real);
-	text = memprof_value_create("c_text", NULL, NULL);
-	truth = memprof_value_create("c_truth", NULL, NULL);
-	return unit;
+value reports_setup(value unit) {
+  point = memprof_point_create("c_requests", "route=/c\nmethod=get", "requests");
+  memprof_value_watch_i64("c_whole", NULL, "things", &whole);
+  memprof_value_watch_f64("c_real", NULL, NULL, &real);
+  text = memprof_value_create("c_text", NULL, NULL);
+  truth = memprof_value_create("c_truth", NULL, NULL);
+  timer = memprof_timer_create("setting in C", NULL);
+  return unit;
 }
 
-static void *hit(void *count)
-{
-	for (intptr_t i = 0; i < (intptr_t)count; i++)
-		memprof_point_hit(point);
-	return NULL;
+static void* hit(void* count) {
+  for (intptr_t i = 0; i < (intptr_t)count; i++) memprof_point_hit(point);
+  return NULL;
 }
 
-value reports_hit(value count)
-{
-	pthread_t threads[2];
+value reports_hit(value count) {
+  pthread_t threads[2];
 
-	for (int i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, hit, (void *)Long_val(count));
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	return Val_unit;
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, hit, (void*)Long_val(count));
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  return Val_unit;
 }
 
 /* Sets a text at full speed, all of whose letters are the same. */
-value reports_spin(value sets)
-{
-	char letters[201];
+value reports_spin(value sets) {
+  char letters[201];
 
-	for (intptr_t i = 0; i < Long_val(sets); i++) {
-		memset(letters, 'a' + i % 26, 200);
-		letters[200] = 0;
-		memprof_value_set_string(text, letters);
-	}
-	return Val_unit;
+  for (intptr_t i = 0; i < Long_val(sets); i++) {
+    memset(letters, 'a' + i % 26, 200);
+    letters[200] = 0;
+    memprof_value_set_string(text, letters);
+  }
+  return Val_unit;
 }
 
-value reports_set(value n)
-{
-	whole = Long_val(n);
-	real = (double)Long_val(n) / 8;
-	memprof_value_set_string(text, "it's set");
-	memprof_value_set_bool(truth, Long_val(n) % 2);
-	return Val_unit;
+value reports_set(value n) {
+  uint64_t started = memprof_timer_start();
+
+  whole = Long_val(n);
+  real = (double)Long_val(n) / 8;
+  memprof_value_set_string(text, "it's set");
+  memprof_value_set_bool(truth, Long_val(n) % 2);
+  memprof_timer_stop(timer, started);
+  return Val_unit;
 }

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,17 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.{}f} s", seconds, seconds < 100 ? 2 : 0);
 }
 
+// The end of a bucket: what is not exceeded.
+std::string limit_text(const pb::DurationRange& range) {
+  return std::isinf(range.high_seconds()) ? "over " + seconds_text(range.low_seconds())
+                                          : seconds_text(range.high_seconds());
+}
+
+std::string durations_text(const pb::Durations& durations) {
+  return fmt::format(", 50 % within {}, 90 % {}, 99 % {}", limit_text(durations.p50()),
+                     limit_text(durations.p90()), limit_text(durations.p99()));
+}
+
 std::string timer_text(const pb::Reported& timer) {
   std::string text = fmt::format("{} times, {}", timer.stops(), seconds_text(timer.seconds()));
   const std::uint64_t running = timer.starts() - std::min(timer.starts(), timer.stops());
@@ -31,6 +43,7 @@ std::string timer_text(const pb::Reported& timer) {
     absl::StrAppend(&text, ", mean ",
                     seconds_text(timer.seconds() / static_cast<double>(timer.stops())));
   }
+  if (timer.has_durations()) absl::StrAppend(&text, durations_text(timer.durations()));
   if (timer.max_seconds() > 0) {
     absl::StrAppend(&text, ", longest ", seconds_text(timer.max_seconds()));
   }

@@ -94,6 +94,24 @@ void put_labels(const ValueLabels& labels,
   }
 }
 
+void set_range(const Durations::Range& range, pb::DurationRange& out) {
+  out.set_low_seconds(range.low_seconds);
+  out.set_high_seconds(range.high_seconds);
+}
+
+void add_durations(const Durations& durations, pb::Durations& out) {
+  out.set_count(durations.count());
+  out.set_seconds(durations.seconds());
+  for (const Durations::Bucket& bucket : durations.buckets()) {
+    pb::DurationBucket& to = *out.add_buckets();
+    set_range(bucket.range, *to.mutable_range());
+    to.set_count(bucket.count);
+  }
+  if (const auto half = durations.quantile(0.5)) set_range(*half, *out.mutable_p50());
+  if (const auto most = durations.quantile(0.9)) set_range(*most, *out.mutable_p90());
+  if (const auto rest = durations.quantile(0.99)) set_range(*rest, *out.mutable_p99());
+}
+
 pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   pb::Reported out;
   out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(one.kind) + 1));
@@ -105,6 +123,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_stops(one.stops);
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
+  if (one.durations != nullptr) add_durations(*one.durations, *out.mutable_durations());
   if (one.has_value()) *out.mutable_value() = to_proto(one.value);
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);

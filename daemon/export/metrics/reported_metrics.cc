@@ -23,6 +23,10 @@ constexpr MetricName kTimerStops{"memprofd_timer_stops_total",
 constexpr MetricName kTimerRunning{
     "memprofd_timer_running",
     "Intervals of a phase, or of a timer without tokens, that have not ended."};
+constexpr MetricName kDurations{
+    "memprofd_timer_duration_seconds",
+    "How long intervals of a timer took that were stopped with their token; limits are an eighth "
+    "off at most."};
 constexpr MetricName kValue{"memprofd_value",
                             "A number that the program shows; 0 and 1 of what is false and true."};
 constexpr MetricName kAge{"memprofd_value_age_seconds",
@@ -147,10 +151,25 @@ void add_tag(const MetricLabels& labels, const Value& value, MetricFamilies& out
   if (!value.is_more_memory) out.gauge(kMarkedBytes, labels, static_cast<double>(value.bytes));
 }
 
+// 1, 2.5 and 5 of each power of ten from a microsecond on.
+prometheus::ClientMetric::Histogram histogram_of(const Durations& durations) {
+  static constexpr double kLimits[] = {1e-6, 2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4,
+                                       5e-4, 1e-3,   2.5e-3, 5e-3, 1e-2,   2.5e-2, 5e-2, 0.1,
+                                       0.25, 0.5,    1,      2.5,  5,      10,     25,   50};
+  prometheus::ClientMetric::Histogram histogram;
+  for (const double limit : kLimits) {
+    histogram.bucket.push_back({durations.not_above(limit), limit});
+  }
+  histogram.sample_count = durations.count();
+  histogram.sample_sum = durations.seconds();
+  return histogram;
+}
+
 void add_timer(const MetricLabels& labels, const Reported& one, MetricFamilies& out) {
   out.counter(kTimerSeconds, labels, one.seconds);
   out.counter(kTimerStops, labels, static_cast<double>(one.stops));
   out.gauge(kTimerRunning, labels, static_cast<double>(one.running()));
+  if (one.durations != nullptr) out.histogram(kDurations, labels, histogram_of(*one.durations));
 }
 
 }  // namespace

@@ -148,6 +148,14 @@ TEST(ReportedText, SaysWhatItIs) {
   EXPECT_EQ(
       text({.kind = Kind::kTimer, .starts = 4, .stops = 4, .seconds = 2, .max_seconds = 0.25}),
       "4 times, 2.00 s, mean 500 ms, longest 250 ms");
+  EXPECT_EQ(text({.kind = Kind::kTimer,
+                  .starts = 3,
+                  .stops = 3,
+                  .seconds = 1.5,
+                  .max_seconds = 0.75,
+                  .durations = testing::fixed_durations()}),
+            "3 times, 1.50 s, mean 500 ms, 50 % within 671 ms, 90 % 805 ms, 99 % 805 ms, "
+            "longest 750 ms");
   EXPECT_EQ(text({.kind = Kind::kPhase, .starts = 1, .seconds = 0.0025}),
             "0 times, 2.5 ms; 1 runs");
   EXPECT_EQ(text({.kind = Kind::kTimer, .starts = 0, .stops = 2, .is_torn = true}),

@@ -39,8 +39,8 @@ class FakeRegistry : public WritableMemory {
     return slot;
   }
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
-    if (address < kRegistryAddress || out.size() > sizeof *it ||
-        address - kRegistryAddress > sizeof *it - out.size()) {
+    if (address < kRegistryAddress || out.size() > end ||
+        address - kRegistryAddress > end - out.size()) {
       ADD_FAILURE() << "outside of the registry";
       return absl::OutOfRangeError("not mapped");
     }
@@ -65,6 +65,7 @@ class FakeRegistry : public WritableMemory {
     return report.ok() ? *std::move(report) : Report();
   }
 
+  std::size_t end = sizeof(memprof_values);  // what lies behind is not the registry's
   std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
   mutable int reads = 0;
   mutable int writes = 0;

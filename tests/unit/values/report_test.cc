@@ -175,13 +175,15 @@ TEST(Report, IsTotal) {
     Registry registry;
     const memprof_values_head head = registry.it->head;
     auto* words = reinterpret_cast<std::uint64_t*>(registry.it.get());
-    for (std::size_t i = 0; i < sizeof *registry.it / 8; ++i) words[i] = random();
+    const std::size_t filled = offsetof(memprof_values, histograms[2]);
+    for (std::size_t i = 0; i < filled / 8; ++i) words[i] = random();
     registry.it->head = head;
     registry.it->head.slots_used = random() % (MEMPROF_VALUES_OWN_SLOTS + 1);
     registry.it->head.timers_used = random() % MEMPROF_VALUES_TIMERS;
     registry.it->head.lanes_used = random() % MEMPROF_VALUES_LANES;
     registry.it->head.log_next = random();
     registry.it->head.refused = round % 2;
+    registry.it->head.histogram_bytes = round % 3 == 0 ? 0 : sizeof(memprof_timer_histogram);
     for (memprof_slot& slot : registry.it->slots) {
       slot.kind %= 6;
       slot.cell %= MEMPROF_VALUES_TIMERS + 1;

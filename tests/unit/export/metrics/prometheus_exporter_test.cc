@@ -192,6 +192,18 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
                   "\"requests\",unit=\"requests\","
                   "route=\"/a\",exported_pid=\"own\",ro_ute=\"b\"}"],
             12);
+  const auto durations = [&](const std::string& what) {
+    return found[absl::StrCat("memprofd_timer_duration_seconds_", what)];
+  };
+  const std::string timer = "{pid=\"4242\",program=\"server.exe\",timer=\"handling\"";
+  EXPECT_EQ(durations("bucket" + timer + ",le=\"0.05\"}"), 0);
+  EXPECT_EQ(durations("bucket" + timer + ",le=\"0.1\"}"), 1)
+      << "its bucket has 0.1 near its middle";
+  EXPECT_EQ(durations("bucket" + timer + ",le=\"0.5\"}"), 1);
+  EXPECT_EQ(durations("bucket" + timer + ",le=\"1\"}"), 3);
+  EXPECT_EQ(durations("bucket" + timer + ",le=\"+Inf\"}"), 3);
+  EXPECT_EQ(durations("count" + timer + "}"), 3);
+  EXPECT_NEAR(durations("sum" + timer + "}"), 1.5, 1e-9);
   EXPECT_EQ(found["memprofd_timer_running{pid=\"4242\",program=\"server.exe\",timer=\"handling\"}"],
             1);
   EXPECT_EQ(

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long intervals of a program's timers took, by the buckets of its registry
+// (memprof_values_abi.h): of all lanes together. Total on whatever that memory holds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "agent-lib/include/memprof_values_abi.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+class Durations {
+ public:
+  // Known up to the width of a bucket: in [low, high). The last bucket has no end.
+  struct Range {
+    double low_seconds = 0;
+    double high_seconds = 0;
+  };
+  struct Bucket {
+    Range range;
+    std::uint64_t count = 0;
+  };
+
+  void add(const memprof_timer_histogram& lane);
+  void set_ns_per_tick(double ns_per_tick) { ns_per_tick_ = ns_per_tick; }
+
+  std::uint64_t count() const;
+  double seconds() const { return static_cast<double>(sum_ticks_) * ns_per_tick_ / 1e9; }
+  // That are not empty, from the shortest on.
+  std::vector<Bucket> buckets() const;
+  // What this share of the intervals do not exceed; nothing when there are none.
+  std::optional<Range> quantile(double share) const;
+  // How many are not longer: a bucket is on the side on which its middle lies, so that the limit is
+  // one eighth off at most.
+  std::uint64_t not_above(double seconds) const;
+  // What has come since then, of the same program.
+  Durations since(const Durations& before) const;
+
+ private:
+  Range range_of(std::uint32_t bucket) const;
+
+  double ns_per_tick_ = 1;
+  std::uint64_t sum_ticks_ = 0;
+  std::array<std::uint64_t, MEMPROF_VALUES_BUCKETS> counts_{};
+};
+using DurationsPtr = std::shared_ptr<const Durations>;
+
+// Those of all timers, by cell.
+class TimerDurations {
+ public:
+  // address: of a lane's struct memprof_lane_histograms; cells: of that lane's timers. Reads only
+  // what those have written: a page that the program has not touched yet stays untouched.
+  absl::Status add_lane(const MemoryReader& memory, std::uint64_t address,
+                        std::span<const memprof_timer_cell> cells);
+  // Null: no interval was stopped with its token.
+  DurationsPtr of(std::uint32_t cell, double ns_per_tick) const;
+
+ private:
+  std::map<std::uint32_t, Durations> by_cell_;
+};
+
+}  // namespace memprofd
