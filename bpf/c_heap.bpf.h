@@ -13,6 +13,11 @@
  *              | frames of C      |
  *     sp --->  | the agent        |
  *
+ * That word may have survived in a hole of frames of C that were called without a note since, from
+ * a frame of OCaml which lies higher. But then the return from that call is somewhere on the stack,
+ * and as it has no descriptor, it tells itself from all others. It is looked for up to B, and up to
+ * C_SEARCH_BYTES at least: so much of the stack C code has that is called so and calls malloc.
+ *
  * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
  * address into the runtime's own code, where a noalloc call has one of OCaml code.
  */
@@ -21,6 +26,9 @@
 
 /* No stack is larger. */
 #define C_STACK_MAX_BYTES (64ULL << 20)
+#define C_SEARCH_BYTES 1024u
+#define C_SEARCH_MAX_WORDS 4096u
+#define CALL_INSTRUCTION 0xe8 /* and four bytes */
 
 __u64 c_events_lost = 0;
 
@@ -28,6 +36,42 @@ static __always_inline void lose_c_event(void)
 {
 	__sync_fetch_and_add(&c_events_lost, 1);
 	count_drop(MEMPROF_DROP_C_EVENT_LOST);
+}
+
+struct memprof_c_search {
+	struct memprof_walk *walk;
+	__u64 from;
+	__u32 found;
+};
+
+/* A callback of bpf_loop: 1 ends it. */
+static long look_for_noalloc_call(__u32 index, struct memprof_c_search *search)
+{
+	__u8 instruction;
+	__u64 word;
+
+	if (memprof_read_stack_word(search->walk, search->from + 8ULL * index, &word) != 0)
+		return 1; /* the end of the stack */
+	if (!in_range(word, c_call_begin, c_call_end) ||
+	    memprof_walk_read(&instruction, 1, word - 5) != 0 || instruction != CALL_INSTRUCTION ||
+	    memprof_find_slot(word) != 0)
+		return 0;
+	search->found = 1;
+	return 1;
+}
+
+/* Whether C code may have been called without a note from what lies up to there. */
+static __always_inline bool is_called_without_note(struct memprof_walk *walk, __u64 sp, __u64 end)
+{
+	struct memprof_c_search search = {walk, sp, 0};
+	__u64 words = (end - sp) >> 3;
+
+	if (words < C_SEARCH_BYTES / 8)
+		words = C_SEARCH_BYTES / 8;
+	if (words > C_SEARCH_MAX_WORDS)
+		return true;
+	bpf_loop((__u32)words, look_for_noalloc_call, &search, 0);
+	return search.found != 0;
 }
 
 /* Where the walk begins, -1 with the reason when that is not certain. */
@@ -45,7 +89,8 @@ static __always_inline long find_c_caller4(struct memprof_walk *walk, __u64 sp, 
 		*reason = MEMPROF_DROP_C_NO_LOCK;
 		return -1;
 	}
-	if (memprof_walk_read(&below, sizeof(below), note[0] - 8) != 0 || below != note[1])
+	if (memprof_walk_read(&below, sizeof(below), note[0] - 8) != 0 || below != note[1] ||
+	    is_called_without_note(walk, (sp + 7) & ~7ULL, note[0]))
 		return -1;
 	walk->sp = note[0];
 	walk->pc = note[1];
@@ -89,10 +134,15 @@ static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, _
 	if (found == 0) {
 		memprof_walk_on(slot, -1);
 		capture->flags |= MEMPROF_CAPTURE_OF_C;
-		reason = MEMPROF_DROP_C_STACK_LOST;
 		id = capture->stack_id;
-		if (!send_stack(slot, tid))
+		/* What does not go on to its end was no stack of now. */
+		if (capture->flags & MEMPROF_CAPTURE_BROKEN) {
+			reason = MEMPROF_DROP_C_NO_RECORD;
 			id = 0;
+		} else if (!send_stack(slot, tid)) {
+			reason = MEMPROF_DROP_C_STACK_LOST;
+			id = 0;
+		}
 	}
 	if (id == 0)
 		count_drop(reason);

@@ -39,8 +39,8 @@ const volatile __u32 stat_words_offset = 0;
 const volatile __u32 young_ptr_offset = 0;
 const volatile __u32 young_end_offset = 0;
 const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
-/* C memory, in OCaml 5: where the domain state has its link to the stack of C code, and the
- * runtime's code that calls C. */
+/* C memory: where the domain state of OCaml 5 has its link to the stack of C code, and the code
+ * that calls C: the runtime's in OCaml 5, that of OCaml in OCaml 4. */
 const volatile __u32 c_stack_offset = 0;
 const volatile __u64 c_call_begin = 0;
 const volatile __u64 c_call_end = 0;

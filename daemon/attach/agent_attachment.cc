@@ -24,6 +24,21 @@ constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 constexpr int kInUsePatience = 5;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
+// The frame size of what ends a chunk of the stack (runtime/caml/stack.h).
+constexpr std::uint16_t kChunkBottom = 0xFFFF;
+
+// Where code lies that may call C: in OCaml 4 that of OCaml, which is linked in one piece, before
+// C's; in OCaml 5 the runtime's.
+AddressRange code_that_calls_c(const Target& target) {
+  if (target.abi.domains) return target.c_calls;
+  AddressRange range;
+  for (const FrameDescriptor& frame : target.frames.descriptors()) {
+    if (frame.frame_size == kChunkBottom) continue;  // in the runtime's assembler
+    if (range.begin == 0) range.begin = frame.return_address;
+    range.end = frame.return_address + 1;
+  }
+  return range;
+}
 
 }  // namespace
 
@@ -34,7 +49,7 @@ KernelConfig kernel_config(const Target& target, const AttachOptions& options) {
   config.fiber_stacks = target.abi.domains;
   config.domain_state = target.caml_state_address;
   config.c_stack_offset = target.abi.c_stack;
-  config.c_calls = target.c_calls;
+  config.c_calls = code_that_calls_c(target);
   config.bottom_of_stack_offset = target.abi.bottom_of_stack;
   config.last_return_address_offset = target.abi.last_return_address;
   config.user_callstack = target.user_callstack;

@@ -26,9 +26,9 @@ struct KernelConfig {
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
   std::uint32_t last_return_address_offset = 0;
-  // For C's memory only, in OCaml 5.
-  std::uint32_t c_stack_offset = 0;  // 0: callstacks are not known
-  AddressRange c_calls;              // the runtime's code that calls C
+  // For C's memory only.
+  std::uint32_t c_stack_offset = 0;  // OCaml 5; 0: callstacks are not known
+  AddressRange c_calls;              // the code that calls C: the runtime's, in OCaml 4 OCaml's
   // For observe mode only.
   std::uint32_t current_stack_offset = 0;  // OCaml 5
   std::uint32_t stat_words_offset = 0;     // minor, promoted, major

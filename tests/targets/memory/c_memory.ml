@@ -8,7 +8,7 @@
    blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
    comes; "minor" is a minor collection; "forbid" is a filter of seccomp that kills for mprotect;
    "known N" takes N blocks at each of many lines and answers what was taken there and what of it stays; "hold N MS" frees
-   N blocks after MS milliseconds. Answers: the bytes that C has asked for by that command, or "failed". *)
+   N blocks after MS milliseconds; "paths N M" has M threads take N blocks of each size on a path of its own. Answers: the bytes that C has asked for by that command, or "failed". *)
 
 external keep : int -> int -> int = "c_memory_keep"
 external stream : bool -> int = "c_memory_stream"
@@ -38,6 +38,59 @@ let[@inline never] remember_quickly () = keep_noalloc 1_000 + 0
 let[@inline never] remember_slowly () = keep_blocking 1_000 + 0
 let[@inline never] resize times = grow times + 0
 let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
+
+(* A block's size tells on which path it was taken: frames of [plain], [guarded] and [called], as many as the size's
+   number says, and at their end one of the leaves. *)
+module Path = struct
+  external pass : int -> unit = "c_memory_pass"
+  external pass_noalloc : int -> unit = "c_memory_pass_noalloc" [@@noalloc]
+  external pass_blocking : int -> unit = "c_memory_pass_blocking"
+  external call : (unit -> int) -> int = "c_memory_call"
+
+  let sizes = Array.init 24 (fun k -> int_of_float (1_113. *. (1.1 ** float_of_int k)))
+  let depth k = 4 + (k mod 23)
+  let choice k i = Hashtbl.hash (k, i) mod 3
+  let leaf_of k = [| "noted"; "unnoted"; "unlocked"; "noted" |].(k mod 4)
+
+  (* Leaves a note of its own where the next one's would be. *)
+  let[@inline never] deeper () = pass 24; Sys.opaque_identity ()
+
+  let[@inline never] noted k = pass sizes.(k); Sys.opaque_identity 1
+  let[@inline never] further k = pass_noalloc sizes.(k); Sys.opaque_identity 0
+  let[@inline never] unnoted k =
+    deeper ();
+    if k land 4 = 0 then begin pass_noalloc sizes.(k); Sys.opaque_identity 1 end else 1 + further k
+  let[@inline never] unlocked k = pass_blocking sizes.(k); Sys.opaque_identity 1
+
+  let rec walk k i =
+    if i = depth k then match leaf_of k with "noted" -> noted k | "unnoted" -> unnoted k | _ -> unlocked k
+    else match choice k i with 0 -> plain k i | 1 -> guarded k i | _ -> called k i
+
+  and plain k i = 1 + walk k (i + 1)
+  and guarded k i = match walk k (i + 1) with n -> n + 1 | exception Exit -> 0
+  and called k i = 1 + call (fun () -> walk k (i + 1) + 0)
+
+  let all rounds offset =
+    for round = 1 to rounds do
+      for k = 0 to Array.length sizes - 1 do
+        ignore (Sys.opaque_identity (walk ((k + offset + round) mod Array.length sizes) 0));
+        if k mod 16 = 0 then Thread.yield ()
+      done
+    done
+
+  let names = [| "plain"; "guarded"; "called" |]
+
+  (* From the leaf outwards. *)
+  let frames k = leaf_of k :: List.rev (List.init (depth k) (fun i -> names.(choice k i)))
+
+  let to_string k =
+    Printf.sprintf {|{"size":%d,"frames":[%s]}|} sizes.(k)
+      (String.concat "," (List.map (Printf.sprintf "%S") (frames k)))
+
+  let run rounds threads =
+    List.iter Thread.join (List.init threads (fun i -> Thread.create (all rounds) (7 * i)));
+    Printf.printf "{\"paths\":[%s]}\n%!" (String.concat "," (List.init (Array.length sizes) to_string))
+end
 
 (* Each at a line of its own. *)
 let known_sites =
@@ -127,6 +180,7 @@ let run = function
   | [ "known"; n ] ->
     Printf.printf "{\"sites\":[%s]}\n%!" (String.concat "," (List.init (Array.length known_sites) (known_at (int_of_string n))))
   | [ "hold"; n; ms ] -> answer (hold (int_of_string n) (int_of_string ms) + 0)
+  | [ "paths"; rounds; threads ] -> Path.run (int_of_string rounds) (int_of_string threads)
   | [ "forbid" ] -> forbid (); answer 0
   | _ -> print_endline "failed"
 

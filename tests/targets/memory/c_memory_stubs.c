@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <caml/alloc.h>
+#include <caml/callback.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
 #include <caml/signals.h>
@@ -109,6 +110,41 @@ value c_memory_kinds(value unit) {
   for (int i = 0; i < 6; i++) i == 3 ? by_pointer(parts[i]) : free(parts[i]);
   free(NULL);
   return Val_long(8075);
+}
+
+/* ---------------------------------------------------------------- blocks at the end of known paths
+ */
+
+static void take_and_free(size_t bytes) {
+  char* volatile block = malloc(bytes); /* the compiler would leave both out */
+
+  block[0] = 'p';
+  free(block);
+}
+
+value c_memory_pass(value size) {
+  take_and_free((size_t)Long_val(size));
+  return Val_unit;
+}
+
+/* Without a note of the runtime's that it was called. */
+value c_memory_pass_noalloc(value size) { return c_memory_pass(size); }
+
+value c_memory_pass_blocking(value size) {
+  size_t bytes = (size_t)Long_val(size);
+
+  caml_enter_blocking_section();
+  take_and_free(bytes);
+  caml_leave_blocking_section();
+  take_and_free(bytes);
+  return Val_unit;
+}
+
+value c_memory_call(value function) {
+  value result = caml_callback(function, Val_unit);
+
+  take_and_free(40); /* after OCaml code: of the caller, not of what was called */
+  return result;
 }
 
 /* ---------------------------------------------------------------- blocks of known sizes */
