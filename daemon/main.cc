@@ -228,6 +228,7 @@ bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds p
 
 DaemonOptions daemon_options(const Config& config) {
   DaemonOptions options;
+  options.cmt = config.heap_cmt;
   options.attach.agent_path = config.agent_path.empty() ? default_agent_path() : config.agent_path;
   options.attach.no_inject = config.no_inject;
   options.attach.follow_forks = config.follow_forks;

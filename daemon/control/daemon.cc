@@ -441,6 +441,13 @@ absl::StatusOr<std::uint32_t> Daemon::adjust(int pid, const ReportControl& contr
   return control_report(program->memory(), program->registry(), control);
 }
 
+absl::StatusOr<std::vector<std::string>> Daemon::keep_values(int pid, const KeepRequest& request) {
+  ASSIGN_OR_RETURN(const auto program, value_program(pid));
+  KeepRequest with_types = request;
+  with_types.types = &types_;
+  return memprofd::keep_values(*program, with_types);
+}
+
 absl::StatusOr<RequestAnswer> Daemon::ask(int pid, const ReportRequest& request,
                                           const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const auto program, telling_program(pid));
@@ -450,8 +457,18 @@ absl::StatusOr<RequestAnswer> Daemon::ask(int pid, const ReportRequest& request,
 absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
                                                  const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const auto program, value_program(pid));
-  return memprofd::read_values(*program, request, wanted);
+  ValuesRequest with_types = request;
+  with_types.types = &types_;
+  return memprofd::read_values(*program, with_types, wanted);
 }
+
+namespace {
+
+bool tells_something(ValueProgram& program) {
+  return program.registry() != 0 || !program.kept().empty();
+}
+
+}  // namespace
 
 // On the value keeper's thread.
 std::vector<TellingTarget> Daemon::telling_targets() {
@@ -459,7 +476,7 @@ std::vector<TellingTarget> Daemon::telling_targets() {
   auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
     std::vector<TellingTarget> telling;
     for (auto& [pid, session] : targets_) {
-      if (!session->attached() || session->values()->registry() == 0) continue;
+      if (!session->attached() || !tells_something(*session->values())) continue;
       telling.push_back({session->values(), [this, lane = session->lane()](ValueSample sample) {
                            ingest_.post([lane, sample = std::move(sample)]() mutable {
                              lane->note_values(std::move(sample));

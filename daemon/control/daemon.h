@@ -49,6 +49,7 @@ struct DaemonOptions {
   std::size_t history_bytes = 0;            // of all targets together
   // How long the counts of a target that has ended stay.
   std::chrono::seconds retention{};
+  std::vector<std::string> cmt;  // places of compilers' files
 };
 
 class Daemon : public ProfilerService {
@@ -77,6 +78,8 @@ class Daemon : public ProfilerService {
                                         const HeapClient& client) override;
   absl::StatusOr<std::uint32_t> resume(int pid) override;
   absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override;
+  absl::StatusOr<std::vector<std::string>> keep_values(int pid,
+                                                       const KeepRequest& request) override;
   absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
                                     const std::function<bool()>& wanted) override;
   absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
@@ -154,6 +157,7 @@ class Daemon : public ProfilerService {
   CallDesk call_desk_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
   std::thread control_;
+  const GuardedTypes types_{options_.cmt};
   std::unique_ptr<ValueKeeper> value_keeper_;
 };
 

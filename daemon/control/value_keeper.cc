@@ -49,13 +49,15 @@ void ValueKeeper::run() {
 
 void ValueKeeper::look() {
   for (const TellingTarget& target : list_()) {
+    const std::vector<ModuleField> kept = target.program->kept().all();
     const auto answer = read_values(
         *target.program,
-        {.only_reported = true, .in_a_hurry = true, .only_looks_on = true, .patience = kPatience},
+        {.fields = kept, .in_a_hurry = true, .only_looks_on = true, .patience = kPatience},
         [this] { return stop_.wait({}); });
-    if (answer.ok() && answer->why_no_report.empty()) {
-      target.keep(sample_of(answer->report, tick_now().ns));
-    }
+    if (!answer.ok() || !answer->why_no_report.empty()) continue;
+    ValueSample sample = sample_of(answer->report, tick_now().ns);
+    add_values(answer->values, kept, sample);
+    target.keep(std::move(sample));
   }
 }
 

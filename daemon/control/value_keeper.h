@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the history of what targets say about themselves: a thread of its own, which reads all of
+// Keeps the history of what targets say about themselves, and of values of their modules that
+// somebody has chosen: a thread of its own, which reads all of
 // them once a second, from outside. It only looks on: functions are evaluated and lines are kept
 // for who asks or scrapes. What it takes of a processor is bounded: the more there is to read, the
 // less often it does.
@@ -17,7 +18,7 @@
 
 namespace memprofd {
 
-// A target that says something about itself.
+// A target that says something about itself, or of which values are kept.
 struct TellingTarget {
   std::shared_ptr<ValueProgram> program;
   std::function<void(ValueSample)> keep;  // its times are of CLOCK_MONOTONIC

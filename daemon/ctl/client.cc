@@ -264,6 +264,11 @@ absl::StatusOr<pb::AdjustResponse> Client::adjust(const pb::AdjustRequest& reque
                                   kTimeoutSeconds);
 }
 
+absl::StatusOr<pb::KeepValuesResponse> Client::keep_values(const pb::KeepValuesRequest& request) {
+  return call<pb::KeepValuesResponse>(*stub_->values, &pb::Values::Stub::KeepValues, request,
+                                      kTimeoutSeconds);
+}
+
 absl::StatusOr<std::uint32_t> Client::resume(int pid) {
   pb::ResumeRequest request;
   request.set_pid(pid);

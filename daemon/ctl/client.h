@@ -56,6 +56,7 @@ class Client {
   absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request);
   absl::StatusOr<pb::AdjustResponse> adjust(const pb::AdjustRequest& request);
+  absl::StatusOr<pb::KeepValuesResponse> keep_values(const pb::KeepValuesRequest& request);
   absl::StatusOr<pb::TraceInfo> start_trace(const pb::TraceOptions& options);
   absl::StatusOr<pb::TraceInfo> stop_trace(std::uint64_t id);
   absl::StatusOr<pb::ListTracesResponse> list_traces();

@@ -59,8 +59,10 @@ struct Options {
   bool with_lines = false;  // value-history
   // watch
   std::vector<std::string> watched;  // names
-  double watch_period = 1;           // seconds
-  std::uint64_t watch_times = 0;     // 0: until it is ended
+  bool keep_watched = false;
+  bool forget_watched = false;
+  double watch_period = 1;        // seconds
+  std::uint64_t watch_times = 0;  // 0: until it is ended
   // trace-calls
   std::string calls_pattern;
   std::uint64_t max_hits = 0;  // a second; 0: the daemon's default

@@ -382,6 +382,11 @@ class CommandLine {
     watch->add_option("-n,--count", options_.watch_times, "End after so many looks");
     watch->add_flag("--contents", options_.with_contents,
                     "Show what is in strings, which may be secret");
+    CLI::Option* keep = watch->add_flag(
+        "--keep", options_.keep_watched,
+        "Have memprofd keep the numbers of those values of modules for value-history, and end");
+    watch->add_flag("--forget", options_.forget_watched, "Have memprofd keep them no longer")
+        ->excludes(keep);
     add_format(watch, {ctl::kTable, ctl::kJson});
   }
 

@@ -70,6 +70,17 @@ absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, C
   return true;
 }
 
+// Has memprofd keep what is watched, of modules, over time; or no longer.
+absl::Status keep(const Options& options, Client& client, int pid) {
+  pb::KeepValuesRequest request;
+  request.set_pid(pid);
+  request.set_pattern(any_of(options.watched));
+  request.set_forget(options.forget_watched);
+  ASSIGN_OR_RETURN(const pb::KeepValuesResponse kept, client.keep_values(request));
+  const std::string names = kept.names().empty() ? "nothing" : absl::StrJoin(kept.names(), ", ");
+  return print(absl::StrCat("kept of modules of pid ", pid, ": ", printable(names), "\n"));
+}
+
 }  // namespace
 
 absl::Status run_resume(const Options& options) {
@@ -85,6 +96,7 @@ absl::Status run_watch(const Options& options) {
   Client client(options.endpoint);
   pb::ListValuesRequest request;
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
+  if (options.keep_watched || options.forget_watched) return keep(options, client, pid);
   request.set_pid(pid);
   request.set_pattern(any_of(options.watched));
   request.set_with_contents(options.with_contents);

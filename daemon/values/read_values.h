@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@
 namespace memprofd {
 
 struct ValuesRequest {
-  std::string pattern;  // RE2, found anywhere in the name; empty: all
+  std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
+  const GuardedTypes* types =
+      nullptr;  // where names in the source may be; null: they are not asked for
   // Also what never changes: functions, constants.
   bool with_constants = false;
   bool with_contents = false;   // of strings, which may be secret
@@ -34,6 +37,9 @@ struct ValuesRequest {
   std::size_t limit = 1000;     // of values of modules
   // No modules: only what the program says of itself.
   bool only_reported = false;
+  bool only_modules = false;  // the other way round
+  // The only ones of modules, whatever the pattern says.
+  std::optional<std::vector<ModuleField>> fields;
   // Does not wait for functions that the program evaluates for who has just begun to look, and not
   // long for memory that does not answer.
   bool in_a_hurry = false;
@@ -44,8 +50,10 @@ struct ValuesRequest {
 };
 
 struct NamedValue {
-  std::string module;  // empty: not known
+  std::size_t place = 0;  // of the module, in ValueProgram::Found::modules
+  std::string module;     // empty: not known
   std::uint32_t field = 0;
+  FieldName source;  // in the source
   std::string name() const;
   Value value;
 };
@@ -55,6 +63,7 @@ struct ValuesAnswer {
   Report report;                   // of names that the pattern finds
   std::string why_no_report;       // one line: it says something that cannot be read
   std::vector<NamedValue> values;  // by module's address, then field
+  std::vector<std::string> kept;   // names of modules that are kept over time
   std::uint64_t fields = 0;        // of modules that the pattern finds
   std::uint64_t left_out = 0;      // beyond the limit
   std::uint64_t repeated = 0;      // tries that the collector overtook

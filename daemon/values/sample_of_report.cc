@@ -23,23 +23,20 @@ bool is_stale(const Reported& one, std::uint64_t now_ns) {
 
 class Sampling {
  public:
-  Sampling(const Reported& one, ValueSample& out) : one_(one), out_(out) {}
+  // Numbers of that series, but for their quantity.
+  Sampling(ValueSeries series, ValueSample& out) : series_(std::move(series)), out_(out) {}
 
   void add(ValueQuantity quantity, double number) {
     if (!std::isfinite(number)) return;
-    ValueSeries series{.kind = static_cast<ValueSeries::Kind>(one_.kind),
-                       .quantity = quantity,
-                       .name = one_.name,
-                       .labels = one_.labels,
-                       .unit = one_.unit};
-    out_.numbers.emplace_back(std::move(series), number);
+    series_.quantity = quantity;
+    out_.numbers.emplace_back(series_, number);
   }
   void add_size(ValueQuantity quantity, std::uint64_t size) {
     add(quantity, static_cast<double>(size));
   }
 
  private:
-  const Reported& one_;
+  ValueSeries series_;
   ValueSample& out_;
 };
 
@@ -93,13 +90,32 @@ ValueLine line_of(const ReportedLine& line, std::uint64_t now_ns) {
           .text = line.text};
 }
 
+ValueSeries series_of(const Reported& one) {
+  return {.kind = static_cast<ValueSeries::Kind>(one.kind),
+          .name = one.name,
+          .labels = one.labels,
+          .unit = one.unit};
+}
+
 }  // namespace
+
+void add_values(const std::vector<NamedValue>& values, const std::vector<ModuleField>& kept,
+                ValueSample& sample) {
+  for (const NamedValue& named : values) {
+    const auto as = std::find_if(kept.begin(), kept.end(), [&](const ModuleField& one) {
+      return one.module == named.place && one.field == named.field;
+    });
+    if (named.value.is_changing || as == kept.end()) continue;
+    Sampling out({.kind = ValueSeries::Kind::kValue, .name = as->name}, sample);
+    add_value(named.value, out);
+  }
+}
 
 ValueSample sample_of(const Report& report, std::uint64_t now_ns) {
   ValueSample sample{.time_ns = now_ns};
   for (const Reported& one : report.all) {
     if (one.is_off() || one.is_torn || is_stale(one, now_ns)) continue;
-    Sampling out(one, sample);
+    Sampling out(series_of(one), sample);
     if (one.kind == Reported::Kind::kPoint) {
       out.add(ValueQuantity::kHits, static_cast<double>(one.hits));
     } else if (one.has_value()) {

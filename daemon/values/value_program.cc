@@ -70,6 +70,20 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
   return clock;
 }
 
+std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
+                                                      const GuardedTypes& types) {
+  const std::lock_guard lock(names_mutex_);
+  if (names_ == nullptr) {
+    std::vector<GuardedTypes::Unit> units;
+    for (const ModuleBlocks::Module& module : found.modules) {
+      units.push_back({module.name, module.count});
+    }
+    names_ = std::make_shared<const FieldNames>(
+        types.names(static_cast<std::uint32_t>(pid_), exe_, abi_.version, units));
+  }
+  return names_;
+}
+
 std::string ValueProgram::function_at(std::uint64_t code) const {
   // Symbols are looked up as of a call, whose return address is behind it.
   const auto found = symbolizer_->locations(code + 1, -1);

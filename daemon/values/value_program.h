@@ -12,8 +12,11 @@
 #include "absl/status/statusor.h"
 #include "daemon/discover/target.h"
 #include "daemon/snapshot/taking/module_blocks.h"
+#include "daemon/snapshot/types/guarded_types.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/values/field_names.h"
 #include "daemon/values/heap_clock.h"
+#include "daemon/values/kept_values.h"
 
 namespace memprofd {
 
@@ -31,12 +34,16 @@ class ValueProgram {
   // the program cannot be read.
   absl::StatusOr<std::shared_ptr<const Found>> found();
 
+  // Names in the source. Looks for its files at the first call, which may take seconds.
+  std::shared_ptr<const FieldNames> names(const Found& found, const GuardedTypes& types);
+
   int pid() const { return pid_; }
   const WritableMemory& memory() const { return *memory_; }
   // Where the program says something of itself; 0: nowhere. Gives up soon on memory that hangs.
   std::uint64_t registry() const { return registry_; }
   const WritableMemory& quick_memory() const { return memory_->quick(); }
   absl::StatusOr<std::vector<Mapping>> mappings() const { return memory_->maps(); }
+  KeptValues& kept() { return kept_; }
   // "Server.handle", or empty.
   std::string function_at(std::uint64_t code) const;
 
@@ -55,8 +62,11 @@ class ValueProgram {
   const SharedBudget budget_;
   const std::shared_ptr<Symbolizer> symbolizer_;
 
+  KeptValues kept_;
   std::mutex mutex_;
   std::shared_ptr<const Found> found_;  // guarded by mutex_; null: not yet
+  std::mutex names_mutex_;
+  std::shared_ptr<const FieldNames> names_;  // guarded by names_mutex_; null: not yet
 };
 
 }  // namespace memprofd

@@ -4,12 +4,17 @@
 import json
 import math
 import pathlib
+import re
+import sys
 import time
 import unittest
 
 import harness
 from api import ask, post
 from harness import TARGETS, TARGETS5, E2ETest, eventually
+
+sys.path.append(str(harness.ROOT / "tests/e2e"))
+from test_values import SOURCE, fields_of  # noqa: E402
 
 HITS, SECONDS, STOPS, RUNNING, NUMBER, SIZE = (f"VALUE_QUANTITY_{name}" for name in
                                               ("HITS", "SECONDS", "STOPS", "RUNNING", "NUMBER", "SIZE"))
@@ -117,7 +122,7 @@ class History(HistoryTest):
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         eventually(lambda: self.history(daemon, target.pid)["series"], "it is read")
-        for what in ("value_lines", "values", "resume"):
+        for what in ("value_lines", "values", "resume", "adjust", "keep_values"):
             status, said = post(daemon, what, pid=target.pid)
             self.assertEqual((403, True), (status, "--web.enable-control" in said), what)
         self.assertEqual({"series": [], "lines": []}, {
@@ -139,11 +144,85 @@ class History(HistoryTest):
         status, text = post(daemon, "values", pid=target.pid, pattern="^graph$", graph_nodes=100, with_contents=True)
         self.assertEqual(10, len(json.loads(text)["reported"][0]["value"]["graph"]))
         self.assertRegex(daemon.stderr(), rf"pid {target.pid}: contents of values by 127.0.0.1.*: done")
+        for enabled in (False, True):
+            status, text = post(daemon, "adjust", pid=target.pid, pattern="^twice$", enabled=enabled, period_ms=250)
+            self.assertEqual((200, 1), (status, json.loads(text)["count"]))
+            twice, = json.loads(post(daemon, "values", pid=target.pid, pattern="^twice$", only_reported=True)[1])["reported"]
+            self.assertEqual((not enabled, 250), (twice["is_off"], twice["period_ms"]))
+        self.assertRegex(daemon.stderr(), rf"pid {target.pid}: adjust '\^twice\$' \(off, period 250 ms\) by 127.0.0.1.*: done")
+        self.assertEqual(404, post(daemon, "adjust", pid=target.pid, pattern="^no$", enabled=False)[0])
         target.send("pause here 3600000")
         eventually(lambda: json.loads(post(daemon, "values", pid=target.pid, only_reported=True)[1])["waiting"] == 1, "it waits")
         self.assertEqual((200, 1), (lambda status, text: (status, json.loads(text)["waiting"]))(*post(daemon, "resume", pid=target.pid)))
         self.assertTrue(json.loads(target.read_line())["resumed"])
         self.assertEqual(400, ask(daemon, "POST", "/api/v1/values", {"pid": target.pid})[0], "no other site may")
+
+
+class Kept(HistoryTest):
+    """Values of modules of a program that nobody has prepared."""
+
+    def kept(self, daemon, *arguments):
+        return daemon.ctl("watch", *arguments).stdout
+
+    def check_version(self, folder):
+        target = self.target("values", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe", "--web.enable-control")
+        names = [f"Values[{fields_of(SOURCE).index(name)}]" for name in ("count", "word", "table")]
+        pattern = "|".join(f"^{re.escape(name)}$" for name in names)
+        target.command("set 1234")
+        self.assertEqual(f"kept of modules of pid {target.pid}: {', '.join(names)}\n", self.kept(daemon, "--keep", pattern))
+        count, word, table = names
+        answer = self.wait_last(daemon, target.pid, count, NUMBER, 1234)
+        self.assertEqual(1234, self.column(answer, table, SIZE)[-1])
+        self.assertEqual(34, self.column(answer, word, SIZE)[-1], "numbers of strings, not what they hold")
+        self.assertEqual(set(names), {one["name"] for one in answer["series"]}, "nothing else is kept")
+        target.command("set 7")
+        answer = self.wait_last(daemon, target.pid, table, SIZE, 7)
+        self.assertEqual([1234, 7], list(dict.fromkeys(self.column(answer, table, SIZE))))
+        self.check_http(daemon, target, count)
+        self.check_end(daemon, target, count, table)
+
+    def check_http(self, daemon, target, name):
+        status, text = post(daemon, "keep_values", pid=target.pid, pattern=f"^{re.escape(name)}$")
+        self.assertEqual((200, 3), (status, len(json.loads(text)["names"])), "it is kept already")
+        self.assertEqual(3, len(json.loads(post(daemon, "values", pid=target.pid, only_reported=True)[1])["kept"]))
+        self.assertRegex(daemon.stderr(), rf"pid {target.pid}: keep values '.*' by 127.0.0.1.*: done")
+        self.assertRegex(daemon.stderr(), rf"pid {target.pid}: keep values '.*' by user 0.*: done")
+        done = daemon.ctl("watch", "--keep", "no such value", check=False)
+        self.assert_one_line(done.stderr, "no value of a module of pid", "memprofctl values")
+
+    def check_end(self, daemon, target, first, second):
+        """What is forgotten has no more numbers, and keeps those that it had."""
+        self.kept(daemon, "--forget", f"^{re.escape(first)}$")
+        target.command("set 99")
+        answer = self.wait_last(daemon, target.pid, second, SIZE, 99)
+        self.assertEqual({1234, 7}, set(self.column(answer, first, NUMBER)))
+        self.assertEqual(f"kept of modules of pid {target.pid}: nothing\n", self.kept(daemon, "--forget", "."))
+
+    def test_names_of_the_source(self):
+        """Where the compiler's files are, values have their names and types, and are found and kept by those."""
+        target = self.target("demo_server")
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe", "--snapshot.cmt", TARGETS / "obj")
+        names = {"table": "Demo_server.Sessions.table", "clock": "Demo_server.Cache.clock"}
+        found = {value["source_name"]: value for value in
+                 json.loads(daemon.ctl("values", r"^Demo_server\.", "-o", "json").stdout)["values"]}
+        self.assertEqual("(int, Demo_server.Sessions.session) Hashtbl.t", found[names["table"]]["source_type"])
+        self.assertEqual("VALUE_KIND_TABLE", found[names["table"]]["value"]["kind"])
+        self.assertEqual("VALUE_KIND_REFERENCE", found["Demo_server.requests_per_second"]["value"]["kind"])
+        place = found[names["table"]]["name"]
+        listed = daemon.ctl("values", f"^{re.escape(place)}$").stdout
+        self.assertRegex(listed, r"Demo_server\.Sessions\.table : \(int, Demo_server.Sessions.session\) Hashtbl.t +Hashtbl of \d+ ")
+        watched = daemon.ctl("watch", names["clock"], "-n", "1").stdout
+        self.assertRegex(watched, r"  Demo_server\.Cache\.clock  ref \d+\n")
+        told = self.kept(daemon, "--keep", r"Sessions\.table")
+        self.assertEqual(f"kept of modules of pid {target.pid}: {names['table']}\n", told)
+        eventually(lambda: self.column(self.history(daemon, target.pid), names["table"], SIZE), "it is kept")
+
+    def test_ocaml4(self):
+        self.check_version(TARGETS)
+
+    def test_ocaml5(self):
+        self.check_version(TARGETS5)
 
 
 class Lasting(HistoryTest):

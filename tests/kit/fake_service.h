@@ -306,6 +306,12 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return values.report.waiting;
   }
+  absl::StatusOr<std::vector<std::string>> keep_values(int pid,
+                                                       const KeepRequest& request) override {
+    record(absl::StrCat(request.forget ? "forget " : "keep ", pid, " ", request.pattern));
+    if (absl::Status status = failure(); !status.ok()) return status;
+    return std::vector<std::string>{"Cache[3]", "Cache[4]"};
+  }
   absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override {
     record(absl::StrCat("adjust ", pid, " ", control.pattern, " ", control.labels.size(), " ",
                         control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",

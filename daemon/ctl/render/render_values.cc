@@ -159,13 +159,19 @@ std::string value_text(const pb::Value& value) {
                       ")");
 }
 
+const std::string& name_of(const pb::NamedValue& named) {
+  return named.source_name().empty() ? named.name() : named.source_name();
+}
+
 std::string render_values(const pb::ListValuesResponse& values, const Style& style) {
   TextTable table({{"NAME"}, {"VALUE"}});
   for (const pb::Reported& one : values.reported()) {
     table.add_row({reported_name(one), reported_text(one)});
   }
   for (const pb::NamedValue& named : values.values()) {
-    table.add_row({printable(named.name()),
+    const bool has_type = !named.source_type().empty() && named.source_type() != "_";
+    const std::string type = has_type ? " : " + named.source_type() : "";
+    table.add_row({printable(name_of(named) + type),
                    value_text(named.value()) + (named.value().is_changing() ? " (changing)" : "")});
   }
   std::string text = absl::StrJoin(table.lines(style.width), "\n") + "\n";

@@ -11,6 +11,9 @@ namespace memprofd::ctl {
 
 std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style);
 
+// "Cache.table" where that is known, else "Cache[3]".
+const std::string& name_of(const ::memprof::v1::NamedValue& named);
+
 // "ref 5", "{1; 2.5; ..}", "Hashtbl of 12 in 16 buckets, 7 empty, longest chain 3", "string of 12
 // bytes".
 std::string value_text(const ::memprof::v1::Value& value);

@@ -42,7 +42,7 @@ std::string WatchedValues::update(const pb::ListValuesResponse& values, std::int
     show(reported_name(one), {reported_text(one), one.hits(), unix_ns});
   }
   for (const pb::NamedValue& one : values.values()) {
-    show(printable(one.name()), {value_text(one.value()), 0, unix_ns});
+    show(printable(name_of(one)), {value_text(one.value()), 0, unix_ns});
   }
   return out;
 }

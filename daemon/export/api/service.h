@@ -55,6 +55,10 @@ class ProfilerService : public SnapshotSource {
   // Switches observations that the target names off or on, or changes their period; how many.
   // Errors as of control_report(); kFailedPrecondition: the target says nothing of itself.
   virtual absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) = 0;
+  // Chooses values of modules that are kept over time; the names of all that are. Errors as of
+  // memprofd::keep_values().
+  virtual absl::StatusOr<std::vector<std::string>> keep_values(int pid,
+                                                               const KeepRequest& request) = 0;
   // Has the target do what it answers by a name; errors as of ask_report().
   virtual absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
                                             const std::function<bool()>& wanted) = 0;

@@ -6,7 +6,6 @@
 
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/request_checks.h"
-#include "daemon/query/past_values.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 #include "daemon/values/value_graph.h"
@@ -19,7 +18,6 @@ namespace pb = ::memprof::v1;
 constexpr std::uint32_t kUsualLimit = 1000;
 constexpr std::uint32_t kMaxLimit = 100'000;
 constexpr double kUsualTimeout = 10;  // seconds
-constexpr std::uint32_t kMaxPoints = 10'000;
 
 pb::ValueKind to_proto(ValueKind kind) {
   switch (kind) {
@@ -85,15 +83,6 @@ const char* text_of(WhyUnread why) {
   return "";
 }
 
-void put_labels(const ValueLabels& labels,
-                google::protobuf::RepeatedPtrField<pb::ReportedLabel>& out) {
-  for (const auto& [key, value] : labels) {
-    pb::ReportedLabel& label = *out.Add();
-    label.set_key(valid_utf8(key));
-    label.set_value(valid_utf8(value));
-  }
-}
-
 void set_range(const Durations::Range& range, pb::DurationRange& out) {
   out.set_low_seconds(range.low_seconds);
   out.set_high_seconds(range.high_seconds);
@@ -112,6 +101,8 @@ void add_durations(const Durations& durations, pb::Durations& out) {
   if (const auto rest = durations.quantile(0.99)) set_range(*rest, *out.mutable_p99());
 }
 
+void put_value(const Value& value, pb::Value& out);
+
 pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   pb::Reported out;
   out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(one.kind) + 1));
@@ -124,7 +115,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
   if (one.durations != nullptr) add_durations(*one.durations, *out.mutable_durations());
-  if (one.has_value()) *out.mutable_value() = to_proto(one.value);
+  if (one.has_value()) put_value(one.value, *out.mutable_value());
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
   out.set_is_changing(one.is_torn);
@@ -155,84 +146,53 @@ void add_report(const Report& report, pb::ListValuesResponse& out) {
 void add_graph(const ValueGraph& graph, pb::Value& out) {
   for (const GraphNode& node : graph.nodes) {
     pb::GraphNode& to = *out.add_graph();
-    *to.mutable_value() = to_proto(node.value);
+    put_value(node.value, *to.mutable_value());
     to.set_references(node.references);
     for (const GraphField& field : node.fields) {
       pb::GraphField& out_field = *to.add_fields();
       out_field.set_node(field.node);
-      if (field.node == 0) *out_field.mutable_value() = to_proto(field.value);
+      if (field.node == 0) put_value(field.value, *out_field.mutable_value());
     }
   }
   out.set_graph_is_cut(graph.is_cut);
 }
 
-pb::ValueSeries to_proto(const PastSeries& past) {
-  pb::ValueSeries out;
-  out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(past.series->kind) + 1));
-  out.set_quantity(static_cast<pb::ValueQuantity>(static_cast<int>(past.series->quantity) + 1));
-  out.set_name(valid_utf8(past.series->name));
-  put_labels(past.series->labels, *out.mutable_labels());
-  out.set_unit(valid_utf8(past.series->unit));
-  out.mutable_lasts()->Add(past.lasts.begin(), past.lasts.end());
-  out.mutable_lows()->Add(past.lows.begin(), past.lows.end());
-  out.mutable_highs()->Add(past.highs.begin(), past.highs.end());
-  return out;
-}
-
-pb::PastLine to_proto(const ValueLine& line) {
-  pb::PastLine out;
-  out.set_number(line.number);
-  out.set_time_unix_ns(static_cast<std::int64_t>(line.time_ns));
-  out.set_text(valid_utf8(line.text));
-  out.set_is_cut(line.is_cut);
-  out.set_is_pause(line.kind == ValueLine::Kind::kPause);
-  return out;
-}
-
-pb::GetValueHistoryResponse to_proto(const PastValues& past, bool with_lines) {
-  pb::GetValueHistoryResponse out;
-  for (const std::uint64_t time_ns : past.times_ns) {
-    out.add_times_unix_ns(static_cast<std::int64_t>(time_ns));
-  }
-  for (const PastSeries& series : past.series) *out.add_series() = to_proto(series);
-  for (const PhaseSpan& phase : past.phases) {
-    pb::PhaseSpan& to = *out.add_phases();
-    to.set_name(valid_utf8(phase.name));
-    to.set_begin_unix_ns(static_cast<std::int64_t>(phase.begin_ns));
-    to.set_end_unix_ns(static_cast<std::int64_t>(phase.end_ns));
-  }
-  out.set_left_out_phases(past.left_out_phases);
-  for (const ValueLinePtr& line : past.lines) {
-    if (line->kind == ValueLine::Kind::kPause) *out.add_pauses() = to_proto(*line);
-    if (with_lines) *out.add_lines() = to_proto(*line);
-  }
-  *out.mutable_range() = to_proto(past.range);
-  return out;
-}
-
-}  // namespace
-
-pb::Value to_proto(const Value& value) {
-  pb::Value out;
+void put_value(const Value& value, pb::Value& out) {
   out.set_kind(to_proto(value.kind));
   out.set_integer(value.integer);
   out.set_number(value.number);
   out.set_size(value.size);
   out.set_size_is_least(value.is_longer);
   out.set_tag(value.tag);
-  out.set_text(valid_utf8(value.text));
+  if (!value.text.empty()) out.set_text(valid_utf8(value.text));
   out.set_is_cut(value.is_cut);
   out.set_buckets(value.buckets);
   out.set_chains_counted(value.chains_counted);
   out.set_empty_buckets(value.empty_buckets);
   out.set_longest_chain(value.longest_chain);
   out.mutable_chains()->Add(value.chains.begin(), value.chains.end());
-  for (const Value& field : value.fields) *out.add_fields() = to_proto(field);
+  for (const Value& field : value.fields) put_value(field, *out.add_fields());
   out.set_bytes(value.bytes);
   out.set_bytes_is_least(value.is_more_memory);
   out.set_is_changing(value.is_changing);
-  out.set_why_unread(text_of(value.why));
+  if (value.why != WhyUnread::kNone) out.set_why_unread(text_of(value.why));
   if (value.graph != nullptr) add_graph(*value.graph, out);
+}
+
+}  // namespace
+
+void put_labels(const ValueLabels& labels,
+                google::protobuf::RepeatedPtrField<pb::ReportedLabel>& out) {
+  for (const auto& [key, value] : labels) {
+    pb::ReportedLabel& label = *out.Add();
+    label.set_key(valid_utf8(key));
+    label.set_value(valid_utf8(value));
+  }
+}
+
+pb::Value to_proto(const Value& value) {
+  pb::Value out;
+  put_value(value, out);
   return out;
 }
 
@@ -263,8 +223,11 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
     out.set_module(valid_utf8(named.module));
     out.set_field(named.field);
     out.set_name(valid_utf8(named.name()));
-    *out.mutable_value() = to_proto(named.value);
+    if (!named.source.name.empty()) out.set_source_name(named.source.name);
+    if (!named.source.type.empty()) out.set_source_type(named.source.type);
+    put_value(named.value, *out.mutable_value());
   }
+  for (const std::string& name : answer.kept) response.add_kept(valid_utf8(name));
   response.set_fields(answer.fields);
   response.set_left_out(answer.left_out);
   response.set_repeated_reads(answer.repeated);
@@ -294,6 +257,16 @@ absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest
   return response;
 }
 
+absl::StatusOr<pb::KeepValuesResponse> ValuesService::keep(const pb::KeepValuesRequest& request) {
+  RETURN_IF_ERROR(check_pid(request.pid()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   service_.keep_values(
+                       request.pid(), {.pattern = request.pattern(), .forget = request.forget()}));
+  pb::KeepValuesResponse response;
+  for (const std::string& name : names) response.add_names(valid_utf8(name));
+  return response;
+}
+
 absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request,
                                                    const std::function<bool()>& wanted) {
   RETURN_IF_ERROR(check_pid(request.pid()));
@@ -319,20 +292,6 @@ absl::StatusOr<pb::GetValueHistoryResponse> ValuesService::history(
     const pb::GetValueHistoryRequest& request) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
   return value_history(*target, request);
-}
-
-absl::StatusOr<pb::GetValueHistoryResponse> value_history(
-    const TargetSnapshot& target, const pb::GetValueHistoryRequest& request) {
-  ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target.now_ns()));
-  PastValuesQuery query{.pattern = request.pattern()};
-  if (request.points() > 0) query.points = std::min(request.points(), kMaxPoints);
-  ASSIGN_OR_RETURN(const PastValues past, past_values(target, range, query));
-  pb::GetValueHistoryResponse response = to_proto(past, request.with_lines());
-  if (target.values == nullptr) return response;
-  response.set_oldest_unix_ns(static_cast<std::int64_t>(target.values->oldest_ns()));
-  response.set_lost_lines(target.values->lost_lines);
-  response.set_refused_series(target.values->refused);
-  return response;
 }
 
 }  // namespace memprofd

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/service.h"
@@ -25,6 +26,9 @@ class ValuesService {
 
   absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request);
 
+  absl::StatusOr<::memprof::v1::KeepValuesResponse> keep(
+      const ::memprof::v1::KeepValuesRequest& request);
+
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request,
                                                  const std::function<bool()>& wanted);
 
@@ -36,7 +40,13 @@ class ValuesService {
   ProfilerService& service_;
 };
 
+// What was asked, as memprofd's log has it: "adjust 'queue' {route=/a} (off, period 100 ms)".
+std::string text_of(const ::memprof::v1::AdjustRequest& request);
+std::string text_of(const ::memprof::v1::KeepValuesRequest& request);
+
 ::memprof::v1::Value to_proto(const Value& value);
+void put_labels(const ValueLabels& labels,
+                google::protobuf::RepeatedPtrField<::memprof::v1::ReportedLabel>& out);
 // What a target has said about itself. kInvalidArgument when the request makes no sense.
 absl::StatusOr<::memprof::v1::GetValueHistoryResponse> value_history(
     const TargetSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);

@@ -12,23 +12,6 @@ namespace memprofd {
 
 namespace pb = ::memprof::v1;
 
-namespace {
-
-// "adjust 'queue' {route=/a} (off, period 100 ms)"
-std::string name_of(const pb::AdjustRequest& request) {
-  std::string name = absl::StrCat("adjust '", request.pattern(), "'");
-  for (const pb::ReportedLabel& label : request.labels()) {
-    absl::StrAppend(&name, " {", label.key(), "=", label.value(), "}");
-  }
-  std::string what = !request.has_enabled() ? "" : request.enabled() ? "on" : "off";
-  if (request.has_period_ms()) {
-    absl::StrAppend(&what, what.empty() ? "" : ", ", "period ", request.period_ms(), " ms");
-  }
-  return printable(absl::StrCat(name, " (", what, ")"));
-}
-
-}  // namespace
-
 // What a program holds is told to those who may control it, and who has seen contents is logged.
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
                                            const pb::ListValuesRequest* request,
@@ -61,8 +44,18 @@ grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const absl::Status allowed = access_.check_control(caller, request->pid());
   auto answer = allowed.ok() ? values_.adjust(*request) : allowed;
-  audit(request->pid(), name_of(*request), caller.name, answer.status(),
+  audit(request->pid(), text_of(*request), caller.name, answer.status(),
         answer.ok() ? absl::StrCat("it has ", answer->count()) : "");
+  return grpc_answer(std::move(answer), *response);
+}
+
+grpc::Status GrpcValuesService::KeepValues(grpc::ServerContext* context,
+                                           const pb::KeepValuesRequest* request,
+                                           pb::KeepValuesResponse* response) {
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, request->pid());
+  auto answer = allowed.ok() ? values_.keep(*request) : allowed;
+  audit(request->pid(), text_of(*request), caller.name, answer.status());
   return grpc_answer(std::move(answer), *response);
 }
 

@@ -24,6 +24,10 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
   grpc::Status Adjust(grpc::ServerContext* context, const ::memprof::v1::AdjustRequest* request,
                       ::memprof::v1::AdjustResponse* response) override;
 
+  grpc::Status KeepValues(grpc::ServerContext* context,
+                          const ::memprof::v1::KeepValuesRequest* request,
+                          ::memprof::v1::KeepValuesResponse* response) override;
+
   grpc::Status Ask(grpc::ServerContext* context, const ::memprof::v1::AskRequest* request,
                    ::memprof::v1::AskResponse* response) override;
 

@@ -55,6 +55,18 @@ void add_value_routes(ValuesService& values, StopSignal& stop, bool allowed, Htt
             }
             return answer;
           }));
+  add("adjust", command<pb::AdjustRequest>(
+                    [&values](const pb::AdjustRequest& request, const HttpRequest& http) {
+                      auto answer = values.adjust(request);
+                      audit(request.pid(), text_of(request), http.caller, answer.status());
+                      return answer;
+                    }));
+  add("keep_values", command<pb::KeepValuesRequest>(
+                         [&values](const pb::KeepValuesRequest& request, const HttpRequest& http) {
+                           auto answer = values.keep(request);
+                           audit(request.pid(), text_of(request), http.caller, answer.status());
+                           return answer;
+                         }));
   add("resume", command<pb::ResumeRequest>(
                     [&values](const pb::ResumeRequest& request, const HttpRequest& http) {
                       auto answer = values.resume(request);

@@ -5,6 +5,8 @@
 //   POST /api/v1/value_lines      the same with lines of the log
 //   POST /api/v1/values           JSON of ListValuesRequest; answers the response's JSON
 //   POST /api/v1/resume           likewise, of ResumeRequest
+//   POST /api/v1/adjust           of AdjustRequest
+//   POST /api/v1/keep_values      of KeepValuesRequest
 //
 // Parameters of the first are fields of GetValueHistoryRequest (request_params.h). The others are
 // for who may control programs, and commands (commands.h).

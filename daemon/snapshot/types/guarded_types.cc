@@ -108,4 +108,23 @@ void GuardedTypes::give(HeapImage& image) const {
   image.types_found.out_of_time = finder.has_given_up();
 }
 
+std::vector<std::vector<FieldName>> GuardedTypes::names(std::uint32_t pid,
+                                                        const std::string& program,
+                                                        const std::string& ocaml_version,
+                                                        const std::vector<Unit>& units) const {
+  const auto question =
+      std::make_shared<Question>(Question{.places = places_, .most_memory = kMostMemory});
+  question->info.pid = pid;
+  question->info.program = program;
+  question->info.ocaml_version = ocaml_version;
+  PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
+                       kPatience);
+  SourceModules modules([&](const std::string& unit) { return finder.find(unit); }, kMostItems);
+  SourceTypes types(modules);
+  std::vector<std::vector<FieldName>> names;
+  for (const Unit& unit : units)
+    names.push_back(block_names(modules, types, unit.name, unit.fields));
+  return names;
+}
+
 }  // namespace memprofd

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/types/block_names.h"
 #include "daemon/snapshot/types/source_modules.h"
 
 namespace memprofd {
@@ -51,6 +52,15 @@ class GuardedTypes {
   // While the program runs, files are looked for beside it only if its path means its own file
   // here, not another one outside of its container.
   void give(HeapImage& image) const;
+
+  // What fields of a running program's units are called; of units without files nothing.
+  struct Unit {
+    std::string name;
+    std::size_t fields = 0;
+  };
+  std::vector<std::vector<FieldName>> names(std::uint32_t pid, const std::string& program,
+                                            const std::string& ocaml_version,
+                                            const std::vector<Unit>& units) const;
 
  private:
   static constexpr std::chrono::seconds kPatience{10};

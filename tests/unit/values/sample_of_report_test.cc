@@ -101,5 +101,21 @@ TEST(SampleOfReport, LinesHaveTheirTimes) {
   EXPECT_EQ(sample.lines[1].time_ns, 0u);
 }
 
+TEST(SampleOfReport, ValuesOfModulesHaveTheirNames) {
+  NamedValue table{.place = 7, .module = "Cache", .field = 3};
+  table.value = {.kind = ValueKind::kTable, .size = 5, .buckets = 16};
+  NamedValue changing{.place = 7, .module = "Cache", .field = 4};
+  changing.value = {.kind = ValueKind::kQueue, .size = 5, .is_changing = true};
+  ValueSample sample;
+  NamedValue other{.place = 8, .module = "Queue", .field = 3};
+  other.value = {.kind = ValueKind::kInteger, .integer = 5};
+  add_values({table, changing, other}, {{7, 3, "Cache.table"}, {7, 4, "Cache[4]"}}, sample);
+  ASSERT_EQ(sample.numbers.size(), 2u);
+  EXPECT_EQ(sample.numbers[0].first.kind, ValueSeries::Kind::kValue);
+  EXPECT_EQ(sample.numbers[0].first.full_name(), "Cache.table");
+  EXPECT_EQ(sample.numbers[0].second, 5);
+  EXPECT_EQ(sample.numbers[1].first.quantity, ValueQuantity::kBuckets);
+}
+
 }  // namespace
 }  // namespace memprofd

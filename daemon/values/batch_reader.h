@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a program's memory, some at once and all of them twice, so that what the program has
+// changed in between shows. Whether the collector has moved anything meanwhile is the caller's to
+// ask (heap_clock.h).
+//
+// What a pointer leads to may lie on a page that was read for another value, before the pointer
+// was: then it is what stood there before. So of values that are read together what pointers lead
+// to counts as changed, too, when it is another one at the second look.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "daemon/discover/memory_reader.h"
+#include "daemon/values/page_cache.h"
+#include "daemon/values/report.h"
+#include "daemon/values/value.h"
+#include "daemon/values/value_reader.h"
+
+namespace memprofd {
+
+// A word of a module, or of the registry.
+struct ValueSlot {
+  static constexpr std::size_t kReported = static_cast<std::size_t>(-1);
+  std::size_t module = 0;  // or kReported: field is the place in Report::all
+  std::uint32_t field = 0;
+  std::uint64_t address = 0;
+};
+
+// What it means, if it is asked for.
+struct ReadValue {
+  bool is_constant = false;
+  bool is_torn = false;  // its parts do not fit together
+  bool differs = false;  // when it is read again at once
+  Value value;
+};
+
+class BatchReader {
+ public:
+  struct Options {
+    bool with_constants = false;
+    bool with_contents = false;
+    bool with_graphs = false;
+    AddressRange image;  // of the program's own code and data
+  };
+  // memory and names outlive it. Nothing can be read before set_mappings().
+  BatchReader(const MemoryReader& memory, const FunctionNames& names, Options options)
+      : pages_(memory), names_(names), options_(options) {}
+
+  bool set_mappings(std::span<const Mapping> mappings) {
+    return pages_.set_mappings(mappings, options_.image);
+  }
+
+  // What one question may take.
+  struct Bounds {
+    std::size_t graph_nodes = 0;
+    std::size_t blocks_of_tag = 0;
+  };
+  // all: where reported slots are.
+  std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
+                                    const std::vector<Reported>& all, const Bounds& bounds);
+
+  // Of read_twice(): there were more pages than have room; other memory was asked for than is
+  // mapped.
+  bool full() const { return pages_.full(); }
+  bool missed() const { return pages_.missed(); }
+
+ private:
+  void fetch(std::span<const ValueSlot> batch) const;
+  ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
+                      const Bounds& bounds) const;
+  ReadValue read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds) const;
+  Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
+
+  PageCache pages_;
+  const FunctionNames& names_;
+  const Options options_;
+};
+
+}  // namespace memprofd

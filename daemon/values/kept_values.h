@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of modules whose numbers are kept over time, because somebody has chosen them: each is a
+// place in a module, and stays that until the program ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace memprofd {
+
+class GuardedTypes;
+class ValueProgram;
+
+struct ModuleField {
+  std::size_t module = 0;  // in ValueProgram::Found::modules
+  std::uint32_t field = 0;
+  std::string name;  // in the source, or "Cache[3]"
+};
+
+// Any thread.
+class KeptValues {
+ public:
+  static constexpr std::size_t kMost = 200;
+
+  std::vector<ModuleField> all() const;
+  bool empty() const { return all().empty(); }
+  // kResourceExhausted, and none is added, when there would be more than kMost.
+  absl::Status add(const std::vector<ModuleField>& fields);
+  // Those that it is true of.
+  void forget(const std::function<bool(const std::string& name)>& is_meant);
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<ModuleField> fields_;  // guarded by mutex_
+};
+
+struct KeepRequest {
+  std::string pattern;                  // RE2, found anywhere in the name or that in the source
+  const GuardedTypes* types = nullptr;  // as of ValuesRequest
+  bool forget = false;                  // no longer; an empty pattern means all
+};
+
+// The names that are kept then. kInvalidArgument: a bad pattern; kNotFound: nothing has such a
+// name; else as of read_values() and KeptValues::add().
+absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
+                                                     const KeepRequest& request);
+
+}  // namespace memprofd

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/batch_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/discover/target_memory.h"
+#include "tests/kit/fake_memory.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kBase = 0x10000;
+constexpr std::uint64_t integer(std::uint64_t n) { return n << 1 | 1; }
+
+// Of seven bytes, in one word.
+std::uint64_t text_word(const char (&text)[8]) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, sizeof word);
+  return word;
+}
+constexpr unsigned kString = 252;
+
+// Memory of whole pages that the program changes at moments of the test's choice.
+class ChangingMemory : public FakeMemory, public PieceReader {
+ public:
+  ChangingMemory() : FakeMemory(kBase) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    const absl::Status status = FakeMemory::read(address, out);
+    const int times = ++times_[address / kPage];
+    if (after_read) after_read((address - kBase) / kPage, times);
+    return status;
+  }
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override {
+    ++steps;
+    for (const MemoryPiece& piece : pieces) EXPECT_TRUE(read(piece.address, piece.out).ok());
+    return pieces.size();
+  }
+  std::function<void(std::uint64_t page, int times)> after_read;
+  mutable int steps = 0;
+
+ private:
+  mutable std::map<std::uint64_t, int> times_;
+};
+
+class BatchReaderTest : public ::testing::Test {
+ protected:
+  // The next page begins here.
+  void next_page() { memory_.align(kPage); }
+  std::vector<ReadValue> read(const std::vector<std::uint64_t>& slots) {
+    next_page();
+    std::vector<ValueSlot> batch;
+    for (const std::uint64_t address : slots) batch.push_back({0, 0, address});
+    BatchReader reader(memory_, names_, {.with_contents = true});
+    const Mapping all{.begin = kBase, .end = memory_.end(), .readable = true};
+    reader.set_mappings(std::span(&all, 1));
+    return reader.read_twice(batch, {}, {});
+  }
+
+  ChangingMemory memory_;
+  FunctionNames names_ = [](std::uint64_t) { return ""; };
+};
+
+// A page that was read for one value has not yet what the program then puts there, and the pointer
+// of another one leads to it.
+TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
+  const std::uint64_t slots = memory_.put<std::uint64_t>(0);
+  memory_.put<std::uint64_t>(0);
+  next_page();
+  const std::uint64_t number = memory_.put_block(0, {integer(5)});
+  const std::uint64_t later = memory_.put_block(kString, {text_word("garbage")});
+  next_page();
+  const std::uint64_t held = memory_.put_block(0, {0});
+  next_page();
+  const std::uint64_t before = memory_.put_block(kString, {text_word("before ")});
+  memory_.poke(slots, number);
+  memory_.poke(slots + 8, held);
+  memory_.poke(held, before);
+  memory_.after_read = [&](std::uint64_t page, int times) {
+    if (page != 1 || times != 2) return;  // at the second look
+    memory_.poke(later, text_word("after  "));
+    memory_.poke(held, later);
+  };
+  const std::vector<ReadValue> read_values = read({slots, slots + 8});
+  ASSERT_EQ(read_values.size(), 2u);
+  EXPECT_FALSE(read_values[0].differs);
+  ASSERT_EQ(read_values[1].value.fields.size(), 1u);
+  ASSERT_EQ(read_values[1].value.fields[0].text, "garbage") << "so the test is one";
+  EXPECT_TRUE(read_values[1].differs);
+}
+
+// Of one that is read by itself the pointer is read first.
+TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  next_page();
+  const std::uint64_t later = memory_.put_block(kString, {text_word("garbage")});
+  next_page();
+  const std::uint64_t held = memory_.put_block(0, {0});
+  next_page();
+  memory_.poke(slot, held);
+  memory_.poke(held, memory_.put_block(kString, {text_word("before ")}));
+  memory_.after_read = [&](std::uint64_t page, int times) {
+    if (page != 0 || times != 2) return;
+    memory_.poke(later, text_word("after  "));
+    memory_.poke(held, later);
+  };
+  const std::vector<ReadValue> read_values = read({slot});
+  EXPECT_EQ(read_values[0].value.fields[0].text, "after  ");
+  EXPECT_FALSE(read_values[0].differs) << "each of the two was its value";
+}
+
+TEST_F(BatchReaderTest, ReadsManyPagesInFewSteps) {
+  constexpr int kValues = 100;
+  std::vector<std::uint64_t> slots;
+  for (int i = 0; i < kValues; ++i) slots.push_back(memory_.put<std::uint64_t>(0));
+  for (int i = 0; i < kValues; ++i) {
+    next_page();
+    memory_.poke(slots[static_cast<std::size_t>(i)],
+                 memory_.put_block(0, {integer(static_cast<std::uint64_t>(i))}));
+  }
+  memory_.reads = 0;
+  const std::vector<ReadValue> read_values = read(slots);
+  for (std::size_t i = 0; i < kValues; ++i) {
+    ASSERT_EQ(read_values[i].value.kind, ValueKind::kReference);
+    EXPECT_EQ(read_values[i].value.fields[0].integer, static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(memory_.steps, 2) << "a step at each look, but for the page of the words themselves";
+  EXPECT_EQ(memory_.reads, 2 * (kValues + 1));
+}
+
+}  // namespace
+}  // namespace memprofd
