@@ -62,8 +62,8 @@ class BatchReader {
   std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
                                     const std::vector<Reported>& all, const Bounds& bounds);
 
-  // Of read_twice(): there were more pages than have room; other memory was asked for than is
-  // mapped.
+  // What read_twice() has met: more pages than there is room for; other memory than is mapped was
+  // asked for.
   bool full() const { return pages_.full(); }
   bool missed() const { return pages_.missed(); }
 

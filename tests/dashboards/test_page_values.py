@@ -228,6 +228,57 @@ class Values(ValuesTest):
         self.assertGreater(self.js("document.querySelectorAll('#values path.back').length"), 0)
         self.assertIn("10 blocks; 1 held by several", self.text("#values .value-graph"))
 
+    def click(self, name, which):
+        self.js(f"""[...document.querySelectorAll('#values .value-rows tr')].find(
+            (row) => row.cells[0].textContent === {json.dumps(name)}).querySelector({json.dumps(which)}).click()""")
+
+    def test_observations_are_switched(self):
+        """One, all that the field finds, and how often a function is called; where control is enabled."""
+        self.open_values()
+        self.wait_row("ratio", kind="value")
+        self.browser.wait_for("!document.querySelector('#values tr[data-id=\"value ratio\"] button.switch').hidden")
+        self.click("ratio", "button.switch")
+        self.wait_row("ratio", value="(off)")
+        self.assertEqual("On", self.js("document.querySelector('#values tr[data-id=\"value ratio\"] button.switch').textContent"))
+        self.click("ratio", "button.switch")
+        self.browser.wait_for("memprofd.values().rows.some(({name, value}) => name === 'ratio' && value !== '(off)')")
+        self.js("memprofd.update({extra: {'values.names': 'requests{'}})")
+        self.browser.wait_for("memprofd.values().rows.length === 3")
+        self.press("All off", "#values")
+        self.wait_row("requests{route=/a}", value="(off)")
+        self.wait_row("requests{route=/b}", value="(off)")
+        self.press("All on", "#values")
+        self.browser.wait_for("memprofd.values().rows.every(({value}) => value !== '(off)')")
+        self.js("memprofd.update({extra: {}})")
+        self.wait_row("ratio", kind="value")
+        self.assertEqual([True, False], self.js("""['ratio', 'half'].map((name) =>
+            document.querySelector(`#values tr[data-id="value ${name}"] select`).hidden)"""), "functions have periods")
+        self.js("""(() => { const period = document.querySelector('#values tr[data-id="value half"] select');
+            period.value = '10000'; period.dispatchEvent(new Event('change')); })()""")
+        self.browser.wait_for("""document.querySelector('#values tr[data-id="value half"] select').title.includes('10000 ms')""")
+        self.assertRegex(self.daemon.stderr(), r"adjust '\^half\$' \(period 10000 ms\) by 127.0.0.1.*: done")
+
+    def test_timers_have_limits(self):
+        self.open_values()
+        self.browser.wait_for("memprofd.values().rows.some(({name, value}) => name === 'handling' && /; 50 % within .* 99 % /.test(value))")
+
+    def test_values_of_modules_are_kept(self):
+        """Of a program that says nothing: chosen ones are rows, with plots, and are forgotten again."""
+        self.open_values(pid=self.other.pid)
+        self.browser.wait_for("!document.querySelector('#values .modules').hidden")
+        self.js("""(() => { document.querySelector('#values .modules input').value = '^Demo_server';
+            document.querySelector('#values .modules form').requestSubmit(); })()""")
+        self.browser.wait_for("document.querySelectorAll('#values .value-modules tr').length > 5")
+        name = self.js("""(() => { const row = [...document.querySelectorAll('#values .value-modules tr')].find(
+            (row) => row.cells[1].textContent.startsWith('ref 1500')); row.querySelector('button.keep').click();
+            return row.cells[0].textContent; })()""")
+        self.browser.wait_for(f"memprofd.values().rows.some((row) => row.name === {json.dumps(name)} && row.value === '1,500')")
+        self.toggle(name, "value")
+        self.browser.wait_for("memprofd.values().plots.length === 2")
+        self.toggle(name, "value")
+        self.click(name, "button.forget")
+        self.browser.wait_for(f"document.querySelector('#values tr[data-id=\"value {name}\"] button.forget').hidden")
+
     def test_modules_of_any_program(self):
         self.open_values(pid=self.other.pid)
         self.browser.wait_for("document.querySelector('#values output').textContent.includes('says nothing about itself')")
@@ -249,7 +300,8 @@ class WithoutControl(ValuesTest):
         self.assertNotIn("failing", rows)
         self.assertIn("--web.enable-control", self.text("#values .value-log"))
         self.assertTrue(self.js("document.querySelector('#values .modules').hidden"))
-        self.assertTrue(self.js("[...document.querySelectorAll('#values button.graph')].every((one) => one.hidden)"))
+        self.assertTrue(self.js("[...document.querySelectorAll('#values button.graph, #values .value-rows .switches > *')].every((one) => one.hidden)"))
+        self.assertTrue(self.js("[...document.querySelectorAll('#values .values-controls .switches')].every((one) => one.hidden)"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
   GraphNode, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryParts, NamedValue, PastLine,
-  Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
+  DurationRange, Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
@@ -173,6 +173,16 @@ export class Api {
     return (await (await this.post("values", question)).json()) as ValuesAnswer;
   }
   // Lets go on what waits in a pause.
+  // Off, on, or called in another period: what the program says about itself and the pattern finds.
+  async adjust(question: { pid: number; pattern: string; enabled?: boolean; period_ms?: number }): Promise<pb.AdjustResponse> {
+    return (await (await this.post("adjust", question)).json()) as pb.AdjustResponse;
+  }
+
+  // Values of modules that are kept over time; all that are.
+  async keepValues(question: { pid: number; pattern: string; forget?: boolean }): Promise<pb.KeepValuesResponse> {
+    return (await (await this.post("keep_values", question)).json()) as pb.KeepValuesResponse;
+  }
+
   async resume(pid: number): Promise<pb.ResumeResponse> {
     return (await (await this.post("resume", { pid })).json()) as pb.ResumeResponse;
   }

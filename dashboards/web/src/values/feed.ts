@@ -50,6 +50,11 @@ export class Feed {
     return after < 0 ? this.times.length - 1 : after - 1;
   }
 
+  // Something is other than it was.
+  askSoon(): void {
+    this.next = 0;
+  }
+
   // Lets go on what waits in a pause.
   async resume(): Promise<void> {
     try {

@@ -16,7 +16,8 @@ export class Modules {
   private readonly body = make("tbody");
   private readonly table = make("table", { className: "value-modules", hidden: true }, this.body);
 
-  constructor(private readonly app: App, private readonly onGraph: (value: NamedValue) => void) {
+  constructor(private readonly app: App, private readonly onGraph: (value: NamedValue) => void,
+    private readonly onKeep: (value: NamedValue) => void) {
     const form = make("form", { className: "modules-head" }, make("h3", {}, "Modules"), this.pattern,
       make("button", { type: "submit", className: "button", title: "What modules hold now: references, tables, queues" }, "Read"), this.said);
     form.addEventListener("submit", (event) => {
@@ -50,7 +51,9 @@ export class Modules {
 
   private row(named: NamedValue): HTMLElement {
     const words = named.value ? valueText(named.value) : "";
-    return make("tr", {}, make("td", { className: "name" }, named.name), make("td", {}, words, " ",
-      button("Graph", () => this.onGraph(named), { className: "button small", "aria-label": `${named.name} as a graph` })));
+    return make("tr", {}, make("td", { className: "name", title: named.source_type }, named.source_name || named.name), make("td", {}, words, " ",
+      button("Graph", () => this.onGraph(named), { className: "button small", "aria-label": `${named.name} as a graph` }), " ",
+      button("Keep", () => this.onKeep(named), { className: "button small keep", title: "Keeps its numbers over time, beside what the program says",
+        "aria-label": `Keep ${named.name} over time` })));
   }
 }

@@ -15,6 +15,7 @@ export interface Observation {
   name: string; // with labels
   unit: string;
   numbers: Map<Quantity, Numbers>;
+  isKept?: boolean; // a value of a module, which memprofd keeps for who has chosen it
   now?: Reported; // as it is now, for who may see that
 }
 
@@ -38,7 +39,7 @@ export function nameOf({ name, labels }: { name: string; labels: readonly { key:
 const idOf = (kind: Kind, name: string): string => `${kind} ${name}`;
 
 // In the order in which the program made them; what it says now may have more than history, which has numbers alone.
-export function observationsOf(history: ValueHistory, now: readonly Reported[]): Observation[] {
+export function observationsOf(history: ValueHistory, now: readonly Reported[], kept: readonly string[]): Observation[] {
   const all = new Map<string, Observation>();
   const one = (kind: Kind, name: string, unit: string): Observation => {
     const id = idOf(kind, name), found = all.get(id) ?? { id, kind, name, unit, numbers: new Map() };
@@ -51,6 +52,7 @@ export function observationsOf(history: ValueHistory, now: readonly Reported[]):
   }
   // A request has a name alone.
   for (const reported of now.filter(({ kind }) => kind !== "REPORTED_KIND_REQUEST")) one(kindOf(reported.kind), nameOf(reported), reported.unit).now = reported;
+  for (const name of kept) one("value", name, "").isKept = true;
   return [...all.values()];
 }
 

@@ -14,6 +14,7 @@ import { Modules } from "./modules";
 import { linesOf, observationsOf, type Line, type Observation } from "./observations";
 import { MAX_PLOTS, Plots } from "./plots";
 import { Rows } from "./rows";
+import { Control } from "./switches";
 import "./values.css";
 
 const NODES = 300; // of a graph: more are no picture
@@ -40,17 +41,24 @@ export class ValuesPanel implements Panel {
   private readonly filter = make("input", { type: "search", className: "field", placeholder: "Names that have …", "aria-label": "Names" });
   private readonly said = make("output", { className: "muted" });
   private readonly resume: HTMLButtonElement;
+  private readonly control: Control;
+  private readonly all: HTMLElement; // switches of all that is shown
   private pid = 0;
 
   constructor(container: HTMLElement, private readonly app: App) {
     this.feed = new Feed(app, () => this.render(app.store.get()));
     this.plots = new Plots(app, this.feed, (id) => this.togglePlot(id));
-    this.rows = new Rows({ onPlot: (id) => this.togglePlot(id), onGraph: (observation) => void this.showGraph(observation.name, observation) });
-    this.modules = new Modules(app, ({ name }) => void this.showGraph(name, null));
+    this.control = new Control(app, () => this.feed.askSoon());
+    this.rows = new Rows({ onPlot: (id) => this.togglePlot(id), onGraph: (observation) => void this.showGraph(observation.name, observation) }, this.control);
+    this.modules = new Modules(app, ({ name }) => void this.showGraph(name, null), ({ name }) => void this.control.keep(name));
     this.resume = button("Go on", () => void this.feed.resume(), { className: "button primary", hidden: true,
       title: "Lets the program go on, which waits in a pause" });
+    const all = (label: string, enabled: boolean): HTMLButtonElement =>
+      button(label, () => void this.control.switchAll(this.filter.value, enabled), { className: "button small",
+        title: `${enabled ? "Looks again" : "Looks no longer"} at all that the program says and the field finds` });
+    this.all = make("span", { className: "switches" }, all("All off", false), all("All on", true));
     this.filter.addEventListener("input", () => app.store.setExtra("values.names", this.filter.value));
-    container.append(make("div", { className: "values-controls" }, this.filter, this.said, make("span", { className: "space" }), this.resume),
+    container.append(make("div", { className: "values-controls" }, this.filter, this.said, make("span", { className: "space" }), this.resume, this.all),
       this.plots.element, make("div", { className: "values-parts" }, make("div", { className: "values-table" }, this.rows.element), this.log.element),
       this.modules.element, this.graph.element);
   }
@@ -80,13 +88,15 @@ export class ValuesPanel implements Panel {
   private render(view: View): void {
     if (view.tab !== "values") return;
     const { history, now, times } = this.feed;
-    const all = history ? observationsOf(history, now?.reported ?? []) : [], names = view.extra["values.names"] ?? "";
+    const all = history ? observationsOf(history, now?.reported ?? [], now?.kept ?? []) : [], names = view.extra["values.names"] ?? "";
     const shown = all.filter(({ name }) => name.includes(names)), index = this.feed.indexOf(view), plotted = plotsOf(view);
     if (document.activeElement !== this.filter) this.filter.value = names;
     this.say(view, all, shown);
     this.resume.hidden = !now || now.waiting === 0;
     this.rows.element.hidden = all.length === 0;
-    this.rows.show({ observations: shown, times, index, isNow: view.live && this.app.runs(), plotted, canGraph: this.app.server.control && this.app.runs() });
+    const canControl = this.app.server.control && this.app.runs();
+    this.all.hidden = !canControl || !view.live || !now || now.reported.length === 0;
+    this.rows.show({ observations: shown, times, index, isNow: view.live && this.app.runs(), plotted, canControl });
     const lines = new Map<string, Line>(all.flatMap(linesOf).map((line) => [line.id, line]));
     this.plots.update(view, plotted.flatMap((id) => lines.get(id) ?? []));
     this.log.show(this.feed.lines, view.live ? Infinity : view.end ?? Infinity, this.app.server.control);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of all that a program says about itself. Rows stay while it is live, so that what is pointed at does.
+import type { DurationRange, Reported } from "../lib/api";
 import { button, draw, make } from "../lib/dom";
 import { duration } from "../lib/format";
+import type { Control, Switches } from "./switches";
 import { linesOf, textAt, valuesOf, type Line, type Observation } from "./observations";
 import { valueText } from "./value_text";
 
@@ -18,6 +20,7 @@ interface Row {
   rate: HTMLElement;
   spark: SVGPolylineElement;
   plots: Map<string, HTMLButtonElement>;
+  switches: Switches;
 }
 
 // What is there at a point of the history; isNow: that is the present.
@@ -27,7 +30,16 @@ export interface ShownRows {
   index: number;
   isNow: boolean;
   plotted: readonly string[];
-  canGraph: boolean;
+  canControl: boolean; // and so see graphs
+}
+
+// What half and 99 of 100 of a timer's intervals do not exceed.
+function limitsOf(now: Reported | undefined): string {
+  const limit = (range: DurationRange | undefined): string => {
+    const high = Number(range?.high_seconds); // "Infinity", where a bucket has no end
+    return Number.isFinite(high) ? duration(high) : `over ${duration(range?.low_seconds ?? 0)}`;
+  };
+  return now?.durations ? `; 50 % within ${limit(now.durations.p50)}, 99 % ${limit(now.durations.p99)}` : "";
 }
 
 function wordsOf(observation: Observation, index: number, isNow: boolean): string {
@@ -36,7 +48,7 @@ function wordsOf(observation: Observation, index: number, isNow: boolean): strin
   const isValue = observation.kind === "value" || observation.kind === "tag";
   const said = isNow && now?.value && isValue && !now.is_bool ? valueText(now.value) : "";
   const unit = observation.unit === "" || said === "" ? "" : ` ${observation.unit}`;
-  const text = said === "" ? textAt(observation, index) : said + unit;
+  const text = said === "" ? textAt(observation, index) + (isNow ? limitsOf(now) : "") : said + unit;
   const age = isNow && now && now.age_seconds > 10 ? `, ${duration(now.age_seconds)} old` : "";
   return text === "" ? "–" : text + age;
 }
@@ -46,7 +58,7 @@ export class Rows {
   private readonly body = make("tbody");
   private readonly rows = new Map<string, Row>();
 
-  constructor(private readonly events: RowEvents) {
+  constructor(private readonly events: RowEvents, private readonly control: Control) {
     const heads = ["Name", "Is", "Value", "Rate", "Over the time shown", "Plot"];
     this.element = make("table", { className: "value-rows" }, make("thead", {}, make("tr", {},
       ...heads.map((text) => make("th", { scope: "col" }, text)))), this.body);
@@ -68,15 +80,16 @@ export class Rows {
       name: element.cells[0]!.textContent, kind: element.cells[1]!.textContent, value: value.textContent, rate: rate.textContent }));
   }
 
-  private showRow(observation: Observation, { times, index, isNow, plotted, canGraph }: ShownRows): void {
+  private showRow(observation: Observation, { times, index, isNow, plotted, canControl }: ShownRows): void {
     const lines = linesOf(observation), row = this.rows.get(observation.id) ?? this.add(observation);
     row.value.textContent = wordsOf(observation, index, isNow);
     const [first] = lines, values = first ? valuesOf(first, times).lasts : [];
     row.rate.textContent = first?.isRate && Number.isFinite(values[index]) ? first.shown(values[index]!) : "";
     row.spark.setAttribute("points", sparkOf(values.slice(0, index + 1), times));
     this.showPlots(row, lines, plotted);
+    row.switches.show(observation, canControl && isNow);
     const graph = row.element.querySelector<HTMLButtonElement>("button.graph")!;
-    graph.hidden = !canGraph || observation.kind !== "value" || observation.now?.value === undefined || observation.now.value.kind === "VALUE_KIND_INTEGER";
+    graph.hidden = !canControl || observation.kind !== "value" || observation.now?.value === undefined || observation.now.value.kind === "VALUE_KIND_INTEGER";
   }
 
   private showPlots(row: Row, lines: readonly Line[], plotted: readonly string[]): void {
@@ -94,12 +107,12 @@ export class Rows {
   private add(observation: Observation): Row {
     const cell = (...children: (Node | string)[]) => make("td", {}, ...children);
     const spark = draw("polyline", {}), svg = draw("svg", { ...SPARK, "aria-hidden": "true" }, spark);
-    const value = make("span"), rate = cell();
+    const value = make("span"), rate = cell(), switches = this.control.switches(observation);
     const graph = button("Graph", () => this.events.onGraph(observation), { className: "button small graph", title: "The value with all that it leads to" });
     const element = make("tr", { "data-id": observation.id }, make("td", { className: "name" }, observation.name), cell(observation.kind),
-      make("td", { className: "value" }, value, " ", graph), rate, cell(svg), cell());
+      make("td", { className: "value" }, value, " ", graph, " ", switches.element), rate, cell(svg), cell());
     this.body.append(element);
-    const row = { element, value, rate, spark, plots: new Map() };
+    const row = { element, value, rate, spark, switches, plots: new Map() };
     this.rows.set(observation.id, row);
     return row;
   }
