@@ -31,7 +31,9 @@ module Timer : sig
 
   val create : ?labels:labels -> string -> t
   val start : t -> started
+
   val stop : t -> started -> unit
+  (** Also counts how long it took, in a bucket of a histogram. *)
 
   val time : t -> (unit -> 'a) -> 'a
   (** Also when the function raises. *)

@@ -30,7 +30,8 @@ memprof_point memprof_point_create(const char *name, const char *labels, const c
 void memprof_point_hit(memprof_point point);
 void memprof_point_add(memprof_point point, int64_t hits);
 
-/* Any two places of the program: started, which memprof_timer_start returns, may go anywhere. */
+/* Any two places of the program: started, which memprof_timer_start returns, may go anywhere. How
+ * long it took is counted, too, in a bucket of a histogram. */
 memprof_timer memprof_timer_create(const char *name, const char *labels);
 uint64_t memprof_timer_start(void);
 void memprof_timer_stop(memprof_timer timer, uint64_t started);
