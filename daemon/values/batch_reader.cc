@@ -37,6 +37,7 @@ std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
   std::vector<ReadValue> first;
   first.reserve(batch.size());
   for (const ValueSlot& slot : batch) first.push_back(read_slot(slot, all, bounds));
+  was_late_ = pages_.was_late();
   pages_.forget();
   fetch(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {

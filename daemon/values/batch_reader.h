@@ -66,6 +66,8 @@ class BatchReader {
   // asked for.
   bool full() const { return pages_.full(); }
   bool missed() const { return pages_.missed(); }
+  // Memory did not answer, at the first look or the second.
+  bool was_late() const { return was_late_ || pages_.was_late(); }
 
  private:
   void fetch(std::span<const ValueSlot> batch) const;
@@ -75,6 +77,7 @@ class BatchReader {
   Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
 
   PageCache pages_;
+  bool was_late_ = false;  // at the first look
   const FunctionNames& names_;
   const Options options_;
 };

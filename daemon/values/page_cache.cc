@@ -27,6 +27,7 @@ void PageCache::forget() {
   }
   pages_.clear();
   missed_ = false;
+  was_late_ = false;
 }
 
 std::unique_ptr<PageCache::Page> PageCache::new_page() const {
@@ -52,7 +53,9 @@ const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
   }
   if (full()) return nullptr;
   auto page = new_page();
-  if (!memory_.read(begin, *page).ok()) page.reset();
+  const absl::Status status = memory_.read(begin, *page);
+  was_late_ |= !status.ok() && !absl::IsOutOfRange(status);
+  if (!status.ok()) page.reset();
   return (pages_[begin] = std::move(page)).get();
 }
 

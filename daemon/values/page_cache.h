@@ -39,6 +39,8 @@ class PageCache final : public MemoryReader {
   bool full() const { return pages_.size() >= kMaxPages; }
   // Whether other memory was asked for since forget(): the program may have got it meanwhile.
   bool missed() const { return missed_; }
+  // Whether memory did not answer since forget(): what is there is not known.
+  bool was_late() const { return was_late_; }
 
  private:
   static constexpr std::uint64_t kPageBytes = 4096;
@@ -53,6 +55,7 @@ class PageCache final : public MemoryReader {
   const MemoryReader& memory_;
   std::vector<AddressRange> ranges_;  // in order, apart from each other
   mutable bool missed_ = false;
+  mutable bool was_late_ = false;
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
   mutable std::vector<std::unique_ptr<Page>> spare_;                         // of forgotten ones
 };

@@ -144,7 +144,7 @@ class Reading {
   // Whether no page was missing that could be had: memory that the program has just got, or when
   // fewer values are read at once.
   absl::StatusOr<bool> had_all(std::size_t values) {
-    if (reader_.full() && values > 1) return false;
+    if ((reader_.full() && values > 1) || reader_.was_late()) return false;
     if (!reader_.missed()) return true;
     ASSIGN_OR_RETURN(const bool is_new, look_at_mappings());
     return !is_new;

@@ -32,6 +32,9 @@ class ChangingMemory : public FakeMemory, public PieceReader {
  public:
   ChangingMemory() : FakeMemory(kBase) {}
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    if (hangs && address / kPage == kBase / kPage + 1) {
+      return absl::DeadlineExceededError("its memory does not answer");
+    }
     const absl::Status status = FakeMemory::read(address, out);
     const int times = ++times_[address / kPage];
     if (after_read) after_read((address - kBase) / kPage, times);
@@ -44,6 +47,7 @@ class ChangingMemory : public FakeMemory, public PieceReader {
   }
   std::function<void(std::uint64_t page, int times)> after_read;
   mutable int steps = 0;
+  bool hangs = false;  // the second page
 
  private:
   mutable std::map<std::uint64_t, int> times_;
@@ -60,10 +64,13 @@ class BatchReaderTest : public ::testing::Test {
     BatchReader reader(memory_, names_, {.with_contents = true});
     const Mapping all{.begin = kBase, .end = memory_.end(), .readable = true};
     reader.set_mappings(std::span(&all, 1));
-    return reader.read_twice(batch, {}, {});
+    std::vector<ReadValue> values = reader.read_twice(batch, {}, {});
+    was_late_ = reader.was_late();
+    return values;
   }
 
   ChangingMemory memory_;
+  bool was_late_ = false;
   FunctionNames names_ = [](std::uint64_t) { return ""; };
 };
 
@@ -113,6 +120,22 @@ TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
   const std::vector<ReadValue> read_values = read({slot});
   EXPECT_EQ(read_values[0].value.fields[0].text, "after  ");
   EXPECT_FALSE(read_values[0].differs) << "each of the two was its value";
+}
+
+// What has not come is not what is not there.
+TEST_F(BatchReaderTest, TellsThatMemoryDoesNotAnswer) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  next_page();
+  memory_.poke(slot, memory_.put_block(0, {integer(5)}));
+  read({slot});
+  EXPECT_FALSE(was_late_);
+  for (const int look : {1, 2}) {
+    memory_.after_read = [&, look](std::uint64_t page, int times) {
+      if (page == 0) memory_.hangs = times % 2 == look % 2;
+    };
+    read({slot});
+    EXPECT_TRUE(was_late_) << "at look " << look;
+  }
 }
 
 TEST_F(BatchReaderTest, ReadsManyPagesInFewSteps) {
