@@ -13,10 +13,14 @@
  *              | frames of C      |
  *     sp --->  | the agent        |
  *
- * That word may have survived in a hole of frames of C that were called without a note since, from
- * a frame of OCaml which lies higher. But then the return from that call is somewhere on the stack,
- * and as it has no descriptor, it tells itself from all others. It is looked for up to B, and up to
- * C_SEARCH_BYTES at least: so much of the stack C code has that is called so and calls malloc.
+ * That word may have survived in a hole of frames of C that were called without a note since. If
+ * from the frame that has made the noted call, or one above, the walk then finds the return from
+ * the new call, which has no descriptor: it does not come to its end, and is no callstack. If from
+ * one below, that return lies between sp and B, and is looked for. What is left is a frame that
+ * lies between, whose own callers the walk takes for those of the older call: code of C that
+ * mallocs, was called without a note, and has holes where two words of the older frames were. To
+ * look for its return above B, too, was tried: dead words of OCaml frames made a third of the true
+ * notes uncertain.
  *
  * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
  * address into the runtime's own code, where a noalloc call has one of OCaml code.
@@ -26,7 +30,6 @@
 
 /* No stack is larger. */
 #define C_STACK_MAX_BYTES (64ULL << 20)
-#define C_SEARCH_BYTES 1024u
 #define C_SEARCH_MAX_WORDS 4096u
 #define CALL_INSTRUCTION 0xe8 /* and four bytes */
 
@@ -66,8 +69,6 @@ static __always_inline bool is_called_without_note(struct memprof_walk *walk, __
 	struct memprof_c_search search = {walk, sp, 0};
 	__u64 words = (end - sp) >> 3;
 
-	if (words < C_SEARCH_BYTES / 8)
-		words = C_SEARCH_BYTES / 8;
 	if (words > C_SEARCH_MAX_WORDS)
 		return true;
 	bpf_loop((__u32)words, look_for_noalloc_call, &search, 0);

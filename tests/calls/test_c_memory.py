@@ -29,9 +29,12 @@ class CMemory(E2ETest):
 
     def setUp(self):
         super().setUp()
-        self.program = self.target("c_memory", folder=self.programs)
+        self.program = self.start()
         self.memprofd = self.daemon("--pid", self.program.pid, "--c-heap-interval", INTERVAL, rate=1e-3)
         self.wait_until_followed()
+
+    def start(self):
+        return self.target("c_memory", folder=self.programs)
 
     def c_bytes(self, metric="memprofd_live_c_bytes", **labels):
         found = self.memprofd.metrics().find(metric, pid=self.program.pid, **labels)
@@ -117,15 +120,20 @@ class CMemory(E2ETest):
         first = line_of("let known_sites =") + 2
         found = {site["line"]: site for site in self.all_c_sites if first <= site["line"] < first + len(exact)}
         self.assertEqual(len(exact), len(found))
+        unknown = next((site for site in self.all_c_sites if site["function"] == "(unknown)"), {})
         for measure, which in (("allocated_bytes", 0), ("live_bytes", 1)):
-            errors = [(found[first + i][measure] - e[which]) / found[first + i][f"{measure}_stderr"]
+            # Some are at no line, since their callstack is not certain.
+            share = unknown.get(measure, 0) / sum(e[which] for e in exact)
+            self.assertLess(share, 0.06)
+            errors = [(found[first + i][measure] - e[which] * (1 - share)) / found[first + i][f"{measure}_stderr"]
                       for i, e in enumerate(exact)]
             mean, square = (sum(e ** k for e in errors) / len(errors) for k in (1, 2))
             self.assertLess(abs(mean), 4.5 / math.sqrt(len(errors)), f"{measure} is biased: {errors}")
             # Of a sum of n squares the error is sqrt(2 / n) times itself; sizes are not all alike.
             self.assertGreater(square, 0.3, measure)
-            self.assertLess(square, 1 + 4.5 * math.sqrt(2 / len(errors)), f"{measure}: {errors}")
-            total = sum(e[which] for e in exact)
+            # What is at no line is not the same share of each.
+            self.assertLess(square, 2 + 4.5 * math.sqrt(2 / len(errors)), f"{measure}: {errors}")
+            total = sum(e[which] for e in exact) * (1 - share)
             error = math.sqrt(sum(site[f"{measure}_stderr"] ** 2 for site in found.values()))
             self.assertLess(abs(sum(site[measure] for site in found.values()) - total), 4.5 * error, measure)
 
@@ -219,7 +227,7 @@ class CMemory(E2ETest):
     def test_cycles_while_threads_libraries_and_children_come_and_go(self):
         self.program.command("threads 8")
         self.program.send(f"spin {TARGETS / 'c_memory_library.so'}")
-        for _ in range(20):
+        for _ in range(200 if MATRIX else 20):
             self.memprofd.detach(self.program.pid)
             self.memprofd.ctl("attach", "--pid", self.program.pid, "--c-heap")
             self.memprofd.wait_state(self.program.pid, "sampling")
@@ -230,6 +238,38 @@ class CMemory(E2ETest):
 
 class CMemoryOfOcaml5(CMemory):
     programs = TARGETS5
+
+
+class OfAnotherMalloc(CMemory):
+    """A malloc that is preloaded; what it does to the program is in tests/agent/test_c_heap.py."""
+
+    allocator = ""
+
+    def start(self):
+        path = f"/usr/lib/x86_64-linux-gnu/{self.allocator}"
+        if not os.path.exists(path):
+            self.skipTest(f"no {path}")
+        return self.target("c_memory", env=dict(os.environ, LD_PRELOAD=path))
+
+
+# Those of the tests above in which the malloc matters.
+for name in dir(CMemory):
+    if name.startswith("test_") and name not in ("test_a_leak_is_charged_to_its_line", "test_a_detach_leaves_no_slot_behind",
+                                                 "test_estimates_are_as_wrong_as_they_say",
+                                                 "test_streams_that_are_closed_leave_nothing"):
+        setattr(OfAnotherMalloc, name, None)
+
+
+class CMemoryOfJemalloc(OfAnotherMalloc):
+    allocator = "libjemalloc.so.2"
+
+
+class CMemoryOfTcmalloc(OfAnotherMalloc):
+    allocator = "libtcmalloc_minimal.so.4"
+
+
+class CMemoryOfMimalloc(OfAnotherMalloc):
+    allocator = "libmimalloc.so.2.0"
 
 
 class Options(E2ETest):
@@ -257,6 +297,8 @@ class Options(E2ETest):
         self.assertNotEqual(0, refused.returncode)
         self.assert_one_line(refused.stderr, "c_heap_interval", "1024")
 
+
+del OfAnotherMalloc  # none of itself
 
 if __name__ == "__main__":
     unittest.main()
