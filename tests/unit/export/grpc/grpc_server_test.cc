@@ -347,9 +347,9 @@ TEST_F(GrpcServerTest, RequestsThatMeanAnotherProgramDoNothing) {
     attach.set_process_start_ticks(ticks);
     pb::SetRateRequest rate = rate_request(77, 0.25);
     rate.set_process_start_ticks(ticks);
-    pb::TakeHeapRequest snapshot;
-    snapshot.mutable_snapshot()->set_pid(77);
-    snapshot.mutable_snapshot()->set_process_start_ticks(ticks);
+    pb::TakeSnapshotRequest snapshot;
+    snapshot.set_pid(77);
+    snapshot.set_process_start_ticks(ticks);
     pb::DetachRequest detach;
     detach.set_pid(77);
     detach.set_process_start_ticks(ticks);
@@ -392,8 +392,8 @@ TEST_F(GrpcServerTest, AttachIsNoErrorWhereItIsNotNeeded) {
 // Codes that memprofctl's exit code follows from.
 TEST_F(GrpcServerTest, WhatASnapshotWaitedForInVain) {
   ctl::Client client({socket_, ""});
-  pb::TakeHeapRequest request;
-  request.mutable_snapshot()->set_pid(77);
+  pb::TakeSnapshotRequest request;
+  request.set_pid(77);
   const auto use = [](const pb::TakeSnapshotResponse&) { return absl::OkStatus(); };
   service_.fail_with(absl::DeadlineExceededError("pid 77 allocates nothing"));
   EXPECT_EQ(client.take_snapshot(request, use),
@@ -407,8 +407,8 @@ TEST_F(GrpcServerTest, WhatASnapshotWaitedForInVain) {
 
 TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
   ctl::Client client({socket_, ""});
-  pb::TakeHeapRequest request;
-  request.mutable_snapshot()->set_pid(77);
+  pb::TakeSnapshotRequest request;
+  request.set_pid(77);
   std::string file;
   std::vector<double> pauses;
   const auto use = [&](const pb::TakeSnapshotResponse& response) {
@@ -419,14 +419,14 @@ TEST_F(GrpcServerTest, StreamsASnapshotAndItsSummary) {
   EXPECT_TRUE(client.take_snapshot(request, use).ok());
   EXPECT_EQ("onetwo", file);
   EXPECT_THAT(pauses, ElementsAre(0.001));
-  request.mutable_snapshot()->set_max_pause_seconds(0.25);
+  request.set_max_pause_seconds(0.25);
   EXPECT_TRUE(client.take_snapshot(request, use).ok());
   for (const double bad : {-1.0, 61.0, std::nan("")}) {
-    request.mutable_snapshot()->set_max_pause_seconds(bad);
+    request.set_max_pause_seconds(bad);
     EXPECT_EQ(client.take_snapshot(request, use).code(), absl::StatusCode::kInvalidArgument);
   }
   service_.fail_with(absl::FailedPreconditionError("pid 77: too large"));
-  request.mutable_snapshot()->set_max_pause_seconds(0);
+  request.set_max_pause_seconds(0);
   EXPECT_EQ(client.take_snapshot(request, use), absl::FailedPreconditionError("pid 77: too large"));
   EXPECT_THAT(service_.calls(),
               ElementsAre("snapshot 77 0.05", "snapshot 77 0.25", "snapshot 77 0.05"));
@@ -714,8 +714,8 @@ TEST(GrpcServerStart, OverTcpItOnlyAnswersQuestions) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.controllers"));
   EXPECT_EQ(client.stop_trace(1).status().code(), absl::StatusCode::kPermissionDenied);
-  pb::TakeHeapRequest snapshot;
-  snapshot.mutable_snapshot()->set_pid(4242);
+  pb::TakeSnapshotRequest snapshot;
+  snapshot.set_pid(4242);
   EXPECT_EQ(client.take_snapshot(snapshot, [](const auto&) { return absl::OkStatus(); }).code(),
             absl::StatusCode::kPermissionDenied);
   pb::TraceOptions trace;
