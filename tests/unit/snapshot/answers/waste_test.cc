@@ -108,7 +108,7 @@ TEST_F(Waste, BuffersOfWhichMostIsNotUsed) {
     return block;
   };
   builder_.global("Http", 0, buffer(80, 8000, false));
-  builder_.global("Http", 1, buffer(4000, 8000, true));
+  builder_.global("Http", 1, buffer(3900, 8000, true));
   builder_.global("Http", 2, buffer(4100, 8000, true));  // full enough
   builder_.global("Http", 3, buffer(0, 400, false));     // small enough
   buffer(80, 8000, true);                                // garbage
@@ -120,7 +120,7 @@ TEST_F(Waste, BuffersOfWhichMostIsNotUsed) {
   EXPECT_EQ(WastePattern::kLargeBuffers, rows[0].pattern);
   EXPECT_EQ(2u, rows[0].blocks);
   EXPECT_EQ(2u * 1002, rows[0].words);
-  EXPECT_EQ(1002u - 12 + 1002 - 502, rows[0].words_to_win);
+  EXPECT_EQ(1002u - 12 + 1002 - 489, rows[0].words_to_win);
   ASSERT_THAT(rows[0].places, SizeIs(2));
   EXPECT_EQ(0u, image_.root_names[rows[0].places[0].root_name].field);
 }
