@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/capability.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -121,6 +122,13 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   }
 }
 
+// Whether this process has what suffices for programs of all users.
+bool is_privileged() {
+  constexpr std::uint64_t kNeeded = 1u << CAP_SYS_PTRACE | 1u << CAP_DAC_OVERRIDE;
+  const auto status = ProcFs().status(::getpid());
+  return status.ok() && (status->capabilities & kNeeded) == kNeeded;
+}
+
 }  // namespace
 
 absl::Status process_error(int pid, int error, std::string_view action) {
@@ -129,9 +137,10 @@ absl::Status process_error(int pid, int error, std::string_view action) {
   }
   if (error == EPERM || error == EACCES) {
     return absl::PermissionDeniedError(fmt::format(
-        "not allowed to {} of pid {}: run memprofd as root or give it CAP_SYS_PTRACE and "
-        "CAP_DAC_OVERRIDE",
-        action, pid));
+        "not allowed to {} of pid {}: {}", action, pid,
+        is_privileged() ? "it is protected from root, too: by its user namespace, or by a security "
+                          "module (its log says so); run memprofd outside of containers"
+                        : "run memprofd as root or give it CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"));
   }
   return file_error(error, fmt::format("cannot {} of pid {}", action, pid));
 }
