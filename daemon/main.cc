@@ -62,6 +62,9 @@ constexpr int kThreads = 48;
 // Far more than it takes; before Linux 6.6 some tenths of a second for each program.
 constexpr milliseconds kDetachPatience{40'000};
 constexpr milliseconds kServersPatience{3'500};
+// Signals that come together are one request: timeout(1) sends its signal twice, who closes a
+// terminal sends more than one.
+constexpr milliseconds kOneRequest{250};
 // The control thread is never at one thing for so long.
 constexpr double kSilentTooLongSeconds = 30;
 
@@ -206,16 +209,25 @@ std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& co
   return status;
 }
 
+// Whether a signal has come that ends memprofd at once: what was asked for at that time is asked
+// for again.
+bool asked_again(const Signals& signals, std::chrono::steady_clock::time_point asked_at) {
+  const auto signal = signals.wait(milliseconds(0));
+  if (signal != Signal::kInterrupt && signal != Signal::kTerminate) return false;
+  if (std::chrono::steady_clock::now() - asked_at < kOneRequest) return false;
+  log_info("{} again: ending at once", name_of(*signal));
+  return true;
+}
+
 // Whether work, on the other thread, ends in time and before another signal. If not, it goes on
 // with what it refers to: only _exit() may follow.
 bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds patience,
-                  const Signals& signals) {
+                  const Signals& signals, std::chrono::steady_clock::time_point asked_at) {
   const std::future<void> over = spare.run(std::move(work));
   const auto until = std::chrono::steady_clock::now() + patience;
   while (over.wait_for(kPoll) != std::future_status::ready) {
     if (std::chrono::steady_clock::now() >= until) return false;
-    const auto signal = signals.wait(milliseconds(0));
-    if (signal && signal != Signal::kReload) return false;
+    if (asked_again(signals, asked_at)) return false;
   }
   return true;
 }
@@ -343,6 +355,7 @@ struct Running {
   std::unique_ptr<GrpcServer> grpc;
 
   void end(const Signals& signals, SpareThread& spare) {
+    const auto asked_at = std::chrono::steady_clock::now();
     daemon->cancel_requests();  // before the servers wait for those who ask
     services->stop();
     const auto let_go = [this] {
@@ -350,7 +363,7 @@ struct Running {
       heap_watch.reset();
       daemon->stop();
     };
-    if (!ends_in_time(spare, let_go, kDetachPatience, signals)) {
+    if (!ends_in_time(spare, let_go, kDetachPatience, signals, asked_at)) {
       log_error("ends before all programs are let go of; agents stop by themselves in 15 s");
       leave_at_once(ExitCode::kInternal);
     }
@@ -359,7 +372,7 @@ struct Running {
       http.reset();
       services.reset();  // waits for traces that are written to files
     };
-    if (!ends_in_time(spare, end_servers, kServersPatience, signals)) {
+    if (!ends_in_time(spare, end_servers, kServersPatience, signals, asked_at)) {
       log_warning("ends without waiting for a client that does not read its answer");
       leave_at_once(ExitCode::kOk);
     }

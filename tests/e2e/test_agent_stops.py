@@ -2,36 +2,13 @@
 """The agent stops by itself when nobody watches, seen in the target's memory."""
 
 import os
-import pathlib
 import signal
-import sys
 import unittest
 
 import harness
 from harness import E2ETest, eventually, proc_status
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
-import agent_process  # noqa: E402
-from runtime_words import written_by_the_agent  # noqa: E402
-
-
-def in_agent(pid, name):
-    """Address of a variable of an injected agent; None when there is no agent."""
-    path = (harness.BUILD / "libmemprof_agent.so").resolve()
-    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-        if line.endswith(str(path)):
-            return int(line.split("-")[0], 16) + agent_process.symbol(path, name)
-    return None
-
-
-def agent_state(pid):
-    """State in the control block of an injected agent; None when there is no agent."""
-    at = in_agent(pid, "memprof_agent_control")
-    if at is None:
-        return None
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
-    return agent_process.unpack_head(head)["state"]
+from injected_agent import agent_process, agent_state, in_agent
+from runtime_words import written_by_the_agent
 
 
 def write_to_agent(pid, name, offset, data):

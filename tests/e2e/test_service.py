@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,7 +15,9 @@ import subprocess
 import time
 
 import harness
+from api import post
 from harness import E2ETest, Process, eventually, http_get, proc_status, settled
+from injected_agent import agent_process, agent_state
 from stepping import SteppedDaemon
 from terminal import take_terminal
 
@@ -88,6 +91,56 @@ class Signals(E2ETest):
         self.assertEqual("sampling", daemon.state(target.pid))
         self.assertEqual(0, daemon.stop())
 
+    def told_to_end_while_it_cannot(self, *numbers):
+        """Its control thread is held as long as the test does not end; signals that come together."""
+        target = self.target("busy_threads")
+        daemon = self.process(SteppedDaemon(self.folder, "--pid", target.pid))
+        daemon.wait_state(target.pid, "sampling")
+        self.hold_control(daemon)
+        for number in numbers:
+            os.kill(daemon.memprofd_pid, number)
+        eventually(lambda: ": detaching" in daemon.said(), "it is told")
+        return daemon, target
+
+    @staticmethod
+    def hold_control(daemon):
+        """At what it asks of a target's memory again and again."""
+        for _ in range(1000):
+            daemon.stop_at(1, "sendmsg")
+            thread = daemon.held(timeout=harness.TIMEOUT)[-1]
+            name = pathlib.Path(f"/proc/{daemon.memprofd_pid}/task/{thread}/comm")
+            if name.exists() and name.read_text() == "control\n":  # or of one that reads memory for it
+                return
+            daemon.go()
+        raise AssertionError("the control thread asks nothing")
+
+    def test_a_second_one_ends_it_at_once_and_harms_nobody(self):
+        daemon, target = self.told_to_end_while_it_cannot(signal.SIGTERM)
+
+        def ended():
+            if daemon.running():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(daemon.memprofd_pid, signal.SIGINT)
+            return not daemon.running()
+        eventually(ended, "it ends")
+        self.assertEqual(harness.INTERNAL, daemon.wait())
+        self.assertIn("SIGINT again: ending at once", daemon.said())
+        self.assertIn("ends before all programs are let go of; agents stop by themselves", daemon.said())
+        eventually(lambda: agent_state(target.pid) == agent_process.IDLE, "the agent stops by itself", timeout=60)
+        next_one = self.daemon("--pid", target.pid)
+        next_one.wait_state(target.pid, "sampling")
+        self.assert_works_on(target)
+
+    def test_those_that_come_together_are_one(self):
+        """timeout(1) sends its signal to the process and to its group."""
+        daemon, target = self.told_to_end_while_it_cannot(signal.SIGINT, signal.SIGTERM)
+        daemon.go()
+        daemon.send("off")
+        self.assertEqual(harness.OK, daemon.wait())
+        self.assertIn("memprofd stops", daemon.said())
+        self.assertNotIn("again", daemon.said())
+        self.assert_works_on(target)
+
     def on_a_terminal(self, target, *prefix):
         """memprofd in a session whose terminal this is: (process, terminal)."""
         master, slave = pty.openpty()
@@ -126,6 +179,38 @@ class Signals(E2ETest):
         self.assertIn("sampling", ctl())
         daemon.terminate()
         self.assertEqual(0, daemon.wait(60))
+
+
+class ManyPrograms(E2ETest):
+    PROGRAMS = 300 if harness.MATRIX or harness.TIMES else 60
+    LET_GO_WITHIN = 10  # seconds, where nothing else takes the processors
+    PATIENCE = 600
+
+    def sampled(self):
+        daemon = self.daemon("--web.enable-control")
+        targets = [self.target("known_alloc") for _ in range(self.PROGRAMS)]
+        with concurrent.futures.ThreadPoolExecutor(16) as asking:
+            answered = list(asking.map(lambda target: post(daemon, "attach", pid=target.pid), targets))
+        self.assertEqual([], [text for status, text in answered if status != 200])
+
+        def all_sampled():
+            for target in targets:
+                target.command("minor")
+            states = json.loads(http_get(daemon.url + "/api/v1/targets")[1])["targets"]
+            return [target["state"] for target in states] == ["TARGET_STATE_SAMPLING"] * self.PROGRAMS
+        eventually(all_sampled, "all are sampled", timeout=self.PATIENCE)
+        return daemon, targets
+
+    def test_all_of_them_are_let_go_of(self):
+        daemon, targets = self.sampled()
+        began = time.monotonic()
+        self.assertEqual(0, daemon.stop(timeout=self.PATIENCE))
+        harness.check_time(self, f"the end with {self.PROGRAMS} programs", 1000 * (time.monotonic() - began),
+                           1000 * self.LET_GO_WITHIN)
+        for target in targets:
+            self.assertIn(f"pid {target.pid}: memprofd stops", daemon.said())
+            eventually(lambda: target.command("go 1") and agent_state(target.pid) == agent_process.IDLE, "its agent rests")
+        self.assertNotIn("level=warning", daemon.stderr())
 
 
 class WhoMayDoWhat(E2ETest):

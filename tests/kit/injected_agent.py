@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an injected agent says of itself, seen in the memory of its program."""
+
+import os
+import pathlib
+import sys
+
+import harness
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
+import agent_process  # noqa: E402
+
+
+def in_agent(pid, name):
+    """Address of a variable of an injected agent; None when there is no agent."""
+    path = (harness.BUILD / "libmemprof_agent.so").resolve()
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        if line.endswith(str(path)):
+            return int(line.split("-")[0], 16) + agent_process.symbol(path, name)
+    return None
+
+
+def agent_state(pid):
+    """State in the control block of an injected agent; None when there is no agent."""
+    at = in_agent(pid, "memprof_agent_control")
+    if at is None:
+        return None
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
+    return agent_process.unpack_head(head)["state"]
